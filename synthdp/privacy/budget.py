@@ -1,0 +1,32 @@
+"""What a fit may spend."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from synthdp.errors import BadInput
+from synthdp.options import option
+
+Relation = Literal["add_remove", "replace_one"]
+RELATIONS: tuple[str, ...] = get_args(Relation)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Epsilon and delta under a neighbouring relation.
+
+    `epsilon` is positive (`math.inf` switches the noise off, and the statement says so), `delta` lies in (0, 1).
+    Raises `BadInput` otherwise.
+    """
+
+    epsilon: float = option(1.0, "privacy loss that the fit may spend, > 0")
+    delta: float = option(1e-6, "probability of a larger loss, in (0, 1); keep it well below 1 / number of patients")
+    relation: Relation = option("add_remove", "neighbouring data sets: add_remove (one unit more or less) or replace_one")
+
+    def __post_init__(self) -> None:
+        if not self.epsilon > 0 or math.isnan(self.epsilon):
+            raise BadInput(f"budget.epsilon must be greater than 0, got {self.epsilon}")
+        if not 0 < self.delta < 1:
+            raise BadInput(f"budget.delta must lie strictly between 0 and 1, got {self.delta}")
+        if self.relation not in RELATIONS:
+            raise BadInput(f"budget.relation must be one of {', '.join(RELATIONS)}, got {self.relation!r}")

@@ -1,0 +1,269 @@
+"""Events, and the ledger that books them before they are answered.
+
+An event is a frozen value: what was asked, with the mathematics of why it is private in its docstring and no behaviour
+(McMahan & Andrew 2018, section 5). An accountant is a pure function of the events; it lives in `accounting/`.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from synthdp.errors import BadInput
+from synthdp.privacy.budget import Relation
+
+RECORD = "record"
+GENESIS = "0" * 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """What every event says of its neighbours: the relation, and the unit that is added, removed or replaced."""
+
+    relation: Relation = "add_remove"
+    unit: str = RECORD
+
+
+@dataclass(frozen=True)
+class Gaussian(Event):
+    """A vector of L2 sensitivity s, plus independent N(0, (noise * s)^2) on each coordinate.
+
+    Under add_remove the trade-off curve is that of N(0, 1) against N(1 / noise, 1) (Balle & Wang 2018; Dong, Roth & Su
+    2019). s is the bound on one unit's contribution; under replace_one two contributions change and the means lie 2 / noise
+    apart.
+    """
+
+    noise: float
+
+
+@dataclass(frozen=True)
+class Laplace(Event):
+    """A vector of L1 sensitivity s, plus independent Laplace noise of scale noise * s: (1 / noise)-DP under add_remove,
+    (2 / noise)-DP under replace_one (Dwork, McSherry, Nissim & Smith 2006)."""
+
+    noise: float
+
+
+@dataclass(frozen=True)
+class Choice(Event):
+    """One candidate drawn with probability proportional to exp(epsilon * score / (2 * sensitivity)): epsilon-DP
+    (McSherry & Talwar 2007). `epsilon` holds for the event's own relation."""
+
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Threshold(Event):
+    """Noisy counts over an unknown domain; only those above a threshold are published.
+
+    A unit touches at most `categories` of them, by one each: a Gaussian of L2 sensitivity sqrt(categories). `delta` bounds
+    the probability that a category which one unit alone holds passes the threshold (Korolova et al. 2009), and is charged
+    beside the Gaussian's own loss.
+    """
+
+    noise: float
+    delta: float
+    categories: int
+
+
+@dataclass(frozen=True)
+class Sampled(Event):
+    """`queries`, all asked of one random sample of units that contains each unit with probability `rate`.
+
+    With sampler "poisson" the coins are independent and amplification by Poisson sampling applies (Mironov, Talwar & Zhang
+    2019; Zhu, Dong & Wang 2022). Accountants refuse a sampler for which they have no proof.
+    """
+
+    rate: float
+    queries: tuple[Event, ...]
+    sampler: str = "poisson"
+
+
+@dataclass(frozen=True)
+class Revealed(Event):
+    """The records themselves were handed out: no finite epsilon."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`count` independent repetitions of an event; a plan is a tuple of entries."""
+
+    event: Event
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if self.count < 0:
+            raise BadInput(f"an event's count must be 0 or more, got {self.count}")
+
+
+Plan = tuple[Entry, ...]
+
+EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in (Gaussian, Laplace, Choice, Threshold, Sampled, Revealed)}
+
+
+def register(kind: type[Event]) -> type[Event]:
+    """Make an event of a plug-in readable from disk (a class decorator)."""
+    EVENTS[kind.__name__] = kind
+    return kind
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """The event as plain JSON values; `from_json` is its inverse."""
+    values: dict[str, Any] = {"type": type(event).__name__}
+    for field in dataclasses.fields(event):
+        value = getattr(event, field.name)
+        values[field.name] = [to_json(query) for query in value] if field.name == "queries" else value
+    return values
+
+
+def from_json(values: Mapping[str, Any]) -> Event:
+    """Read back an event; raises `BadInput` for an unknown type or field."""
+    kind = EVENTS.get(str(values.get("type")))
+    if kind is None:
+        raise BadInput(f"unknown event {values.get('type')!r} in a ledger; known: {', '.join(sorted(EVENTS))}")
+    fields = {name: value for name, value in values.items() if name != "type"}
+    if "queries" in fields:
+        fields["queries"] = tuple(from_json(query) for query in fields["queries"])
+    try:
+        return kind(**fields)
+    except TypeError as error:
+        raise BadInput(f"event {kind.__name__} in a ledger has wrong fields: {sorted(fields)}") from error
+
+
+def merged(entries: Iterable[Entry]) -> Plan:
+    """Equal neighbours added up, empty entries dropped: the same ledger, shorter."""
+    result: list[Entry] = []
+    for entry in entries:
+        if entry.count == 0:
+            continue
+        if result and result[-1].event == entry.event:
+            result[-1] = Entry(entry.event, result[-1].count + entry.count)
+        else:
+            result.append(entry)
+    return tuple(result)
+
+
+class Ledger:
+    """An append-only list of entries, hash-chained, on disk when it has a path.
+
+    Every line is durable (fsync) before `append` returns. A line is never changed: a block of which part was not used is
+    corrected by a later line (`unused`). One ledger is one fit; it is not safe to share between processes.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._lines: list[dict[str, Any]] = []
+        self._head = GENESIS
+        self._path = path
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x"):
+                pass
+            _sync_folder(path.parent)
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> "Ledger":
+        """A ledger in memory that holds `entries`."""
+        ledger = cls()
+        for entry in entries:
+            ledger.append(entry.event, entry.count)
+        return ledger
+
+    @classmethod
+    def read(cls, path: Path) -> "Ledger":
+        """Read a ledger back, checking its chain; raises `BadInput` where a line was changed, removed or is unreadable.
+
+        A torn last line (a crash in the middle of a write) is kept as `Revealed`: what it charged cannot be known.
+        """
+        if not path.is_file():
+            raise BadInput(f"no ledger at {path}")
+        ledger = cls()
+        rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        for number, row in enumerate(rows, 1):
+            try:
+                line = json.loads(row)
+            except json.JSONDecodeError as error:
+                if number == len(rows):
+                    ledger.append(Revealed("torn last line"))
+                    break
+                raise BadInput(f"{path}: line {number} of the ledger is not JSON") from error
+            body = {name: value for name, value in line.items() if name not in ("previous", "hash")}
+            if line.get("previous") != ledger._head or line.get("hash") != _digest(ledger._head, body):
+                raise BadInput(f"{path}: line {number} of the ledger does not follow from the line before it; it was altered")
+            ledger._lines.append(body)
+            ledger._head = line["hash"]
+        ledger.entries()
+        return ledger
+
+    @property
+    def head(self) -> str:
+        """The hash of the last line: kept elsewhere, it detects truncation."""
+        return self._head
+
+    def append(self, event: Event, count: int = 1) -> int:
+        """Charge `count` repetitions; returns the line's number (from 0) once it is durable."""
+        Entry(event, count)
+        return self._write({"event": to_json(event), "count": count})
+
+    def unused(self, line: int, count: int) -> None:
+        """Say that the last `count` repetitions of an earlier line were never answered."""
+        if not 0 <= count <= self._lines[line].get("count", 0):
+            raise ValueError(f"line {line} did not charge {count} repetitions")
+        if count:
+            self._write({"unused": count, "line": line})
+
+    def entries(self) -> Plan:
+        """What was charged and not proven unused, equal neighbours merged."""
+        counts = [int(line.get("count", 0)) for line in self._lines]
+        for line in self._lines:
+            if "unused" in line:
+                counts[line["line"]] -= int(line["unused"])
+        if any(count < 0 for count in counts):
+            raise BadInput("the ledger takes back more than it charged; it was altered")
+        return merged(
+            Entry(from_json(line["event"]), count) for line, count in zip(self._lines, counts, strict=True) if "event" in line
+        )
+
+    def write(self, path: Path) -> None:
+        """Write the canonical copy: merged events only, no times, no paths (GUARANTEE 22)."""
+        copy = Ledger.of(self.entries())
+        head, rows = GENESIS, []
+        for body in copy._lines:
+            rows.append(_row(head, body))
+            head = _digest(head, body)
+        path.write_text("".join(rows), encoding="utf-8")
+
+    def _write(self, body: dict[str, Any]) -> int:
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(_row(self._head, body))
+                file.flush()
+                os.fsync(file.fileno())
+        self._head = _digest(self._head, body)
+        self._lines.append(body)
+        return len(self._lines) - 1
+
+
+def _canonical(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, sort_keys=True, separators=(",", ":"))
+
+
+def _digest(previous: str, body: Mapping[str, Any]) -> str:
+    return hashlib.sha256((previous + _canonical(body)).encode()).hexdigest()
+
+
+def _row(previous: str, body: Mapping[str, Any]) -> str:
+    return _canonical({**body, "previous": previous, "hash": _digest(previous, body)}) + "\n"
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
