@@ -1,3 +1,31 @@
-"""Synthetic data under differential privacy."""
+"""Synthetic data under differential privacy: train a generator on sensitive records, and say exactly what was promised."""
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from synthdp.api import Release, Synthesizer, load
+    from synthdp.data.schema import Schema
+    from synthdp.errors import BadInput
+    from synthdp.privacy.budget import Budget
+
+__all__ = ["BadInput", "Budget", "Release", "Schema", "Synthesizer", "__version__", "load"]
+
+_HOMES = {
+    "BadInput": "synthdp.errors",
+    "Budget": "synthdp.privacy.budget",
+    "Release": "synthdp.api",
+    "Schema": "synthdp.data.schema",
+    "Synthesizer": "synthdp.api",
+    "load": "synthdp.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy, so that `import synthdp` and `synthdp --help` do not wait for pandas and torch.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'synthdp' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

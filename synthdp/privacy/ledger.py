@@ -136,6 +136,19 @@ def from_json(values: Mapping[str, Any]) -> Event:
         raise BadInput(f"event {kind.__name__} in a ledger has wrong fields: {sorted(fields)}") from error
 
 
+def scoped(plan: Iterable[Entry], *, relation: Relation, unit: str) -> Plan:
+    """The same plan with every event, inner ones too, said for this relation and unit."""
+    return tuple(Entry(scoped_event(entry.event, relation=relation, unit=unit), entry.count) for entry in plan)
+
+
+def scoped_event(event: Event, *, relation: Relation, unit: str) -> Event:
+    """The same event said for this relation and unit."""
+    if isinstance(event, Sampled):
+        queries = tuple(scoped_event(query, relation=relation, unit=unit) for query in event.queries)
+        event = dataclasses.replace(event, queries=queries)
+    return dataclasses.replace(event, relation=relation, unit=unit)
+
+
 def merged(entries: Iterable[Entry]) -> Plan:
     """Equal neighbours added up, empty entries dropped: the same ledger, shorter."""
     result: list[Entry] = []

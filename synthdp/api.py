@@ -1,0 +1,187 @@
+"""What a Python user sees: `Synthesizer` fits, `Release` is what may leave, `load` reads one back."""
+
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from synthdp import generators
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.generators import Generator, Model, Progress
+from synthdp.privacy.account import Account
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.ledger import RECORD, Ledger
+from synthdp.privacy.sensitive import Sensitive
+from synthdp.report.statement import Statement, state
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = 1
+CHUNK = 50_000  # rows sampled at a time
+MODEL, RELEASE, LEDGER = "model.safetensors", "release.json", "ledger.jsonl"
+
+
+@dataclass(frozen=True)
+class Release:
+    """A model, its schema and the statement of its guarantee: the folder that may leave the hospital."""
+
+    generator: Generator
+    model: Model
+    statement: Statement
+    ledger: Ledger
+
+    @property
+    def schema(self) -> Schema:
+        """The fully declared schema of the synthetic records."""
+        return self.model.schema
+
+    def stream(self, rows: int, *, seed: int | None = None, chunk: int = CHUNK) -> "Iterator[pd.DataFrame]":
+        """`rows` synthetic records in frames of at most `chunk` rows; the same seed and chunk give the same records."""
+        if rows < 0:
+            raise BadInput(f"rows must be 0 or more, got {rows}")
+        if rows == 0:
+            yield self.model.sample(0, seed=seed)
+            return
+        starts = range(0, rows, chunk)
+        for start, part in zip(starts, np.random.SeedSequence(seed).generate_state(len(starts), np.uint64), strict=True):
+            yield self.model.sample(min(chunk, rows - start), seed=int(part), first_row=start)
+
+    def sample(self, rows: int, *, seed: int | None = None) -> "pd.DataFrame":
+        """`rows` synthetic records: the schema's columns, dtypes, categories, bounds and missing values."""
+        import pandas as pd
+
+        return pd.concat(list(self.stream(rows, seed=seed)), ignore_index=True)
+
+    def save(self, folder: Path | str, *, force: bool = False) -> Path:
+        """Write the release folder, whole or not at all. An existing one is refused unless `force`."""
+        folder = Path(folder)
+        if folder.exists() and not force:
+            raise BadInput(f"{folder} exists; choose another folder or pass force=true")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            self._write(new)
+            if folder.exists():
+                shutil.rmtree(folder)
+            os.replace(new, folder)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+        return folder
+
+    def _write(self, folder: Path) -> None:
+        os.chmod(folder, 0o755)
+        tensors = {name: np.ascontiguousarray(array) for name, array in self.model.tensors().items()}
+        save_file(tensors, folder / MODEL)
+        description = {
+            "format": FORMAT,
+            "generator": {"name": self.generator.name, "settings": settings_of(self.generator)},
+            "schema": self.schema.to_dict(),
+            "statement": self.statement.to_json(),
+        }
+        text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False)
+        (folder / RELEASE).write_text(text + "\n", encoding="utf-8")
+        self.ledger.write(folder / LEDGER)
+
+
+def load(folder: Path | str) -> Release:
+    """Read a release folder. Every part is checked before any of it is used; raises `BadInput` where one is not right."""
+    folder = Path(folder)
+    for name in (MODEL, RELEASE, LEDGER):
+        if not (folder / name).is_file():
+            raise BadInput(f"{folder} is not a release: it holds no {name}")
+    try:
+        description = json.loads((folder / RELEASE).read_text(encoding="utf-8"))
+        tensors = load_file(folder / MODEL)
+    except (json.JSONDecodeError, UnicodeDecodeError, SafetensorError) as error:
+        raise BadInput(f"{folder} is not a release: {type(error).__name__} while reading it") from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise BadInput(f"{folder / RELEASE} is not of format {FORMAT}")
+    try:
+        name, settings = description["generator"]["name"], description["generator"]["settings"]
+        schema_values, statement_values = description["schema"], description["statement"]
+    except (KeyError, TypeError) as error:
+        raise BadInput(f"{folder / RELEASE} lacks its generator, schema or statement") from error
+    generator = generators.make(name, settings)
+    statement = Statement.from_json(statement_values)
+    ledger = Ledger.read(folder / LEDGER)
+    if ledger.entries() != statement.events:
+        raise BadInput(f"{folder}: the ledger and the statement do not hold the same events; the release was altered")
+    model = generator.restore(Schema.from_dict(schema_values), tensors)
+    return Release(generator, model, statement, ledger)
+
+
+@dataclass(frozen=True, init=False)
+class Synthesizer:
+    """A generator with its settings, the schema and the budget. `fit` seals a frame and returns a release."""
+
+    generator: Generator
+    schema: Schema
+    budget: Budget
+
+    def __init__(
+        self, generator: str | Generator = "dpgan", *, schema: Schema, budget: Budget, **settings: Any
+    ) -> None:
+        if isinstance(generator, str):
+            generator = generators.make(generator, settings)
+        elif settings:
+            raise BadInput("give settings with a generator's name, or a generator that has them already, not both")
+        object.__setattr__(self, "generator", generator)
+        object.__setattr__(self, "schema", schema)
+        object.__setattr__(self, "budget", budget)
+
+    def fit(
+        self,
+        frame: "pd.DataFrame",
+        *,
+        seed: int | None = None,
+        invalid: str = "error",
+        ledger: Path | str | None = None,
+        progress: Progress = generators.silent,
+    ) -> Release:
+        """Check the frame (for the steward's eyes), seal it, and learn a model within the budget.
+
+        `seed` makes a rehearsal: reproducible, stamped "not for release". `invalid="clamp"` lets cells that the schema does
+        not allow pass, mapped to allowed ones inside the seal. `ledger` is a new file that keeps the charges durably even
+        if the fit dies. Raises `BadInput` for a frame that does not fit its schema or a budget too small for the plan.
+        """
+        _warn_of_large_delta(self.budget, self.schema)
+        frame = self.schema.validate(frame, invalid=invalid)
+        book = Ledger(Path(ledger)) if ledger is not None else Ledger()
+        data = Sensitive(frame, self.schema, Account(self.budget, book, unit=self.schema.unit or RECORD), seed=seed)
+        model = self.generator.fit(data, self.schema, self.budget, seed=seed, progress=progress)
+        statement = state(
+            ledger=book,
+            budget=self.budget,
+            declared=self.schema,
+            resolved=model.schema,
+            generator=self.generator.name,
+            settings=settings_of(self.generator),
+            rehearsal=data.rehearsal,
+        )
+        return Release(self.generator, model, statement, book)
+
+
+def settings_of(generator: Any) -> Mapping[str, Any]:
+    """The settings as plain values."""
+    return {field.name: getattr(generator, field.name) for field in dataclasses.fields(generator)}
+
+
+def _warn_of_large_delta(budget: Budget, schema: Schema) -> None:
+    if isinstance(schema.units, int) and budget.delta >= 1 / schema.units:
+        warnings.warn(
+            f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: it would allow revealing "
+            "one whole record at random; choose a smaller delta",
+            stacklevel=3,
+        )

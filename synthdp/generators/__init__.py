@@ -1,0 +1,111 @@
+"""Generators: one file per algorithm, found by being there. Third parties add one by an entry point `synthdp.generators`."""
+
+import dataclasses
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.ledger import Plan
+from synthdp.privacy.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHARED = ("marginals", "networks")  # files here that are no generators
+GROUP = "synthdp.generators"
+
+Tensors = dict[str, NDArray[Any]]
+Progress = Callable[[int, int, Mapping[str, float]], None]  # step, steps, public figures of the training
+
+
+def silent(step: int, steps: int, figures: Mapping[str, float]) -> None:
+    """A progress callback that shows nothing."""
+
+
+class Model(Protocol):
+    """What a fit returns: free to share. All of it is a function of charged answers and public facts."""
+
+    @property
+    def schema(self) -> Schema:
+        """The fully declared schema of what it samples."""
+        ...
+
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+        """`rows` synthetic records in the schema's columns; identifiers are numbered from `first_row`."""
+        ...
+
+    def tensors(self) -> Tensors:
+        """The arrays that, with schema and settings, are the model."""
+        ...
+
+
+class Generator(Protocol):
+    """A frozen dataclass of settings. `plan` reads no data; `fit` commits it, asks its questions and learns a model."""
+
+    name: ClassVar[str]
+
+    def plan(self, schema: Schema, noise: float) -> Plan:
+        """The events that a fit will book, beyond what the schema leaves to learn."""
+        ...
+
+    def fit(
+        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
+    ) -> Model:
+        """Learn a model from charged answers. `seed` fixes the generator's own randomness, not the noise."""
+        ...
+
+    def restore(self, schema: Schema, tensors: Tensors) -> Model:
+        """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
+        ...
+
+
+def names() -> tuple[str, ...]:
+    """All generators, the house's own first."""
+    own = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in SHARED)
+    return (*own, *sorted(point.name for point in entry_points(group=GROUP) if point.name not in own))
+
+
+def find(name: str) -> type[Generator]:
+    """The settings class of a generator; raises `BadInput` for an unknown name."""
+    if name not in names():
+        near = difflib.get_close_matches(name, names(), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise BadInput(f"no generator named {name!r}{hint} Known: {', '.join(names())}")
+    for point in entry_points(group=GROUP):
+        if point.name == name:
+            loaded: type[Generator] = point.load()
+            return loaded
+    module = importlib.import_module(f"{__name__}.{name}")
+    found: type[Generator] = module.GENERATOR
+    return found
+
+
+def make(name: str, settings: Mapping[str, Any]) -> Generator:
+    """A generator with these settings; raises `BadInput` for an unknown setting or a value that it refuses."""
+    kind: Any = find(name)
+    known = [field.name for field in dataclasses.fields(kind)]
+    for given in settings:
+        if given not in known:
+            near = difflib.get_close_matches(given, known, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise BadInput(f"generator {name} has no setting {given!r}{hint} Known: {', '.join(known)}")
+    made: Generator = kind(**settings)
+    return made
+
+
+def check_tensors(tensors: Tensors, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse a release whose arrays are not the ones its schema and settings imply."""
+    if set(tensors) != set(shapes):
+        raise BadInput(f"the model holds {sorted(tensors)[:5]}..., its settings imply {sorted(shapes)[:5]}...")
+    for name, shape in shapes.items():
+        if tensors[name].shape != shape or not np.isfinite(tensors[name]).all():
+            raise BadInput(f"array {name!r} of the model is not finite or not of shape {shape}")

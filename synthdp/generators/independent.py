@@ -1,0 +1,83 @@
+"""Independent noisy marginals: each column on its own. The floor that every other generator must beat.
+
+One stacked Gaussian query over all one-way tables (GUARANTEE 18); columns are then drawn independently.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.data.codec import Codec
+from synthdp.data.schema import Schema
+from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.ledger import Entry, Gaussian, Plan
+from synthdp.privacy.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Independent:
+    """Noisy one-way marginals; it has no settings."""
+
+    name: ClassVar[str] = "independent"
+
+    def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
+        """One Gaussian query over all columns together."""
+        return (Entry(Gaussian(noise)),)
+
+    def fit(
+        self,
+        data: Sensitive,
+        schema: Schema,
+        budget: Budget,
+        *,
+        seed: int | None = None,  # noqa: ARG002
+        progress: Progress = silent,
+    ) -> Model:
+        """Ask once, normalise, done."""
+        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        schema = data.resolve()
+        tables = data.marginals([(name,) for name in data.codec.names], noise)
+        progress(1, 1, {})
+        return IndependentModel(schema, tuple(probabilities(table) for table in tables))
+
+    def restore(self, schema: Schema, tensors: Tensors) -> Model:
+        """One array of probabilities per column."""
+        sizes = Codec(schema).sizes
+        check_tensors(tensors, {f"column.{place}": (size,) for place, size in enumerate(sizes)})
+        return IndependentModel(schema, tuple(tensors[f"column.{place}"] for place in range(len(sizes))))
+
+
+@dataclass(frozen=True)
+class IndependentModel:
+    """One categorical distribution per modelled column."""
+
+    schema: Schema
+    columns: tuple[NDArray[np.float64], ...]
+
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+        """Every column drawn on its own."""
+        rng = np.random.default_rng(seed)
+        codes = np.empty((rows, len(self.columns)), np.int32)
+        for place, column in enumerate(self.columns):
+            codes[:, place] = rng.choice(len(column), size=rows, p=probabilities(column))
+        return Codec(self.schema).decode(codes, rng, first_row=first_row)
+
+    def tensors(self) -> Tensors:
+        """The probabilities."""
+        return {f"column.{place}": column for place, column in enumerate(self.columns)}
+
+
+def probabilities(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Noisy counts as a distribution: negative ones are zero; nothing left is uniform."""
+    kept = np.clip(counts, 0, None)
+    total = kept.sum()
+    return kept / total if total > 0 else np.full(kept.shape, 1 / kept.size)
+
+
+GENERATOR = Independent

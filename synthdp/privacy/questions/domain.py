@@ -1,0 +1,66 @@
+"""The categories of a column, bought: those that enough units hold."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from synthdp.privacy.ledger import Event, Threshold
+from synthdp.privacy.noise import Noise
+from synthdp.privacy.store import Records
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Every category whose noisy number of units passes a threshold.
+
+    A unit adds one to at most `categories` counts: L2 sensitivity sqrt(categories). A category of one unit alone has a count
+    of one and passes 1 + deviation * z with probability 1 - Phi(z), which is set so that none of the unit's `categories`
+    passes but with probability `delta` (Korolova et al. 2009; Wilkins et al. 2024).
+    """
+
+    column: str
+    noise: float
+    delta: float
+    categories: int
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """A thresholded Gaussian that carries its own delta."""
+        return [Threshold(self.noise, self.delta, self.categories)]
+
+    @property
+    def sensitivity(self) -> float:
+        """sqrt(categories)."""
+        return math.sqrt(self.categories)
+
+    @property
+    def threshold(self) -> float:
+        """What a noisy count must exceed."""
+        each = -math.expm1(math.log1p(-self.delta) / self.categories)
+        return 1.0 + self.noise * self.sensitivity * float(norm.isf(each))
+
+    def bounded(self, records: Records) -> dict[str, float]:
+        """Units per category; a category counts once for a unit."""
+        values = records.column(self.column).astype("string")
+        held = values.notna().to_numpy(dtype=bool)
+        pairs = {(int(unit), str(value)) for unit, value in zip(records.owner[held], values[held], strict=True)}
+        counts: dict[str, float] = {}
+        for _, value in pairs:
+            counts[value] = counts.get(value, 0.0) + 1.0
+        return counts
+
+    def noised(self, bounded: Mapping[str, float], noise: Noise) -> tuple[str, ...]:
+        """The categories that passed, in alphabetical order, so that the order says nothing."""
+        names = sorted(bounded)
+        draws = noise.normal_array((len(names),), self.noise * self.sensitivity)
+        least = self.threshold if self.noise > 0 else 0.0
+        return tuple(name for name, draw in zip(names, draws, strict=True) if bounded[name] + draw > least)
+
+    def movement(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+        """L2 distance over the categories of both."""
+        names = sorted({*one, *other})
+        return float(np.linalg.norm([one.get(name, 0.0) - other.get(name, 0.0) for name in names]))

@@ -1,0 +1,110 @@
+"""Noisy counts of a numeric column on a public grid: what bounds and quantiles are bought from."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.privacy.ledger import Event, Gaussian
+from synthdp.privacy.noise import Noise
+from synthdp.privacy.store import Records
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Numbers = NDArray[np.float64]
+
+POWERS = tuple(2.0**power for power in range(-10, 41))
+SIGNED_POWERS = (*(-edge for edge in reversed(POWERS)), *POWERS)
+CELLS = 512  # of the fine grid that quantiles are read from
+FALSE_CELLS = 0.05  # chance that noise alone lifts an empty cell above the threshold
+TAIL = 0.0005  # share of the mass that tightening a bought bound may cut off on either side
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Counts of the cells between `edges` (ascending), plus Gaussian noise on each.
+
+    A unit of at most R records moves the counts by at most R in L2, all of them in one cell. Values outside the edges count
+    in the first or last cell; what is not a finite number counts nowhere.
+    """
+
+    column: str
+    edges: tuple[float, ...]
+    noise: float
+    max_records: int
+    dates: bool = False
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """One Gaussian."""
+        return [Gaussian(self.noise)]
+
+    @property
+    def sensitivity(self) -> float:
+        """R."""
+        return float(self.max_records)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of each cell."""
+        return self.noise * self.max_records
+
+    def bounded(self, records: Records) -> Numbers:
+        """The exact counts, (cells,)."""
+        values = numbers(records.column(self.column), dates=self.dates)
+        values = values[np.isfinite(values)]
+        cells = np.searchsorted(np.asarray(self.edges), values, side="right") - 1
+        last = len(self.edges) - 2
+        return np.bincount(np.clip(cells, 0, last), minlength=last + 1).astype(np.float64)
+
+    def noised(self, bounded: Numbers, noise: Noise) -> Numbers:
+        """The noisy counts."""
+        return bounded + noise.normal_array(bounded.shape, self.deviation)
+
+    def movement(self, one: Numbers, other: Numbers) -> float:
+        """L2 distance."""
+        return float(np.linalg.norm(one - other))
+
+
+def numbers(column: "pd.Series[Any]", *, dates: bool) -> Numbers:
+    """A raw column as float64; dates as seconds since 1970; NaN for what is neither."""
+    import pandas as pd
+
+    if dates:
+        moments = pd.to_datetime(column, errors="coerce", utc=True, format="mixed")
+        seconds = (moments - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
+        return seconds.to_numpy(dtype=np.float64, na_value=np.nan)
+    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def occupied(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple[float, float]:
+    """From the lowest edge to the highest edge of the cells whose noisy count stands clear of the noise.
+
+    With no such cell, the fullest one: an answer is due whatever the records are.
+    """
+    threshold = max(0.5, deviation * math.sqrt(2 * math.log(len(counts) / FALSE_CELLS)))
+    clear = np.flatnonzero(counts > threshold)
+    if len(clear) == 0:
+        clear = np.array([int(np.argmax(counts))])
+    return float(edges[clear[0]]), float(edges[clear[-1] + 1])
+
+
+def fine_edges(low: float, high: float, *, integers: bool) -> tuple[float, ...]:
+    """The edges of at most CELLS equal cells over [low, high]; on whole numbers where the values are integers."""
+    if integers:
+        step = max(1, math.ceil((high - low + 1) / CELLS))
+        edges = np.arange(low, high + 1 + step, step, dtype=np.float64)
+        return tuple(float(edge) for edge in edges)
+    return tuple(float(edge) for edge in np.linspace(low, high, CELLS + 1))
+
+
+def quantiles(edges: Sequence[float], counts: Numbers, shares: Sequence[float]) -> list[float]:
+    """Where the noisy distribution function first reaches each share, by linear interpolation inside a cell."""
+    mass = np.clip(np.concatenate([[0.0], np.maximum.accumulate(np.cumsum(counts))]), 0, None)
+    if mass[-1] <= 0:
+        mass = np.linspace(0.0, 1.0, len(edges))
+    return [float(value) for value in np.interp(np.asarray(shares) * mass[-1], mass, np.asarray(edges))]

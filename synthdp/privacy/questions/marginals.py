@@ -1,0 +1,66 @@
+"""Noisy contingency tables over the declared domain."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.privacy.ledger import Event, Gaussian
+from synthdp.privacy.noise import Noise
+from synthdp.privacy.store import Codes, Records
+
+Table = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """One table per clique, every cell of the declared domain plus N(0, deviation^2) noise.
+
+    A unit of at most R records adds at most R to the cells of each of the m tables, so the stacked vector moves by at most
+    R * sqrt(m) in L2 (GUARANTEE 18), and deviation = noise * R * sqrt(m).
+    """
+
+    cliques: tuple[tuple[int, ...], ...]  # columns of the code table
+    sizes: tuple[int, ...]  # codes per column
+    noise: float
+    max_records: int
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """One Gaussian for all tables together."""
+        return [Gaussian(self.noise)]
+
+    @property
+    def sensitivity(self) -> float:
+        """R * sqrt(m)."""
+        return self.max_records * math.sqrt(len(self.cliques))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of each cell."""
+        return self.noise * self.sensitivity
+
+    def bounded(self, records: Records) -> list[Table]:
+        """The exact counts, one array per clique with one axis per column."""
+        codes = records.encoded()
+        return [self._count(codes, clique) for clique in self.cliques]
+
+    def noised(self, bounded: list[Table], noise: Noise) -> list[Table]:
+        """The noisy counts."""
+        cells = [table.size for table in bounded]
+        draws = noise.normal_array((sum(cells),), self.deviation)
+        ends = np.cumsum([0, *cells])
+        parts = [draws[start:end] for start, end in pairwise(ends)]
+        return [table + part.reshape(table.shape) for table, part in zip(bounded, parts, strict=True)]
+
+    def movement(self, one: list[Table], other: list[Table]) -> float:
+        """L2 distance of the stacked tables."""
+        return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
+
+    def _count(self, codes: Codes, clique: tuple[int, ...]) -> Table:
+        shape = tuple(self.sizes[column] for column in clique)
+        cells = np.ravel_multi_index(tuple(codes[:, column] for column in clique), shape)
+        return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)

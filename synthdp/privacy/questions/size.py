@@ -1,0 +1,37 @@
+"""How many units there are, bought."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from synthdp.privacy.ledger import Event, Gaussian
+from synthdp.privacy.noise import Noise
+from synthdp.privacy.store import Records
+
+
+@dataclass(frozen=True)
+class Size:
+    """The number of units plus N(0, noise^2): one unit moves it by one."""
+
+    noise: float
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """One Gaussian."""
+        return [Gaussian(self.noise)]
+
+    @property
+    def sensitivity(self) -> float:
+        """One unit more or less."""
+        return 1.0
+
+    def bounded(self, records: Records) -> float:
+        """The exact number."""
+        return float(records.units)
+
+    def noised(self, bounded: float, noise: Noise) -> float:
+        """The noisy number, at least 1."""
+        return max(1.0, bounded + float(noise.normal_array((1,), self.noise)[0]))
+
+    def movement(self, one: float, other: float) -> float:
+        """The difference."""
+        return abs(one - other)

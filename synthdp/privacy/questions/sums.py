@@ -1,0 +1,85 @@
+"""Noisy sums of clipped per-unit vectors: several groups from one sample (McMahan & Andrew 2018, section 3)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.errors import BadInput
+from synthdp.privacy.ledger import Event, Gaussian
+from synthdp.privacy.noise import Noise
+from synthdp.privacy.store import Codes, Records
+
+Vector = NDArray[np.float64]
+MARGIN = 1 - 1e-4  # contributions are clipped a little below the bound, so that rounding cannot carry them past it
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group: `vectors` maps codes (records, columns) to one vector per record, (records, dimension).
+
+    A unit's vector is the sum over its records, clipped to L2 norm `clip`; the answer's deviation is `noise * clip`.
+    """
+
+    vectors: Callable[[Codes], Any]
+    dimension: int
+    clip: float
+    noise: float
+
+    def __post_init__(self) -> None:
+        if not self.clip > 0:
+            raise BadInput(f"clip must be greater than 0, got {self.clip}")
+        if not self.noise >= 0:
+            raise BadInput(f"noise must be 0 or more, got {self.noise}")
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Several groups, each clipped on its own; together one Gaussian of noise (sum of 1 / noise^2)^(-1/2)."""
+
+    groups: tuple[Group, ...]
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """One Gaussian per group."""
+        return [Gaussian(group.noise) for group in self.groups]
+
+    @property
+    def sensitivity(self) -> float:
+        """In units of each group's clip, stacked."""
+        return len(self.groups) ** 0.5
+
+    def bounded(self, records: Records) -> list[Vector]:
+        """The clipped sums, float64."""
+        return [clipped_sum(records, group) for group in self.groups]
+
+    def noised(self, bounded: list[Vector], noise: Noise) -> list[Vector]:
+        """One noisy vector per group."""
+        pairs = zip(bounded, self.groups, strict=True)
+        return [total + noise.normal_array(total.shape, group.noise * group.clip) for total, group in pairs]
+
+    def movement(self, one: list[Vector], other: list[Vector]) -> float:
+        """L2 distance with each group in units of its clip."""
+        triples = zip(one, other, self.groups, strict=True)
+        return float(sum((np.linalg.norm(a - b) / group.clip) ** 2 for a, b, group in triples) ** 0.5)
+
+
+def clipped_sum(records: Records, group: Group) -> Vector:
+    """Sum over units of the unit's vector clipped to `clip`; what is not finite counts as zero."""
+    total = np.zeros(group.dimension)
+    if records.units == 0:
+        return total
+    vectors = np.asarray(group.vectors(records.encoded()), dtype=np.float64)
+    if vectors.shape != (len(records.encoded()), group.dimension):
+        raise BadInput(f"vectors returned shape {vectors.shape}, not (records, {group.dimension})")
+    per_unit = np.zeros((records.units, group.dimension))
+    with np.errstate(all="ignore"):  # overflow and nan are bounded just below
+        np.add.at(per_unit, records.owner, vectors)
+        norms = np.linalg.norm(per_unit, axis=1)
+    finite = np.isfinite(norms)
+    per_unit[~finite] = 0
+    scale = np.minimum(1.0, group.clip * MARGIN / np.maximum(norms[finite], np.finfo(float).tiny))
+    total += scale @ per_unit[finite]
+    return total

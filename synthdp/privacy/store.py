@@ -1,0 +1,111 @@
+"""Where the records lie: bounded per unit, grouped by unit, and read by nobody but the questions."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.data.codec import Codec
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records of some units. `owner[i]` is the unit (0 .. units - 1, ascending) that record i belongs to.
+
+    `codes` is the encoded table, (records, columns), once the schema has nothing left to learn; `raw` the sealed frame.
+    """
+
+    units: int
+    owner: NDArray[np.int64]
+    raw: "pd.DataFrame | None"
+    codes: Codes | None
+    max_records: int
+
+    def encoded(self) -> Codes:
+        """The codes; raises where the schema was not resolved yet."""
+        if self.codes is None:
+            raise BadInput("the schema still has items to learn: call resolve() before asking about encoded records")
+        return self.codes
+
+    def column(self, name: str) -> "pd.Series[Any]":
+        """One raw column, for the questions that buy what was not declared."""
+        if self.raw is None or name not in self.raw.columns:
+            raise BadInput(f"column {name!r} is not in the sealed table")
+        return self.raw[name]
+
+    def take(self, chosen: NDArray[np.bool_]) -> "Records":
+        """The records of the chosen units, renumbered; `chosen` is (units,)."""
+        codes = self.encoded()
+        if self.max_records == 1 and len(codes) == self.units:  # every unit holds just one record: skip the regrouping
+            rows = np.flatnonzero(chosen)
+            return replace(self, units=len(rows), owner=np.arange(len(rows)), raw=None, codes=codes[rows])
+        rows = np.flatnonzero(chosen[self.owner])
+        number = np.cumsum(chosen) - 1
+        return replace(self, units=int(chosen.sum()), owner=number[self.owner[rows]], raw=None, codes=codes[rows])
+
+    def padded(self) -> tuple[Codes, NDArray[np.bool_]]:
+        """Codes as (units, max_records, columns) and the mask (units, max_records) of the places that hold a record."""
+        codes = self.encoded()
+        first = np.searchsorted(self.owner, self.owner, side="left")
+        place = np.arange(len(codes)) - first
+        table = np.zeros((self.units, self.max_records, codes.shape[1]), codes.dtype)
+        mask = np.zeros((self.units, self.max_records), np.bool_)
+        table[self.owner, place] = codes
+        mask[self.owner, place] = True
+        return table, mask
+
+
+def seal(frame: "pd.DataFrame", schema: Schema, key: bytes) -> tuple[Records, NDArray[np.uint64]]:
+    """Group a frame by unit, keep at most `max_records_per_unit` of each, and give every unit a keyed 64-bit name.
+
+    Which records of a unit are kept depends on that unit and the key alone (GUARANTEE 18). Records whose unit is missing
+    count as one unit. Returns the records and the (units,) keys that sampling coins belong to.
+    """
+    if schema.unit is None:
+        names = [b"%d" % position for position in range(len(frame))]
+        owner, kept = np.arange(len(frame)), np.arange(len(frame))
+    else:
+        if schema.unit not in frame.columns:
+            raise BadInput(f"the unit column {schema.unit!r} is not in the table")
+        labels = frame[schema.unit].astype("string").fillna("").to_numpy(dtype=object)
+        unique, member = np.unique(labels.astype(str), return_inverse=True)
+        names = [name.encode() for name in unique]
+        kept = _bounded(member, names, key, schema.max_records_per_unit)
+        owner = member[kept]
+    keys = np.array([_keyed(key, name) for name in names], dtype=np.uint64)
+    raw = frame.iloc[kept].reset_index(drop=True)
+    records = Records(len(names), owner.astype(np.int64), raw, None, schema.max_records_per_unit if schema.unit else 1)
+    return records, keys
+
+
+def encoded(records: Records, codec: Codec) -> Records:
+    """The same records with their codes; the raw frame is let go."""
+    if records.raw is None:
+        raise BadInput("the records were encoded already")
+    return replace(records, codes=codec.encode(records.raw), raw=None)
+
+
+def _bounded(member: NDArray[np.int64], names: list[bytes], key: bytes, most: int) -> NDArray[np.int64]:
+    """Rows to keep, grouped by unit: in each unit those whose keyed lot is lowest, in their own order."""
+    order = np.argsort(member, kind="stable")
+    counts = np.bincount(member, minlength=len(names))
+    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    lots = np.zeros(len(order), dtype=np.uint64)
+    for position in np.flatnonzero(counts[member[order]] > most):
+        lots[position] = _keyed(key, names[member[order[position]]] + b"/%d" % place[position])
+    ranked = np.lexsort((lots, member[order]))
+    first = ranked[place < most]
+    return order[np.sort(first)]
+
+
+def _keyed(key: bytes, name: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(name, key=key, digest_size=8).digest(), "little")

@@ -1,0 +1,174 @@
+"""The statement of the guarantee: machine-readable, and enough on its own to recompute epsilon (GUARANTEE 34)."""
+
+import dataclasses
+import json
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import synthdp
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.privacy import accounting
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.ledger import Entry, Ledger, Plan, from_json, to_json
+
+SCHEMA_VERSION = 1
+CURVE_DELTAS = tuple(10.0**-power for power in range(2, 13))
+
+NOT_COVERED = (
+    "Timing and memory use of the fit, and everything else that an observer of the machine could see.",
+    "Figures computed from real records outside the fit (the internal evaluation): they are not part of the release.",
+    "The content check before the fit (unknown categories, values out of bounds): its outcome was shown to the steward only.",
+    "What was declared public in the schema: names, kinds, bounds, categories and counts are taken as known to everyone.",
+    "Facts about the population: synthetic data reveal what is true of people in general, as any useful statistic does.",
+    "Groups: the guarantee is for one unit; for k units that belong together (a family) it is weaker.",
+    "Floating-point attacks on the noise: it comes from a cryptographic stream, but is not yet hardened against an attacker "
+    "who reads the low-order bits of noisy answers (Mironov 2012). The release holds no noisy answer as such.",
+    "Synthetic rows are independent of each other and each gets a fresh identifier: no row follows a real unit over time.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What was promised, and what it rests on. All of it is public."""
+
+    epsilon: float
+    delta: float
+    relation: str
+    unit: str
+    max_records_per_unit: int
+    accountant: str
+    epsilons: Mapping[str, float]
+    curve: Sequence[tuple[float, float]]  # (delta, epsilon)
+    events: Plan
+    budget: Budget
+    generator: str
+    settings: Mapping[str, Any]
+    columns: Sequence[Mapping[str, Any]]  # per column: name, kind, declared items, bought items
+    declared: Mapping[str, Any]  # facts of the table that were declared, and by whom
+    noise_source: str
+    rehearsal: bool
+    not_covered: Sequence[str]
+    provenance: Mapping[str, Any]
+
+    def recompute(self) -> float:
+        """Epsilon from the events alone, by the accountant that the statement names."""
+        return accounting.epsilon(self.events, self.delta, self.accountant)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; an infinite epsilon is written as the string "inf"."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        values["events"] = [{"event": to_json(entry.event), "count": entry.count} for entry in self.events]
+        values["budget"] = dataclasses.asdict(self.budget)
+        values["curve"] = [{"delta": delta, "epsilon": epsilon} for delta, epsilon in self.curve]
+        values["schema_version"] = SCHEMA_VERSION
+        plain: dict[str, Any] = _finite(values)
+        return plain
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Statement":
+        """Read a statement back; raises `BadInput` where it is not one."""
+        fields = {field.name for field in dataclasses.fields(cls)}
+        missing = sorted(fields - set(values))
+        if missing or values.get("schema_version") != SCHEMA_VERSION:
+            raise BadInput(f"not a statement of version {SCHEMA_VERSION}: missing {missing or 'schema_version'}")
+        kept = {name: _infinite(values[name]) for name in fields}
+        kept["events"] = tuple(Entry(from_json(item["event"]), int(item["count"])) for item in values["events"])
+        kept["budget"] = Budget(**{name: _infinite(value) for name, value in values["budget"].items()})
+        kept["curve"] = [(float(point["delta"]), float(_infinite(point["epsilon"]))) for point in values["curve"]]
+        return cls(**kept)
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Statement":
+        """Read statement.json."""
+        path = Path(path)
+        if not path.is_file():
+            raise BadInput(f"no statement at {path}")
+        try:
+            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except json.JSONDecodeError as error:
+            raise BadInput(f"{path} is not JSON") from error
+
+
+def state(
+    *,
+    ledger: Ledger,
+    budget: Budget,
+    declared: Schema,
+    resolved: Schema,
+    generator: str,
+    settings: Mapping[str, Any],
+    rehearsal: bool,
+) -> Statement:
+    """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought."""
+    accountant, epsilon = accounting.best(ledger, budget.delta)
+    return Statement(
+        epsilon=epsilon,
+        delta=budget.delta,
+        relation=budget.relation,
+        unit=declared.unit or "record",
+        max_records_per_unit=declared.max_records_per_unit,
+        accountant=accountant,
+        epsilons=accounting.epsilons(ledger, budget.delta),
+        curve=accounting.curve(ledger, CURVE_DELTAS),
+        events=ledger.entries(),
+        budget=budget,
+        generator=generator,
+        settings=settings,
+        columns=columns(declared, resolved),
+        declared={
+            "by": declared.declared_by or "not said: the schema has no `declared_by`",
+            "units": "learned" if declared.units == "learn" else declared.units,
+            "targets": list(declared.targets),
+            "name": declared.name,
+        },
+        noise_source=_noise_source(rehearsal=rehearsal),
+        rehearsal=rehearsal,
+        not_covered=NOT_COVERED,
+        provenance={
+            "synthdp": synthdp.__version__,
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in ("torch", "numpy", "cryptography")},
+            **accounting.provenance(),
+        },
+    )
+
+
+def columns(declared: Schema, resolved: Schema) -> list[dict[str, Any]]:
+    """Each column's public facts, split into what was declared and what was bought."""
+    rows = []
+    for before, after in zip(declared.columns, resolved.columns, strict=True):
+        old, new = declared.to_dict()["columns"][before.name], resolved.to_dict()["columns"][after.name]
+        bought = {name: value for name, value in new.items() if old.get(name) != value}
+        kept = {name: value for name, value in old.items() if name not in bought and name != "kind"}
+        rows.append({"name": before.name, "kind": before.kind, "declared": kept, "bought": bought})
+    return rows
+
+
+def _noise_source(*, rehearsal: bool) -> str:
+    if rehearsal:
+        return "a seed: the noise can be regenerated, so this is a rehearsal and not for release"
+    return "AES-256-CTR keyed by the operating system's entropy, Gaussian by Box-Muller; no seed exists"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "inf"
+    return value
+
+
+def _infinite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _infinite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_infinite(item) for item in value]
+    return math.inf if value == "inf" else value
