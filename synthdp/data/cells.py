@@ -1,0 +1,152 @@
+"""Cells read one by one: what each says does not depend on any other cell, nor on the frame's dtype.
+
+Missing is None, NaN, NaT and pd.NA, and nothing else. Total: cells of a wrong type become NaN or unknown, never an error.
+"""
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synthdp.data.columns import microseconds
+
+if TYPE_CHECKING:
+    Series = pd.Series[Any]
+
+Mask = NDArray[np.bool_]
+UNKNOWN, MISSING = -1, -2
+TRUTHS = {
+    **dict.fromkeys(("true", "yes", "t", "y", "1"), 1),
+    **dict.fromkeys(("false", "no", "f", "n", "0"), 0),
+}
+
+
+class Read(NamedTuple):
+    """`values` of a column, and which cells are missing and which are of a wrong kind; wrong ones may have a value."""
+
+    values: NDArray[Any]
+    missing: Mask
+    wrong: Mask
+
+
+def numbers(series: "Series") -> Read:
+    """Values float64: NaN where missing or not a number; text that reads as a number is of a wrong kind with its value."""
+    if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return Read(values, np.isnan(values), np.zeros(len(values), np.bool_))
+    cells = _objects(series)
+    values = np.fromiter((_number(cell) for cell in cells), np.float64, len(cells))
+    missing = _missing(cells)
+    proper = (int, float, np.integer, np.floating, np.bool_, Decimal)
+    wrong = np.fromiter((not isinstance(cell, proper) for cell in cells), np.bool_, len(cells))
+    return Read(values, missing, wrong & ~missing)
+
+
+def instants(series: "Series") -> Read:
+    """Values int64, microseconds since 1970-01-01 UTC (0 where missing or wrong); text must be ISO 8601."""
+    if isinstance(series.dtype, pd.DatetimeTZDtype):
+        series = series.dt.tz_convert("UTC").dt.tz_localize(None)
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind == "M":
+        stamps = series.to_numpy().astype("datetime64[us]")
+        gone = np.isnat(stamps)
+        return Read(np.where(gone, 0, stamps.astype(np.int64)), gone, np.zeros(len(stamps), np.bool_))
+    cells = _objects(series)
+    found = [_instant(cell) for cell in cells]
+    missing = _missing(cells)
+    wrong = np.fromiter((instant is None for instant in found), np.bool_, len(found)) & ~missing
+    return Read(np.array([instant or 0 for instant in found], dtype=np.int64), missing, wrong)
+
+
+def labels(series: "Series", table: Mapping[str, int], *, lower: bool = False) -> NDArray[np.int64]:
+    """The number that `table` gives to each cell's text, UNKNOWN or MISSING. With `lower` the text is lowered first."""
+
+    def number(cell: Any) -> int:
+        key = text(cell)
+        return MISSING if key is None else table.get(key.lower() if lower else key, UNKNOWN)
+
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        places = np.array([number(category) for category in series.cat.categories] + [MISSING], dtype=np.int64)
+        return places[series.cat.codes.to_numpy()]
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf":
+        codes, uniques = pd.factorize(series.to_numpy())
+        places = np.array([number(unique) for unique in uniques] + [MISSING], dtype=np.int64)
+        return places[codes]
+    cells = _objects(series)
+    if lower:
+        return np.fromiter((number(cell) for cell in cells), np.int64, len(cells))
+    found = (table.get(cell, UNKNOWN) if type(cell) is str else number(cell) for cell in cells)
+    return np.fromiter(found, np.int64, len(cells))
+
+
+def texts(series: "Series") -> list[str | None]:
+    """The text of each cell as categories see it; None where missing. What buys categories must read cells like this."""
+    return [text(cell) for cell in _objects(series)]
+
+
+def text(cell: Any) -> str | None:
+    """A cell as a category's text: whole numbers without a point (NaN in a column makes floats of integers)."""
+    if isinstance(cell, str):
+        return str(cell)
+    if _is_missing(cell):
+        return None
+    if isinstance(cell, bool | np.bool_):
+        return str(bool(cell))
+    if isinstance(cell, float | np.floating):
+        return str(int(cell)) if np.isfinite(cell) and cell == int(cell) else str(cell)
+    return str(cell)
+
+
+def table_of(categories: tuple[str, ...]) -> dict[str, int]:
+    """Category -> code, with the other spellings that a frame's dtype may give to the same cell (1.0 for 1, True)."""
+    table = {category: code for code, category in enumerate(categories)}
+    for category, code in tuple(table.items()):
+        if category.lower() in ("true", "false"):
+            table.setdefault(category.capitalize(), code)
+        elif category.endswith(".0") and category[:-2].lstrip("-").isdecimal():
+            table.setdefault(category[:-2], code)
+    return table
+
+
+def _objects(series: "Series") -> NDArray[np.object_]:
+    cells: NDArray[np.object_] = series.astype(object).to_numpy()
+    return cells
+
+
+def _missing(cells: NDArray[np.object_]) -> Mask:
+    return np.fromiter((_is_missing(cell) for cell in cells), np.bool_, len(cells))
+
+
+def _is_missing(cell: Any) -> bool:
+    if cell is None or cell is pd.NA or cell is pd.NaT:
+        return True
+    if isinstance(cell, float | np.floating):
+        return bool(np.isnan(cell))
+    return isinstance(cell, np.datetime64 | np.timedelta64) and bool(np.isnat(cell))
+
+
+def _number(cell: Any) -> float:
+    if not isinstance(cell, int | float | str | np.integer | np.floating | np.bool_ | Decimal):
+        return float("nan")
+    try:
+        return float(cell)
+    except OverflowError:
+        return float("inf") if cell > 0 else float("-inf")
+    except ValueError:
+        return float("nan")
+
+
+def _instant(cell: Any) -> int | None:
+    if isinstance(cell, pd.Timestamp):
+        cell = cell.to_pydatetime(warn=False)
+    elif isinstance(cell, np.datetime64) and not np.isnat(cell):
+        return int(cell.astype("datetime64[us]").astype(np.int64))
+    if cell is pd.NaT or not isinstance(cell, str | date | datetime):
+        return None
+    try:
+        return microseconds(cell)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,176 @@
+"""From a table to an array of codes and back, by the schema alone."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synthdp.data import cells
+from synthdp.data.bins import Bins, bins_of
+from synthdp.data.columns import Boolean, Categorical, Column, Continuous, Datetime, Integer, Ordinal
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    Series = pd.Series[Any]
+
+Codes = NDArray[np.int32]
+
+
+class Codec:
+    """A pure function of a schema with nothing left to learn (`BadInput` otherwise).
+
+    Column j of the codes is `names[j]`, with values 0 .. sizes[j] - 1: categories in order; or false, true; or bins, then
+    atoms. Where a column may be missing, that is the last code. Every code stands for some value, and
+    `encode(decode(codes)) == codes`.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        learned = schema.learned
+        if learned:
+            column, item = learned[0]
+            raise BadInput(f"column {column!r}: {item} is still marked learn; declare it or let a fit buy it")
+        self.schema = schema
+        self.names: tuple[str, ...] = tuple(column.name for column in schema.modelled)
+        self._coders = tuple(_coder(column) for column in schema.modelled)
+        self.sizes: tuple[int, ...] = tuple(coder.size for coder in self._coders)
+
+    def encode(self, frame: pd.DataFrame) -> Codes:
+        """Codes (rows, columns), row i of record i alone. Total: every cell has a code.
+
+        Out of bounds and infinite: the nearest end. Unknown category: `other`, else missing, else the first. Not readable,
+        or missing where that is not allowed: missing, else the lower bound, false, or `other`, else the first category.
+        Raises `BadInput` only for absent or duplicate columns.
+        """
+        codes = np.empty((len(frame), len(self.names)), dtype=np.int32)
+        for place, (name, coder) in enumerate(zip(self.names, self._coders, strict=True)):
+            series = frame.get(name)
+            if series is None:
+                raise BadInput(f"column {name!r} of the schema is not in the table")
+            if isinstance(series, pd.DataFrame):
+                raise BadInput(f"column {name!r} is in the table more than once; keep one")
+            codes[:, place] = coder.encode(series)
+        return codes
+
+    def decode(self, codes: NDArray[Any], rng: np.random.Generator, *, first_row: int = 0) -> pd.DataFrame:
+        """Records (rows) with the schema's columns, dtypes, categories and bounds; uniform within a bin.
+
+        Identifiers are made anew from `first_row` on, so that chunks of one table do not repeat them.
+        """
+        codes = np.asarray(codes)
+        if codes.ndim != 2 or codes.shape[1] != len(self.names):
+            raise BadInput(f"codes must have shape (rows, {len(self.names)}), got {codes.shape}")
+        if codes.size and (codes.min() < 0 or (codes.max(axis=0) >= np.array(self.sizes)).any()):
+            raise BadInput("codes must lie within 0 .. size - 1 of their column")
+        made = {
+            name: coder.decode(codes[:, place].astype(np.int32), rng)
+            for place, (name, coder) in enumerate(zip(self.names, self._coders, strict=True))
+        }
+        fresh = (
+            [f"S{first_row + row + 1:09d}" for row in range(len(codes))] if len(made) < len(self.schema.names) else []
+        )
+        columns = {name: made[name] if name in made else pd.array(fresh, dtype="str") for name in self.schema.names}
+        return pd.DataFrame(columns)
+
+    def edges(self, name: str) -> NDArray[Any]:
+        """Ascending edges (bins + 1,) of a numeric column: bin i holds edges[i] <= x < edges[i + 1].
+
+        The last edge of a continuous column or a datetime is its upper bound, which the last bin holds; that of an integer
+        column is its upper bound + 1. Datetimes: datetime64[us]. Atoms are not in it.
+        """
+        coder = self._coders[self._place(name)]
+        if not isinstance(coder, _NumericCoder):
+            raise BadInput(f"column {name!r} has no edges: it is not numeric")
+        return coder.edges()
+
+    def atoms(self, name: str) -> NDArray[Any]:
+        """The atoms of a numeric column, ascending: the codes after the bins; (0,) where it has none."""
+        coder = self._coders[self._place(name)]
+        return coder.atoms() if isinstance(coder, _NumericCoder) else np.empty(0)
+
+    def _place(self, name: str) -> int:
+        if name not in self.names:
+            raise BadInput(f"no modelled column named {name!r}; known: {', '.join(self.names)}")
+        return self.names.index(name)
+
+
+class _LabelCoder:
+    """Categories or truth values; `fallback` is the code of what has none."""
+
+    def __init__(self, column: Categorical | Ordinal | Boolean) -> None:
+        self._boolean = isinstance(column, Boolean)
+        categories = ("false", "true") if isinstance(column, Boolean) else tuple(column.categories)
+        self._missing = len(categories) if column.missing else None
+        self.size = len(categories) + column.missing
+        self._table = cells.TRUTHS if self._boolean else cells.table_of(categories)
+        self._dtype = pd.CategoricalDtype(pd.Index(categories, dtype="str"), ordered=isinstance(column, Ordinal))
+        other = categories.index(column.other) if isinstance(column, Categorical) and column.other is not None else None
+        absent = 0 if self._missing is None else self._missing
+        unknown = absent if other is None else other
+        self._absent = unknown if self._missing is None else self._missing
+        self._unknown = unknown
+
+    def encode(self, series: "Series") -> Codes:
+        found = cells.labels(series, self._table, lower=self._boolean)
+        found[found == cells.UNKNOWN] = self._unknown
+        found[found == cells.MISSING] = self._absent
+        return found.astype(np.int32)
+
+    def decode(self, codes: Codes, rng: np.random.Generator) -> Any:  # noqa: ARG002
+        gone = codes == -1 if self._missing is None else codes == self._missing
+        if not self._boolean:
+            return pd.Categorical.from_codes(np.where(gone, -1, codes), dtype=self._dtype)
+        return codes == 1 if self._missing is None else pd.arrays.BooleanArray(codes == 1, gone)
+
+
+class _NumericCoder:
+    """Bins and atoms, then missing."""
+
+    def __init__(self, column: Integer | Continuous | Datetime) -> None:
+        self._column = column
+        self._bins: Bins = bins_of(column)
+        self._missing = self._bins.size if column.missing else None
+        self.size = self._bins.size + column.missing
+
+    def encode(self, series: "Series") -> Codes:
+        read = cells.instants(series) if isinstance(self._column, Datetime) else cells.numbers(series)
+        unread = read.missing | (read.wrong if isinstance(self._column, Datetime) else np.isnan(read.values))
+        low = (
+            self._bins.edges[0] * self._bins.period if self._bins.scale is None or self._bins.scale == 1.0 else -np.inf
+        )
+        codes = self._bins.encode(np.where(unread, low, read.values))
+        return codes if self._missing is None else np.where(unread, self._missing, codes).astype(np.int32)
+
+    def decode(self, codes: Codes, rng: np.random.Generator) -> Any:
+        gone = np.zeros(len(codes), np.bool_) if self._missing is None else codes == self._missing
+        values = self._bins.decode(np.where(gone, 0, codes).astype(np.int32), rng)
+        if isinstance(self._column, Integer):
+            return values if self._missing is None else pd.arrays.IntegerArray(values.astype(np.int64), gone)
+        if isinstance(self._column, Continuous):
+            return np.where(gone, np.nan, values)
+        return np.where(gone, np.datetime64("NaT", "us"), values.astype(np.int64).astype("datetime64[us]"))
+
+    def edges(self) -> NDArray[Any]:
+        edges = self._bins.edges
+        if isinstance(self._column, Integer) or self._bins.scale is None:
+            return edges.copy()
+        whole = np.append(edges[:-1], edges[-1] - 1)
+        if isinstance(self._column, Datetime):
+            return (whole * self._bins.period).astype("datetime64[us]")
+        return whole / self._bins.scale
+
+    def atoms(self) -> NDArray[Any]:
+        return (
+            self._bins.atoms / self._bins.scale
+            if isinstance(self._column, Continuous) and self._bins.scale
+            else self._bins.atoms
+        )
+
+
+def _coder(column: Column) -> _LabelCoder | _NumericCoder:
+    if isinstance(column, Integer | Continuous | Datetime):
+        return _NumericCoder(column)
+    if isinstance(column, Categorical | Ordinal | Boolean):
+        return _LabelCoder(column)
+    raise BadInput(f"column {column.name!r}: {column.kind} columns have no codes")

@@ -1,0 +1,248 @@
+"""The column kinds of a schema. Each is a frozen value that refuses contradictions when it is made."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, get_args
+
+from synthdp.errors import BadInput
+
+LEARN: Literal["learn"] = "learn"
+Learn = Literal["learn"]
+Resolution = Literal["day", "hour", "minute", "second", "microsecond"]
+MICROSECONDS: dict[str, int] = {
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "microsecond": 1,
+}
+EXACT = 2**53  # the codec counts grid points in float64; beyond this, neighbouring integers are one number
+MAX_BINS = 10_000
+_EPOCH = datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Categorical:
+    """Unordered text categories. `other` is the category that unknown values map to; it is one of `categories`."""
+
+    kind: ClassVar[Literal["categorical"]] = "categorical"
+    name: str
+    categories: tuple[str, ...] | Learn
+    missing: bool = False
+    other: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.categories != LEARN:
+            _check_categories(self.name, self.categories)
+            if self.other is not None and self.other not in self.categories:
+                raise BadInput(f"column {self.name!r}: other must be one of its categories; add {self.other!r} to them")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ordinal:
+    """Text categories in a meaningful order, lowest first; declared, never learned."""
+
+    kind: ClassVar[Literal["ordinal"]] = "ordinal"
+    name: str
+    categories: tuple[str, ...]
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        if LEARN in (self.categories,):
+            raise BadInput(f"column {self.name!r}: ordinal categories cannot be learned, since their order is declared")
+        _check_categories(self.name, self.categories)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boolean:
+    """True or false. Cells may read true, false, yes, no, t, f, y, n, 1 or 0, in any case."""
+
+    kind: ClassVar[Literal["boolean"]] = "boolean"
+    name: str
+    missing: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integer:
+    """Whole numbers within `bounds` (both ends included).
+
+    `bins`: None (32 of equal width, or one per value where there are fewer), a count of equal-width bins, edges
+    (as in numpy.histogram: each bin holds its lower edge, the last one both), or `learn` (quantiles bought).
+    `atoms`: single values with a bin of their own.
+    """
+
+    kind: ClassVar[Literal["integer"]] = "integer"
+    name: str
+    bounds: tuple[int, int] | Learn
+    bins: int | tuple[float, ...] | Learn | None = None
+    atoms: tuple[int, ...] = ()
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        _check_numbers(self.name, self.bounds, self.bins, self.atoms)
+        whole = (*(() if isinstance(self.bounds, str) else self.bounds), *self.atoms)
+        if any(value != int(value) or abs(value) > EXACT for value in whole):
+            raise BadInput(f"column {self.name!r}: bounds and atoms of an integer are whole numbers of at most 2^53")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Continuous:
+    """Real numbers within `bounds` (both ends included); `decimals` places, or any number where None.
+
+    `bins` and `atoms` as for `Integer`.
+    """
+
+    kind: ClassVar[Literal["continuous"]] = "continuous"
+    name: str
+    bounds: tuple[float, float] | Learn
+    bins: int | tuple[float, ...] | Learn | None = None
+    atoms: tuple[float, ...] = ()
+    missing: bool = False
+    decimals: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_numbers(self.name, self.bounds, self.bins, self.atoms)
+        if self.decimals is not None:
+            _check_decimals(self.name, self.bounds, self.atoms, self.decimals)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Datetime:
+    """Instants within `bounds` (ISO 8601, both ends included; UTC where a zone is given), on a grid of `resolution`.
+
+    `bins` as for `Integer`, with edges as ISO 8601 text.
+    """
+
+    kind: ClassVar[Literal["datetime"]] = "datetime"
+    name: str
+    bounds: tuple[str, str] | Learn
+    bins: int | tuple[str, ...] | Learn | None = None
+    missing: bool = False
+    resolution: Resolution = "day"
+
+    def __post_init__(self) -> None:
+        if self.resolution not in MICROSECONDS:
+            raise BadInput(f"column {self.name!r}: resolution must be one of {', '.join(get_args(Resolution))}")
+        ends = self.bounds if isinstance(self.bounds, str) else tuple(self._instant(end) for end in self.bounds)
+        edges = tuple(self._instant(edge) for edge in self.bins) if isinstance(self.bins, tuple) else self.bins
+        _check_numbers(self.name, ends, edges, ())
+        if not isinstance(ends, str):
+            step = MICROSECONDS[self.resolution]
+            if -(-ends[0] // step) > ends[1] // step:
+                raise BadInput(f"column {self.name!r}: bounds hold no whole {self.resolution}; widen them")
+
+    def _instant(self, text: Any) -> int:
+        try:
+            return microseconds(text)
+        except ValueError:
+            example = "such as 2020-01-31 or 2020-01-31T08:00:00"
+            raise BadInput(f"column {self.name!r}: bounds and bins of a datetime are ISO 8601 text {example}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identifier:
+    """Names a record or a person: dropped on the way in, made anew on the way out."""
+
+    kind: ClassVar[Literal["identifier"]] = "identifier"
+    name: str
+
+
+Column = Categorical | Ordinal | Boolean | Integer | Continuous | Datetime | Identifier
+Numeric = Integer | Continuous | Datetime
+KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in get_args(Column)}
+
+
+def microseconds(text: Any) -> int:
+    """Microseconds from 1970-01-01 (UTC) to an ISO 8601 date or time; `ValueError` for anything else."""
+    if isinstance(text, date) and not isinstance(text, datetime):
+        text = text.isoformat()
+    instant = text if isinstance(text, datetime) else datetime.fromisoformat(_require_text(text))
+    if instant.tzinfo is not None:
+        instant = instant.astimezone(UTC).replace(tzinfo=None)
+    return (instant - _EPOCH) // timedelta(microseconds=1)
+
+
+def iso(instant: int) -> str:
+    """The ISO 8601 text of that many microseconds since 1970-01-01; a date alone at midnight."""
+    moment = _EPOCH + timedelta(microseconds=instant)
+    return moment.date().isoformat() if moment.time() == datetime.min.time() else moment.isoformat()
+
+
+def _require_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("not text")
+    return value
+
+
+def _check_categories(name: str, categories: Sequence[str]) -> None:
+    if isinstance(categories, str) or not categories:
+        raise BadInput(f"column {name!r}: categories must be a list of at least one; write learn to buy them")
+    if not all(isinstance(category, str) for category in categories):
+        raise BadInput(f"column {name!r}: categories must be text; put quotes around true, false, null and decimals")
+    repeated = sorted({category for category in categories if categories.count(category) > 1})
+    if repeated:
+        raise BadInput(f"column {name!r}: categories listed twice: {', '.join(map(repr, repeated))}; keep one of each")
+
+
+def _check_numbers(name: str, bounds: Any, bins: Any, atoms: Iterable[float]) -> None:
+    """Refuse bounds, bins and atoms that contradict each other. All are numbers here (datetimes: microseconds)."""
+    if bounds == LEARN:
+        if isinstance(bins, tuple):
+            raise BadInput(f"column {name!r}: bins has edges but bounds is learn; declare the bounds too")
+        low, high = -math.inf, math.inf
+    else:
+        low, high = _pair(name, bounds)
+    _check_bins(name, low, high, bins)
+    given = tuple(atoms)
+    if not all(_is_number(atom) and math.isfinite(atom) for atom in given):
+        raise BadInput(f"column {name!r}: atoms must be a list of numbers")
+    if len(set(given)) < len(given) or any(not low <= atom <= high for atom in given):
+        raise BadInput(f"column {name!r}: atoms must be distinct and lie within bounds")
+
+
+def _check_bins(name: str, low: float, high: float, bins: Any) -> None:
+    if bins is None or bins == LEARN:
+        return
+    if isinstance(bins, tuple):
+        if not bins or not all(_is_number(edge) and math.isfinite(edge) for edge in bins):
+            raise BadInput(f"column {name!r}: bins must be a count, a list of edges (numbers), or learn")
+        if any(a >= b for a, b in pairwise(bins)) or bins[0] < low or bins[-1] > high:
+            raise BadInput(f"column {name!r}: edges in bins must rise strictly and lie within bounds")
+        if len(bins) > MAX_BINS:
+            raise BadInput(f"column {name!r}: at most {MAX_BINS} edges, got {len(bins)}")
+    elif not _is_number(bins) or bins != int(bins) or not 1 <= bins <= MAX_BINS:
+        raise BadInput(f"column {name!r}: bins must be a count of 1 to {MAX_BINS}, a list of edges, or learn")
+
+
+def _pair(name: str, bounds: Any) -> tuple[float, float]:
+    rule = f"column {name!r}: bounds must be two finite numbers [lower, upper]"
+    if isinstance(bounds, str) or len(bounds) != 2 or not all(_is_number(end) for end in bounds):
+        raise BadInput(f"{rule}; write learn to buy them")
+    low, high = bounds
+    if not math.isfinite(high - low):
+        raise BadInput(f"{rule}; choose the widest plausible values")
+    if low > high:
+        raise BadInput(f"{rule}: {low} is above {high}, swap them")
+    return low, high
+
+
+def _check_decimals(name: str, bounds: Any, atoms: Iterable[float], decimals: Any) -> None:
+    if not isinstance(decimals, int) or isinstance(decimals, bool) or not 0 <= decimals <= 15:
+        raise BadInput(f"column {name!r}: decimals must be a whole number from 0 to 15, or null for any number")
+    scale = 10.0**decimals
+    if any(abs(atom * scale - round(atom * scale)) > 1e-6 for atom in atoms):
+        raise BadInput(f"column {name!r}: atoms must have at most {decimals} decimals, as declared")
+    if bounds == LEARN:
+        return
+    low, high = bounds
+    if max(abs(low), abs(high)) * scale > EXACT:
+        raise BadInput(f"column {name!r}: bounds are too wide for {decimals} decimals; declare fewer")
+    if math.ceil(round(low * scale, 6)) > math.floor(round(high * scale, 6)):
+        raise BadInput(f"column {name!r}: bounds hold no number of {decimals} decimals; widen them")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,229 @@
+"""The schema: what is public about a table. Everything else about it must be bought with budget."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from synthdp.data.columns import (
+    KINDS,
+    LEARN,
+    Boolean,
+    Categorical,
+    Column,
+    Continuous,
+    Datetime,
+    Identifier,
+    Integer,
+    Learn,
+    Ordinal,
+)
+from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = [
+    "LEARN",
+    "Boolean",
+    "Categorical",
+    "Column",
+    "Continuous",
+    "Datetime",
+    "Identifier",
+    "Integer",
+    "Ordinal",
+    "Schema",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """The public facts of a table.
+
+    `unit` names the patient column (an identifier); without it every record is a unit. At most
+    `max_records_per_unit` records of a unit count. `units` is a public number or estimate of units, or `learn`.
+    `targets` are the columns that users will predict. Raises `BadInput` where the parts contradict each other.
+    """
+
+    columns: tuple[Column, ...]
+    name: str = ""
+    unit: str | None = None
+    max_records_per_unit: int = 1
+    units: int | Learn | None = None
+    targets: tuple[str, ...] = ()
+    declared_by: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = self.names
+        if not self.modelled:
+            raise BadInput("schema: columns must hold at least one column that is not an identifier")
+        if not all(isinstance(name, str) and name for name in names):
+            raise BadInput("schema: every column needs a name that is text; put quotes around numbers")
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise BadInput(f"schema: columns declared twice: {_listed(repeated)}; keep one of each")
+        if self.unit is not None and self.column(self.unit, "unit").kind != "identifier":
+            raise BadInput(f"schema: unit column {self.unit!r} must be of kind identifier, since it is never modelled")
+        for target in self.targets:
+            if self.column(target, "targets").kind == "identifier":
+                raise BadInput(f"schema: target {target!r} is an identifier, which nothing can predict; name another")
+        if len(set(self.targets)) < len(self.targets):
+            raise BadInput("schema: targets are named twice; keep one of each")
+        _check_count("max_records_per_unit", self.max_records_per_unit)
+        if self.unit is None and self.max_records_per_unit != 1:
+            raise BadInput("schema: max_records_per_unit needs unit, the column that says whose record it is")
+        if self.units is not None and self.units != LEARN:
+            _check_count("units", self.units)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every column's name, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def modelled(self) -> tuple[Column, ...]:
+        """The columns that a model learns: all but the identifiers, in order."""
+        return tuple(column for column in self.columns if column.kind != "identifier")
+
+    @property
+    def learned(self) -> list[tuple[str, str]]:
+        """(column, item) still marked learn, in order, a column's bounds before its bins. `units` stands apart."""
+        items = ("categories", "bounds", "bins")
+        return [(c.name, item) for c in self.columns for item in items if getattr(c, item, None) == LEARN]
+
+    def column(self, name: str, asked_by: str = "column") -> Column:
+        """The column of that name; `BadInput` names the nearest one where there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise BadInput(f"schema: {asked_by} {name!r} is not one of its columns{_nearest(name, self.names)}")
+
+    def with_targets(self, *targets: str) -> "Schema":
+        """The same schema with other targets."""
+        return replace(self, targets=targets)
+
+    def with_learned(self, name: str, **items: Any) -> "Schema":
+        """The same schema with bought items of one column (categories, bounds, bins) in the place of `learn`.
+
+        Total, since a charged fit never refuses on content: see `learn.settle`.
+        """
+        from synthdp.data.learn import settle
+
+        return replace(self, columns=tuple(settle(c, items) if c.name == name else c for c in self.columns))
+
+    def validate(self, frame: "DataFrame", invalid: str = "error") -> "DataFrame":
+        """The frame's schema columns in schema order, after the steward's pre-check (outside epsilon).
+
+        Raises one `BadInput` that lists every problem: column, rule and count, never a cell's value. With
+        `invalid="clamp"` problems of content pass, since every encoding is total; those of structure still raise.
+        """
+        from synthdp.data.check import check
+
+        return check(self, frame, invalid)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-able form that `from_dict` reads back without loss. The order of `columns` matters."""
+        plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self) if field.name != "columns"}
+        kept = {key: value for key, value in plain.items() if value not in (None, "", [])}
+        return {**kept, "columns": {column.name: _column_dict(column) for column in self.columns}}
+
+    @classmethod
+    def from_dict(cls, values: Any) -> "Schema":
+        """Raises `BadInput` for unknown keys (with the nearest known one), missing ones and contradictions."""
+        if not isinstance(values, Mapping):
+            raise BadInput("schema: expected a mapping with the key columns")
+        known = [field.name for field in fields(cls)]
+        _refuse_unknown("schema", values, known)
+        given = values.get("columns")
+        if not isinstance(given, Mapping) or not given:
+            raise BadInput("schema: columns must map each column's name to its kind, such as age: {kind: integer, ...}")
+        rest = {key: value for key, value in values.items() if key != "columns" and value is not None}
+        for key in ("targets", "notes"):
+            if key in rest:
+                rest[key] = _texts(key, rest[key])
+        for key in ("name", "unit", "declared_by"):
+            if key in rest and not isinstance(rest[key], str):
+                raise BadInput(f"schema: {key} must be text; put quotes around it")
+        return cls(columns=tuple(_column(name, given[name]) for name in given), **rest)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Schema":
+        """Read a schema from a YAML file. Raises `BadInput` that names the file and what is wrong."""
+        from synthdp.data import yamlfile
+
+        where = Path(path)
+        try:
+            return cls.from_dict(yamlfile.load(where))
+        except BadInput as error:
+            raise BadInput(f"{where}: {error}" if str(where) not in str(error) else str(error)) from None
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as a YAML file, whole or not at all."""
+        from synthdp.data import yamlfile
+
+        yamlfile.save(self.to_dict(), Path(path))
+
+
+def _column(name: Any, values: Any) -> Column:
+    if not isinstance(values, Mapping) or "kind" not in values:
+        raise BadInput(f"column {name!r}: needs a mapping with kind, one of {', '.join(KINDS)}")
+    kind = values["kind"]
+    if kind not in KINDS:
+        raise BadInput(f"column {name!r}: unknown kind {kind!r}{_nearest(str(kind), KINDS)}; kinds: {', '.join(KINDS)}")
+    made = KINDS[kind]
+    known = [field for field in fields(made) if field.name != "name"]
+    _refuse_unknown(f"column {name!r} ({kind})", values, ["kind", *(field.name for field in known)])
+    lacking = [field.name for field in known if field.default is MISSING and values.get(field.name) is None]
+    if lacking:
+        raise BadInput(f"column {name!r} ({kind}): {_listed(lacking)} must be declared, or learn where that is allowed")
+    items = {k: _item(name, k, v) for k, v in values.items() if k != "kind" and v is not None}
+    return made(name=name, **items)
+
+
+def _item(column: str, key: str, value: Any) -> Any:
+    if key == "missing" and not isinstance(value, bool):
+        raise BadInput(f"column {column!r}: missing must be true or false")
+    if key in ("bounds", "atoms", "categories") and value != LEARN and not isinstance(value, list | tuple):
+        raise BadInput(f"column {column!r}: {key} must be a list" + ("" if key == "atoms" else " or learn"))
+    if key == "categories" and value != LEARN:
+        return tuple(str(v) if isinstance(v, int) and not isinstance(v, bool) else v for v in value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _column_dict(column: Column) -> dict[str, Any]:
+    changed = {f.name: getattr(column, f.name) for f in fields(column) if getattr(column, f.name) != f.default}
+    return {"kind": column.kind, **{k: _plain(v) for k, v in changed.items() if k != "name"}}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _texts(key: str, value: Any) -> tuple[str, ...]:
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not all(isinstance(item, str) for item in listed):
+        raise BadInput(f"schema: {key} must be a list of texts")
+    return tuple(listed)
+
+
+def _check_count(key: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise BadInput(f"schema: {key} must be a whole number of at least 1, got {value!r}")
+
+
+def _refuse_unknown(where: str, values: Mapping[Any, Any], known: list[str]) -> None:
+    for key in values:
+        if key not in known:
+            raise BadInput(f"{where}: unknown key {key!r}{_nearest(str(key), known)}; known keys: {', '.join(known)}")
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names)
