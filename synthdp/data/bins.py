@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.data.columns import MICROSECONDS, Continuous, Datetime, Integer, Numeric, microseconds
+from synthdp.data.columns import MICROSECONDS, Continuous, Datetime, Numeric, microseconds
 from synthdp.errors import BadInput
 
 BINS = 32  # equal-width bins of a column that declares none
@@ -34,7 +34,7 @@ class Bins:
         return self.count + len(self.atoms)
 
     def encode(self, values: Values) -> NDArray[np.int32]:
-        """Codes of finite or infinite numbers (datetimes: int64 microseconds); what is out of bounds goes to the ends."""
+        """Codes of numbers, infinite ones too (datetimes: int64 microseconds); out of bounds goes to the ends."""
         if self.scale is None:
             points = np.clip(values, self.edges[0], self.edges[-1])
         elif self.period > 1:
@@ -57,9 +57,9 @@ class Bins:
         points = self._reals(lower, upper, draws) if self.scale is None else self._grid(lower, upper, draws)
         if len(self.atoms):
             points = np.where(atomic, self.atoms[np.where(atomic, codes - self.count, 0)], points)
-        if self.scale is None:
-            return points
-        return points * self.period if self.scale == 1.0 else points / self.scale
+        if self.scale is None or self.scale == 1.0:
+            return np.asarray(points * self.period)
+        return np.asarray(points / self.scale)
 
     def _grid(self, lower: Values, upper: Values, draws: NDArray[np.float64]) -> Values:
         taken = np.searchsorted(self.atoms, upper) - np.searchsorted(self.atoms, lower)
@@ -131,6 +131,3 @@ def _steps(value: float | str, scale: float, period: int) -> float:
         whole, rest = divmod(microseconds(value), period)
         return whole + 0.5 if rest else whole
     return round(value * scale, 6) if scale != 1.0 else value
-
-
-__all__ = ["BINS", "Bins", "Integer", "bins_of"]

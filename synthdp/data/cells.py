@@ -1,6 +1,6 @@
 """Cells read one by one: what each says does not depend on any other cell, nor on the frame's dtype.
 
-Missing is None, NaN, NaT and pd.NA, and nothing else. Total: cells of a wrong type become NaN or unknown, never an error.
+Missing is None, NaN, NaT and pd.NA, and nothing else. Total: a cell of a wrong type is NaN or unknown, never an error.
 """
 
 from collections.abc import Mapping
@@ -26,15 +26,15 @@ TRUTHS = {
 
 
 class Read(NamedTuple):
-    """`values` of a column, and which cells are missing and which are of a wrong kind; wrong ones may have a value."""
+    """The cells of a column as numbers; which are missing, and which of a wrong kind (and may have a value still)."""
 
-    values: NDArray[Any]
+    cells: NDArray[Any]
     missing: Mask
     wrong: Mask
 
 
 def numbers(series: "Series") -> Read:
-    """Values float64: NaN where missing or not a number; text that reads as a number is of a wrong kind with its value."""
+    """Values float64, NaN where missing or not a number; text that reads as a number is wrong, but has its value."""
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         return Read(values, np.isnan(values), np.zeros(len(values), np.bool_))
@@ -72,7 +72,8 @@ def labels(series: "Series", table: Mapping[str, int], *, lower: bool = False) -
         places = np.array([number(category) for category in series.cat.categories] + [MISSING], dtype=np.int64)
         return places[series.cat.codes.to_numpy()]
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf":
-        codes, uniques = pd.factorize(series.to_numpy())
+        plain = series.to_numpy()
+        codes, uniques = pd.factorize(plain.astype(np.float64) if plain.dtype.kind == "f" else plain)
         places = np.array([number(unique) for unique in uniques] + [MISSING], dtype=np.int64)
         return places[codes]
     cells = _objects(series)
@@ -83,7 +84,7 @@ def labels(series: "Series", table: Mapping[str, int], *, lower: bool = False) -
 
 
 def texts(series: "Series") -> list[str | None]:
-    """The text of each cell as categories see it; None where missing. What buys categories must read cells like this."""
+    """The text of each cell as categories see it, None where missing; what buys categories must read cells so."""
     return [text(cell) for cell in _objects(series)]
 
 
@@ -125,6 +126,8 @@ def _is_missing(cell: Any) -> bool:
         return True
     if isinstance(cell, float | np.floating):
         return bool(np.isnan(cell))
+    if isinstance(cell, Decimal):
+        return cell.is_nan()
     return isinstance(cell, np.datetime64 | np.timedelta64) and bool(np.isnat(cell))
 
 
@@ -133,8 +136,8 @@ def _number(cell: Any) -> float:
         return float("nan")
     try:
         return float(cell)
-    except OverflowError:
-        return float("inf") if cell > 0 else float("-inf")
+    except OverflowError:  # an integer beyond float64
+        return float("-inf") if str(cell).startswith("-") else float("inf")
     except ValueError:
         return float("nan")
 

@@ -1,4 +1,4 @@
-"""The steward's pre-check of a table before it is sealed. Its outcome is outside epsilon: it never leaves the hospital."""
+"""The steward's pre-check of a table before it is sealed. Its outcome is outside epsilon and stays in the hospital."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -81,7 +81,7 @@ def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> dict[
     read = cells.instants(series) if dates else cells.numbers(series)
     kind = "not ISO 8601 dates or times" if dates else "not numbers"
     usable = ~read.missing & ~read.wrong
-    values = read.values[usable]
+    values = read.cells[usable]
     counts = {kind: int(read.wrong.sum()), **_absent(column, int(read.missing.sum()))}
     if isinstance(column, Integer):
         counts["not whole"] = int((np.isfinite(values) & (values != np.rint(values))).sum())

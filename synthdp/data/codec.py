@@ -21,8 +21,8 @@ Codes = NDArray[np.int32]
 class Codec:
     """A pure function of a schema with nothing left to learn (`BadInput` otherwise).
 
-    Column j of the codes is `names[j]`, with values 0 .. sizes[j] - 1: categories in order; or false, true; or bins, then
-    atoms. Where a column may be missing, that is the last code. Every code stands for some value, and
+    Column j of the codes is `names[j]`, with values 0 .. sizes[j] - 1: categories in order; or false, true; or bins,
+    then atoms. Where a column may be missing, that is the last code. Every code stands for some value, and
     `encode(decode(codes)) == codes`.
     """
 
@@ -39,18 +39,19 @@ class Codec:
     def encode(self, frame: pd.DataFrame) -> Codes:
         """Codes (rows, columns), row i of record i alone. Total: every cell has a code.
 
-        Out of bounds and infinite: the nearest end. Unknown category: `other`, else missing, else the first. Not readable,
-        or missing where that is not allowed: missing, else the lower bound, false, or `other`, else the first category.
+        Out of bounds and infinite: the nearest end. Unknown category: `other`, else missing, else the first. Unreadable
+        or missing: missing where that is allowed, else the lower bound, false, or `other`, else the first category.
         Raises `BadInput` only for absent or duplicate columns.
         """
+        held = list(frame.columns)
         codes = np.empty((len(frame), len(self.names)), dtype=np.int32)
         for place, (name, coder) in enumerate(zip(self.names, self._coders, strict=True)):
-            series = frame.get(name)
-            if series is None:
-                raise BadInput(f"column {name!r} of the schema is not in the table")
-            if isinstance(series, pd.DataFrame):
-                raise BadInput(f"column {name!r} is in the table more than once; keep one")
-            codes[:, place] = coder.encode(series)
+            if held.count(name) != 1:
+                rule = (
+                    "is in the table more than once; keep one" if name in held else "of the schema is not in the table"
+                )
+                raise BadInput(f"column {name!r} {rule}")
+            codes[:, place] = coder.encode(frame[name])
         return codes
 
     def decode(self, codes: NDArray[Any], rng: np.random.Generator, *, first_row: int = 0) -> pd.DataFrame:
@@ -76,8 +77,8 @@ class Codec:
     def edges(self, name: str) -> NDArray[Any]:
         """Ascending edges (bins + 1,) of a numeric column: bin i holds edges[i] <= x < edges[i + 1].
 
-        The last edge of a continuous column or a datetime is its upper bound, which the last bin holds; that of an integer
-        column is its upper bound + 1. Datetimes: datetime64[us]. Atoms are not in it.
+        The last edge of a continuous column or a datetime is its upper bound, which the last bin holds; that of an
+        integer column is its upper bound + 1. Datetimes: datetime64[us]. Atoms are apart: see `atoms`.
         """
         coder = self._coders[self._place(name)]
         if not isinstance(coder, _NumericCoder):
@@ -96,7 +97,7 @@ class Codec:
 
 
 class _LabelCoder:
-    """Categories or truth values; `fallback` is the code of what has none."""
+    """Categories or truth values, then missing."""
 
     def __init__(self, column: Categorical | Ordinal | Boolean) -> None:
         self._boolean = isinstance(column, Boolean)
@@ -105,11 +106,9 @@ class _LabelCoder:
         self.size = len(categories) + column.missing
         self._table = cells.TRUTHS if self._boolean else cells.table_of(categories)
         self._dtype = pd.CategoricalDtype(pd.Index(categories, dtype="str"), ordered=isinstance(column, Ordinal))
-        other = categories.index(column.other) if isinstance(column, Categorical) and column.other is not None else None
-        absent = 0 if self._missing is None else self._missing
-        unknown = absent if other is None else other
-        self._absent = unknown if self._missing is None else self._missing
-        self._unknown = unknown
+        other = column.other if isinstance(column, Categorical) else None
+        self._unknown = categories.index(other) if other is not None else self._missing or 0
+        self._absent = self._unknown if self._missing is None else self._missing
 
     def encode(self, series: "Series") -> Codes:
         found = cells.labels(series, self._table, lower=self._boolean)
@@ -135,11 +134,11 @@ class _NumericCoder:
 
     def encode(self, series: "Series") -> Codes:
         read = cells.instants(series) if isinstance(self._column, Datetime) else cells.numbers(series)
-        unread = read.missing | (read.wrong if isinstance(self._column, Datetime) else np.isnan(read.values))
+        unread = read.missing | (read.wrong if isinstance(self._column, Datetime) else np.isnan(read.cells))
         low = (
             self._bins.edges[0] * self._bins.period if self._bins.scale is None or self._bins.scale == 1.0 else -np.inf
         )
-        codes = self._bins.encode(np.where(unread, low, read.values))
+        codes = self._bins.encode(np.where(unread, low, read.cells))
         return codes if self._missing is None else np.where(unread, self._missing, codes).astype(np.int32)
 
     def decode(self, codes: Codes, rng: np.random.Generator) -> Any:
@@ -161,11 +160,8 @@ class _NumericCoder:
         return whole / self._bins.scale
 
     def atoms(self) -> NDArray[Any]:
-        return (
-            self._bins.atoms / self._bins.scale
-            if isinstance(self._column, Continuous) and self._bins.scale
-            else self._bins.atoms
-        )
+        reals = isinstance(self._column, Continuous) and self._bins.scale is not None
+        return self._bins.atoms / self._bins.scale if reals else self._bins.atoms.copy()
 
 
 def _coder(column: Column) -> _LabelCoder | _NumericCoder:

@@ -35,6 +35,7 @@ class Categorical:
     other: str | None = None
 
     def __post_init__(self) -> None:
+        _freeze(self)
         if self.categories != LEARN:
             _check_categories(self.name, self.categories)
             if self.other is not None and self.other not in self.categories:
@@ -51,7 +52,8 @@ class Ordinal:
     missing: bool = False
 
     def __post_init__(self) -> None:
-        if LEARN in (self.categories,):
+        _freeze(self)
+        if isinstance(self.categories, str):  # type: ignore[unreachable]
             raise BadInput(f"column {self.name!r}: ordinal categories cannot be learned, since their order is declared")
         _check_categories(self.name, self.categories)
 
@@ -82,10 +84,15 @@ class Integer:
     missing: bool = False
 
     def __post_init__(self) -> None:
+        _freeze(self)
         _check_numbers(self.name, self.bounds, self.bins, self.atoms)
         whole = (*(() if isinstance(self.bounds, str) else self.bounds), *self.atoms)
         if any(value != int(value) or abs(value) > EXACT for value in whole):
             raise BadInput(f"column {self.name!r}: bounds and atoms of an integer are whole numbers of at most 2^53")
+        for key in ("bounds", "atoms"):
+            value = getattr(self, key)
+            if value != LEARN:
+                object.__setattr__(self, key, tuple(int(number) for number in value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +111,7 @@ class Continuous:
     decimals: int | None = None
 
     def __post_init__(self) -> None:
+        _freeze(self)
         _check_numbers(self.name, self.bounds, self.bins, self.atoms)
         if self.decimals is not None:
             _check_decimals(self.name, self.bounds, self.atoms, self.decimals)
@@ -124,6 +132,7 @@ class Datetime:
     resolution: Resolution = "day"
 
     def __post_init__(self) -> None:
+        _freeze(self)
         if self.resolution not in MICROSECONDS:
             raise BadInput(f"column {self.name!r}: resolution must be one of {', '.join(get_args(Resolution))}")
         ends = self.bounds if isinstance(self.bounds, str) else tuple(self._instant(end) for end in self.bounds)
@@ -169,6 +178,14 @@ def iso(instant: int) -> str:
     """The ISO 8601 text of that many microseconds since 1970-01-01; a date alone at midnight."""
     moment = _EPOCH + timedelta(microseconds=instant)
     return moment.date().isoformat() if moment.time() == datetime.min.time() else moment.isoformat()
+
+
+def _freeze(column: Any) -> None:
+    """Lists given from Python become tuples, so that equal schemas are equal and can be hashed."""
+    for key in ("categories", "bounds", "bins", "atoms"):
+        value = getattr(column, key, None)
+        if isinstance(value, list):
+            object.__setattr__(column, key, tuple(value))
 
 
 def _require_text(value: Any) -> str:
