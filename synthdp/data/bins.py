@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from synthdp.data.columns import MICROSECONDS, Continuous, Datetime, Numeric, mi
 from synthdp.errors import BadInput
 
 BINS = 32  # equal-width bins of a column that declares none
-Values = NDArray[np.float64] | NDArray[np.int64]
+Values = NDArray[Any]  # float64 without a grid, int64 on one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,8 +59,8 @@ class Bins:
         if len(self.atoms):
             points = np.where(atomic, self.atoms[np.where(atomic, codes - self.count, 0)], points)
         if self.scale is None or self.scale == 1.0:
-            return np.asarray(points * self.period)
-        return np.asarray(points / self.scale)
+            return points * self.period
+        return points / self.scale
 
     def _grid(self, lower: Values, upper: Values, draws: NDArray[np.float64]) -> Values:
         taken = np.searchsorted(self.atoms, upper) - np.searchsorted(self.atoms, lower)

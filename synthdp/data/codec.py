@@ -47,10 +47,8 @@ class Codec:
         codes = np.empty((len(frame), len(self.names)), dtype=np.int32)
         for place, (name, coder) in enumerate(zip(self.names, self._coders, strict=True)):
             if held.count(name) != 1:
-                rule = (
-                    "is in the table more than once; keep one" if name in held else "of the schema is not in the table"
-                )
-                raise BadInput(f"column {name!r} {rule}")
+                problem = "twice; keep one" if name in held else "not; add it"
+                raise BadInput(f"column {name!r} must be in the table once, and is there {problem}")
             codes[:, place] = coder.encode(frame[name])
         return codes
 
@@ -160,8 +158,10 @@ class _NumericCoder:
         return whole / self._bins.scale
 
     def atoms(self) -> NDArray[Any]:
-        reals = isinstance(self._column, Continuous) and self._bins.scale is not None
-        return self._bins.atoms / self._bins.scale if reals else self._bins.atoms.copy()
+        bins = self._bins
+        if isinstance(self._column, Continuous) and bins.scale is not None:
+            return bins.atoms / bins.scale
+        return bins.atoms.copy()
 
 
 def _coder(column: Column) -> _LabelCoder | _NumericCoder:

@@ -20,7 +20,6 @@ from synthdp.data.columns import (
 from synthdp.errors import BadInput
 
 OTHER = "other"
-SECOND = MICROSECONDS["second"]
 FIRST, LAST = microseconds("0001-01-02"), microseconds("9999-12-30")
 
 
@@ -29,7 +28,7 @@ def settle(column: Column, items: Mapping[str, Any]) -> Column:
 
     Categories: a declared `other`, else the category "other", takes what the answer left out. Bounds: put in order,
     widened outward to the column's grid and to hold the atoms. Bins: edges put in order, clipped to the bounds.
-    Datetimes take numbers, seconds since 1970-01-01 UTC.
+    Datetimes take numbers: microseconds since 1970-01-01 UTC.
     """
     if isinstance(column, Categorical) and set(items) == {"categories"}:
         other = OTHER if column.other is None else column.other
@@ -49,7 +48,7 @@ def _bounded(column: Numeric, ends: list[float]) -> Numeric:
     low, high = min(ends), max(ends)
     if isinstance(column, Datetime):
         step = MICROSECONDS[column.resolution]
-        low, high = (min(max(end * SECOND, FIRST), LAST) for end in (low, high))
+        low, high = (min(max(end, FIRST), LAST) for end in (low, high))
         return replace(column, bounds=(iso(math.floor(low / step) * step), iso(math.ceil(high / step) * step)))
     low, high = min(low, *column.atoms, high), max(high, *column.atoms, low)
     if isinstance(column, Integer):
@@ -68,7 +67,7 @@ def _binned(column: Numeric, edges: Iterable[float]) -> Numeric:
         raise BadInput(f"column {column.name!r}: learn its bounds before its bins")
     if isinstance(column, Datetime):
         first, last = (microseconds(end) for end in column.bounds)
-        instants = sorted({round(edge * SECOND) for edge in edges if first < edge * SECOND < last})
+        instants = sorted({round(edge) for edge in edges if first < edge < last})
         return replace(column, bins=tuple(iso(edge) for edge in instants if first < edge < last) or 1)
     low, high = column.bounds
     return replace(column, bins=tuple(sorted({float(edge) for edge in edges if low < edge < high})) or 1)
