@@ -1,0 +1,160 @@
+"""Where every random number of the seal comes from: one cryptographic stream.
+
+The stream is AES-256 in counter mode under a key from the operating system; normals are made from it by the transform
+of Box & Muller (1958). What it defends: a reader of any number of outputs cannot predict or repeat another one, a
+forked or copied process never repeats the noise of its parent, and nothing else in the process (a library's global
+seed) can touch it.
+
+What it does not defend, yet: the noise is floating point. Which numbers can be reached depends on the sum that the
+noise is added to (Mironov 2012; Jin, McMurtry, Rubinstein & Ohrimenko 2022, arXiv 2107.10138). Hardening belongs where
+sums and noise meet: in `noised` of each question, for gradients through `gradients.add_noise`. A snapshot of a virtual
+machine that is resumed twice repeats the stream, and time is not hidden.
+"""
+
+import hashlib
+import math
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from synthdp.errors import BadInput
+
+PAIRS = 1 << 14  # pairs of normals made at a time: the working arrays stay in the second-level cache
+RARE = 4096.0  # radius words below this (one in 2^19 of 32-bit words) get 53 bits more
+
+# dtype -> (signed integer of the same width, bits below its sign)
+WORDS = {torch.float32: (torch.int32, 31), torch.float64: (torch.int64, 63)}
+
+
+class Noise:
+    """One stream of noise; `Noise()` is keyed by the operating system, `Noise(seed=7)` is a rehearsal (GUARANTEE 33).
+
+    A rehearsal is the same construction under a key derived from the seed, stamped by `rehearsal`. In a process other
+    than the one that made it, a stream takes a fresh key, and a rehearsal raises `BadInput`. It cannot be copied or
+    pickled. Several threads may share it, but then who gets which number depends on their timing.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.rehearsal = seed is not None
+        self._lock = threading.Lock()
+        self._row: tuple[int, NDArray[np.uint64], NDArray[np.uint64]] | None = None  # of the last coins
+        self._zeros = bytes(16 * PAIRS)
+        self._bytes = np.empty(16 * PAIRS + 16, np.uint8)  # update_into wants a block more than it writes
+        self._rekey(os.urandom(32) if seed is None else hashlib.sha256(b"synthdp rehearsal %d" % seed).digest())
+
+    def normal(self, shape: int | Sequence[int], deviation: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """Independent N(0, deviation^2), of `shape`, float32 or float64, on the CPU.
+
+        Each pair takes one word of the type's width for its angle and one for its radius. A radius word near zero is
+        refined by 53 further bits, so that tails reach 10.7 deviations (float64: 12.6) with at least 12 significant
+        bits in the uniform everywhere; the logarithm of zero cannot occur.
+        """
+        if not (math.isfinite(deviation) and deviation >= 0):
+            raise BadInput(f"deviation of noise must be a finite number of 0 or more, got {deviation}")
+        if dtype not in WORDS:
+            raise BadInput(f"dtype of noise must be torch.float32 or torch.float64, got {dtype}")
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        count = math.prod(sizes)
+        half = (count + 1) // 2
+        flat = torch.empty(2 * half, dtype=dtype)
+        with torch.no_grad(), self._lock:
+            self._check_process()
+            for start in range(0, half, PAIRS):
+                stop = min(start + PAIRS, half)
+                self._pairs(flat[start:stop], flat[half + start : half + stop], deviation)
+        return flat[:count].view(sizes)
+
+    def normal_array(self, shape: int | Sequence[int], deviation: float) -> NDArray[np.float64]:
+        """`normal` in float64, as a numpy array."""
+        array: NDArray[np.float64] = self.normal(shape, deviation, torch.float64).numpy()
+        return array
+
+    def uniform(self, shape: int | Sequence[int] = ()) -> NDArray[np.float64]:
+        """Independent uniforms in [0, 1), multiples of 2^-53."""
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        words = np.frombuffer(self.bits(8 * math.prod(sizes)), np.uint64)
+        return _fractions(words).reshape(sizes)
+
+    def bits(self, n_bytes: int) -> bytes:
+        """The next `n_bytes` of the stream."""
+        with self._lock:
+            self._check_process()
+            return self._stream.update(bytes(n_bytes))
+
+    def coins(self, keys: NDArray[np.uint64], step: int) -> NDArray[np.uint64]:
+        """One uniform 64-bit coin per unit and step: a pseudo-random function of (key of the unit, step) alone.
+
+        A unit that comes or goes changes nobody else's coin (GUARANTEE 12). AES-256 under a secret key of its own maps
+        the block (key, step // 2) to the coins of two consecutive steps. Keys must be distinct: equal ones get equal
+        coins.
+        """
+        if not 0 <= step < 1 << 64:
+            raise BadInput(f"step of a sampling coin must be a whole number of 0 or more, got {step}")
+        with self._lock:
+            self._check_process()
+            row = self._row
+            if row is None or row[0] != step // 2 or not np.array_equal(row[1], keys):
+                blocks = np.empty((len(keys), 2), np.uint64)
+                blocks[:, 0] = keys
+                blocks[:, 1] = step // 2
+                words = np.frombuffer(self._blocks.update(blocks.tobytes()), np.uint64).reshape(-1, 2)
+                row = self._row = (step // 2, np.array(keys, np.uint64), words)
+            coins: NDArray[np.uint64] = row[2][:, step % 2].copy()
+            return coins
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a stream of noise cannot be copied or pickled: both copies would give the same noise")
+
+    def _rekey(self, master: bytes) -> None:
+        stream = Cipher(algorithms.AES(_derive(master, b"synthdp stream")), modes.CTR(bytes(16)))
+        # One block in, one block out, never the same block twice for two purposes: a plain pseudo-random function.
+        blocks = Cipher(algorithms.AES(_derive(master, b"synthdp coins")), modes.ECB())  # noqa: S305
+        self._stream, self._blocks = stream.encryptor(), blocks.encryptor()
+        self._row = None
+        self._process = os.getpid()
+
+    def _check_process(self) -> None:
+        if os.getpid() == self._process:
+            return
+        if self.rehearsal:
+            raise BadInput("a seeded stream was used in a forked process, where it would repeat; make one per process")
+        self._rekey(os.urandom(32))
+
+    def _pairs(self, cosines: torch.Tensor, sines: torch.Tensor, deviation: float) -> None:
+        """Fill both halves with len(cosines) <= PAIRS pairs (Box & Muller 1958)."""
+        word, bits = WORDS[cosines.dtype]
+        size = len(cosines) * word.itemsize
+        self._stream.update_into(memoryview(self._zeros)[: 2 * size], self._bytes.data)
+        words = torch.from_numpy(self._bytes[: 2 * size]).view(word)
+        # |w + 1/2| is uniform over the halves 1/2, 3/2, ..., 2^bits - 1/2: never zero
+        radius = words[: len(cosines)].to(cosines.dtype).add_(0.5).abs_()
+        if radius.amin() < RARE:
+            self._refine(radius)
+        radius.mul_(2.0**-bits).log_().mul_(-2.0).sqrt_().mul_(deviation)
+        angle = words[len(cosines) :].to(cosines.dtype).mul_(math.pi * 2.0**-bits)
+        torch.cos(angle, out=cosines).mul_(radius)
+        torch.sin(angle, out=sines).mul_(radius)
+
+    def _refine(self, radius: torch.Tensor) -> None:
+        """Replace the half in k + 1/2, for small k, by a uniform of (0, 1]: near zero the grid must be finer."""
+        rare = (radius < RARE).nonzero().squeeze(1)
+        words = np.frombuffer(self._stream.update(bytes(8 * len(rare))), np.uint64)
+        fraction = _fractions(words) + 2.0**-53
+        radius[rare] = (radius[rare].double().floor_() + torch.from_numpy(fraction)).to(radius.dtype)
+
+
+def _derive(master: bytes, purpose: bytes) -> bytes:
+    return HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=purpose).derive(master)
+
+
+def _fractions(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """The upper 53 bits as numbers in [0, 1)."""
+    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
