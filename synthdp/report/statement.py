@@ -18,18 +18,23 @@ from synthdp.privacy.budget import Budget
 from synthdp.privacy.ledger import Entry, Ledger, Plan, from_json, to_json
 
 SCHEMA_VERSION = 1
-CURVE_DELTAS = tuple(10.0**-power for power in range(2, 13))
+# Small deltas are for promises; the large ones give the tighter bounds on an attacker (`meaning.advantage`).
+CURVE_DELTAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.03, *(10.0**-power for power in range(2, 13)))
 
 NOT_COVERED = (
     "Timing and memory use of the fit, and everything else that an observer of the machine could see.",
     "Figures computed from real records outside the fit (the internal evaluation): they are not part of the release.",
-    "The content check before the fit (unknown categories, values out of bounds): its outcome was shown to the steward only.",
-    "What was declared public in the schema: names, kinds, bounds, categories and counts are taken as known to everyone.",
-    "Facts about the population: synthetic data reveal what is true of people in general, as any useful statistic does.",
+    "The content check before the fit (unknown categories, values out of bounds): its outcome was shown to the steward "
+    "only.",
+    "What was declared public in the schema: names, kinds, bounds, categories and counts are taken as known to "
+    "everyone.",
+    "Facts about the population: synthetic data reveal what is true of people in general, as any useful statistic "
+    "does.",
     "Groups: the guarantee is for one unit; for k units that belong together (a family) it is weaker.",
-    "Floating-point attacks on the noise: it comes from a cryptographic stream, but is not yet hardened against an attacker "
-    "who reads the low-order bits of noisy answers (Mironov 2012). The release holds no noisy answer as such.",
-    "Synthetic rows are independent of each other and each gets a fresh identifier: no row follows a real unit over time.",
+    "Floating-point attacks on the noise: it comes from a cryptographic stream, but is not yet hardened against an "
+    "attacker who reads the low-order bits of noisy answers (Mironov 2012). The release holds no noisy answer as such.",
+    "Synthetic rows are independent of each other and each gets a fresh identifier: no row follows a real unit over "
+    "time.",
 )
 
 
@@ -67,21 +72,24 @@ class Statement:
         values["budget"] = dataclasses.asdict(self.budget)
         values["curve"] = [{"delta": delta, "epsilon": epsilon} for delta, epsilon in self.curve]
         values["schema_version"] = SCHEMA_VERSION
-        plain: dict[str, Any] = _finite(values)
+        plain: dict[str, Any] = _plain(values)
         return plain
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Statement":
         """Read a statement back; raises `BadInput` where it is not one."""
         fields = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(values, Mapping):
+            raise BadInput("not a statement: its JSON is not an object")
         missing = sorted(fields - set(values))
         if missing or values.get("schema_version") != SCHEMA_VERSION:
             raise BadInput(f"not a statement of version {SCHEMA_VERSION}: missing {missing or 'schema_version'}")
-        kept = {name: _infinite(values[name]) for name in fields}
-        kept["events"] = tuple(Entry(from_json(item["event"]), int(item["count"])) for item in values["events"])
-        kept["budget"] = Budget(**{name: _infinite(value) for name, value in values["budget"].items()})
-        kept["curve"] = [(float(point["delta"]), float(_infinite(point["epsilon"]))) for point in values["curve"]]
-        return cls(**kept)
+        try:
+            return cls(**{name: values[name] for name in fields} | _typed(values))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, BadInput):
+                raise
+            raise BadInput("not a statement: a field has the wrong form; take a fresh copy of the release") from error
 
     @classmethod
     def load(cls, path: Path | str) -> "Statement":
@@ -91,7 +99,7 @@ class Statement:
             raise BadInput(f"no statement at {path}")
         try:
             return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise BadInput(f"{path} is not JSON") from error
 
 
@@ -115,7 +123,7 @@ def state(
         max_records_per_unit=declared.max_records_per_unit,
         accountant=accountant,
         epsilons=accounting.epsilons(ledger, budget.delta),
-        curve=accounting.curve(ledger, CURVE_DELTAS),
+        curve=tuple(accounting.curve(ledger, CURVE_DELTAS)),
         events=ledger.entries(),
         budget=budget,
         generator=generator,
@@ -142,8 +150,9 @@ def state(
 def columns(declared: Schema, resolved: Schema) -> list[dict[str, Any]]:
     """Each column's public facts, split into what was declared and what was bought."""
     rows = []
-    for before, after in zip(declared.columns, resolved.columns, strict=True):
-        old, new = declared.to_dict()["columns"][before.name], resolved.to_dict()["columns"][after.name]
+    as_declared, as_resolved = declared.to_dict()["columns"], resolved.to_dict()["columns"]
+    for before in declared.columns:
+        old, new = as_declared[before.name], as_resolved[before.name]
         bought = {name: value for name, value in new.items() if old.get(name) != value}
         kept = {name: value for name, value in old.items() if name not in bought and name != "kind"}
         rows.append({"name": before.name, "kind": before.kind, "declared": kept, "bought": bought})
@@ -156,19 +165,37 @@ def _noise_source(*, rehearsal: bool) -> str:
     return "AES-256-CTR keyed by the operating system's entropy, Gaussian by Box-Muller; no seed exists"
 
 
-def _finite(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(name): _finite(item) for name, item in value.items()}
+        return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_plain(item) for item in value]
     if isinstance(value, float) and math.isinf(value):
-        return "inf"
+        return "inf" if value > 0 else "-inf"
     return value
 
 
-def _infinite(value: Any) -> Any:
+def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that JSON cannot hold as they are. Text elsewhere stays text: a category may be called inf."""
+    return {
+        "epsilon": float(values["epsilon"]),
+        "epsilons": {str(name): float(value) for name, value in values["epsilons"].items()},
+        "curve": tuple((float(point["delta"]), float(point["epsilon"])) for point in values["curve"]),
+        "events": tuple(Entry(from_json(_numbers(item["event"])), int(item["count"])) for item in values["events"]),
+        "budget": Budget(**_numbers(values["budget"])),
+        "settings": _numbers(values["settings"]),
+        "not_covered": tuple(values["not_covered"]),
+    }
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The mapping with its infinite numbers read back, inner events too; `reason` is text."""
+    return {name: value if name == "reason" else _number(value) for name, value in values.items()}
+
+
+def _number(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _infinite(item) for name, item in value.items()}
+        return _numbers(value)
     if isinstance(value, list):
-        return [_infinite(item) for item in value]
-    return math.inf if value == "inf" else value
+        return [_number(item) for item in value]
+    return float(value) if value in ("inf", "-inf") else value

@@ -1,0 +1,77 @@
+"""The plots of the statement, as SVG text to stand inside a page."""
+
+import io
+import math
+from collections.abc import Sequence
+
+from synthdp.report.words import scientific
+
+# Colours that stand for the page's own: matplotlib writes them, the page's style decides, in light and in dark.
+INK, FAINT, ACCENT = "#010203", "#040506", "#070809"
+VARIABLES = {INK: "var(--ink)", FAINT: "var(--rule)", ACCENT: "var(--accent)"}
+
+
+def epsilon_curve(points: Sequence[tuple[float, float]], delta: float, epsilon: float) -> str:
+    """Epsilon against delta (log scale), the promised pair marked; empty where fewer than two points are finite.
+
+    `points` are (delta, epsilon). The text stays text, so that it can be searched, selected and read out.
+    """
+    shown = sorted({(d, e) for d, e in [*points, (delta, epsilon)] if math.isfinite(e)})
+    if len(shown) < 2 or not math.isfinite(epsilon):
+        return ""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    style = {"svg.fonttype": "none", "svg.hashsalt": "synthdp", "font.family": "sans-serif", "font.size": 10}
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(5.6, 3.3))
+        axes = figure.add_axes((0.105, 0.155, 0.87, 0.815))
+        axes.plot(*zip(*shown, strict=True), color=ACCENT, marker="o", markersize=3.2, linewidth=1.6)
+        axes.plot(
+            [delta], [epsilon], color=ACCENT, marker="o", markersize=9, markerfacecolor="none", markeredgewidth=1.8
+        )
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(numticks=7))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: scientific(value, plain_from=0.01)))
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("delta", color=INK)
+        axes.set_ylabel("epsilon", color=INK)
+        axes.grid(color=FAINT, linewidth=0.6)
+        axes.tick_params(colors=INK, length=0)
+        for side, spine in axes.spines.items():
+            spine.set_visible(side == "bottom")
+            spine.set_color(INK)
+        text = io.StringIO()
+        nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        figure.savefig(text, format="svg", transparent=True, metadata=nothing)
+    title = "Epsilon for each delta"
+    ends = f"from {shown[0][1]:.3g} at delta {scientific(shown[0][0])} down to {shown[-1][1]:.3g} at {scientific(shown[-1][0])}"
+    return inline(
+        text.getvalue(), "curve", title, f"A falling line: epsilon goes {ends}. The promised pair has a ring."
+    )
+
+
+def inline(svg: str, name: str, title: str, description: str) -> str:
+    """A matplotlib SVG made ready for HTML: no prolog, the page's colours and font, title and description.
+
+    `title` and `description` must be fixed words, since they are not escaped; `name` is unique in the page.
+    """
+    body = svg[svg.index("<svg ") :]
+    opening, rest = body.split(">", 1)
+    width, height = (attribute(opening, key) for key in ("width", "height"))
+    view = attribute(opening, "viewBox")
+    labels = f'role="img" aria-labelledby="{name}-title {name}-text"'
+    sizes = f'width="{width.removesuffix("pt")}" height="{height.removesuffix("pt")}"'
+    opening = f'<svg class="plot" {labels} viewBox="{view}" {sizes} xmlns:xlink="http://www.w3.org/1999/xlink"'
+    rest = rest.replace("*{stroke-linejoin", ".plot *{stroke-linejoin").replace("'sans-serif'", "var(--sans)")
+    for colour, variable in VARIABLES.items():
+        rest = rest.replace(colour, variable)
+    head = f'<title id="{name}-title">{title}</title><desc id="{name}-text">{description}</desc>'
+    return f"{opening}>{head}{rest.strip()}"
+
+
+def attribute(tag: str, name: str) -> str:
+    """The value of an attribute in an opening tag."""
+    return tag.split(f' {name}="', 1)[1].split('"', 1)[0]

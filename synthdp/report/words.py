@@ -1,0 +1,158 @@
+"""Events, numbers and settings in words that someone who is no engineer can read."""
+
+import inspect
+import math
+from dataclasses import dataclass, fields
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any
+
+from synthdp.privacy.ledger import (
+    Choice,
+    Event,
+    Gaussian,
+    Laplace,
+    Revealed,
+    Sampled,
+    Threshold,
+)
+
+ACCOUNTANTS = {
+    "pld": "privacy loss distributions, composed numerically with a certified error (Koskela et al. 2020; "
+    "Doroshenko et al. 2022)",
+    "rdp": "Rényi differential privacy, the best of many orders (Mironov 2017; Mironov, Talwar & Zhang 2019)",
+    "naive": "basic composition: the epsilons and deltas added up (Dwork et al. 2006)",
+    "strong": "advanced composition (Dwork, Rothblum & Vadhan 2010)",
+    "moments": "the moments accountant (Abadi et al. 2016)",
+}
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """An event in words. `inner` are the questions asked inside it."""
+
+    title: str
+    sentence: str
+    parameters: tuple[tuple[str, str], ...]
+    inner: tuple["Told", ...] = ()
+
+
+def tell(event: Event) -> Told:
+    """The event in words; one that this house does not know is told by its own docstring."""
+    inner = tuple(tell(query) for query in event.queries) if isinstance(event, Sampled) else ()
+    title, sentence = _words(event)
+    skipped = {"relation", "unit", "queries", "reason", "sampler"}
+    values = ((field.name, getattr(event, field.name)) for field in fields(event) if field.name not in skipped)
+    return Told(
+        title=title,
+        sentence=sentence,
+        parameters=tuple((_PARAMETERS.get(name, name), number(value)) for name, value in values),
+        inner=inner,
+    )
+
+
+_PARAMETERS = {
+    "noise": "noise multiplier",
+    "rate": "rate",
+    "categories": "categories that one unit can touch",
+}
+
+
+def _words(event: Event) -> tuple[str, str]:
+    two = " Replacing one unit by another changes two contributions." if event.relation == "replace_one" else ""
+    match event:
+        case Gaussian():
+            return "A sum with Gaussian noise", (
+                "Each unit adds a list of numbers whose length (L2) is held below a bound. Gaussian noise is added to every "
+                f"number of the sum; its standard deviation is the noise multiplier times that bound.{two}"
+            )
+        case Laplace():
+            return "A sum with Laplace noise", (
+                "Each unit adds a list of numbers whose total size (L1) is held below a bound. Laplace noise is added to "
+                f"every number of the sum; its scale is the noise multiplier times that bound.{two}"
+            )
+        case Choice():
+            return "A noisy choice", (
+                "One of several public candidates is drawn. A better score makes a candidate likelier, in proportion to "
+                "exp(epsilon × score / (2 × sensitivity)) (the exponential mechanism); the scores stay hidden."
+            )
+        case Threshold():
+            return "A list of categories", (
+                "Noisy counts of the categories that occur; only those above a threshold are named. The threshold is so high "
+                "that a category held by one unit alone is named with at most the probability delta given here."
+            )
+        case Sampled():
+            how = (
+                "each unit is in the sample with the probability “rate”, by a coin of its own (Poisson sampling), drawn anew "
+                "every time. Not knowing who was in the sample protects further."
+            )
+            if event.sampler != "poisson":
+                how = f"drawn by the sampler “{event.sampler}” with the probability “rate”."
+            return "Questions to a random sample", f"Asked of a random sample of the units only: {how}"
+        case Revealed():
+            return "The records themselves", (
+                "The records were handed out without noise. No finite epsilon holds for anything that was made from them."
+            )
+        case _:
+            first = (inspect.getdoc(type(event)) or "").split("\n\n")[0]
+            return type(event).__name__, " ".join(first.split())
+
+
+def sampler(events: tuple[Event, ...]) -> str:
+    """How units were drawn, over all events."""
+    kinds = {event.sampler if isinstance(event, Sampled) else "" for event in events}
+    named = {"": "all units", "poisson": "Poisson sampling (every unit by a coin of its own)"}
+    return ", ".join(named.get(kind, kind) for kind in sorted(kinds)) or "nothing was asked"
+
+
+def upper(value: float, digits: int = 4) -> str:
+    """A bound rounded up to so many significant digits, so that the page never promises more than holds."""
+    if math.isinf(value):
+        return "∞"
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))
+    return number(float(rounded))
+
+
+def percent(value: float) -> str:
+    """A probability rounded up to a tenth of a percent."""
+    tenths = (Decimal(repr(value)) * 1000).quantize(Decimal(1), rounding=ROUND_CEILING)
+    return f"{tenths / 10:.1f} %"
+
+
+def number(value: Any) -> str:
+    """A setting or parameter as text: numbers with at most six significant digits, thin where nothing is lost."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "none"
+    if isinstance(value, int):
+        return grouped(value)
+    if isinstance(value, float):
+        if math.isinf(value):
+            return "∞" if value > 0 else "−∞"
+        if value.is_integer() and abs(value) < 1e15:
+            return grouped(int(value))
+        return scientific(value) if 0 < abs(value) < 1e-3 or abs(value) >= 1e15 else f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(number(item) for item in value) or "none"
+    return str(value)
+
+
+def grouped(value: int) -> str:
+    """Thousands apart from five digits on: 10,391 but 1999."""
+    return f"{value:,}" if abs(value) >= 10_000 else str(value)
+
+
+def scientific(value: float, plain_from: float = 1e-3) -> str:
+    """Small numbers as powers of ten: 10⁻⁶, 2.5 × 10⁻⁷."""
+    if plain_from <= abs(value) < 1e15 or value == 0:
+        return f"{value:.6g}"
+    mantissa, power = f"{value:.5e}".split("e")
+    exponent = "10" + str(int(power)).translate(_SUPERSCRIPTS)
+    mantissa = mantissa.rstrip("0").rstrip(".")
+    return exponent if mantissa == "1" else f"{mantissa} × {exponent}"
+
+
+def one_in(probability: float) -> str:
+    """A probability as 1 in so many, rounded up: 1 in 1,000,000."""
+    return f"1 in {int(1 / Decimal(repr(probability))):,}"
