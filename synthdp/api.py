@@ -55,7 +55,9 @@ class Release:
             yield self.model.sample(0, seed=seed)
             return
         starts = range(0, rows, chunk)
-        for start, part in zip(starts, np.random.SeedSequence(seed).generate_state(len(starts), np.uint64), strict=True):
+        for start, part in zip(
+            starts, np.random.SeedSequence(seed).generate_state(len(starts), np.uint64), strict=True
+        ):
             yield self.model.sample(min(chunk, rows - start), seed=int(part), first_row=start)
 
     def sample(self, rows: int, *, seed: int | None = None) -> "pd.DataFrame":
@@ -81,7 +83,7 @@ class Release:
         return folder
 
     def _write(self, folder: Path) -> None:
-        os.chmod(folder, 0o755)
+        folder.chmod(0o755)
         tensors = {name: np.ascontiguousarray(array) for name, array in self.model.tensors().items()}
         save_file(tensors, folder / MODEL)
         description = {

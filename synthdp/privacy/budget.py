@@ -21,7 +21,9 @@ class Budget:
 
     epsilon: float = option(1.0, "privacy loss that the fit may spend, > 0")
     delta: float = option(1e-6, "probability of a larger loss, in (0, 1); keep it well below 1 / number of patients")
-    relation: Relation = option("add_remove", "neighbouring data sets: add_remove (one unit more or less) or replace_one")
+    relation: Relation = option(
+        "add_remove", "neighbouring data sets: add_remove (one unit more or less) or replace_one"
+    )
 
     def __post_init__(self) -> None:
         if not self.epsilon > 0 or math.isnan(self.epsilon):

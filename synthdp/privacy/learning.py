@@ -3,12 +3,11 @@
 import dataclasses
 import math
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Protocol
 
-import numpy as np
-
-from synthdp.data.schema import LEARN, Categorical, Column, Continuous, Datetime, Integer, Schema
+from synthdp.data.columns import LEARN, Categorical, Column, Datetime, Integer, Numeric, microseconds
+from synthdp.data.schema import Schema
 from synthdp.privacy import accounting
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.ledger import Entry, Gaussian, Plan, Threshold, scoped
@@ -21,10 +20,10 @@ SHARE = 0.2  # of epsilon, for all that is learned together
 DELTA_SHARE = 0.1  # of delta, for all thresholds together
 BINS = 32  # quantile bins of a column whose bins are learned
 MONTHS = tuple(
-    datetime(year, month, 1, tzinfo=UTC).timestamp() for year in range(1900, 2101) for month in range(1, 13)
+    float(microseconds(datetime(year, month, 1))) for year in range(1900, 2101) for month in range(1, 13)
 )  # the public grid on which bounds of dates are looked for
 
-Numeric = Integer | Continuous | Datetime
+Ask = Callable[[Question[Any]], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +44,7 @@ def purchase(schema: Schema, budget: Budget, unit: str) -> Purchase:
     """The least noise at which all that is to learn costs at most SHARE of epsilon; fixed before any answer is seen."""
     thresholds = sum(isinstance(column, Categorical) and column.categories == LEARN for column in schema.columns)
     delta = DELTA_SHARE * budget.delta / max(1, thresholds)
-    if not schema.learned:
+    if not schema.learned and schema.units != LEARN:
         return Purchase(0.0, delta)
     part = Budget(budget.epsilon * SHARE, budget.delta, budget.relation)
 
@@ -74,70 +73,42 @@ def grids(column: Numeric) -> int:
 
 
 def resolve(schema: Schema, terms: Purchase, data: Asks) -> Schema:
-    """The schema with every `learn` item bought."""
-    units = schema.units
-    if units == LEARN:
-        units = max(1, round(data.ask(Size(terms.noise))))
-    columns = tuple(_bought(column, schema, terms, data.ask) for column in schema.columns)
-    return dataclasses.replace(schema, units=units, columns=columns)
+    """The schema with every `learn` item bought. Total: whatever the noisy answers say, a usable schema comes back."""
+    resolved = schema
+    if schema.units == LEARN:
+        resolved = dataclasses.replace(schema, units=max(1, round(data.ask(Size(terms.noise)))))
+    for column in schema.columns:
+        items = _bought(column, schema.max_records_per_unit, terms, data.ask)
+        if items:
+            resolved = resolved.with_learned(column.name, **items)
+    return resolved
 
 
-def _bought(column: Column, schema: Schema, terms: Purchase, ask: Callable[[Question[Any]], Any]) -> Column:
-    most = schema.max_records_per_unit
+def _bought(column: Column, most: int, terms: Purchase, ask: Ask) -> dict[str, Any]:
     if isinstance(column, Categorical) and column.categories == LEARN:
-        found = ask(Domain(column.name, terms.noise, terms.delta, most))
-        # A column of which nothing passed still needs a category to stand for its values.
-        known = found or ("other",)
-        if column.other is not None and column.other not in known:
-            known = (*known, column.other)
-        return dataclasses.replace(column, categories=known)
+        return {"categories": ask(Domain(column.name, terms.noise, terms.delta, most))}
     if isinstance(column, Numeric) and grids(column):
         return _bought_number(column, most, terms, ask)
-    return column
+    return {}
 
 
-def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Callable[[Question[Any]], Any]) -> Column:
+def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dict[str, Any]:
     dates, integers = isinstance(column, Datetime), isinstance(column, Integer)
-    whole = column.bounds == LEARN
-    if whole:
+    bounds_too = column.bounds == LEARN
+    if bounds_too:
         coarse = Grid(column.name, MONTHS if dates else SIGNED_POWERS, terms.noise, most, dates)
         low, high = occupied(coarse.edges, ask(coarse), coarse.deviation)
-        if integers:
-            low, high = math.floor(low), math.ceil(high)
     else:
-        low, high = _declared(column)
-    grid = Grid(column.name, fine_edges(low, high, integers=integers), terms.noise, most, dates)
-    counts: Numbers = ask(grid)
-    if whole:
-        low, high = quantiles(grid.edges, counts, (TAIL, 1 - TAIL))
-        if integers:
-            low, high = math.floor(low), math.ceil(high)
-        if not high > low:
-            high = low + 1
-    bins: Any = column.bins
-    if column.bins == LEARN or (whole and column.bins is None):
-        shares = np.linspace(0, 1, BINS + 1)[1:-1]
-        inner = quantiles(grid.edges, counts, list(shares))
-        bins = tuple(sorted({edge for edge in (_rounded(value, integers) for value in inner) if low < edge < high}))
-        bins = (low, *bins, high)
-    bounds: Any = (_moment(low), _moment(high)) if dates else (int(low), int(high)) if integers else (low, high)
-    if dates and isinstance(bins, tuple):
-        bins = tuple(_moment(edge) for edge in bins)
-    return dataclasses.replace(column, bounds=bounds, bins=bins)
-
-
-def _declared(column: Numeric) -> tuple[float, float]:
-    low, high = column.bounds
-    if isinstance(column, Datetime):
-        return datetime.fromisoformat(str(low)).replace(tzinfo=UTC).timestamp(), datetime.fromisoformat(
-            str(high)
-        ).replace(tzinfo=UTC).timestamp()
-    return float(low), float(high)
-
-
-def _rounded(value: float, integers: bool) -> float:
-    return float(round(value)) if integers else value
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, tz=UTC).replace(tzinfo=None).isoformat(timespec="seconds")
+        low, high = (microseconds(end) if dates else float(end) for end in column.bounds)
+    if integers:
+        low, high = math.floor(low), math.ceil(high)
+    fine = Grid(column.name, fine_edges(low, high, integers=integers), terms.noise, most, dates)
+    counts: Numbers = ask(fine)
+    items: dict[str, Any] = {}
+    if bounds_too:
+        items["bounds"] = quantiles(fine.edges, counts, (TAIL, 1 - TAIL))
+    if column.bins == LEARN or (bounds_too and column.bins is None):
+        shares = [place / BINS for place in range(1, BINS)]
+        edges = quantiles(fine.edges, counts, shares)
+        items["bins"] = [float(round(edge)) for edge in edges] if integers else edges
+    return items

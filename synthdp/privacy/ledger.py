@@ -104,7 +104,9 @@ class Entry:
 
 Plan = tuple[Entry, ...]
 
-EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in (Gaussian, Laplace, Choice, Threshold, Sampled, Revealed)}
+EVENTS: dict[str, type[Event]] = {
+    kind.__name__: kind for kind in (Gaussian, Laplace, Choice, Threshold, Sampled, Revealed)
+}
 
 
 def register(kind: type[Event]) -> type[Event]:
@@ -165,19 +167,17 @@ def merged(entries: Iterable[Entry]) -> Plan:
 class Ledger:
     """An append-only list of entries, hash-chained, on disk when it has a path.
 
-    Every line is durable (fsync) before `append` returns. A line is never changed: a block of which part was not used is
-    corrected by a later line (`unused`). One ledger is one fit; it is not safe to share between processes.
+    The file is made by the first charge. Every line is durable (fsync) before `append` returns. A line is never changed: a
+    block of which part was not used is corrected by a later line (`unused`). One ledger is one fit; it is not safe to share
+    between processes.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self._lines: list[dict[str, Any]] = []
         self._head = GENESIS
         self._path = path
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x"):
-                pass
-            _sync_folder(path.parent)
+        if path is not None and path.exists():
+            raise BadInput(f"a ledger exists at {path}; a ledger is never written over")
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> "Ledger":
@@ -207,7 +207,9 @@ class Ledger:
                 raise BadInput(f"{path}: line {number} of the ledger is not JSON") from error
             body = {name: value for name, value in line.items() if name not in ("previous", "hash")}
             if line.get("previous") != ledger._head or line.get("hash") != _digest(ledger._head, body):
-                raise BadInput(f"{path}: line {number} of the ledger does not follow from the line before it; it was altered")
+                raise BadInput(
+                    f"{path}: line {number} of the ledger does not follow from the line before it; it was altered"
+                )
             ledger._lines.append(body)
             ledger._head = line["hash"]
         ledger.entries()
@@ -239,7 +241,9 @@ class Ledger:
         if any(count < 0 for count in counts):
             raise BadInput("the ledger takes back more than it charged; it was altered")
         return merged(
-            Entry(from_json(line["event"]), count) for line, count in zip(self._lines, counts, strict=True) if "event" in line
+            Entry(from_json(line["event"]), count)
+            for line, count in zip(self._lines, counts, strict=True)
+            if "event" in line
         )
 
     def write(self, path: Path) -> None:
@@ -253,10 +257,7 @@ class Ledger:
 
     def _write(self, body: dict[str, Any]) -> int:
         if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(_row(self._head, body))
-                file.flush()
-                os.fsync(file.fileno())
+            _append(self._path, _row(self._head, body), new=not self._lines)
         self._head = _digest(self._head, body)
         self._lines.append(body)
         return len(self._lines) - 1
@@ -272,6 +273,17 @@ def _digest(previous: str, body: Mapping[str, Any]) -> str:
 
 def _row(previous: str, body: Mapping[str, Any]) -> str:
     return _canonical({**body, "previous": previous, "hash": _digest(previous, body)}) + "\n"
+
+
+def _append(path: Path, row: str, *, new: bool) -> None:
+    if new:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("x" if new else "a", encoding="utf-8") as file:
+        file.write(row)
+        file.flush()
+        os.fsync(file.fileno())
+    if new:
+        _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

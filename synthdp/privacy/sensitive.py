@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
@@ -160,7 +159,6 @@ class Sensitive:
     def _sampled(self, rate: float) -> Records:
         coins = self._noise.coins(self._keys, self._step)
         self._step += 1
-        chosen: NDArray[np.bool_]
         # An exact comparison of integers; rate 1 takes everyone.
         chosen = np.ones(len(coins), np.bool_) if rate >= 1 else coins < np.uint64(rate * ALL_COINS)
         return self._records.take(chosen)

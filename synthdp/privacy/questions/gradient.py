@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from synthdp.privacy.gradients import clipped_gradient_sum
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
-from synthdp.privacy.gradients import clipped_gradient_sum
 from synthdp.privacy.ledger import Event, Gaussian
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records
@@ -58,7 +58,7 @@ class Gradient:
         """The noisy sum, by parameter name; one draw for all parameters."""
         total = sum(value.numel() for value in bounded.values())
         draws = noise.normal((total,), self.noise * self.clip)
-        parts = draws.split([value.numel() for value in bounded.values()])
+        parts = torch.split(draws, [value.numel() for value in bounded.values()])
         pairs = zip(bounded.items(), parts, strict=True)
         return {name: (value + part.view_as(value)).to(torch.float32) for (name, value), part in pairs}
 

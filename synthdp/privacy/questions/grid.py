@@ -63,7 +63,8 @@ class Grid:
 
     def noised(self, bounded: Numbers, noise: Noise) -> Numbers:
         """The noisy counts."""
-        return bounded + noise.normal_array(bounded.shape, self.deviation)
+        noisy: Numbers = bounded + noise.normal_array(bounded.shape, self.deviation)
+        return noisy
 
     def movement(self, one: Numbers, other: Numbers) -> float:
         """L2 distance."""
@@ -71,13 +72,13 @@ class Grid:
 
 
 def numbers(column: "pd.Series[Any]", *, dates: bool) -> Numbers:
-    """A raw column as float64; dates as seconds since 1970; NaN for what is neither."""
+    """A raw column as float64; dates as microseconds since 1970; NaN for what is neither."""
     import pandas as pd
 
     if dates:
         moments = pd.to_datetime(column, errors="coerce", utc=True, format="mixed")
-        seconds = (moments - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
-        return seconds.to_numpy(dtype=np.float64, na_value=np.nan)
+        instants = (moments - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(microseconds=1)
+        return instants.to_numpy(dtype=np.float64, na_value=np.nan)
     return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 

@@ -1,5 +1,6 @@
 """Noisy sums of clipped per-unit vectors: several groups from one sample (McMahan & Andrew 2018, section 3)."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,7 @@ class Sums:
     @property
     def sensitivity(self) -> float:
         """In units of each group's clip, stacked."""
-        return len(self.groups) ** 0.5
+        return math.sqrt(len(self.groups))
 
     def bounded(self, records: Records) -> list[Vector]:
         """The clipped sums, float64."""
@@ -63,7 +64,7 @@ class Sums:
     def movement(self, one: list[Vector], other: list[Vector]) -> float:
         """L2 distance with each group in units of its clip."""
         triples = zip(one, other, self.groups, strict=True)
-        return float(sum((np.linalg.norm(a - b) / group.clip) ** 2 for a, b, group in triples) ** 0.5)
+        return math.sqrt(sum(float(np.linalg.norm(a - b) / group.clip) ** 2 for a, b, group in triples))
 
 
 def clipped_sum(records: Records, group: Group) -> Vector:

@@ -1,0 +1,39 @@
+# Everything a newcomer needs: `make demo`, `make test`. A fresh clone needs only Python 3.11 and make.
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: install demo test test-slow lint bench recipes clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off --quiet --constraint constraints.txt --editable '.[demo,dev]'
+	@touch $(STAMP)
+
+demo: install
+	$(BIN)/synthdp demo out=outputs/demo force=true
+
+test: install
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+
+test-slow: install
+	$(BIN)/python -m pytest -m slow
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: install
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/bench_step.py
+
+recipes: install
+	$(BIN)/python recipes/adult_dpgan.py
+
+clean:
+	rm -rf $(VENV) outputs build dist .pytest_cache .ruff_cache .mypy_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,88 @@
+"""The command line: `synthdp COMMAND key=value ...`. It starts in a blink; each command imports what it needs.
+
+Exit status: 0 done, 2 bad input (one clear line on stderr), 130 interrupted.
+"""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import synthdp
+from synthdp.errors import BadInput
+
+COMMANDS = {
+    "fit": "learn a generator from sensitive records, within a privacy budget",
+    "sample": "draw synthetic records from a release",
+    "evaluate": "judge synthetic records against real ones (internal)",
+    "report": "write the statement of a release's guarantee, as a page and as JSON",
+    "account": "compute epsilon of a mechanism or of a ledger",
+    "calibrate": "find the noise that keeps a budget",
+    "schema": "draft a schema from a file, for review",
+    "data": "list the named data sets",
+    "demo": "run the whole job on the embedded data set",
+}
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return the exit status."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0 if arguments else BAD_INPUT
+    if arguments[0] in ("-V", "--version"):
+        print(f"synthdp {synthdp.__version__}")
+        return 0
+    warnings.showwarning = _show_warning
+    try:
+        return _run(arguments[0], list(arguments[1:]))
+    except BadInput as error:
+        return _refuse(error)
+    except OSError as error:
+        return _refuse(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
+    except KeyboardInterrupt:
+        print("synthdp: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def overview() -> str:
+    """What `synthdp --help` prints."""
+    width = max(map(len, COMMANDS))
+    rows = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: synthdp COMMAND key=value ...",
+            "       synthdp COMMAND --help      every option with its default",
+            "       synthdp --version",
+            "",
+            *rows,
+        ]
+    )
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    if command not in COMMANDS:
+        import difflib
+
+        near = difflib.get_close_matches(command, COMMANDS, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise BadInput(f"no command {command!r}{hint} Commands: {' '.join(COMMANDS)}")
+    compose = importlib.import_module("synthdp.cli.compose")
+    commands = importlib.import_module("synthdp.cli.commands")
+    if any(argument in ("-h", "--help") for argument in arguments):
+        print(compose.help_text(command, COMMANDS[command], arguments))
+        return 0
+    for config in compose.compose(command, arguments):
+        getattr(commands, command)(config)
+    return 0
+
+
+def _refuse(reason: Any) -> int:
+    print("synthdp: " + " ".join(str(reason).split()), file=sys.stderr)
+    return BAD_INPUT
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    if issubclass(category, UserWarning):
+        print(f"synthdp: warning: {message}", file=sys.stderr)

@@ -1,0 +1,361 @@
+"""One function per command: from a checked configuration to files and a few lines of text."""
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from synthdp.cli import settings, show
+from synthdp.errors import BadInput
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.ledger import Entry, Event, Gaussian, Ledger, Plan, Sampled
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from synthdp.api import Release
+    from synthdp.data.schema import Schema
+
+Config = Mapping[str, Any]
+
+
+def fit(config: Config) -> None:
+    """Fit a release: out/release may leave, out/internal must not."""
+    options: settings.Fit = config["options"]
+    out = _folder(config["out"], force=options.force)
+    schema, frame = _training(config["data"])
+    release = _fit(config, schema, frame, out)
+    statement = release.statement
+    print(f"release    {out / 'release'}")
+    print(f"guarantee  {_guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
+    if statement.rehearsal:
+        print("rehearsal  seeded noise can be regenerated: not for release")
+
+
+def sample(config: Config) -> None:
+    """Draw records from a release into one file."""
+    from synthdp.api import load
+    from synthdp.data import sources
+
+    options: settings.Sample = config["options"]
+    out = _file(options.out, force=options.force)
+    if options.rows < 0:
+        raise BadInput(f"rows must be 0 or more, got {options.rows}")
+    release = load(options.release)
+    with show.progress("sample") as step:
+        sources.write(_counted(release, options, step), out, release.schema)
+    print(f"{options.rows} synthetic records in {out}")
+
+
+def evaluate(config: Config) -> None:
+    """Judge a file of synthetic records; what it writes is internal."""
+    from synthdp.data import sources
+
+    options: settings.Evaluate = config["options"]
+    out = _folder(options.out, force=options.force)
+    schema, train, test = _real(config["data"])
+    synthetic = sources.read(Path(options.synthetic), schema=schema)
+    result = _evaluate(synthetic, train, test, schema, config["evaluate"], out)
+    for line in headline(result):
+        print(line)
+    print(f"page       {out / 'evaluation.html'} (internal: do not release)")
+
+
+def report(config: Config) -> None:
+    """Write the statement of a release as a page and as JSON."""
+    from synthdp.api import load
+    from synthdp.report.page import write
+
+    options: settings.Report = config["options"]
+    release = load(options.release)
+    out = _folder(options.out, force=options.force)
+    write(release.statement, out)
+    print(f"statement  {out / 'statement.html'}")
+
+
+def account(config: Config) -> None:
+    """Epsilon of a mechanism, or of a ledger, by every accountant that has a proof."""
+    from synthdp.privacy import accounting
+
+    options: settings.AccountOf = config["options"]
+    _check_delta(options.delta)
+    entries = _asked(options)
+    if options.accountant == "all":
+        values = accounting.epsilons(entries, options.delta)
+        refused = accounting.refusals(entries)
+        if not values:
+            raise BadInput("; ".join(refused.values()))
+    else:
+        values, refused = {options.accountant: accounting.epsilon(entries, options.delta, options.accountant)}, {}
+    if options.format == "json":
+        print(json.dumps({"epsilon": {name: _plain(value) for name, value in values.items()}, "delta": options.delta}))
+        return
+    for name, value in values.items():
+        print(f"{name:<8} epsilon {value:.6g} at delta {options.delta:g}")
+    for name, reason in refused.items():
+        print(f"{name:<8} no figure: {reason}")
+
+
+def calibrate(config: Config) -> None:
+    """The least noise that keeps a budget over steps of a sampled Gaussian."""
+    from synthdp.privacy import accounting
+
+    options: settings.Calibrate = config["options"]
+    budget = Budget(options.epsilon, options.delta, options.relation)
+    if options.steps < 1:
+        raise BadInput(f"steps must be 1 or more, got {options.steps}")
+
+    def plan(noise: float) -> Plan:
+        return (Entry(_event(options.rate, noise, options.relation), options.steps),)
+
+    noise = accounting.calibrate(plan, budget, options.accountant)
+    epsilon = accounting.epsilon(plan(noise), options.delta, options.accountant)
+    if options.format == "json":
+        print(json.dumps({"noise": noise, "epsilon": _plain(epsilon), "accountant": options.accountant}))
+    else:
+        print(f"noise {noise:.6g} gives epsilon {epsilon:.6g} at delta {options.delta:g} ({options.accountant})")
+
+
+def schema(config: Config) -> None:
+    """Draft a schema from a file; every line is for review."""
+    from synthdp.data import sources
+    from synthdp.data.draft import draft
+
+    options: settings.Draft = config["options"]
+    out = None if options.out is None else _file(options.out, force=options.force)
+    text = draft(sources.read(Path(options.path)), Path(options.path))
+    if out is None:
+        print(text, end="")
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(text, encoding="utf-8")
+    print(f"{out}: a draft that was read off the records; replace what it says by public knowledge, line by line")
+
+
+def data(config: Config) -> None:
+    """List the named data sets."""
+    from synthdp.data import named
+
+    rows = named.describe()
+    if config["options"].format == "json":
+        print(
+            json.dumps(
+                [{"name": row.name, "summary": row.summary, "present": row.present, "where": row.where} for row in rows]
+            )
+        )
+        return
+    width = max(len(row.name) for row in rows)
+    for row in rows:
+        print(f"{row.name:<{width}}  {'present' if row.present else 'absent '}  {row.summary}")
+        print(f"{'':<{width}}           {row.where}")
+
+
+def demo(config: Config) -> None:
+    """Fit, sample, evaluate and report on the embedded data set."""
+    from synthdp.data import named, sources
+    from synthdp.report.page import write
+
+    options: settings.Demo = config["options"]
+    out = _folder(options.out, force=options.force)
+    chosen = named.load("meps")
+    for note in chosen.notes:
+        print(note)
+    release = _fit(config, chosen.schema, chosen.train, out)
+    synthetic = out / "synthetic.csv"
+    rows = len(chosen.test) * 4  # a public number: the split is 80 to 20
+    with show.progress("sample") as step:
+        request = settings.Sample(release="", rows=rows, out=str(synthetic), seed=options.seed)
+        sources.write(_counted(release, request, step), synthetic, release.schema)
+    write(release.statement, out / "report")
+    frame = sources.read(synthetic, schema=release.schema)
+    result = _evaluate(frame, chosen.train, chosen.test, chosen.schema, settings.Judge(), out / "evaluation")
+    statement = release.statement
+    print()
+    print(f"synthetic records   {synthetic}")
+    print(f"guarantee, a page   {out / 'report' / 'statement.html'}")
+    print(f"evaluation, a page  {out / 'evaluation' / 'evaluation.html'} (internal: do not release)")
+    print(f"epsilon             {_guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
+    for line in headline(result):
+        print(line)
+
+
+def headline(result: Mapping[str, Any]) -> list[str]:
+    """The figures that matter, a line each: utility beside its ceiling, fidelity beside its floor."""
+    lines = []
+    for target, scores in result["targets"].items():
+        tstr, trtr = _mean_auroc(scores["tstr"]), _mean_auroc(scores["trtr"])
+        if tstr is not None and trtr is not None:
+            lines.append(
+                f"TSTR AUROC          {tstr:.3f} on {target}; trained on real records {trtr:.3f}; chance 0.500"
+            )
+    two_way = result["fidelity"].get("tvd_2way")
+    if two_way:
+        lines.append(f"fidelity            mean 2-way total variation distance {two_way['mean']:.3f}; 0 is perfect")
+    return lines
+
+
+def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path) -> "Release":
+    from synthdp.api import Synthesizer
+
+    options = config["options"]
+    internal, history = out / "internal", []
+    ledger = _next_ledger(internal)
+    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
+    start = time.monotonic()
+    with show.progress(f"fit {config['generator'].name}") as step:
+
+        def seen(done: int, steps: int, figures: Mapping[str, float]) -> None:
+            history.append({"step": done, **figures})
+            step(done, steps, figures)
+
+        try:
+            release = synthesizer.fit(
+                frame, seed=options.seed, invalid=getattr(options, "invalid", "error"), ledger=ledger, progress=seen
+            )
+        except KeyboardInterrupt:
+            _say_what_was_charged(ledger, config["budget"])
+            raise
+    release.save(out / "release", force=True)
+    internal.mkdir(parents=True, exist_ok=True)
+    (internal / "config.yaml").write_text(yaml.safe_dump(config["plain"], sort_keys=False), encoding="utf-8")
+    run = {"seconds": time.monotonic() - start, "training": history}
+    (internal / "training.json").write_text(json.dumps(run, indent=1), encoding="utf-8")
+    return release
+
+
+def _evaluate(
+    synthetic: "pd.DataFrame",
+    train: "pd.DataFrame",
+    test: "pd.DataFrame",
+    schema: "Schema",
+    judge: settings.Judge,
+    out: Path,
+) -> Mapping[str, Any]:
+    from synthdp import evaluate as judging
+
+    with show.progress("evaluate") as step:
+        result = judging.evaluate(
+            synthetic, train, test, schema, targets=judge.targets, models=judge.models, seeds=judge.seeds, progress=step
+        )
+    judging.write(result, out)
+    return result
+
+
+def _training(source: settings.Data) -> "tuple[Schema, pd.DataFrame]":
+    from synthdp.data import named, sources
+    from synthdp.data.schema import Schema
+
+    if source.name is not None and source.path is None:
+        chosen = named.load(source.name)
+        return _targeted(chosen.schema, source.target), chosen.train
+    path = source.path or source.train
+    if path is None or source.schema is None:
+        raise BadInput(
+            "records need data=NAME, or data.path=FILE with data.schema=FILE.yaml (synthdp schema path=FILE drafts one)"
+        )
+    schema = _targeted(Schema.load(source.schema), source.target)
+    return schema, sources.read(Path(path), schema=schema)
+
+
+def _real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
+    from synthdp.data import named, sources
+    from synthdp.data.schema import Schema
+
+    if source.name is not None and source.train is None:
+        chosen = named.load(source.name)
+        return _targeted(chosen.schema, source.target), chosen.train, chosen.test
+    train = source.train or source.path
+    if train is None or source.test is None or source.schema is None:
+        raise BadInput("evaluate needs data=NAME, or data.train=FILE data.test=FILE data.schema=FILE.yaml")
+    schema = _targeted(Schema.load(source.schema), source.target)
+    return schema, sources.read(Path(train), schema=schema), sources.read(Path(source.test), schema=schema)
+
+
+def _targeted(schema: "Schema", target: str | None) -> "Schema":
+    return schema if target is None else schema.with_targets(target)
+
+
+def _asked(options: settings.AccountOf) -> Plan:
+    if options.ledger is not None:
+        return Ledger.read(Path(options.ledger)).entries()
+    if options.noise is None:
+        raise BadInput("account needs noise=... (with rate= and steps=), or ledger=FILE")
+    if options.steps < 0:
+        raise BadInput(f"steps must be 0 or more, got {options.steps}")
+    return (Entry(_event(options.rate, options.noise, options.relation), options.steps),)
+
+
+def _event(rate: float, noise: float, relation: Any) -> Event:
+    if not 0 <= rate <= 1:
+        raise BadInput(f"rate must lie in [0, 1], got {rate}")
+    if not noise >= 0:
+        raise BadInput(f"noise must be 0 or more, got {noise}")
+    inner = Gaussian(noise, relation=relation)
+    return inner if rate == 1 else Sampled(rate, (inner,), relation=relation)
+
+
+def _check_delta(delta: float) -> None:
+    if not 0 < delta < 1:
+        raise BadInput(f"delta must lie strictly between 0 and 1, got {delta}")
+
+
+def _counted(release: "Release", options: settings.Sample, step: show.Step) -> Any:
+    done = 0
+    for frame in release.stream(options.rows, seed=options.seed):
+        done += len(frame)
+        step(done, options.rows)
+        yield frame
+
+
+def _next_ledger(internal: Path) -> Path:
+    """Where this fit's ledger goes. Ledgers of earlier fits in the same folder are moved aside: a charge is never lost."""
+    ledger = internal / "ledger.jsonl"
+    if ledger.exists():
+        taken = sum(1 for _ in internal.glob("ledger.*.jsonl"))
+        ledger.rename(internal / f"ledger.{taken + 1}.jsonl")
+    return ledger
+
+
+def _say_what_was_charged(ledger: Path, budget: Budget) -> None:
+    from synthdp.privacy import accounting
+
+    if not ledger.exists():
+        print("nothing was charged")
+        return
+    accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
+    print(f"charged so far: epsilon {epsilon:.4g} at delta {budget.delta:g} ({accountant}); the ledger is {ledger}")
+
+
+def _folder(name: str, *, force: bool) -> Path:
+    folder = Path(name)
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"out={folder} is a file, a folder is needed")
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        raise BadInput(f"out={folder} exists and is not empty; choose another folder or pass force=true")
+    return folder
+
+
+def _file(name: str, *, force: bool) -> Path:
+    file = Path(name)
+    if file.is_dir():
+        raise BadInput(f"out={file} is a folder, a file is needed")
+    if file.exists() and not force:
+        raise BadInput(f"out={file} exists; choose another file or pass force=true")
+    return file
+
+
+def _guarantee(epsilon: float, delta: float, unit: str, accountant: str) -> str:
+    return f"{epsilon:.4g} at delta {delta:g} per {unit} (by {accountant})"
+
+
+def _mean_auroc(models: Mapping[str, Any]) -> float | None:
+    values = [scores["auroc"]["mean"] for scores in models.values() if "auroc" in scores]
+    return sum(values) / len(values) if values else None
+
+
+def _plain(value: float) -> float | str:
+    return "inf" if math.isinf(value) else value

@@ -1,0 +1,199 @@
+"""From `key=value` words to a checked configuration, by Hydra; nothing is written, no `.hydra` folder appears."""
+
+import difflib
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from synthdp import generators
+from synthdp.cli import settings
+from synthdp.data.named import conf_dir
+from synthdp.errors import BadInput
+
+MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
+Config = dict[str, Any]
+
+
+def compose(command: str, words: Sequence[str]) -> list[Config]:
+    """One configuration per run: several with `--multirun` and values such as `budget.epsilon=0.5,1,3`.
+
+    Raises `BadInput` for words that are not `key=value`, unknown options, values that Hydra cannot read, and required
+    options that are missing.
+    """
+    words, folders, multirun = _flags(words)
+    overrides = [_quoted(word) for word in words]
+    if command in settings.GROUPS and "data" in settings.GROUPS[command]:
+        keys = {word.split("=", 1)[0] for word in words}
+        if "data" not in keys and keys & {"data.path", "data.train"}:
+            overrides.append("data=files")
+    runs = list(_sweep(overrides)) if multirun else [(overrides, "")]
+    configs = [_one(command, run, folders) for run, _ in runs]
+    if multirun:
+        for config, (_, name) in zip(configs, runs, strict=True):
+            config["out"] = str(Path(config["out"]) / name)
+    return configs
+
+
+def help_text(command: str, summary: str, words: Sequence[str]) -> str:
+    """Every option of a command with its default."""
+    chosen = dict(word.split("=", 1) for word in words if "=" in word)
+    rows: list[tuple[str, Any, str]] = []
+    lists: list[str] = []
+    for group, default in settings.GROUPS.get(command, {}).items():
+        name = chosen.get(group, default)
+        lists.append(f"  {group}=NAME   one of: {', '.join(_options(group))}   (default: {default})")
+        kind = generators.find(name) if group == "generator" else settings.KINDS[group]
+        rows += [(f"{group}.{field}", value, text) for field, value, text in settings.helps(kind)]
+    rows = [*settings.helps(settings.OPTIONS[command]), *rows]
+    width = max(len(name) for name, _, _ in rows)
+    options = [f"  {name:<{width}}  {text} [{_shown(value)}]" for name, value, text in rows]
+    tail = [
+        "",
+        "  --multirun         run once for every combination of comma-separated values, into out/<override>/",
+        "  --config-dir DIR   a folder with groups of your own (data/, generator/, budget/, ...)",
+    ]
+    head = [f"usage: synthdp {command} key=value ...", "", summary, ""]
+    return "\n".join([*head, *lists, *([""] if lists else []), *options, *tail])
+
+
+def _flags(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
+    plain: list[str] = []
+    folders: list[str] = []
+    multirun = False
+    rest = iter(words)
+    for word in rest:
+        if word in (MULTIRUN, "-m"):
+            multirun = True
+        elif word == CONFIG_DIR or word.startswith(CONFIG_DIR + "="):
+            folder = word.partition("=")[2] or next(rest, "")
+            if not Path(folder).is_dir():
+                raise BadInput(f"{CONFIG_DIR} needs an existing folder, got {folder!r}")
+            folders.append(str(Path(folder).resolve()))
+        elif "=" not in word and not word.startswith("~"):
+            raise BadInput(f"{word!r} is not of the form key=value")
+        else:
+            plain.append(word)
+    return plain, folders, multirun
+
+
+def _quoted(word: str) -> str:
+    key, _, value = word.partition("=")
+    if key.lstrip("+") not in settings.TEXT or value in ("", "null") or value[0] in "'\"":
+        return word
+    escaped = re.sub(r"(\\*)'", lambda match: match[1] * 2 + "\\'", value)
+    escaped = re.sub(r"(\\+)$", lambda match: match[1] * 2, escaped).replace("${", "\\${")
+    return f"{key}='{escaped}'"
+
+
+def _sweep(overrides: Sequence[str]) -> Iterator[tuple[list[str], str]]:
+    try:
+        parsed = OverridesParser.create().parse_overrides(list(overrides))
+    except HydraException as error:
+        raise BadInput(_line(error)) from error
+    choices = [
+        [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
+        if item.is_sweep_override()
+        else [str(item.input_line)]
+        for item in parsed
+    ]
+    swept = [item.is_sweep_override() for item in parsed]
+    for combination in itertools.product(*choices):
+        name = ",".join(word for word, varies in zip(combination, swept, strict=True) if varies)
+        yield list(combination), re.sub(r"[^\w.,=+-]", "_", name)
+
+
+def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
+    _register(command)
+    GlobalHydra.instance().clear()
+    extra = [f"hydra.searchpath=[{','.join('file://' + folder for folder in folders)}]"] if folders else []
+    try:
+        with initialize_config_dir(str(conf_dir().resolve()), version_base="1.3"):
+            node = hydra_compose(command, [*overrides, *extra])
+        missing = OmegaConf.missing_keys(node)
+        if missing:
+            needed = ", ".join(f"{key}=..." for key in sorted(missing))
+            raise BadInput(f"synthdp {command} needs {needed} (see synthdp {command} --help)")
+        plain: Config = OmegaConf.to_container(node, resolve=True)  # type: ignore[assignment]
+    except (HydraException, OmegaConfBaseException) as error:
+        raise BadInput(_explained(command, error)) from error
+    return _typed(command, plain)
+
+
+def _register(command: str) -> None:
+    store = ConfigStore.instance()
+    groups = settings.GROUPS.get(command, {})
+    chosen = [{group: default} for group, default in groups.items()]
+    node = {
+        "defaults": [*chosen, {"optional experiment": None}, "_self_"],
+        **settings.defaults(settings.OPTIONS[command]),
+    }
+    store.store(name=command, node=node)
+    for group, kind in settings.KINDS.items():
+        store.store(group=group, name="default", node=settings.defaults(kind))
+    store.store(group="data", name="files", node=settings.defaults(settings.Data))
+    if "generator" in groups:
+        for name in generators.names():
+            store.store(group="generator", name=name, node={"name": name, **settings.defaults(generators.find(name))})
+
+
+def _typed(command: str, plain: Config) -> Config:
+    """Groups and flat options as validated dataclasses; the generator with its settings made."""
+    flat = {name: value for name, value in plain.items() if name not in settings.GROUPS.get(command, {})}
+    config: Config = {"options": settings.made(settings.OPTIONS[command], flat), "plain": plain}
+    config["out"] = flat.get("out")
+    for group in settings.GROUPS.get(command, {}):
+        values = dict(plain[group])
+        if group == "generator":
+            kind: Any = generators.find(values.pop("name"))
+            config[group] = settings.made(kind, values, "generator.")
+        else:
+            config[group] = settings.made(settings.KINDS[group], values, f"{group}.")
+    return config
+
+
+def _options(group: str) -> list[str]:
+    own = [file.stem for file in sorted((conf_dir() / group).glob("*.yaml"))]
+    return sorted({*own, *(generators.names() if group == "generator" else ())})
+
+
+def _explained(command: str, error: Exception) -> str:
+    known = [name for name, _, _ in settings.helps(settings.OPTIONS[command])]
+    for group, default in settings.GROUPS.get(command, {}).items():
+        kind = generators.find(default) if group == "generator" else settings.KINDS[group]
+        known += [group, *(f"{group}.{name}" for name, _, _ in settings.helps(kind))]
+    match = re.search(r"Could not override '([^']+)'", str(error))
+    if match:
+        near = difflib.get_close_matches(match[1], known, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return f"synthdp {command} has no option {match[1]!r}{hint} (see synthdp {command} --help)"
+    match = re.search(r"Could not find '([^/']+)/([^']+)'", str(error))
+    if match:
+        return f"no {match[1]} named {match[2]!r}; known: {', '.join(_options(match[1]))}"
+    return _line(error)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _shown(value: Any) -> str:
+    if value == "???":
+        return "required"
+    if isinstance(value, Mapping | list | tuple):
+        return ",".join(map(str, value)) or "none"
+    return (
+        {None: "none", True: "true", False: "false"}.get(value, str(value))
+        if not isinstance(value, float)
+        else f"{value:g}"
+    )

@@ -1,0 +1,221 @@
+"""The options of each command: dataclasses, from which the command line's schema and `--help` are derived."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass
+from typing import Any, Literal, TypeVar
+
+from synthdp.errors import BadInput
+from synthdp.options import HELP, option
+from synthdp.privacy.budget import Budget, Relation
+
+Made = TypeVar("Made")
+Format = Literal["text", "json"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """Which records: a named data set (`data=NAME`), or files with a schema."""
+
+    name: str | None = option(None, "named data set; chosen by data=NAME, see `synthdp data`")
+    path: str | None = option(None, "file of sensitive records, .csv, .csv.gz or .parquet")
+    schema: str | None = option(None, "schema.yaml of the files")
+    target: str | None = option(None, "column to predict; default: the schema's targets")
+    train: str | None = option(None, "file of the records that were fitted (evaluate)")
+    test: str | None = option(None, "file of held-out records (evaluate)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """Options of `synthdp fit`."""
+
+    out: str = option(MISSING, "folder to write: release/ may leave, internal/ must not")
+    seed: int | None = option(None, "make a rehearsal: reproducible noise, stamped not for release")
+    invalid: Literal["error", "clamp"] = option(
+        "error", "records that break the schema: error, or clamp to allowed values"
+    )
+    force: bool = option(False, "replace the release in an existing folder (its ledgers are kept)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Options of `synthdp sample`."""
+
+    release: str = option(MISSING, "folder of a release")
+    rows: int = option(MISSING, "number of synthetic records")
+    out: str = option(MISSING, "file to write, .csv or .parquet")
+    seed: int | None = option(None, "the same seed gives the same records")
+    force: bool = option(False, "write over an existing file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge:
+    """How to judge (the group `evaluate`)."""
+
+    models: tuple[str, ...] = option(("hgb", "lr", "rf"), "classifiers: hgb, lr, rf")
+    seeds: int = option(3, "repetitions of every classifier, with seeds 0, 1, ...")
+    targets: tuple[str, ...] | None = option(None, "columns to predict; default: the schema's targets")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Options of `synthdp evaluate`."""
+
+    synthetic: str = option(MISSING, "file of synthetic records, .csv or .parquet")
+    out: str = option(MISSING, "folder for evaluation.json and evaluation.html (internal)")
+    force: bool = option(False, "write into an existing folder")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Options of `synthdp report`."""
+
+    release: str = option(MISSING, "folder of a release")
+    out: str = option(MISSING, "folder for statement.html and statement.json")
+    force: bool = option(False, "write into an existing folder")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountOf:
+    """Options of `synthdp account`: a mechanism by rate, noise and steps, or a ledger."""
+
+    rate: float = option(1.0, "Poisson sampling probability; 1 is no sampling")
+    noise: float | None = option(None, "noise multiplier: standard deviation / L2 sensitivity")
+    steps: int = option(1, "number of compositions")
+    ledger: str | None = option(None, "ledger.jsonl to account instead of rate, noise and steps")
+    delta: float = option(1e-6, "delta at which epsilon is computed")
+    accountant: str = option("all", "one accountant, or all that have a proof")
+    relation: Relation = option("add_remove", "neighbouring data sets: add_remove or replace_one")
+    format: Format = option("text", "text or json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrate:
+    """Options of `synthdp calibrate`."""
+
+    epsilon: float = option(MISSING, "epsilon to keep")
+    delta: float = option(1e-6, "delta to keep")
+    rate: float = option(1.0, "Poisson sampling probability; 1 is no sampling")
+    steps: int = option(1, "number of compositions")
+    accountant: str = option("pld", "accountant to solve with")
+    relation: Relation = option("add_remove", "neighbouring data sets: add_remove or replace_one")
+    format: Format = option("text", "text or json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """Options of `synthdp schema`."""
+
+    path: str = option(MISSING, "file of records to draft a schema from")
+    out: str | None = option(None, "file to write; default: print")
+    force: bool = option(False, "write over an existing file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """Options of `synthdp data`."""
+
+    format: Format = option("text", "text or json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo:
+    """Options of `synthdp demo`."""
+
+    out: str = option("outputs/demo", "folder for everything that the demo writes")
+    seed: int | None = option(None, "make a rehearsal: reproducible noise, stamped not for release")
+    force: bool = option(False, "run again in an existing folder")
+
+
+# The flat options of each command, and its groups with the option that is chosen when none is named.
+OPTIONS: dict[str, Any] = {
+    "fit": Fit,
+    "sample": Sample,
+    "evaluate": Evaluate,
+    "report": Report,
+    "account": AccountOf,
+    "calibrate": Calibrate,
+    "schema": Draft,
+    "data": Listing,
+    "demo": Demo,
+}
+GROUPS: dict[str, dict[str, str]] = {
+    "fit": {"data": "meps", "generator": "dpgan", "budget": "default"},
+    "evaluate": {"data": "meps", "evaluate": "default"},
+    "demo": {"generator": "dpgan", "budget": "demo"},
+}
+KINDS: dict[str, Any] = {"data": Data, "budget": Budget, "evaluate": Judge}
+# Text that Hydra's grammar must not read: file names may hold spaces, commas, brackets and equals signs.
+TEXT = (
+    "out",
+    "release",
+    "synthetic",
+    "path",
+    "ledger",
+    "data.path",
+    "data.schema",
+    "data.train",
+    "data.test",
+    "data.target",
+)
+
+
+def defaults(kind: Any) -> dict[str, Any]:
+    """A settings class as plain values; "???" where a value is required."""
+    return {field.name: _default(field) for field in dataclasses.fields(kind)}
+
+
+def helps(kind: Any) -> Iterator[tuple[str, Any, str]]:
+    """Name, default and help of each field."""
+    for field in dataclasses.fields(kind):
+        yield field.name, _default(field), field.metadata.get(HELP, "")
+
+
+def made(kind: type[Made], values: Mapping[str, Any], where: str = "") -> Made:
+    """The dataclass with these values, each checked against its type; raises `BadInput` that names the option."""
+    hints = typing.get_type_hints(kind)
+    return kind(**{name: _checked(value, hints[name], where + name) for name, value in values.items()})
+
+
+def _default(field: "dataclasses.Field[Any]") -> Any:
+    if field.default is not MISSING:
+        return list(field.default) if isinstance(field.default, tuple) else field.default
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return "???"
+
+
+def _checked(value: Any, hint: Any, name: str) -> Any:
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in parts:
+            return None
+        rest = [part for part in parts if part is not type(None)]
+        return _checked(value, rest[0], name) if len(rest) == 1 else value
+    if origin is Literal:
+        if value not in parts:
+            raise BadInput(f"{name} must be one of {', '.join(map(str, parts))}, got {value!r}")
+        return value
+    if origin is tuple:
+        items = value if isinstance(value, list | tuple) else [value]
+        return tuple(_checked(item, parts[0], name) for item in items)
+    return _plain(value, hint, name)
+
+
+def _plain(value: Any, hint: Any, name: str) -> Any:
+    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if hint is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if hint is str and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if hint in (int, bool, str) and type(value) is not hint:
+        raise BadInput(f"{name} must be {_A[hint]}, got {value!r}")
+    if hint is float:
+        raise BadInput(f"{name} must be a number, got {value!r}")
+    return value
+
+
+_A = {int: "a whole number", bool: "true or false", str: "text"}

@@ -1,0 +1,294 @@
+"""The command line as a user meets it: a process, its exit status, what it prints and what it leaves on disk."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import make_frame, make_schema
+
+from synthdp import load
+from synthdp.cli import COMMANDS, run
+from synthdp.privacy.ledger import Ledger
+
+FAST = ["generator=dpgan", "generator.steps=20", "generator.batch=64", "budget.epsilon=1", "budget.delta=1e-5"]
+
+
+def synthdp(*arguments, cwd=None, timeout=120):
+    return subprocess.run(
+        [sys.executable, "-m", "synthdp", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"},
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files with spaces = (1)")
+    make_frame(300).to_csv(folder / "train a=b (1).csv", index=False)
+    make_frame(200, seed=7).to_csv(folder / "test.csv", index=False)
+    make_schema().save(folder / "schema.yaml")
+    return folder
+
+
+def of(files, *more):
+    return [f"data.path={files / 'train a=b (1).csv'}", f"data.schema={files / 'schema.yaml'}", *more]
+
+
+@pytest.fixture(scope="module")
+def fitted(files, tmp_path_factory):
+    out = tmp_path_factory.mktemp("fit") / "run"
+    done = synthdp("fit", *of(files), *FAST, f"out={out}")
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def refused(capsys, *arguments):
+    """The one line that a bad input gets, in process (fast)."""
+    status = run([str(argument) for argument in arguments])
+    error = capsys.readouterr().err.strip()
+    assert status == 2
+    assert len(error.splitlines()) == 1, error
+    assert "Traceback" not in error
+    return error
+
+
+def test_help_is_quick_and_lists_every_command():
+    start = time.perf_counter()
+    done = synthdp("--help")
+    seconds = time.perf_counter() - start
+    assert done.returncode == 0
+    assert all(command in done.stdout for command in COMMANDS)
+    assert seconds < 2.5  # 0.1 s alone on a quiet machine; the suite shares its cores
+
+
+def test_version():
+    assert synthdp("--version").stdout.startswith("synthdp 0.")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_each_command_shows_options_with_defaults(command, capsys):
+    assert run([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert f"usage: synthdp {command}" in text
+    if command == "fit":
+        for option in ("budget.epsilon", "generator.steps", "data.schema", "out", "seed"):
+            assert option in text
+        assert "[required]" in text
+
+
+def test_fit_leaves_a_release_and_internal_files(fitted):
+    assert sorted(path.name for path in (fitted / "release").iterdir()) == [
+        "ledger.jsonl",
+        "model.safetensors",
+        "release.json",
+    ]
+    assert {"ledger.jsonl", "config.yaml", "training.json"} <= {path.name for path in (fitted / "internal").iterdir()}
+    statement = load(fitted / "release").statement
+    assert 0.95 <= statement.epsilon <= 1.0
+    assert not statement.rehearsal
+    assert Ledger.read(fitted / "internal" / "ledger.jsonl").entries() == statement.events
+
+
+def test_no_hydra_folders_appear(files, tmp_path):
+    done = synthdp("fit", *of(files), "generator=independent", "out=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_sample_writes_what_was_asked(fitted, tmp_path, ending):
+    out = tmp_path / f"synthetic.{ending}"
+    done = synthdp("sample", f"release={fitted / 'release'}", "rows=123", f"out={out}", "seed=4")
+    assert done.returncode == 0, done.stderr
+    frame = pd.read_csv(out) if ending == "csv" else pd.read_parquet(out)
+    assert len(frame) == 123
+    assert list(frame.columns) == list(make_schema().names)
+
+
+def test_evaluate_and_report(fitted, files, tmp_path):
+    synthetic = tmp_path / "synthetic.parquet"
+    assert run(["sample", f"release={fitted / 'release'}", "rows=300", f"out={synthetic}"]) == 0
+    done = synthdp(
+        "evaluate",
+        f"synthetic={synthetic}",
+        f"data.train={files / 'train a=b (1).csv'}",
+        f"data.test={files / 'test.csv'}",
+        f"data.schema={files / 'schema.yaml'}",
+        "evaluate.seeds=1",
+        "evaluate.models=[lr]",
+        f"out={tmp_path / 'judged'}",
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "judged" / "evaluation.json").read_text())
+    assert result["schema_version"] == 1
+    assert 0 <= result["targets"]["ill"]["tstr"]["lr"]["auroc"]["mean"] <= 1
+    assert "do not release" in (tmp_path / "judged" / "evaluation.html").read_text().lower()
+    assert run(["report", f"release={fitted / 'release'}", f"out={tmp_path / 'report'}"]) == 0
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {"statement.html", "statement.json"}
+
+
+def test_account_json_is_the_published_form(capsys):
+    assert run(["account", "rate=0.005", "noise=1.1", "steps=2500", "delta=1e-5", "accountant=all", "format=json"]) == 0
+    epsilon = json.loads(capsys.readouterr().out)["epsilon"]
+    assert epsilon["pld"] == pytest.approx(1.1302, abs=2e-3)
+    assert epsilon["rdp"] == pytest.approx(1.3027, rel=0.01)
+
+
+def test_account_of_a_ledger_is_the_statement_s_epsilon(fitted, capsys):
+    statement = load(fitted / "release").statement
+    ledger = fitted / "release" / "ledger.jsonl"
+    assert run(["account", f"ledger={ledger}", f"delta={statement.delta}", "accountant=pld", "format=json"]) == 0
+    assert json.loads(capsys.readouterr().out)["epsilon"]["pld"] == pytest.approx(statement.recompute(), abs=1e-9)
+
+
+def test_calibrate_json(capsys):
+    assert run(["calibrate", "epsilon=1", "delta=1e-5", "rate=0.01", "steps=200", "format=json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert set(answer) == {"noise", "epsilon", "accountant"}
+    assert 0.995 <= answer["epsilon"] <= 1.0
+
+
+def test_schema_drafts_a_file_that_loads(files, tmp_path, capsys):
+    from synthdp import Schema
+
+    out = tmp_path / "draft.yaml"
+    assert run(["schema", f"path={files / 'train a=b (1).csv'}", f"out={out}"]) == 0
+    text = out.read_text()
+    assert text.count("REVIEW") >= 7
+    assert set(Schema.load(out).names) == set(make_schema().names)
+
+
+def test_data_lists_the_named_sets(capsys):
+    assert run(["data"]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in ("meps", "adult", "diabetes130"))
+
+
+def test_multirun_writes_one_folder_per_value(files, tmp_path):
+    done = synthdp(
+        "fit", "--multirun", *of(files), "generator=independent", "budget.epsilon=0.5,2", f"out={tmp_path / 'sweep'}"
+    )
+    assert done.returncode == 0, done.stderr
+    folders = sorted((tmp_path / "sweep").iterdir())
+    assert [folder.name for folder in folders] == ["budget.epsilon=0.5", "budget.epsilon=2"]
+    assert [load(folder / "release").statement.budget.epsilon for folder in folders] == [0.5, 2.0]
+
+
+def test_a_config_dir_adds_groups(files, tmp_path):
+    (tmp_path / "conf" / "budget").mkdir(parents=True)
+    (tmp_path / "conf" / "budget" / "ours.yaml").write_text("defaults: [default, _self_]\nepsilon: 0.25\n")
+    done = synthdp(
+        "fit",
+        *of(files),
+        "generator=independent",
+        "budget=ours",
+        f"out={tmp_path / 'run'}",
+        "--config-dir",
+        tmp_path / "conf",
+    )
+    assert done.returncode == 0, done.stderr
+    assert load(tmp_path / "run" / "release").statement.budget.epsilon == 0.25
+
+
+def test_ctrl_c_leaves_a_ledger_that_says_what_was_asked(files, tmp_path):
+    out = tmp_path / "run"
+    command = [
+        sys.executable,
+        "-m",
+        "synthdp",
+        "fit",
+        *of(files),
+        "generator=dpgan",
+        "generator.steps=20000",
+        "generator.batch=64",
+        f"out={out}",
+    ]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    ledger = out / "internal" / "ledger.jsonl"
+    deadline = time.monotonic() + 90
+    while not ledger.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    assert "charged so far" in stdout
+    charged = sum(entry.count for entry in Ledger.read(ledger).entries())
+    assert 0 < charged < 20000
+    assert not (out / "release").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "out="),
+        (["out={tmp}/x", "budget.epsilon=0"], "budget.epsilon must be greater than 0"),
+        (["out={tmp}/x", "budget.epsilon=high"], "budget.epsilon must be a number"),
+        (["out={tmp}/x", "budget.delta=1"], "budget.delta must lie strictly between 0 and 1"),
+        (["out={tmp}/x", "budget.epsilom=1"], "did you mean 'budget.epsilon'"),
+        (["out={tmp}/x", "generator=dpgam"], "generator"),
+        (["out={tmp}/x", "generator.steps=many"], "generator.steps must be a whole number"),
+        (["out={tmp}/x", "data=nowhere"], "data"),
+        (["out={tmp}/x", "data.path=/nowhere/file.csv"], "data.schema"),
+        (["out={tmp}/x", "data.path=/nowhere/file.csv", "data.schema={files}/schema.yaml"], "file.csv"),
+        (["out={tmp}/x", "stray"], "key=value"),
+        (["out={tmp}/x", "budget.epsilon=[1"], "budget.epsilon"),
+    ],
+)
+def test_bad_input_gets_one_line_and_status_2(files, tmp_path, capsys, arguments, says):
+    words = [word.replace("{tmp}", str(tmp_path)).replace("{files}", str(files)) for word in arguments]
+    assert says in refused(capsys, "fit", *words)
+    assert not (tmp_path / "x").exists()
+
+
+def test_an_unknown_command_names_the_nearest(capsys):
+    assert "did you mean 'sample'" in refused(capsys, "sampel")
+
+
+def test_an_existing_out_is_refused_and_force_keeps_the_old_ledger(files, tmp_path, capsys):
+    out = tmp_path / "run"
+    words = ["fit", *of(files), "generator=independent", f"out={out}"]
+    assert run(words) == 0
+    assert "force=true" in refused(capsys, *words)
+    assert run([*words, "force=true"]) == 0
+    assert sorted(path.name for path in (out / "internal").glob("ledger*")) == ["ledger.1.jsonl", "ledger.jsonl"]
+
+
+def test_records_that_break_the_schema_are_counted_never_shown(files, tmp_path, capsys):
+    frame = make_frame(50)
+    frame["sex"] = frame["sex"].astype(object)
+    frame.loc[:2, "sex"] = "secret-value"
+    frame.loc[5, "age"] = 4711
+    frame.to_csv(tmp_path / "bad.csv", index=False)
+    words = [f"data.path={tmp_path / 'bad.csv'}", f"data.schema={files / 'schema.yaml'}", "generator=independent"]
+    error = refused(capsys, "fit", *words, f"out={tmp_path / 'run'}")
+    assert "sex" in error
+    assert "3" in error
+    assert "age" in error
+    assert "secret-value" not in error
+    assert "4711" not in error
+    assert not (tmp_path / "run").exists()
+    assert run(["fit", *words, "invalid=clamp", f"out={tmp_path / 'run'}"]) == 0
+
+
+def test_a_large_delta_gets_a_warning(files, tmp_path):
+    done = synthdp("fit", *of(files), "generator=independent", "budget.delta=0.01", f"out={tmp_path / 'run'}")
+    assert done.returncode == 0
+    assert "warning" in done.stderr
+    assert "1 / units" in done.stderr
+
+
+def test_the_wheel_carries_conf():
+    text = Path(__file__).parents[2].joinpath("pyproject.toml").read_text()
+    assert 'conf = "synthdp/conf"' in text

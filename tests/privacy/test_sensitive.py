@@ -1,0 +1,200 @@
+"""The sealed door: what it charges, what it refuses, how it samples and bounds."""
+
+import numpy as np
+import pytest
+from conftest import make_frame, make_schema
+
+from synthdp import BadInput, Budget
+from synthdp.privacy import accounting
+from synthdp.privacy.account import Account
+from synthdp.privacy.ledger import Entry, Gaussian, Ledger, Revealed, Sampled
+from synthdp.privacy.sensitive import Sensitive
+
+LOOSE = Budget(epsilon=20.0, delta=1e-5)
+
+
+def sealed(frame, schema, budget=LOOSE, seed=0, ledger=None):
+    return Sensitive(frame, schema, Account(budget, ledger, unit=schema.unit or "record"), seed=seed)
+
+
+def ones(codes):
+    return np.ones((len(codes), 1))
+
+
+def test_a_question_outside_the_plan_is_refused_and_not_charged(frame, schema):
+    data = sealed(frame, schema)
+    noise = data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    data.sum(ones, 1, 1.0, noise)
+    with pytest.raises(BadInput, match="not in the committed plan"):
+        data.sum(ones, 1, 1.0, noise)
+    assert data.account.ledger.entries() == (Entry(Gaussian(noise)),)
+
+
+def test_nothing_is_answered_before_a_plan_is_committed(frame, schema):
+    with pytest.raises(BadInput, match="commit a plan"):
+        sealed(frame, schema).sum(ones, 1, 1.0, 5.0)
+
+
+def test_a_plan_is_committed_once_and_within_the_cap(frame, schema):
+    data = sealed(frame, schema)
+    with pytest.raises(BadInput, match="cap"):
+        data.commit(lambda z: (Entry(Gaussian(z)),), Budget(30.0, 1e-5))
+    data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    with pytest.raises(BadInput, match="already"):
+        data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+
+
+def test_the_charge_is_on_disk_before_the_answer(frame, schema, tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    data = sealed(frame, schema, ledger=Ledger(path))
+    noise = data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    seen = []
+
+    def spy(codes):
+        seen.append(Ledger.read(path).entries())
+        return ones(codes)
+
+    data.sum(spy, 1, 1.0, noise)
+    assert seen == [(Entry(Gaussian(noise)),)]
+
+
+def test_a_block_is_charged_whole_and_given_back_when_interrupted(frame, schema, tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    data = sealed(frame, schema, ledger=Ledger(path))
+    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 10),), LOOSE)
+    event = Sampled(0.5, (Gaussian(noise),))
+
+    def interrupted():
+        with data.reserve(event, 10):
+            assert Ledger.read(path).entries() == (Entry(event, 10),)
+            for _ in range(3):
+                with data.sample(0.5) as batch:
+                    batch.sum(ones, 1, 1.0, noise)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert Ledger.read(path).entries() == (Entry(event, 3),)
+
+
+def test_a_sample_answers_once(frame, schema):
+    data = sealed(frame, schema)
+    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 2),), LOOSE)
+    with data.sample(0.5) as batch:
+        batch.sum(ones, 1, 1.0, noise)
+        with pytest.raises(BadInput, match="one question"):
+            batch.sum(ones, 1, 1.0, noise)
+
+
+def test_batch_sizes_are_binomial(frame, schema):
+    data = sealed(frame, schema, Budget(float("inf"), 1e-5))
+    data.commit(lambda z: (Entry(Sampled(0.3, (Gaussian(z),)), 400),), Budget(float("inf"), 1e-5))
+    sizes = []
+    for _ in range(400):
+        with data.sample(0.3) as batch:
+            sizes.append(batch.sum(ones, 1, 1.0, 0.0)[0])
+    n, rate = 400, 0.3
+    assert np.mean(sizes) == pytest.approx(n * rate, abs=5 * (n * rate * (1 - rate) / 400) ** 0.5)
+    assert np.var(sizes) == pytest.approx(n * rate * (1 - rate), rel=0.35)  # chi-square with 399 degrees: 5 sigma
+
+
+def test_an_empty_sample_is_a_noise_only_step_at_the_same_charge(schema):
+    data = sealed(make_frame(0), schema)
+    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 1),), LOOSE)
+    with data.sample(0.5) as batch:
+        answer = batch.sum(ones, 1, 1.0, noise)
+    assert answer.shape == (1,)
+    assert answer[0] != 0
+    assert data.account.ledger.entries() == (Entry(Sampled(0.5, (Gaussian(noise),))),)
+
+
+def test_sums_clip_each_unit_not_each_record_nor_the_batch():
+    schema = make_schema(unit="patient", max_records_per_unit=3)
+    data = sealed(make_frame(30, repeats=3), schema, Budget(float("inf"), 1e-5))
+    data.commit(lambda z: (Entry(Gaussian(z), 2),), Budget(float("inf"), 1e-5))
+    clipped = data.sum(lambda codes: np.full((len(codes), 2), 5.0), 2, 1.0, 0.0)
+    np.testing.assert_allclose(clipped, [10 / 2**0.5] * 2, rtol=2e-4)  # 10 patients, each of norm 1
+    below = data.sum(lambda codes: np.full((len(codes), 2), 0.1), 2, 1.0, 0.0)
+    np.testing.assert_allclose(below, [3.0, 3.0], rtol=1e-12)  # 30 records, none clipped
+
+
+def test_a_unit_keeps_at_most_its_records_and_the_choice_is_its_own():
+    schema = make_schema(unit="patient", max_records_per_unit=2)
+    frame = make_frame(50, repeats=5)
+
+    def kept(frame):
+        data = sealed(frame, schema, Budget(float("inf"), 1e-5))
+        data.commit(lambda z: (Entry(Gaussian(z)),), Budget(float("inf"), 1e-5))
+        return data.sum(lambda codes: np.eye(100)[codes[:, 0] * 3], 100, 100.0, 0.0)
+
+    everyone = kept(frame)
+    assert everyone.sum() == pytest.approx(20)
+    without_last = kept(frame.iloc[:-5])
+    difference = everyone - without_last
+    assert difference.min() >= -1e-9
+    assert difference.sum() == pytest.approx(2)
+
+
+def test_non_finite_contributions_count_as_zero(frame, schema):
+    data = sealed(frame, schema, Budget(float("inf"), 1e-5))
+    data.commit(lambda z: (Entry(Gaussian(z)),), Budget(float("inf"), 1e-5))
+
+    def bad(codes):
+        vectors = np.zeros((len(codes), 1))
+        vectors[0], vectors[1], vectors[2], vectors[3] = np.nan, np.inf, 1e300, 0.5
+        return vectors
+
+    assert data.sum(bad, 1, 1.0, 0.0)[0] == pytest.approx(1.5, abs=2e-4)
+
+
+def test_marginals_match_a_count_and_their_noise(frame, schema):
+    data = sealed(frame, schema, Budget(float("inf"), 1e-5))
+    data.commit(lambda z: (Entry(Gaussian(z)),), Budget(float("inf"), 1e-5))
+    (table,) = data.marginals([("sex", "ill")], 0.0)
+    for place, sex in enumerate(["female", "male"]):
+        for ill in (False, True):
+            expected = ((frame["sex"] == sex) & (frame["ill"] == ill)).sum()
+            assert table[place, int(ill)] == expected
+
+
+def test_reveal_costs_everything(frame, schema):
+    data = sealed(frame, schema)
+    assert len(data.reveal("a test")) == len(frame)
+    assert data.account.ledger.entries() == (Entry(Revealed("a test")),)
+    assert accounting.epsilon(data.account.ledger, 1e-5) == float("inf")
+
+
+def test_learned_items_are_bought_and_the_schema_is_complete():
+    learn = {
+        "age": {"kind": "integer", "bounds": "learn"},
+        "sex": {"kind": "categorical", "categories": "learn"},
+        "dose": {"kind": "continuous", "bounds": [0, 10], "bins": "learn", "missing": True},
+        "seen": {"kind": "datetime", "bounds": "learn"},
+    }
+    schema = make_schema(columns=learn, units="learn")
+    data = sealed(make_frame(5000), schema)
+    data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    resolved = data.resolve()
+    assert not resolved.learned
+    assert resolved.units == pytest.approx(5000, abs=50)
+    assert {"female", "male"} <= set(resolved.column("sex").categories)
+    low, high = resolved.column("age").bounds
+    assert -3 <= low <= 3
+    assert 96 <= high <= 103
+    assert resolved.column("seen").bounds[0].startswith(("2019-12", "2020-01"))
+    assert len(resolved.column("dose").bins) >= 3
+    learned = data.account.ledger.entries()
+    assert sum(entry.count for entry in learned) == 1 + 2 + 1 + 1 + 2
+    data.marginals([("sex",)], data.account.plan[-1].event.noise)
+    assert data.account.ledger.entries() == data.account.plan
+
+
+def test_a_rare_category_is_not_learned():
+    frame = make_frame(3000)
+    frame["sex"] = frame["sex"].astype(object)
+    frame.loc[0, "sex"] = "a-canary-of-one"
+    schema = make_schema(columns={"sex": {"kind": "categorical", "categories": "learn"}})
+    for seed in range(20):
+        data = sealed(frame, schema, Budget(epsilon=1.0, delta=1e-6), seed=seed)
+        data.commit(lambda z: (Entry(Gaussian(z)),), Budget(epsilon=1.0, delta=1e-6))
+        assert "a-canary-of-one" not in data.resolve().column("sex").categories

@@ -1,0 +1,102 @@
+"""Imports only point down (DESIGN 3): the source is read, nothing is imported."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import synthdp
+
+HOME = Path(synthdp.__file__).parent
+FILES = sorted(HOME.rglob("*.py"))
+MAY = {
+    "cli": {"cli", "api", "report", "evaluate", "generators", "privacy", "data", "errors", "options", ""},
+    "api": {"report", "generators", "privacy", "data", "errors", "options", ""},
+    "report": {"report", "privacy", "data", "errors", "options", ""},
+    "evaluate": {"evaluate", "data", "errors", "options", ""},
+    "generators": {"generators", "privacy", "data", "errors", "options", ""},
+    "privacy": {"privacy", "data", "errors", "options", ""},
+    "data": {"data", "errors", "options", ""},
+    "errors": set(),
+    "options": set(),
+}
+TRUSTED = {"Records", "seal", "encoded", "clipped_gradient_sum", "Recorder"}
+
+
+def imports(path):
+    """(module, names) of every import in a file, lazy ones too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or "", [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, []
+
+
+def layer(path):
+    return path.relative_to(HOME).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOME)))
+def test_imports_point_down(path):
+    own = layer(path)
+    if own in ("__init__", "__main__"):
+        return
+    for module, names in imports(path):
+        if module.split(".")[0] != "synthdp":
+            continue
+        parts = module.split(".")
+        targets = {parts[1]} if len(parts) > 1 else {name if name in MAY else "" for name in names}
+        assert targets <= MAY[own], f"{path.name} ({own}) imports {module} {names}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOME)))
+def test_only_the_trusted_base_reaches_records(path):
+    if layer(path) == "privacy":
+        return
+    text = path.read_text(encoding="utf-8")
+    for module, names in imports(path):
+        if module.startswith("synthdp.privacy"):
+            assert not TRUSTED & set(names), f"{path.name} imports {TRUSTED & set(names)}"
+    for private in ("._records", "._keys", "._answer(", "._noise", "._sampled("):
+        assert private not in text, f"{path.name} reaches into the seal: {private}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        HOME / "data" / "schema.py",
+        HOME / "privacy" / "ledger.py",
+        *sorted((HOME / "privacy" / "accounting").glob("*.py")),
+    ],
+    ids=lambda path: path.name,
+)
+def test_no_torch_where_accounting_is_done(path):
+    assert not [module for module, _ in imports(path) if module.split(".")[0] == "torch"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOME)))
+def test_no_pickle_and_no_global_randomness(path):
+    text = path.read_text(encoding="utf-8")
+    assert not [
+        module for module, _ in imports(path) if module.split(".")[0] in ("pickle", "random", "shelve", "marshal")
+    ]
+    for forbidden in ("torch.load", "torch.save", "np.random.seed", "torch.manual_seed", "read_pickle", "joblib.load"):
+        assert forbidden not in text
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOME)))
+def test_hydra_lives_in_the_command_line(path):
+    if layer(path) != "cli":
+        assert not [module for module, _ in imports(path) if module.split(".")[0] in ("hydra", "omegaconf")]
+
+
+def test_light_imports_stay_light():
+    code = (
+        "import sys, synthdp, synthdp.cli, synthdp.privacy.ledger, synthdp.data.schema, synthdp.privacy.accounting;"
+        "print([name for name in ('torch', 'pandas', 'sklearn', 'matplotlib', 'hydra', 'dp_accounting') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,74 @@
+"""The README is true: its commands and its Python run, its schema loads, its tables are the ones that recipes wrote."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import make_frame, make_schema
+
+from synthdp import Schema
+
+HOME = Path(__file__).parents[1]
+README = (HOME / "README.md").read_text(encoding="utf-8")
+QUICK = {
+    "fit": ["generator.steps=40", "generator.batch=128"],
+    "evaluate": ["evaluate=quick"],
+}  # the same commands, sooner
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_the_commands_run_in_order(tmp_path):
+    pytest.importorskip("linearmodels", reason="the embedded data set comes with the extra `demo`")
+    make_frame(200).to_csv(tmp_path / "patients.csv", index=False)
+    commands = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
+    assert len(commands) >= 8
+    for command in commands:
+        words = shlex.split(command)
+        assert words[0] == "synthdp"
+        quick = QUICK.get(words[1], []) if "generator=independent" not in words else []
+        done = subprocess.run(
+            [sys.executable, "-m", *words, *quick],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
+def test_the_python_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    make_schema().save("schema.yaml")
+    for block in blocks("python"):
+        quick = block.replace('"dpgan",', '"dpgan", steps=20, batch=64,')
+        exec(compile(quick, "README.md", "exec"), {"df": make_frame(300)})  # noqa: S102
+    assert float(capsys.readouterr().out) <= 1.0
+
+
+def test_the_schema_loads():
+    (text,) = [block for block in blocks("yaml") if "columns:" in block]
+    import yaml
+
+    schema = Schema.from_dict(yaml.safe_load(text))
+    assert schema.unit == "patient"
+    assert schema.learned == [("creatinine", "bounds")]
+
+
+@pytest.mark.parametrize("report", re.findall(r"<!-- (reports/\S+\.md) -->", README))
+def test_the_tables_are_those_of_the_reports(report):
+    match = re.search(rf"<!-- {re.escape(report)} -->\n(.*?)<!-- end -->", README, flags=re.DOTALL)
+    table = [line for line in (HOME / report).read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    assert match[1].strip().splitlines() == table
+
+
+def test_links_lead_somewhere():
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
+        assert (HOME / link).exists(), link
