@@ -1,0 +1,6 @@
+"""One file per accountant; the file's name is the accountant's. Adding one is adding a file, nothing else.
+
+A file offers `epsilon(charges, delta) -> float` (an upper bound; raises `Unproven` for what it has no theorem for) and
+`provenance() -> dict`. Rules per event are dispatched by the event's type: `rule.register(MyEvent)` teaches an accountant a
+plug-in's event.
+"""

@@ -1,0 +1,210 @@
+"""What every accountant does first: check a ledger's events and bring them to one canonical, order-free form.
+
+Counts are added up per event, so that "counting = repeating" and "order is irrelevant" hold before any theorem is applied
+(dp-accounting drops the repeat count of some events; here a count is never inside an event).
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import singledispatch
+
+from synthdp.errors import BadInput
+from synthdp.privacy.ledger import (
+    Choice,
+    Entry,
+    Event,
+    Gaussian,
+    Laplace,
+    Ledger,
+    Revealed,
+    Sampled,
+    Threshold,
+    to_json,
+)
+
+
+class Unproven(BadInput):
+    """No proof is known here for this event, sampler or relation: an accountant refuses it by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charges:
+    """A ledger in canonical form: distinct events with their counts, and the delta that they claim for themselves."""
+
+    entries: tuple[Entry, ...]
+    own_delta: float
+
+    @property
+    def unbounded(self) -> bool:
+        """True where some event has no finite epsilon."""
+        return any(isinstance(entry.event, Revealed) for entry in self.entries)
+
+
+def charges(ledger: Ledger | Iterable[Entry]) -> Charges:
+    """The canonical form of a ledger or plan; raises `BadInput` for impossible arguments and `Unproven` for mixtures.
+
+    Events that reveal nothing (count 0, rate 0, infinite noise) are dropped; noise 0 is `Revealed`.
+    """
+    entries = ledger.entries() if isinstance(ledger, Ledger) else tuple(ledger)
+    counts: dict[Event, int] = {}
+    claimed = 0.0
+    for entry in entries:
+        _check_count(entry)
+        if entry.count == 0:
+            continue
+        _check(entry.event)
+        claimed += entry.count * own_delta(entry.event)
+        for event in canonical(entry.event):
+            counts[event] = counts.get(event, 0) + entry.count
+    _check_neighbours(entry.event for entry in entries if entry.count)
+    ordered = sorted(counts, key=lambda event: json.dumps(to_json(event), sort_keys=True, default=str))
+    return Charges(entries=tuple(Entry(event, counts[event]) for event in ordered), own_delta=claimed)
+
+
+@singledispatch
+def own_delta(event: Event) -> float:
+    """The delta that one repetition of an event claims for itself, whatever epsilon is (GUARANTEE 10)."""
+    return 0.0
+
+
+@own_delta.register
+def _(event: Threshold) -> float:
+    # Outside an event of probability `delta` the categories that only one unit holds stay hidden, and what is published is
+    # post-processing of the Gaussian counts. Those categories' noise is independent of the rest, so the other direction loses
+    # a factor 1 - delta, that is at most `delta` again in epsilon, which delta(epsilon) - of slope above -1 - absorbs.
+    return event.delta
+
+
+@own_delta.register
+def _(event: Sampled) -> float:
+    return math.fsum(own_delta(query) for query in event.queries) if event.rate > 0 else 0.0
+
+
+@singledispatch
+def canonical(event: Event) -> tuple[Event, ...]:
+    """Events that together have the same privacy as `event`, in the fewest forms; a plug-in's event stands as it is."""
+    return (event,)
+
+
+@canonical.register(Gaussian)
+@canonical.register(Laplace)
+def _(event: Gaussian | Laplace) -> tuple[Event, ...]:
+    if event.noise == 0:
+        return (_revealed(event, "noise 0"),)
+    return () if math.isinf(event.noise) else (event,)
+
+
+@canonical.register
+def _(event: Choice) -> tuple[Event, ...]:
+    if math.isinf(event.epsilon):
+        return (_revealed(event, "epsilon infinite"),)
+    return () if event.epsilon == 0 else (event,)
+
+
+@canonical.register
+def _(event: Threshold) -> tuple[Event, ...]:
+    return canonical(Gaussian(noise=event.noise, relation=event.relation, unit=event.unit))
+
+
+@canonical.register
+def _(event: Revealed) -> tuple[Event, ...]:
+    return (_revealed(event, ""),)
+
+
+@canonical.register
+def _(event: Sampled) -> tuple[Event, ...]:
+    """Joint Gaussians of one sample are one Gaussian of noise (sum noise^-2)^-1/2, since their concatenation, each scaled to
+    unit deviation, is one Gaussian vector of that sensitivity (McMahan et al. 2018, section 3)."""
+    if event.rate == 0:
+        return ()
+    queries = tuple(query for asked in event.queries for query in canonical(asked))
+    if not queries:
+        return ()
+    if any(isinstance(query, Revealed) for query in queries):
+        return (_revealed(event, "noise 0"),)
+    if event.sampler != "poisson":
+        return (event,)
+    if event.rate == 1:
+        return queries
+    if all(isinstance(query, Gaussian) for query in queries) and not any(own_delta(query) for query in event.queries):
+        noise = combined(query.noise for query in queries if isinstance(query, Gaussian))
+        joint = Gaussian(noise=noise, relation=event.relation, unit=event.unit)
+        return (Sampled(rate=event.rate, queries=(joint,), relation=event.relation, unit=event.unit),)
+    return (event,)
+
+
+def combined(noises: Iterable[float]) -> float:
+    """(sum z^-2)^-1/2: the noise multiplier of Gaussians that are answered together; infinite for none (GUARANTEE 7)."""
+    smallest, *others = sorted(noises) or [math.inf]
+    if smallest == 0 or math.isinf(smallest) or not others:
+        return smallest
+    return smallest / math.sqrt(1 + math.fsum((smallest / other) ** 2 for other in others))
+
+
+def _revealed(event: Event, reason: str) -> Revealed:
+    return Revealed(reason=reason, relation=event.relation, unit=event.unit)
+
+
+def _check_neighbours(events: Iterable[Event]) -> None:
+    def nested(event: Event) -> Iterable[Event]:
+        yield event
+        for query in getattr(event, "queries", ()):
+            yield from nested(query)
+
+    found = {(inner.relation, inner.unit) for event in events for inner in nested(event)}
+    for position, name in enumerate(("relation", "unit")):
+        values = sorted({pair[position] for pair in found})
+        if len(values) > 1:
+            raise Unproven(
+                f"the ledger mixes {name}s ({', '.join(values)}): no accountant adds those up; use one {name} for all events"
+            )
+
+
+def _check_count(entry: Entry) -> None:
+    if isinstance(entry.count, bool) or not isinstance(entry.count, int) or entry.count < 0:
+        raise BadInput(f"an event's count (steps) must be a whole number, 0 or more, got {entry.count!r}")
+
+
+@singledispatch
+def _check(event: Event) -> None:
+    """Refuse impossible arguments of an event."""
+    if event.relation not in ("add_remove", "replace_one"):
+        raise BadInput(f"relation must be add_remove or replace_one, got {event.relation!r}")
+
+
+@_check.register(Gaussian)
+@_check.register(Laplace)
+def _(event: Gaussian | Laplace) -> None:
+    _check(Revealed(reason="", relation=event.relation))
+    _at_least_zero("noise", event.noise)
+
+
+@_check.register
+def _(event: Choice) -> None:
+    _check(Revealed(reason="", relation=event.relation))
+    _at_least_zero("epsilon", event.epsilon)
+
+
+@_check.register
+def _(event: Threshold) -> None:
+    _check(Gaussian(noise=event.noise, relation=event.relation))
+    if not 0 <= event.delta < 1:
+        raise BadInput(f"a threshold's delta must lie in [0, 1), got {event.delta}")
+    if event.categories < 1:
+        raise BadInput(f"a threshold's categories must be 1 or more, got {event.categories}")
+
+
+@_check.register
+def _(event: Sampled) -> None:
+    _check(Revealed(reason="", relation=event.relation))
+    if not 0 <= event.rate <= 1:
+        raise BadInput(f"rate must lie in [0, 1], got {event.rate}")
+    for query in event.queries:
+        _check(query)
+
+
+def _at_least_zero(name: str, value: float) -> None:
+    if not value >= 0:
+        raise BadInput(f"{name} must be 0 or more, got {value}")

@@ -1,0 +1,86 @@
+"""Solving a monotone epsilon for the noise or for the steps."""
+
+import math
+from collections.abc import Callable
+
+from synthdp.errors import BadInput
+
+MOST_NOISE = 1e7
+LEAST_NOISE = 1e-4
+MOST_STEPS = 10**9
+CLOSE = 5e-4  # relative distance from the target at which the search may stop
+NARROW = 1e-9  # relative width of the bracket at which it must
+
+
+def calibrate_to(spent: Callable[[float], float], target: float) -> float:
+    """The least noise, up to `CLOSE`, with `spent(noise) <= target`; `spent` falls in the noise.
+
+    Every returned noise was itself evaluated: it keeps the target whatever the shape of `spent` between the points.
+    """
+    low, high, at_low, at_high = _bracket(spent, target)
+    while at_high < (1 - CLOSE) * target and high - low > NARROW * high:
+        middle = _between(low, high, at_low, at_high, target)
+        at_middle = spent(middle)
+        if at_middle <= target:
+            stuck = high / middle < 1 + (high / low - 1) / 8
+            high, at_high = middle, at_middle
+        else:
+            stuck = middle / low < 1 + (high / low - 1) / 8
+            low, at_low = middle, at_middle
+        if stuck and at_high < (1 - CLOSE) * target:  # one end hardly moves: halve
+            middle = math.sqrt(low * high)
+            at_middle = spent(middle)
+            low, high, at_low, at_high = (
+                (low, middle, at_low, at_middle) if at_middle <= target else (middle, high, at_middle, at_high)
+            )
+    return high
+
+
+def most_steps(spent: Callable[[int], float], target: float) -> int:
+    """The largest number of steps with `spent(steps) <= target`; `spent` rises in the steps."""
+    fixed = spent(0)
+    if fixed > target:
+        raise BadInput(f"the fixed part of the plan alone costs epsilon {fixed:.4g}, above the budget's {target:g}; raise it")
+    low, high = 0, 1
+    while spent(high) <= target:
+        low, high = high, 2 * high
+        if high > MOST_STEPS:
+            raise BadInput(f"more than {low} steps keep the budget: it does not bound the steps; give them instead")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if spent(middle) <= target else (low, middle)
+    return low
+
+
+def _bracket(spent: Callable[[float], float], target: float) -> tuple[float, float, float, float]:
+    """Noises that overspend and keep the target, with what they spend."""
+    high = 1.0
+    at_high = spent(high)
+    low, at_low = high, at_high
+    while at_high > target:
+        if high >= MOST_NOISE:
+            raise BadInput(
+                f"the fixed part of the plan (what does not depend on the noise) alone costs epsilon {at_high:.4g}, "
+                f"above the budget's {target:g}; raise the budget or declare what is bought"
+            )
+        low, at_low = high, at_high
+        high = min(high * (4 if high < 100 else 100), MOST_NOISE)
+        at_high = spent(high)
+    while at_low <= target:
+        if low <= LEAST_NOISE:
+            return low, low, at_low, at_low
+        high, at_high = low, at_low
+        low = max(low / 2, LEAST_NOISE)
+        at_low = spent(low)
+    return low, high, at_low, at_high
+
+
+def _between(low: float, high: float, at_low: float, at_high: float, target: float) -> float:
+    """Where the line through the ends, on logarithmic axes, meets a value just below the target."""
+    aim = target * (1 - CLOSE / 2)
+    if math.isfinite(at_low) and 0 < at_high < aim < at_low:
+        share = math.log(at_low / aim) / math.log(at_low / at_high)
+        share = min(max(share, 0.01), 0.99)
+    else:
+        share = 0.5
+    return low * (high / low) ** share
