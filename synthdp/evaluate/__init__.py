@@ -1,0 +1,9 @@
+"""Judges synthetic rows against real ones, whoever made them; knows no generator and no budget.
+
+Everything here reads real records, so every figure is outside epsilon: internal, never part of a release.
+"""
+
+from synthdp.evaluate.page import write
+from synthdp.evaluate.run import evaluate
+
+__all__ = ["evaluate", "write"]

@@ -1,0 +1,132 @@
+"""Pairwise association of columns of any kind, and how far synthetic rows are from real ones in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from synthdp.evaluate.fidelity import over_sets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from synthdp.evaluate.tables import Table
+
+MEASURES = {
+    "number, number": "Spearman's rank correlation",
+    "category, category": "Cramer's V, bias-corrected (Bergsma 2013)",
+    "category, number": "correlation ratio of ranks, bias-corrected (Kelley 1935)",
+}
+
+
+def associations(table: Table) -> NDArray[np.float64]:
+    """(columns, columns), symmetric, diagonal 1: the measures above; ordinals count as numbers.
+
+    Rows with a missing value are left out pair by pair, after each column was ranked once. The corrections matter:
+    without them small tables look more dependent than large ones. A pair with a constant column has association 0.
+    """
+    nominal = np.array([axis.kind == "category" for axis in table.axes])
+    out = np.eye(len(table.axes))
+    ordered = np.flatnonzero(~nominal)
+    ranks = _ranks(table.values[:, ordered])
+    out[np.ix_(ordered, ordered)] = _correlations(ranks)
+    codes = [
+        None if not nominal[j] else np.nan_to_num(table.values[:, j], nan=-1.0).astype(np.int64)
+        for j in range(len(nominal))
+    ]
+    for i in np.flatnonzero(nominal):
+        first = codes[i]
+        if first is None:
+            continue
+        for place, j in enumerate(ordered):
+            out[i, j] = out[j, i] = correlation_ratio(first, ranks[:, place])
+        for j in np.flatnonzero(nominal[:i]):
+            second = codes[j]
+            if second is not None:
+                out[i, j] = out[j, i] = cramers_v(first, second)
+    np.fill_diagonal(out, 1.0)
+    return out
+
+
+def difference(synthetic: Table, train: Table, test: Table) -> dict[str, Any] | None:
+    """{"mean", "sd", "n", "max"} of |synthetic - train| over pairs, "floor" (test for synthetic), and the matrices.
+
+    Columns that are constant in the training rows are left out; None where fewer than two are left.
+    """
+    keep = [i for i, column in enumerate(train.values.T) if len(np.unique(column[~np.isnan(column)])) > 1]
+    if len(keep) < 2:
+        return None
+    s, t, v = (associations(table)[np.ix_(keep, keep)] for table in (synthetic, train, test))
+    upper = np.triu_indices(len(keep), k=1)
+    result = over_sets([float(x) for x in np.abs(s - t)[upper]])
+    result["floor"] = over_sets([float(x) for x in np.abs(v - t)[upper]])
+    result["names"] = [train.axes[i].name for i in keep]
+    result["train"], result["synthetic"] = _rows(t), _rows(s)
+    result["measures"] = dict(MEASURES)
+    return result
+
+
+def _rows(matrix: NDArray[np.float64]) -> list[list[float]]:
+    return [[float(x) for x in row] for row in matrix]
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.stats import rankdata
+
+    if not values.size:
+        return values
+    return np.asarray(rankdata(values, axis=0, nan_policy="omit"), dtype=np.float64)
+
+
+def _correlations(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Pearson's correlation of each pair's complete rows, all pairs at once from masked products."""
+    if not ranks.size:
+        return np.zeros((ranks.shape[1], ranks.shape[1]))
+    known = (~np.isnan(ranks)).astype(np.float64)
+    counts = known.sum(axis=0)
+    # Centred before squaring: ranks are large and their spread may be small.
+    centred = np.where(known > 0, ranks - np.nansum(ranks, axis=0) / np.maximum(counts, 1), 0.0)
+    n = np.maximum(known.T @ known, 1)
+    sums, squares = centred.T @ known, (centred**2).T @ known
+    cross = centred.T @ centred - sums * sums.T / n
+    spread = squares - sums**2 / n
+    scale = np.sqrt(np.maximum(spread * spread.T, 0.0))
+    usable = scale > 1e-9 * np.maximum(len(ranks), 1)
+    return np.where(usable, np.clip(cross / np.where(usable, scale, 1.0), -1.0, 1.0), 0.0)
+
+
+def cramers_v(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
+    """Bias-corrected Cramer's V in [0, 1] of two code columns, -1 for missing (Bergsma 2013, equation 4)."""
+    known = (first >= 0) & (second >= 0)
+    n = int(known.sum())
+    if n < 2:
+        return 0.0
+    rows, columns = int(first.max()) + 1, int(second.max()) + 1
+    counts = np.bincount(first[known] * columns + second[known], minlength=rows * columns).reshape(rows, columns)
+    counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
+    r, k = counts.shape
+    if min(r, k) < 2:
+        return 0.0
+    expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0, keepdims=True) / n
+    phi2 = float(((counts - expected) ** 2 / expected).sum()) / n
+    phi2 = max(0.0, phi2 - (r - 1) * (k - 1) / (n - 1))
+    low = min(r - (r - 1) ** 2 / (n - 1), k - (k - 1) ** 2 / (n - 1)) - 1
+    return float(min(1.0, np.sqrt(phi2 / low))) if low > 0 else 0.0
+
+
+def correlation_ratio(codes: NDArray[np.int64], values: NDArray[np.float64]) -> float:
+    """Square root of the share of the variance of values between the groups of codes, corrected for their number."""
+    known = (codes >= 0) & ~np.isnan(values)
+    group, y = codes[known], values[known]
+    counts = np.bincount(group)
+    n, k = len(y), int((counts > 0).sum())
+    if k < 2 or n <= k:
+        return 0.0
+    y = y - y.mean()
+    total = float((y**2).sum())
+    if total <= 0:
+        return 0.0
+    sums = np.bincount(group, weights=y)
+    within = total - float((sums[counts > 0] ** 2 / counts[counts > 0]).sum())
+    return float(np.sqrt(max(0.0, 1.0 - (within / (n - k)) / (total / (n - 1)))))

@@ -1,0 +1,203 @@
+"""Frames as plain arrays that all metrics share: one float64 matrix, level codes for categories, NaN for missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from synthdp.data.columns import LEARN
+from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from synthdp.data.schema import Column, Schema
+
+# From so many rows on, a column without one known category is taken for another coding and not for bad luck.
+ENOUGH_ROWS = 10
+SECONDS_PER_DAY = 86_400.0
+BOOLEAN = ("False", "True")
+TRUE, FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """One column as the metrics see it.
+
+    kind: `category` (codes into levels; len(levels) stands for any value outside them), `ordinal` (codes whose
+    order matters) or `number` (as is; datetimes in days since 1970). low and high are the declared bounds; values
+    outside them stay. other: the level that unknown values belong to, by the schema.
+    """
+
+    name: str
+    kind: Literal["category", "ordinal", "number"]
+    levels: tuple[str, ...] = ()
+    other: str | None = None
+    low: float = 0.0
+    high: float = 1.0
+    whole: bool = False
+    date: bool = False
+
+    @property
+    def is_classes(self) -> bool:
+        """Whether a classifier can predict this column."""
+        return self.kind != "number"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """values: (rows, columns) float64, one column per axis; codes are stored as floats so that NaN is missing."""
+
+    axes: tuple[Axis, ...]
+    values: NDArray[np.float64]
+
+    @property
+    def rows(self) -> int:
+        return len(self.values)
+
+    def index(self, name: str) -> int:
+        return [axis.name for axis in self.axes].index(name)
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        return self.values[:, self.index(name)]
+
+    def without(self, name: str) -> Table:
+        keep = [i for i, axis in enumerate(self.axes) if axis.name != name]
+        return Table(axes=tuple(self.axes[i] for i in keep), values=self.values[:, keep])
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Table:
+        return Table(axes=self.axes, values=self.values[rows])
+
+
+def axes_of(schema: Schema, train: pd.DataFrame) -> tuple[Axis, ...]:
+    """The axes of a schema: identifiers and the unit column are left out.
+
+    An item that is still marked `learn` is read off the real training rows: allowed here, for all of this is internal.
+    """
+    columns = [column for column in schema.modelled if column.name != schema.unit]
+    check_columns(train, [column.name for column in columns], "real training")
+    return tuple(_axis(column, train) for column in columns)
+
+
+def table_of(frame: pd.DataFrame, axes: Sequence[Axis], role: str) -> Table:
+    """The frame's columns as one matrix; columns that are not in the schema are left out.
+
+    Raises BadInput where a column is missing or cannot be read as its kind. role words the message: `synthetic`.
+    """
+    check_columns(frame, [axis.name for axis in axes], role)
+    values = np.empty((len(frame), len(axes)), dtype=np.float64)
+    for i, axis in enumerate(axes):
+        series = frame[axis.name]
+        values[:, i] = _numbers(series, axis, role) if axis.kind == "number" else _codes(series, axis, role)
+    return Table(axes=tuple(axes), values=values)
+
+
+def check_columns(frame: pd.DataFrame, names: Sequence[str], role: str) -> None:
+    if not frame.columns.is_unique:
+        raise BadInput(f"The {role} rows have two columns of the same name; rename or drop one of them.")
+    absent = [name for name in names if name not in frame.columns]
+    if absent:
+        some = ", ".join(repr(name) for name in absent[:5]) + (", ..." if len(absent) > 5 else "")
+        raise BadInput(
+            f"The {role} rows lack {len(absent)} of the schema's {len(names)} columns: {some}. "
+            "Synthetic, training and test rows must share one schema."
+        )
+
+
+def _axis(column: Column, train: pd.DataFrame) -> Axis:
+    name, kind = column.name, column.kind
+    if kind == "boolean":
+        return Axis(name=name, kind="category", levels=BOOLEAN)
+    if kind in ("categorical", "ordinal"):
+        declared = getattr(column, "categories", LEARN)
+        levels = tuple(sorted(set(_words(train[name])) - {""})) if declared == LEARN else tuple(declared)
+        other = getattr(column, "other", None)
+        return Axis(
+            name=name,
+            kind="ordinal" if kind == "ordinal" else "category",
+            levels=levels,
+            other=other if other in levels else None,
+        )
+    date = kind == "datetime"
+    bounds = getattr(column, "bounds", LEARN)
+    if bounds == LEARN:
+        low, high = _range(_numbers(train[name], Axis(name=name, kind="number", date=date), "real training"))
+    else:
+        low, high = (_days(bound) for bound in bounds) if date else (float(bound) for bound in bounds)
+    if kind == "integer" and high - low == 1:  # two values, such as 0 and 1, are classes in all but name
+        return Axis(name=name, kind="category", levels=(str(int(low)), str(int(high))))
+    return Axis(name=name, kind="number", low=low, high=high, whole=kind == "integer", date=date)
+
+
+def _range(values: NDArray[np.float64]) -> tuple[float, float]:
+    known = values[np.isfinite(values)]
+    return (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+
+
+def _days(text: object) -> float:
+    from synthdp.data.columns import microseconds
+
+    return microseconds(text) / 1e6 / SECONDS_PER_DAY
+
+
+def _words(series: pd.Series) -> list[str]:
+    """Distinct values as the schema writes them: 3.0 is 3, True is True; the missing value is an empty word."""
+    return [_word(value) for value in series.unique()]
+
+
+def _word(value: object) -> str:
+    if value is None or value != value or str(value) == "<NA>":  # NaN and NaT differ from themselves
+        return ""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
+    import pandas as pd
+
+    place = {level: float(code) for code, level in enumerate(axis.levels)}
+    unknown = float(len(axis.levels)) if axis.kind == "category" else np.nan
+    if axis.other is not None:
+        unknown = place[axis.other]
+    numbers, distinct = pd.factorize(series, use_na_sentinel=True)
+    words = [_word(value) for value in distinct]
+    if axis.levels == BOOLEAN:
+        words = [BOOLEAN[word.lower() in TRUE] if word.lower() in TRUE | FALSE else word for word in words]
+    known = np.array([place.get(word, unknown) for word in words] + [np.nan])
+    found = axis.other is not None or any(word in place for word in words)
+    if len(distinct) and not found and (numbers >= 0).sum() >= ENOUGH_ROWS:
+        raise BadInput(
+            f"Column {axis.name!r} of the {role} rows holds none of the {len(axis.levels)} categories that the schema "
+            "declares. Use the schema that the rows were made with."
+        )
+    codes: NDArray[np.float64] = known[numbers]  # the sentinel -1 reads the last entry: NaN
+    return codes
+
+
+def _numbers(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
+    import pandas as pd
+
+    missing = series.isna().to_numpy()
+    if axis.date:
+        parsed = pd.to_datetime(series, errors="coerce", format="ISO8601")
+        if getattr(parsed.dtype, "tz", None) is not None:
+            parsed = parsed.dt.tz_convert(None)
+        seconds = parsed.to_numpy(dtype="datetime64[us]").astype(np.int64).astype(np.float64) / 1e6
+        values = np.where(parsed.isna().to_numpy(), np.nan, seconds / SECONDS_PER_DAY)
+    else:
+        values = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan).copy()
+    unread = int((np.isnan(values) & ~missing).sum())
+    if unread:
+        kind = "dates" if axis.date else "numbers"
+        raise BadInput(
+            f"Column {axis.name!r} of the {role} rows: {unread} of {len(series)} values are not {kind}, "
+            "as the schema says they are. Correct the column or its kind in the schema."
+        )
+    values[~np.isfinite(values)] = np.nan
+    return np.asarray(values, dtype=np.float64)
