@@ -1,0 +1,85 @@
+"""Sums of clipped per-unit gradients at nearly the price of an ordinary gradient (Abadi et al. 2016, algorithm 1).
+
+`clipped_gradient_sum` is the whole of it: book-keeping (Bu, Wang, Zha & Karypis 2022) where every parameter belongs to a
+layer that `layers` knows, `torch.func.vmap` elsewhere. `add_noise` is where sums meet noise.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from synthdp.errors import BadInput
+from synthdp.privacy.gradients import bookkeeping, fallback
+from synthdp.privacy.gradients.bound import MARGIN, Sums
+from synthdp.privacy.gradients.reference import per_unit_reference
+from synthdp.privacy.gradients.refused import refuse
+from synthdp.privacy.gradients.rows import Batch
+
+__all__ = ["MARGIN", "add_noise", "clipped_gradient_sum", "per_unit_reference"]
+
+Loss = Callable[[nn.Module, Tensor], Tensor]
+
+
+class Draws(Protocol):
+    """A source of normals, such as `noise.Noise`."""
+
+    def normal(self, shape: int, deviation: float, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Independent N(0, deviation^2)."""
+        ...
+
+
+def clipped_gradient_sum(
+    module: nn.Module,
+    loss: Loss,
+    records: Tensor,
+    mask: Tensor | None,
+    clip: float,
+    *,
+    microbatch: int = 4096,
+) -> dict[str, Tensor]:
+    """Sum over units of the gradient of the unit's loss, each scaled down to L2 norm `clip` * (1 - 1e-4) at most.
+
+    `records` is (units, ...), one record each, or with a `mask` (units, R) it is (units, R, ...), and unit u holds the
+    records where mask[u]; a unit's loss is the sum over its records, so its *summed* gradient is clipped.
+    `loss(module, flat)` maps (n, ...) to n losses, and loss i may depend on record i alone: no statistics of the batch.
+    That cannot be read off a function; compare with `per_unit_reference`, which takes one unit at a time.
+
+    Returns float64 sums by the name of each parameter that requires a gradient (0 units: zeros), views of one flat
+    tensor. They do not depend on `microbatch`, the units per forward pass, beyond rounding. Products of at most 256
+    units are float32, their sums float64, so one unit more moves the result by at most `clip` (GUARANTEE 12). Units with
+    a non-finite gradient, or a norm that overflows, contribute zero. A unit whose positions cancel more than 300-fold
+    is scaled down further: float32 cannot vouch for its norm.
+
+    Nothing is written to `module`. Raises `BadInput` for layers that mix records or keep statistics of them (BatchNorm).
+    """
+    if not 0 < clip < float("inf"):
+        raise BadInput(f"clip must be a finite number greater than 0, got {clip}")
+    if microbatch < 1:
+        raise BadInput(f"microbatch must be 1 or more, got {microbatch}")
+    if mask is not None and mask.shape != records.shape[:2]:
+        raise BadInput(f"mask must have the shape (units, R) = {tuple(records.shape[:2])}, got {tuple(mask.shape)}")
+    refuse(module)
+    trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+    sums = Sums(trained)
+    layers = bookkeeping.owners(module, trained)
+    for start in range(0, len(records), microbatch):
+        batch = Batch.of(
+            records[start : start + microbatch], None if mask is None else mask[start : start + microbatch]
+        )
+        if layers is None or not bookkeeping.add(module, loss, batch, clip, layers, sums):
+            layers = None  # what one pass could not follow, the next will not either
+            fallback.add(module, loss, batch, clip, trained, sums)
+    return sums.named
+
+
+def add_noise(sums: Mapping[str, Tensor], deviation: float, noise: Draws) -> dict[str, Tensor]:
+    """The sums plus independent N(0, deviation^2) on every coordinate, rounded to float32: one draw for all parameters.
+
+    Hardening against floating-point attacks (see `noise`) belongs here and nowhere else.
+    """
+    draws = noise.normal(sum(value.numel() for value in sums.values()), deviation)
+    parts = draws.split_with_sizes([value.numel() for value in sums.values()])
+    pairs = zip(sums.items(), parts, strict=True)
+    return {name: part.view_as(value).add_(value) for (name, value), part in pairs}
