@@ -3,12 +3,13 @@
 import io
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from synthdp.report.words import scientific
 
 # Colours that stand for the page's own: matplotlib writes them, the page's style decides, in light and in dark.
 INK, FAINT, ACCENT = "#010203", "#040506", "#070809"
-VARIABLES = {INK: "var(--ink)", FAINT: "var(--rule)", ACCENT: "var(--accent)"}
+VARIABLES = {INK: "var(--ink)", FAINT: "var(--line)", ACCENT: "var(--accent)"}
 
 
 def epsilon_curve(points: Sequence[tuple[float, float]], delta: float, epsilon: float) -> str:
@@ -23,7 +24,12 @@ def epsilon_curve(points: Sequence[tuple[float, float]], delta: float, epsilon: 
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    style = {"svg.fonttype": "none", "svg.hashsalt": "synthdp", "font.family": "sans-serif", "font.size": 10}
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "synthdp",
+        "font.family": "sans-serif",
+        "font.size": 10,
+    }
     with mpl.rc_context(style):
         figure = Figure(figsize=(5.6, 3.3))
         axes = figure.add_axes((0.105, 0.155, 0.87, 0.815))
@@ -47,10 +53,9 @@ def epsilon_curve(points: Sequence[tuple[float, float]], delta: float, epsilon: 
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
         figure.savefig(text, format="svg", transparent=True, metadata=nothing)
     title = "Epsilon for each delta"
-    ends = f"from {shown[0][1]:.3g} at delta {scientific(shown[0][0])} down to {shown[-1][1]:.3g} at {scientific(shown[-1][0])}"
-    return inline(
-        text.getvalue(), "curve", title, f"A falling line: epsilon goes {ends}. The promised pair has a ring."
-    )
+    first, last = (f"{e:.3g} at delta {scientific(d)}" for d, e in (shown[0], shown[-1]))
+    told = f"A falling line: epsilon goes from {first} to {last}. The promised pair has a ring."
+    return inline(text.getvalue(), "curve", title, told)
 
 
 def inline(svg: str, name: str, title: str, description: str) -> str:

@@ -156,3 +156,10 @@ def scientific(value: float, plain_from: float = 1e-3) -> str:
 def one_in(probability: float) -> str:
     """A probability as 1 in so many, rounded up: 1 in 1,000,000."""
     return f"1 in {int(1 / Decimal(repr(probability))):,}"
+
+
+def plain(value: Any) -> str:
+    """A declared value as the schema has it: no thousands, no rounding; a whole float loses its point."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return str(value)
