@@ -65,7 +65,7 @@ class Bins:
     def _grid(self, lower: Values, upper: Values, draws: NDArray[np.float64]) -> Values:
         taken = np.searchsorted(self.atoms, upper) - np.searchsorted(self.atoms, lower)
         room = np.maximum(upper - lower - taken, 1)
-        points = lower + np.minimum((draws * room).astype(np.int64), room - 1)
+        points: Values = lower + np.minimum((draws * room).astype(np.int64), room - 1)
         for atom in self.atoms:  # step over the atoms, which have codes of their own
             points = points + ((lower <= atom) & (points >= atom))
         return points
@@ -73,7 +73,7 @@ class Bins:
     def _reals(self, lower: Values, upper: Values, draws: NDArray[np.float64]) -> Values:
         last = upper == self.edges[-1]
         highest = np.where(last, upper, np.nextafter(upper, -np.inf))
-        points = np.minimum(lower + draws * (upper - lower), highest)
+        points: Values = np.minimum(lower + draws * (upper - lower), highest)
         for _ in self.atoms:
             atomic = np.isin(points, self.atoms)
             points = np.where(atomic, np.nextafter(points, np.where(points < highest, np.inf, -np.inf)), points)

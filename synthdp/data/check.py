@@ -53,10 +53,8 @@ def _content(schema: Schema, column: Column, series: "Series") -> Iterator[str]:
         if absent:
             yield f"{where}: {_values(absent)} missing in the unit column (whose records are they?)"
         return
-    if isinstance(column, Integer | Continuous | Datetime):
-        counts = _numeric(column, series)
-    else:
-        counts = _labelled(column, series)
+    counted = _numeric if isinstance(column, Integer | Continuous | Datetime) else _labelled
+    counts = counted(column, series)  # type: ignore[arg-type]
     for rule, count in counts.items():
         if count:
             yield f"{where}: {_values(count)} {rule}"

@@ -99,7 +99,7 @@ class Schema:
         for column in self.columns:
             if column.name == name:
                 return column
-        raise BadInput(f"schema: {asked_by} {name!r} is not one of its columns{_nearest(name, self.names)}")
+        raise BadInput(f"schema: {asked_by} {name!r} is not one of its columns{nearest(name, self.names)}")
 
     def with_targets(self, *targets: str) -> "Schema":
         """The same schema with other targets."""
@@ -172,7 +172,7 @@ def _column(name: Any, values: Any) -> Column:
         raise BadInput(f"column {name!r}: needs a mapping with kind, one of {', '.join(KINDS)}")
     kind = values["kind"]
     if kind not in KINDS:
-        raise BadInput(f"column {name!r}: unknown kind {kind!r}{_nearest(str(kind), KINDS)}; kinds: {', '.join(KINDS)}")
+        raise BadInput(f"column {name!r}: unknown kind {kind!r}{nearest(str(kind), KINDS)}; kinds: {', '.join(KINDS)}")
     made = KINDS[kind]
     known = [field for field in fields(made) if field.name != "name"]
     _refuse_unknown(f"column {name!r} ({kind})", values, ["kind", *(field.name for field in known)])
@@ -217,10 +217,10 @@ def _check_count(key: str, value: Any) -> None:
 def _refuse_unknown(where: str, values: Mapping[Any, Any], known: list[str]) -> None:
     for key in values:
         if key not in known:
-            raise BadInput(f"{where}: unknown key {key!r}{_nearest(str(key), known)}; known keys: {', '.join(known)}")
+            raise BadInput(f"{where}: unknown key {key!r}{nearest(str(key), known)}; known keys: {', '.join(known)}")
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

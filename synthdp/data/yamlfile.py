@@ -76,11 +76,10 @@ def read_text(path: Path) -> str:
         raise BadInput(f"{path}: cannot be read ({type(error).__name__})") from None
 
 
-def dump(values: Any) -> str:
-    """YAML text, keys in the order given, innermost lists and mappings on one line."""
-    return yaml.dump(
-        values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None
-    )  # fmt: skip
+def dump(values: Any, width: float = 120) -> str:
+    """YAML text, keys in the order given, innermost lists and mappings on one line of at most `width`."""
+    style = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None}
+    return str(yaml.dump(values, Dumper=_Dumper, width=width, **style))
 
 
 def save(values: Any, path: Path) -> None:

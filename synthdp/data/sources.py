@@ -1,0 +1,125 @@
+"""Tables from files and to files: CSV (.csv, .csv.gz) and Parquet (.parquet), by the file's ending.
+
+Errors name the file and the remedy in one line, and never repeat what stands in it.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from synthdp.data import csvfile
+from synthdp.data.schema import Boolean, Continuous, Datetime, Integer, Schema
+from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+ENDINGS = (".csv", ".csv.gz", ".parquet")
+
+
+def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
+    """The table in a file.
+
+    With a schema, its columns are read as what they are declared to be: codes such as 01 stay text, empty cells and the
+    usual marks (NA, NaN, null) are missing, cells that do not fit are left as text for the pre-check, and what `write`
+    made harmless is restored. Without one, columns that hold numbers only are numbers, and all else is text.
+    Raises `BadInput` for files that are absent, empty, not readable, or have a column name twice.
+    """
+    where = Path(path)
+    ending = _ending(where)
+    if where.is_dir():
+        raise BadInput(f"{where}: is a folder, expected a {ending} file")
+    try:
+        if not where.exists():
+            raise BadInput(f"{where}: no such file")
+        if where.stat().st_size == 0:
+            raise BadInput(f"{where}: the file is empty")
+        return _parquet(where) if ending == ".parquet" else csvfile.read(where, schema)
+    except OSError as error:
+        raise BadInput(f"{where}: cannot be read ({error.strerror or 'not a whole ' + ending + ' file'})") from None
+
+
+def write(chunks: "Iterable[DataFrame]", path: str | Path, schema: Schema) -> int:
+    """Write frames of the schema's columns one after the other, and return the number of records.
+
+    Whole or not at all: the file appears under its name only when it is complete, and replaces an older one. CSV: text
+    cells that begin with = + - @ TAB CR or NUL are neutralised, and listed in `<path>.neutralised.json`.
+    """
+    where = Path(path)
+    ending = _ending(where)
+    if where.is_dir():
+        raise BadInput(f"{where}: is a folder, expected the name of a {ending} file")
+    try:
+        with _temporary(where) as part:
+            if ending == ".parquet":
+                return _write_parquet(chunks, part, schema)
+            return csvfile.write(chunks, part, schema, where)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise BadInput(
+            f"{where}: not written, since the records are not of the schema's kinds; validate them"
+        ) from None
+    except OSError as error:
+        raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The Arrow types that the codec's frames are written with."""
+    return pa.schema([(column.name, _arrow_type(column)) for column in schema.columns])
+
+
+def _ending(path: Path) -> str:
+    for ending in ENDINGS:
+        if path.name.lower().endswith(ending):
+            return ending
+    raise BadInput(f"{path}: the name must end in {', '.join(ENDINGS)}")
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _parquet(path: Path) -> "DataFrame":
+    try:
+        with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            repeated = sorted({name for name in names if names.count(name) > 1})
+            if repeated:
+                raise BadInput(f"{path}: duplicate columns {', '.join(map(repr, repeated))}; keep one of each")
+            frame: DataFrame = file.read().to_pandas()
+    except (pa.ArrowException, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
+    # An index with a name was a column of the table that somebody saved.
+    return frame.reset_index() if any(name is not None for name in frame.index.names) else frame
+
+
+def _write_parquet(chunks: "Iterable[DataFrame]", part: Path, schema: Schema) -> int:
+    types, rows = arrow_schema(schema), 0
+    with pq.ParquetWriter(part, types, compression="zstd") as writer:
+        for chunk in chunks:
+            plain = chunk[list(schema.names)]
+            writer.write_table(pa.Table.from_pandas(plain, schema=types, preserve_index=False))
+            rows += len(chunk)
+    return rows
+
+
+def _arrow_type(column: Any) -> pa.DataType:
+    if isinstance(column, Boolean):
+        return pa.bool_()
+    if isinstance(column, Integer):
+        return pa.int64()
+    if isinstance(column, Continuous):
+        return pa.float64()
+    return pa.timestamp("us") if isinstance(column, Datetime) else pa.string()
