@@ -149,5 +149,7 @@ def _bound(accountant: Accountant, charged: Charges, delta: float) -> float:
 def _planned(plan: Plan, budget: Budget) -> Charges:
     relations = {entry.event.relation for entry in plan if entry.count}
     if relations - {budget.relation}:
-        raise BadInput(f"the plan's events are under {', '.join(sorted(relations))}, the budget under {budget.relation}")
+        raise BadInput(
+            f"the plan's events are under {', '.join(sorted(relations))}, the budget under {budget.relation}"
+        )
     return charges(plan)

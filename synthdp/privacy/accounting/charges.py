@@ -64,7 +64,7 @@ def charges(ledger: Ledger | Iterable[Entry]) -> Charges:
 
 
 @singledispatch
-def own_delta(event: Event) -> float:
+def own_delta(event: Event) -> float:  # noqa: ARG001
     """The delta that one repetition of an event claims for itself, whatever epsilon is (GUARANTEE 10)."""
     return 0.0
 

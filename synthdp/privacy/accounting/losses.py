@@ -50,7 +50,7 @@ class GaussianLoss:
     def deviation(self) -> float:
         return self.mu
 
-    def on_grid(self, h: float, tail: float, removed: bool) -> Masses:
+    def on_grid(self, h: float, tail: float, removed: bool) -> Masses:  # noqa: ARG002
         z = _quantile(tail)
         return _continuous(
             density=lambda u: np.exp(-u * u / 2) / SQRT_2PI,
@@ -108,7 +108,7 @@ class ReplacedGaussianLoss:
     def deviation(self) -> float:
         return min(2 * self.rate * math.sqrt(math.expm1(min(self.noise**-2, 50.0))), 2 / self.noise)
 
-    def on_grid(self, h: float, tail: float, removed: bool) -> Masses:
+    def on_grid(self, h: float, tail: float, removed: bool) -> Masses:  # noqa: ARG002
         q, s, z = self.rate, self.noise, _quantile(tail)
 
         def density(x: Array) -> Array:
@@ -121,7 +121,8 @@ class ReplacedGaussianLoss:
             log_term = log_a + half + np.log(-np.expm1(-2 * half)) - math.log(2)
             large = log_term > 30
             arsinh = np.where(large, log_term + math.log(2), np.arcsinh(np.exp(np.where(large, 0.0, log_term))))
-            return s * s * np.sign(losses) * (half + arsinh)
+            x: Array = s * s * np.sign(losses) * (half + arsinh)
+            return x
 
         return _continuous(
             density=density,
@@ -143,7 +144,7 @@ class LaplaceLoss:
     def deviation(self) -> float:
         return min(self.epsilon, 1.0)
 
-    def on_grid(self, h: float, tail: float, removed: bool) -> Masses:
+    def on_grid(self, h: float, tail: float, removed: bool) -> Masses:  # noqa: ARG002
         e = self.epsilon
         bottom = max(-e, e - 150)  # below that lies less than e^-75: raised to the bottom
         inside = _continuous(
@@ -168,7 +169,7 @@ class PureLoss:
     def deviation(self) -> float:
         return self.epsilon / math.cosh(min(self.epsilon, 50.0) / 2)
 
-    def on_grid(self, h: float, tail: float, removed: bool) -> Masses:
+    def on_grid(self, h: float, tail: float, removed: bool) -> Masses:  # noqa: ARG002
         e = self.epsilon
         return _atoms(np.array([-e, e]), expit(np.array([-e, e])), h)
 

@@ -40,15 +40,29 @@ def most_steps(spent: Callable[[int], float], target: float) -> int:
     """The largest number of steps with `spent(steps) <= target`; `spent` rises in the steps."""
     fixed = spent(0)
     if fixed > target:
-        raise BadInput(f"the fixed part of the plan alone costs epsilon {fixed:.4g}, above the budget's {target:g}; raise it")
-    low, high = 0, 1
-    while spent(high) <= target:
-        low, high = high, 2 * high
+        raise BadInput(
+            f"the fixed part of the plan alone costs epsilon {fixed:.4g}, above the budget's {target:g}; raise it"
+        )
+    low, high, at_low, at_high = 0, 1, fixed, spent(1)
+    while at_high <= target:
+        low, at_low, high = high, at_high, 4 * high
         if high > MOST_STEPS:
             raise BadInput(f"more than {low} steps keep the budget: it does not bound the steps; give them instead")
+        at_high = spent(high)
+    guess = True
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if spent(middle) <= target else (low, middle)
+        share = 0.5
+        if guess and 0 < at_low < at_high < math.inf:  # epsilon is close to a power of the steps
+            share = math.log(target / at_low) / math.log(at_high / at_low)
+        middle = int(low * (high / low) ** share) if low and guess else (low + high) // 2
+        wide = high - low
+        for step in (middle, middle + max(1, wide // 64)) if guess else (middle,):
+            if low < step < high:
+                at_step = spent(step)
+                low, high, at_low, at_high = (
+                    (step, high, at_step, at_high) if at_step <= target else (low, step, at_low, at_step)
+                )
+        guess = high - low <= wide // 2 or not guess
     return low
 
 
@@ -83,4 +97,4 @@ def _between(low: float, high: float, at_low: float, at_high: float, target: flo
         share = min(max(share, 0.01), 0.99)
     else:
         share = 0.5
-    return low * (high / low) ** share
+    return low * math.exp(share * math.log(high / low))

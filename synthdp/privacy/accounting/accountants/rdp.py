@@ -94,9 +94,13 @@ def _(event: Choice) -> Array:
     a, e = np.array(WIDE_ORDERS), event.epsilon
     # e^(a e) p + e^(-a e) (1 - p) with p = 1 / (1 + e^e), the Q-mass of the likelier outcome.
     log_q = -np.logaddexp(0.0, e)
-    logs = np.logaddexp(a * e + log_q, -a * e + e + log_q)
-    small = a * e * e / 2  # Bun & Steinke 2016, proposition 3.3: free of cancellation for tiny epsilon
-    return np.minimum(np.minimum(np.maximum(logs / (a - 1), 0.0), small) if a[0] * e > 1e-4 else small, e)
+    exact = np.logaddexp(a * e + log_q, -a * e + e + log_q) / (a - 1)
+    small = (
+        a * e * e / 2
+    )  # Bun & Steinke 2016, proposition 3.3: free of the cancellation that `exact` has for tiny epsilon
+    bound: Array = np.minimum(small, e)
+    tight: Array = np.where((a - 1) * e > 1e-6, np.minimum(bound, np.maximum(exact, 0.0)), bound)
+    return tight
 
 
 @rule.register

@@ -1,0 +1,214 @@
+"""GUARANTEE 3, 5, 10: what holds for every event and every accountant."""
+
+import itertools
+import math
+
+import pytest
+from events import choice, gaussian, laplace, sampled, threshold
+
+from synthdp.errors import BadInput
+from synthdp.privacy.accounting import ACCOUNTANTS, Unproven, best, curve, epsilon, epsilons, provenance
+from synthdp.privacy.ledger import Choice, Entry, Event, Gaussian, Laplace, Ledger, Revealed, Sampled, Threshold
+
+KINDS = {
+    "gaussian": gaussian(4.0, 3),
+    "laplace": laplace(6.0, 3),
+    "choice": choice(0.1, 3),
+    "threshold": threshold(6.0, 1e-7, 3),
+    "sampled": sampled(0.02, 1.2, 30),
+    "sampled_high_rate": sampled(0.7, 5.0, 3),
+}
+GRID = 1e-4  # relative error that PLD's grid may leave, twice over
+
+each_kind = pytest.mark.parametrize("entries", KINDS.values(), ids=KINDS)
+each_accountant = pytest.mark.parametrize("accountant", ACCOUNTANTS)
+
+
+@each_accountant
+@each_kind
+def test_counting_is_repeating(entries, accountant):
+    event, count = entries[0].event, entries[0].count
+    counted = epsilon(entries, 1e-5, accountant)
+    repeated = epsilon([Entry(event)] * count, 1e-5, accountant)
+    apart = epsilon([Entry(event), *gaussian(9.0), Entry(event, count - 1)], 1e-5, accountant)
+    together = epsilon([*entries, *gaussian(9.0)], 1e-5, accountant)
+    assert counted == repeated > epsilon([Entry(event)], 1e-5, accountant)
+    assert apart == together
+
+
+@each_accountant
+def test_order_is_irrelevant(accountant):
+    plans = list(KINDS.values())
+    values = {
+        epsilon(list(itertools.chain(*order)), 1e-5, accountant)
+        for order in (plans, plans[::-1], plans[2:] + plans[:2])
+    }
+    assert len(values) == 1
+
+
+@each_accountant
+@each_kind
+def test_more_is_never_cheaper(entries, accountant):
+    alone = epsilon(entries, 1e-5, accountant)
+    for more in KINDS.values():
+        assert epsilon([*entries, *more], 1e-5, accountant) >= alone * (1 - GRID)
+
+
+@each_accountant
+@each_kind
+def test_monotone_in_count_and_delta(entries, accountant):
+    event = entries[0].event
+    counts = [epsilon([Entry(event, count)], 1e-5, accountant) for count in (0, 1, 2, 5, 20, 50)]
+    assert counts[0] == 0
+    assert all(few < many for few, many in itertools.pairwise(counts[1:]) if many > 0)
+    by_delta = [value for _, value in curve(entries, [1e-2, 1e-3, 1e-5, 1e-6], accountant)]
+    assert all(loose <= strict for loose, strict in itertools.pairwise(by_delta))
+    assert by_delta[2] == epsilon(entries, 1e-5, accountant)
+
+
+@each_accountant
+def test_monotone_in_noise_rate_and_parameter(accountant):
+    falling = [
+        [gaussian(z) for z in (1e-3, 0.1, 1.0, 10.0, 1e4, 1e9, math.inf)],
+        [laplace(z) for z in (1e-3, 0.1, 1.0, 10.0, 1e4)],
+        [sampled(0.01, z, 100) for z in (0.005, 0.02, 0.1, 0.3, 0.5, 1.0, 2.0, 30.0, math.inf)],
+        [sampled(q, 1.0, 50) for q in (1.0, 0.99, 0.9, 0.5, 0.1, 0.01, 1e-3, 1e-5, 0.0)],
+        [choice(e, 10) for e in (50.0, 3.0, 1.0, 0.1, 1e-3, 0.0)],
+        [threshold(3.0, d) for d in (9e-6, 5e-6, 1e-6, 1e-9, 0.0)],
+    ]
+    for plans in falling:
+        values = [epsilon(plan, 1e-5, accountant) for plan in plans]
+        assert all(value >= 0 for value in values)
+        assert all(high >= low * (1 - GRID) for high, low in itertools.pairwise(values)), values
+
+
+@each_accountant
+@pytest.mark.parametrize("steps", [99, 100, 101, 102, 1000, 1001])
+def test_one_more_step_costs_more(steps, accountant):
+    assert epsilon(sampled(0.01, 1.0, steps), 1e-5, accountant) < epsilon(sampled(0.01, 1.0, steps + 1), 1e-5, accountant)
+
+
+@each_accountant
+def test_the_ends(accountant):
+    for nothing in ([], sampled(0.01, 1.0, 0), sampled(0.0, 1.0, 100), gaussian(math.inf, 5), choice(0.0, 5)):
+        assert epsilon(nothing, 1e-5, accountant) == 0
+    revealed = (Entry(Revealed(reason="a test")),)
+    for everything in (gaussian(0.0), laplace(0), sampled(0.01, 0.0), threshold(0.0, 1e-9), revealed, choice(math.inf)):
+        assert epsilon(everything, 1e-5, accountant) == math.inf
+    assert epsilon(sampled(1.0, 2.0, 4), 1e-5, accountant) == epsilon(gaussian(2.0, 4), 1e-5, accountant)
+    # Extremes stay numbers, and are found in reasonable time.
+    for extreme in (gaussian(1e-200), gaussian(1e200), laplace(1e-7, 3), sampled(1e-9, 50.0, 10**7), gaussian(1.0, 10**12)):
+        assert epsilon(extreme, 1e-5, accountant) >= 0
+
+
+@each_accountant
+@pytest.mark.parametrize("delta", [0.3, 0.9, 1 - 1e-9, 1e-15, 1e-60])
+def test_extreme_deltas(accountant, delta):
+    for entries in KINDS.values():
+        if entries[0].event.__class__ is not Threshold:
+            assert 0 <= epsilon(entries, delta, accountant) < 100
+
+
+@each_accountant
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-6, 2.0, math.nan])
+def test_delta_must_lie_between_0_and_1(accountant, delta):
+    with pytest.raises(BadInput, match="delta"):
+        epsilon(gaussian(1.0), delta, accountant)
+
+
+@pytest.mark.parametrize(
+    ("entries", "named"),
+    [
+        (gaussian(-1.0), "noise"),
+        (gaussian(math.nan), "noise"),
+        (laplace(-0.1), "noise"),
+        (choice(-0.1), "epsilon"),
+        (sampled(1.5, 1.0), "rate"),
+        (sampled(-0.1, 1.0), "rate"),
+        (sampled(math.nan, 1.0), "rate"),
+        (sampled(0.1, -1.0), "noise"),
+        (threshold(1.0, 1.0), "delta"),
+        ((Entry(Threshold(noise=1.0, delta=1e-9, categories=0)),), "categories"),
+        ((Entry(Gaussian(noise=1.0), 1.5),), "count"),
+        (gaussian(1.0, relation="something"), "relation"),
+    ],
+)
+def test_impossible_arguments_are_named(entries, named):
+    with pytest.raises(BadInput, match=named):
+        epsilon(entries, 1e-5)
+
+
+def test_unknown_accountant():
+    with pytest.raises(BadInput, match="pld"):
+        epsilon(gaussian(1.0), 1e-5, "nobody")
+
+
+def test_mixed_neighbours_are_refused():
+    with pytest.raises(Unproven, match="relation"):
+        epsilon([*gaussian(1.0), *gaussian(1.0, relation="replace_one")], 1e-5)
+    with pytest.raises(Unproven, match="unit"):
+        epsilon([*gaussian(1.0), *laplace(1.0, unit="patient_id")], 1e-5)
+    inner = Sampled(rate=0.1, queries=(Gaussian(noise=1.0, relation="replace_one"),))
+    with pytest.raises(Unproven, match="relation"):
+        epsilon([Entry(inner)], 1e-5)
+
+
+@each_accountant
+def test_thresholds_take_their_delta_off(accountant):
+    entries = threshold(5.0, 2e-6, 3)
+    assert epsilon(entries, 1e-5, accountant) == pytest.approx(epsilon(gaussian(5.0, 3), 4e-6, accountant), rel=1e-9)
+    assert epsilon(entries, 6e-6, accountant) == math.inf
+    assert epsilon(entries, 1e-7, accountant) == math.inf
+    assert epsilon([Entry(Sampled(rate=1.0, queries=(entries[0].event,)), 3)], 6e-6, accountant) == math.inf
+    # One count below its own threshold is hidden by delta alone: exact mixture of both directions stays within the bound.
+    assert epsilon(threshold(5.0, 1e-300), 1e-5, accountant) >= epsilon(gaussian(5.0), 1e-5, accountant)
+
+
+def test_the_least_valid_bound_is_reported_without_a_fixed_ranking():
+    for entries in KINDS.values():
+        found = epsilons(entries, 1e-5)
+        name, least = best(entries, 1e-5)
+        assert least == min(found.values()) == found[name]
+
+
+def test_a_ledger_and_its_entries_cost_the_same():
+    entries = [*KINDS["sampled"], *KINDS["gaussian"]]
+    assert epsilons(Ledger.of(entries), 1e-5) == epsilons(entries, 1e-5)
+    assert epsilons((entry for entry in entries), 1e-5) == epsilons(entries, 1e-5)
+    assert best((entry for entry in entries), 1e-5)[1] == min(epsilons(entries, 1e-5).values())
+
+
+def test_every_accountant_says_where_its_digits_come_from():
+    import dp_accounting
+    import numpy as np
+
+    found = provenance()
+    assert set(found) == set(ACCOUNTANTS)
+    assert found["rdp"]["dp_accounting"].startswith("0.6")
+    assert found["pld"]["numpy"] == np.__version__
+    assert dp_accounting is not None
+
+
+def test_a_plug_in_brings_an_event_and_its_rules():
+    from dataclasses import dataclass
+
+    from synthdp.privacy.accounting.accountants import pld, rdp
+    from synthdp.privacy.accounting.losses import PureLoss
+
+    @dataclass(frozen=True)
+    class Coin(Event):
+        bias: float
+
+    entries = [Entry(Coin(bias=0.5), 3)]
+    with pytest.raises(Unproven, match="Coin"):
+        epsilon(entries, 1e-5)
+    pld.rule.register(Coin, lambda event: PureLoss(epsilon=event.bias))
+    assert epsilon(entries, 1e-5) == pytest.approx(epsilon(choice(0.5, 3), 1e-5), rel=1e-12)
+    assert set(epsilons(entries, 1e-5)) == {"pld"}
+    rdp.rule.register(Coin, lambda event: rdp.rule(Choice(epsilon=event.bias)))
+    assert epsilons(entries, 1e-5) == pytest.approx(epsilons(choice(0.5, 3), 1e-5), rel=1e-12)
+
+
+def test_laplace_is_not_below_its_pure_bound_for_small_delta():
+    assert epsilon([Entry(Laplace(noise=1.0))], 1e-15) == pytest.approx(1.0, rel=1e-4)
+    assert epsilon([Entry(Choice(epsilon=1.0))], 1e-15, "rdp") <= 1.0
