@@ -34,6 +34,7 @@ STYLE: dict[str, Any] = {
 }
 PIXELS = 96
 MOST_BARS = 8  # categories in a small multiple
+COLOURS = 48  # more, and matplotlib would embed the colour bar as a bitmap
 WORST_HEAT = 40  # columns in a heat map
 
 
@@ -133,7 +134,7 @@ def heat_map(names: Sequence[str], matrix: Sequence[Sequence[float]], label: str
         from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
         low = [(*to_rgb(FLOOR), 1.0), (*to_rgb(REAL), 0.08)] if signed else [(*to_rgb(REAL), 0.08)]
-        colours = LinearSegmentedColormap.from_list("opacity", [*low, (*to_rgb(SYNTHETIC), 1.0)])
+        colours = LinearSegmentedColormap.from_list("opacity", [*low, (*to_rgb(SYNTHETIC), 1.0)], N=COLOURS)
         axes = figure.add_subplot()
         drawn = np.ma.masked_where(np.eye(len(values), dtype=bool), values)
         mesh = axes.pcolormesh(drawn, cmap=colours, vmin=-top if signed else 0.0, vmax=top)

@@ -1,0 +1,133 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+
+from synthdp.data.schema import Categorical, Continuous, Integer, Schema
+from synthdp.evaluate import association, detection, fidelity, marginals
+from synthdp.evaluate.tables import axes_of, table_of
+
+PAIR = Schema(
+    columns=(
+        Categorical(name="a", categories=("x", "y"), missing=True),
+        Categorical(name="b", categories=("p", "q", "r")),
+    )
+)
+
+
+def make_frame(rows, seed):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 100, rows)
+    site = rng.choice(["north", "south"], rows)
+    return pd.DataFrame({"age": age, "site": site, "stage": np.where(age + rng.normal(0, 20, rows) > 50, "III", "I")})
+
+
+def tables(schema, *frames):
+    axes = axes_of(schema, frames[0])
+    return [table_of(frame, axes, "synthetic") for frame in frames]
+
+
+def brute(left, right, columns):
+    """Half the L1 distance of the shares of every value tuple, by counting tuples."""
+    keys = [[tuple(str(row[c]) for c in columns) for _, row in frame.iterrows()] for frame in (left, right)]
+    cells = set(keys[0]) | set(keys[1])
+    return 0.5 * sum(abs(keys[0].count(c) / len(keys[0]) - keys[1].count(c) / len(keys[1])) for c in cells)
+
+
+def test_tvd_by_hand():
+    left = pd.DataFrame({"a": ["x", "x", "y", None], "b": ["p", "q", "q", "r"]})
+    right = pd.DataFrame({"a": ["x", "y", "y", "y"], "b": ["p", "p", "p", "p"]})
+    s, t = (fidelity.cells_of(x) for x in tables(PAIR, left, right))
+    assert fidelity.distance(s, t, (0,)) == pytest.approx(0.5)  # x .5/.25, y .25/.75, missing .25/0
+    assert fidelity.distance(s, t, (1,)) == pytest.approx(0.75)
+    assert fidelity.distance(s, t, (0, 1)) == pytest.approx(0.75)  # only (x, p) is shared, .25 of each
+
+
+def test_tvd_against_counting(monkeypatch):
+    rng = np.random.default_rng(0)
+    frames = [
+        pd.DataFrame({"a": rng.choice(["x", "y"], n, p=[p, 1 - p]), "b": rng.choice(["p", "q", "r"], n)})
+        for n, p in ((37, 0.3), (50, 0.6))
+    ]
+    s, t = (fidelity.cells_of(x) for x in tables(PAIR, *frames))
+    expected = brute(*frames, ["a", "b"])
+    assert fidelity.distance(s, t, (0, 1)) == pytest.approx(expected)
+    monkeypatch.setattr(fidelity, "DENSE_CELLS", 1)  # the way of large tables
+    assert fidelity.distance(s, t, (0, 1)) == pytest.approx(expected)
+
+
+def test_number_cells_follow_the_declared_bounds():
+    schema = Schema(columns=(Continuous(name="x", bounds=(0.0, 20.0), missing=True), Integer(name="k", bounds=(3, 5))))
+    frame = pd.DataFrame({"x": [0.0, 0.99, 1.0, 20.0, 19.5, -7.0, 99.0, np.nan], "k": [3, 4, 5, 5, 4, 3, 2, 9]})
+    cells = fidelity.cells_of(tables(schema, frame)[0])
+    assert cells.sizes == (21, 4)
+    assert cells.codes[:, 0].tolist() == [0, 0, 1, 19, 19, 0, 19, 20]
+    assert cells.codes[:, 1].tolist() == [0, 1, 2, 2, 1, 0, 0, 2]
+
+
+def test_same_rows_have_no_distance(schema, train, test):
+    s, t, v = tables(schema, train, train.sample(frac=1.0, random_state=0), test)
+    found = fidelity.total_variation(s, t, v, "ill")
+    for ways, sets in ((1, 7), (2, 21), (3, 15)):
+        entry = found[f"tvd_{ways}way"]
+        assert (entry["mean"], entry["max"], entry["n"]) == (0.0, 0.0, sets)
+        assert 0 < entry["floor"]["mean"] < 0.5
+    assert association.difference(s, t, v)["mean"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_triples_are_a_fixed_draw_with_the_target():
+    first, again = (fidelity.sets_of(20, 3, 4) for _ in range(2))
+    assert first == again
+    assert len(set(first)) == fidelity.TRIPLES
+    assert all(4 in columns and len(set(columns)) == 3 for columns in first)
+
+
+def test_spearman_against_scipy(train, schema):
+    (table,) = tables(schema, train)
+    names = [axis.name for axis in table.axes]
+    found = association.associations(table)
+    i, j, k = names.index("age"), names.index("stage"), names.index("weight $kg$")
+    age, stage, weight = (table.column(names[place]) for place in (i, j, k))
+    assert found[i, j] == pytest.approx(spearmanr(age, stage).statistic)
+    known = ~np.isnan(weight)
+    # Ranks are taken before rows with a missing partner are dropped: close to scipy's, not equal.
+    expected = spearmanr(age[known], weight[known]).statistic
+    assert found[i, k] == pytest.approx(expected, abs=5e-3)
+    assert np.array_equal(found, found.T)
+
+
+def test_cramers_v_by_hand():
+    same = np.repeat([0, 1], 50)
+    assert association.cramers_v(same, same) == pytest.approx(1.0)
+    crossed = np.tile([0, 1], 50)
+    assert association.cramers_v(same, crossed) == 0.0
+    # Table [[30, 20], [20, 30]]: chi2 / n = .04; corrected phi2 = .04 - 1/99, sides 2 - 1/99.
+    a, b = np.repeat([0, 0, 1, 1], [30, 20, 20, 30]), np.repeat([0, 1, 0, 1], [30, 20, 20, 30])
+    assert association.cramers_v(a, b) == pytest.approx(np.sqrt((0.04 - 1 / 99) / (1 - 1 / 99)))
+    assert association.cramers_v(a, np.zeros(100, dtype=np.int64)) == 0.0
+
+
+def test_correlation_ratio_by_hand():
+    groups, values = np.array([0, 0, 1, 1, -1]), np.array([1.0, 3.0, 5.0, 7.0, 100.0])
+    # Within 4 on 2 degrees, total 20 on 3: 1 - 2 / (20 / 3) = 0.7.
+    assert association.correlation_ratio(groups, values) == pytest.approx(np.sqrt(0.7))
+    assert association.correlation_ratio(groups, np.ones(5)) == 0.0
+
+
+def test_detection_tells_what_can_be_told(schema):
+    few = Schema(columns=tuple(schema.column(name) for name in ("age", "site", "stage")))
+    alike = [tables(few, make_frame(600, seed), make_frame(600, seed + 100)) for seed in range(3)]
+    assert np.mean([detection.detection_auc(*pair, 0, 1) for pair in alike]) == pytest.approx(0.5, abs=0.06)
+    off = make_frame(600, 0).assign(age=50)
+    assert detection.detection_auc(*tables(few, off, make_frame(600, 1)), 0, 1) > 0.95
+
+
+def test_shares_sum_to_one(schema, train, test):
+    found = marginals.columns(*tables(schema, train, test, test))
+    assert list(found) == [name for name in schema.names if name != "patient"]
+    for column in found.values():
+        for role in ("synthetic", "train", "test"):
+            assert sum(column[role]) == pytest.approx(1.0)
+            assert len(column[role]) == len(column["labels"])
+    assert found["site"]["labels"][-1] == marginals.MISSING
+    assert "(undeclared)" not in found["site"]["labels"]
