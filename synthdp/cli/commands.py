@@ -1,5 +1,6 @@
 """One function per command: from a checked configuration to files and a few lines of text."""
 
+import dataclasses
 import json
 import math
 import time
@@ -142,16 +143,13 @@ def data(config: Config) -> None:
 
     rows = named.describe()
     if config["options"].format == "json":
-        print(
-            json.dumps(
-                [{"name": row.name, "summary": row.summary, "present": row.present, "where": row.where} for row in rows]
-            )
-        )
+        print(json.dumps([dataclasses.asdict(row) for row in rows]))
         return
     width = max(len(row.name) for row in rows)
     for row in rows:
-        print(f"{row.name:<{width}}  {'present' if row.present else 'absent '}  {row.summary}")
-        print(f"{'':<{width}}           {row.where}")
+        state = "present" if row.present else "absent"
+        print(f"{row.name:<{width}}  {state:<7}  {row.summary}")
+        print(f"{'':<{width}}           {row.source if row.present else row.missing}")
 
 
 def demo(config: Config) -> None:

@@ -124,7 +124,7 @@ def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
         if missing:
             needed = ", ".join(f"{key}=..." for key in sorted(missing))
             raise BadInput(f"synthdp {command} needs {needed} (see synthdp {command} --help)")
-        plain: Config = OmegaConf.to_container(node, resolve=True)  # type: ignore[assignment]
+        plain: Config = OmegaConf.to_container(node, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise BadInput(_explained(command, error)) from error
     return _typed(command, plain)

@@ -15,10 +15,11 @@ from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.ledger import Plan
-from synthdp.privacy.sensitive import Sensitive
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from synthdp.privacy.sensitive import Sensitive  # imports torch, which a list of names does not need
 
 SHARED = ("marginals", "networks")  # files here that are no generators
 GROUP = "synthdp.generators"
@@ -58,7 +59,7 @@ class Generator(Protocol):
         ...
 
     def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
+        self, data: "Sensitive", schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
         """Learn a model from charged answers. `seed` fixes the generator's own randomness, not the noise."""
         ...

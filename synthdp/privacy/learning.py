@@ -13,7 +13,7 @@ from synthdp.privacy.budget import Budget
 from synthdp.privacy.ledger import Entry, Gaussian, Plan, Threshold, scoped
 from synthdp.privacy.questions import Question
 from synthdp.privacy.questions.domain import Domain
-from synthdp.privacy.questions.grid import SIGNED_POWERS, TAIL, Grid, Numbers, fine_edges, occupied, quantiles
+from synthdp.privacy.questions.grid import SIGNED_POWERS, Grid, Numbers, fine_edges, occupied, quantiles, tightened
 from synthdp.privacy.questions.size import Size
 
 SHARE = 0.2  # of epsilon, for all that is learned together
@@ -106,7 +106,12 @@ def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dic
     counts: Numbers = ask(fine)
     items: dict[str, Any] = {}
     if bounds_too:
-        items["bounds"] = quantiles(fine.edges, counts, (TAIL, 1 - TAIL))
+        low, high = tightened(fine.edges, counts, fine.deviation)
+        counts = counts * [low <= edge < high for edge in fine.edges[:-1]]
+        items["bounds"] = (
+            low,
+            max(low, high - 1) if integers else high,
+        )  # a cell of integers ends before its upper edge
     if column.bins == LEARN or (bounds_too and column.bins is None):
         shares = [place / BINS for place in range(1, BINS)]
         edges = quantiles(fine.edges, counts, shares)

@@ -141,7 +141,7 @@ def test_non_finite_contributions_count_as_zero(frame, schema):
 
     def bad(codes):
         vectors = np.zeros((len(codes), 1))
-        vectors[0], vectors[1], vectors[2], vectors[3] = np.nan, np.inf, 1e300, 0.5
+        vectors[0], vectors[1], vectors[2], vectors[3] = np.nan, np.inf, 1e100, 0.5
         return vectors
 
     assert data.sum(bad, 1, 1.0, 0.0)[0] == pytest.approx(1.5, abs=2e-4)

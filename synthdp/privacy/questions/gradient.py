@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from synthdp.privacy.gradients import clipped_gradient_sum
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
+from synthdp.privacy.gradients import clipped_gradient_sum
 from synthdp.privacy.ledger import Event, Gaussian
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records
