@@ -78,8 +78,8 @@ def render(statement: Statement) -> str:
         columns=[(column, facts(column, statement)) for column in statement.columns],
         bought=any(column["bought"] for column in statement.columns) or statement.declared.get("units") == "learned",
         fold=FOLD,
-        versions=[(name, shown(value)) for name, value in statement.provenance.items()],
-        settings=[(name, shown(value)) for name, value in statement.settings.items()],
+        versions=rows(statement.provenance),
+        settings=rows(statement.settings),
         digest=hashlib.sha256(to_text(statement).encode()).hexdigest(),
         delta_text=repr(statement.delta),
     )
@@ -104,6 +104,8 @@ def facts(column: Mapping[str, Any], statement: Statement) -> list[Fact]:
         for source in ("declared", "bought")
         for name, value in column[source].items()
     ]
+    if column["kind"] == "boolean":
+        found.insert(0, Fact(phrase="true or false"))
     if "missing" not in column["declared"] and "missing" not in column["bought"]:
         found.append(Fact(phrase="never missing"))
     return found
@@ -128,9 +130,9 @@ def fact(name: str, value: Any, *, bought: bool) -> Fact:
         case "other", _:
             return Fact(phrase="unknown values become", values=texts([value]), bought=bought)
         case "decimals", _:
-            return Fact(phrase=f"{value} decimals", bought=bought)
+            return Fact(phrase=f"{value} decimal{'' if value == 1 else 's'}", bought=bought)
         case "resolution", _:
-            return Fact(phrase=f"to the {value}", bought=bought)
+            return Fact(phrase=f"precise to the {value}", bought=bought)
         case _, [*values]:
             return Fact(phrase=name, values=texts(values), bought=bought)
         case _:
@@ -142,11 +144,16 @@ def texts(values: list[Any]) -> tuple[str, ...]:
     return tuple(words.plain(value) for value in values)
 
 
-def shown(value: Any) -> tuple[str, bool]:
-    """A setting or a version as text, and whether it is so long that it is folded."""
-    parts = [f"{name}: {shown(item)[0]}" for name, item in value.items()] if isinstance(value, Mapping) else None
-    text = words.number(value) if parts is None else "; ".join(parts)
-    return text, len(text) > 120
+def rows(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str, bool]]:
+    """Settings or versions as (name, text, whether it is so long that it is folded); groups within are unfolded."""
+    found: list[tuple[str, str, bool]] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found += rows(value, f"{prefix}{name}.")
+        else:
+            text = words.number(value)
+            found.append((f"{prefix}{name}", text, len(text) > 120))
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,8 @@ def epsilon_curve(points: Sequence[tuple[float, float]], delta: float, epsilon: 
 
     `points` are (delta, epsilon). The text stays text, so that it can be searched, selected and read out.
     """
-    shown = sorted({(d, e) for d, e in [*points, (delta, epsilon)] if math.isfinite(e)})
+    least = dict(sorted([*points, (delta, epsilon)], reverse=True))  # of two epsilons at one delta, the smaller stays
+    shown = sorted((d, e) for d, e in least.items() if math.isfinite(e))
     if len(shown) < 2 or not math.isfinite(epsilon):
         return ""
     import matplotlib as mpl
@@ -31,11 +32,11 @@ def epsilon_curve(points: Sequence[tuple[float, float]], delta: float, epsilon: 
         "font.size": 10,
     }
     with mpl.rc_context(style):
-        figure = Figure(figsize=(5.6, 3.3))
-        axes = figure.add_axes((0.105, 0.155, 0.87, 0.815))
+        figure = Figure(figsize=(5.0, 3.1))
+        axes = figure.add_axes((0.115, 0.165, 0.86, 0.805))
         axes.plot(*zip(*shown, strict=True), color=ACCENT, marker="o", markersize=3.2, linewidth=1.6)
         axes.plot(
-            [delta], [epsilon], color=ACCENT, marker="o", markersize=9, markerfacecolor="none", markeredgewidth=1.8
+            [delta], [least[delta]], color=ACCENT, marker="o", markersize=9, markerfacecolor="none", markeredgewidth=1.8
         )
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(numticks=7))

@@ -123,7 +123,7 @@ def state(
         max_records_per_unit=declared.max_records_per_unit,
         accountant=accountant,
         epsilons=accounting.epsilons(ledger, budget.delta),
-        curve=tuple(accounting.curve(ledger, CURVE_DELTAS)),
+        curve=tuple(accounting.curve(ledger, CURVE_DELTAS, accountant)),
         events=ledger.entries(),
         budget=budget,
         generator=generator,

@@ -17,7 +17,7 @@ from synthdp.privacy.ledger import (
 )
 
 ACCOUNTANTS = {
-    "pld": "privacy loss distributions, composed numerically with a certified error (Koskela et al. 2020; "
+    "pld": "privacy loss distributions, composed on a grid that never understates the loss (Koskela et al. 2020; "
     "Doroshenko et al. 2022)",
     "rdp": "Rényi differential privacy, the best of many orders (Mironov 2017; Mironov, Talwar & Zhang 2019)",
     "naive": "basic composition: the epsilons and deltas added up (Dwork et al. 2006)",
@@ -101,8 +101,8 @@ def _words(event: Event) -> tuple[str, str]:
 def sampler(events: tuple[Event, ...]) -> str:
     """How units were drawn, over all events."""
     kinds = {event.sampler if isinstance(event, Sampled) else "" for event in events}
-    named = {"": "all units", "poisson": "Poisson sampling (every unit by a coin of its own)"}
-    return ", ".join(named.get(kind, kind) for kind in sorted(kinds)) or "nothing was asked"
+    named = {"": "no sampling", "poisson": "Poisson sampling (every unit by a coin of its own)"}
+    return "; ".join(named.get(kind, kind) for kind in sorted(kinds)) or "nothing was asked"
 
 
 def upper(value: float, digits: int = 4) -> str:

@@ -1,0 +1,225 @@
+"""The page: self-contained, escaped, honest about what it is, and well-formed."""
+
+import math
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from synthdp import Budget
+from synthdp.privacy.ledger import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
+from synthdp.report.page import render
+
+from test_statement import make_statement  # isort: skip
+
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+EVIL = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>{{ 7*7 }}"
+
+
+class Page(HTMLParser):
+    """Elements, attributes, text; fails on tags that do not nest."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.words, self.open = [], [], [], []
+        self.feed(text)
+        assert not self.open, f"left open: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+VARIANTS = {
+    "release": {},
+    "rehearsal": {"rehearsal": True, "noise_source": "a seed"},
+    "patients": {"unit": "patient_nbr", "max_records_per_unit": 5},
+    "replaced": {"relation": "replace_one"},
+    "infinite": {
+        "epsilon": math.inf,
+        "epsilons": {"pld": math.inf},
+        "curve": ((0.1, math.inf), (1e-5, math.inf)),
+        "events": (Entry(Revealed("a reason in free text")),),
+        "budget": Budget(math.inf, 1e-5),
+    },
+    "weak": {"epsilon": 20.0, "epsilons": {"pld": 20.0}, "curve": ()},
+    "nothing": {"epsilon": 0.0, "epsilons": {"pld": 0.0}, "events": (), "curve": (), "settings": {}, "columns": ()},
+    "undeclared": {"declared": {"by": "not said", "units": None, "targets": [], "name": ""}},
+    "bought size": {"declared": {"by": "us", "units": "learned", "targets": [], "name": "x"}},
+    "every event": {
+        "events": (
+            Entry(Gaussian(1.5), 2),
+            Entry(Laplace(3.0)),
+            Entry(Choice(0.1)),
+            Entry(Threshold(20.0, 1e-7, 3)),
+            Entry(Sampled(0.01, (Gaussian(2.0), Laplace(5.0))), 700),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_page_is_well_formed_and_loads_nothing(name):
+    text = render(make_statement(**VARIANTS[name]))
+    page = Page(text)
+    assert ("html", "lang", "en") in page.attributes
+    assert not {"script", "iframe", "link", "img", "object", "embed", "base", "form"} & set(page.tags)
+    for tag, attribute, value in page.attributes:
+        assert not attribute.startswith("on")
+        if attribute in ("href", "src", "xlink:href"):
+            assert value.startswith("#"), f"{tag} {attribute}={value}"
+    assert "@import" not in text
+    assert not re.findall(r"url\((?!#)", text)
+    ids = [value for _, attribute, value in page.attributes if attribute == "id"]
+    assert len(ids) == len(set(ids))
+    for _, attribute, value in page.attributes:
+        if attribute in ("aria-labelledby", "href"):
+            assert {part.removeprefix("#") for part in value.split()} <= set(ids)
+    assert page.tags.count("h1") == 1
+    assert page.tags.count("table") == page.tags.count("caption")
+    assert all(pair[:2] == ("th", "scope") for pair in page.attributes if pair[1] == "scope")
+    assert page.tags.count("th") == sum(attribute == "scope" for _, attribute, _ in page.attributes)
+    assert "default-src 'none'" in text
+
+
+def test_names_and_categories_are_text_and_nothing_else():
+    column = {"name": EVIL, "kind": "categorical", "declared": {"categories": [EVIL], "other": EVIL}, "bought": {}}
+    statement = make_statement(
+        columns=({**column, "bought": {"anything": [EVIL] * 20}},),
+        declared={"by": EVIL, "units": 5, "targets": [EVIL], "name": EVIL},
+        settings={EVIL: EVIL},
+        generator=EVIL,
+        unit=EVIL,
+        not_covered=(EVIL,),
+        provenance={EVIL: {EVIL: EVIL}},
+        noise_source=EVIL,
+        relation=EVIL,
+        accountant=EVIL,
+        epsilons={EVIL: 1.0},
+    )
+    text = render(statement)
+    page = Page(text)
+    assert not {"script", "img"} & set(page.tags)
+    assert not [pair for pair in page.attributes if pair[1].startswith("on")]
+    assert "alert('x')" in page.text, "it is shown as it was written"
+    assert "{{ 7*7 }}" in page.text, "it is no template"
+
+
+def test_a_release_says_whom_it_protects_and_how_far():
+    page = Page(render(make_statement()))
+    for words in ("Every record: one row of the table", "row by row", "4.378", "10⁻⁵", "1 in 100,000", "79.7 times"):
+        assert words in page.text
+    assert "Not for release" not in page.text
+    assert "No guarantee" not in page.text
+
+
+def test_patients_are_protected_as_a_whole():
+    page = Page(render(make_statement(unit="patient_nbr", max_records_per_unit=5)))
+    assert "all records with the same patient_nbr" in page.text
+    assert "At most 5 records of a patient were used" in page.text
+    assert "row by row" not in page.text
+
+
+def test_the_attackers_bound_is_the_tightest_of_the_curve():
+    loose = make_statement(curve=())
+    tight = make_statement(curve=((0.1, 0.0),))
+    assert "98.8 %" in Page(render(loose)).text  # (1 + tanh(4.377178 / 2)) / 2 and a little for delta
+    assert "55.0 %" in Page(render(tight)).text  # total variation 0.1
+    assert "weak guarantee" in Page(render(loose)).text
+    assert "nobody can say" not in Page(render(loose)).text
+    assert "weak guarantee" not in Page(render(tight)).text
+
+
+def test_a_rehearsal_is_loud():
+    page = Page(render(make_statement(rehearsal=True)))
+    assert "Rehearsal: its noise can be regenerated. Not for release." in page.text
+    assert "no guarantee holds for these data" in page.text
+    assert "against anyone" not in page.text
+
+
+def test_an_infinite_epsilon_is_loud():
+    page = Page(render(make_statement(**VARIANTS["infinite"])))
+    assert "No guarantee: epsilon is infinite." in page.text
+    assert "The records themselves" in page.text
+    assert "a reason in free text" not in page.text
+    assert "never saw the records" not in page.text
+    assert "svg" not in page.tags
+
+
+def test_a_delta_of_one_over_the_number_of_units_is_named():
+    declared = {"by": "us", "units": 100_000, "targets": [], "name": "x"}
+    assert "Delta is too large" in Page(render(make_statement(declared=declared))).text
+    assert "Delta is too large" not in Page(render(make_statement(declared={**declared, "units": 99_999}))).text
+    assert "Delta is too large" not in Page(render(make_statement(declared={**declared, "units": None}))).text
+
+
+def test_what_was_bought_is_marked_where_it_stands():
+    statement = make_statement()
+    text = render(statement)
+    rows = {row.split("</span>")[0].split(">")[-1]: row for row in text.split("<tr>") if 'class="name"' in row}
+    assert "bought" in rows["ward"]
+    assert "bought" not in rows["age"]
+    assert "from 0 to 99" in rows["age"]
+    assert "Nothing about the table was learned" not in text
+    assert "Nothing about the table was learned" in render(make_statement(columns=statement.columns[:1]))
+
+
+def test_long_lists_are_folded_and_short_ones_are_not():
+    def page(count):
+        names = [f"c{number}" for number in range(count)]
+        column = {"name": "ward", "kind": "categorical", "declared": {"categories": names}, "bought": {}}
+        return Page(render(make_statement(columns=(column,), curve=())))
+
+    assert "details" not in page(8).tags
+    assert "details" in page(9).tags
+    assert "c899" in page(900).text
+
+
+def test_accountants_curve_and_recipe_are_there():
+    page = Page(render(make_statement()))
+    assert "pld counts 4.378" in page.text
+    assert "rdp 4.729" in page.text
+    assert 'Statement.load("statement.json").recompute()' in page.text
+    assert "synthdp account ledger=ledger.jsonl delta=1e-05 accountant=pld" in page.text
+    assert "4.377178" in page.text
+    assert {"svg", "title", "desc"} <= set(page.tags)
+    for limit in make_statement().not_covered:
+        assert limit in page.text
+    for value in ("256, 256", "0.01", "clinic"):
+        assert value in page.text
+
+
+def test_the_plot_takes_the_pages_colours_and_no_metadata():
+    text = render(make_statement())
+    svg = text[text.index("<svg") : text.index("</svg>")]
+    assert "var(--ink)" in svg
+    assert "var(--accent)" in svg
+    assert not re.findall(r"(?:fill|stroke): #", svg)
+    for unwanted in ("matplotlib.org", "rdf", "dc:date", "http://purl"):
+        assert unwanted not in svg.lower()
+    assert ">10⁻⁵<" in svg, "labels stay text"
+    assert 'role="img"' in svg
+
+
+def test_there_is_no_date_and_no_path():
+    text = render(make_statement(columns=(), provenance={}))
+    assert not re.findall(r"\b20\d\d-\d\d-\d\d\b", text)
+    assert not re.findall(r"(?:/home|/work|/tmp|/usr|/root)\b", text)
