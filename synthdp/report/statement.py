@@ -32,7 +32,7 @@ NOT_COVERED = (
     "does.",
     "Groups: the guarantee is for one unit; for k units that belong together (a family) it is weaker.",
     "Floating-point attacks on the noise: it comes from a cryptographic stream, but is not yet hardened against an "
-    "attacker who reads the low-order bits of noisy answers (Mironov 2012). The release holds no noisy answer as such.",
+    "attacker who reads the low-order bits of noisy answers (Mironov 2012).",
     "Synthetic rows are independent of each other and each gets a fresh identifier: no row follows a real unit over "
     "time.",
 )
