@@ -114,6 +114,8 @@ def table_of(categories: tuple[str, ...]) -> dict[str, int]:
 
 def _objects(series: "Series") -> NDArray[np.object_]:
     cells: NDArray[np.object_] = series.astype(object).to_numpy()
+    if pd.api.types.is_complex_dtype(series.dtype):  # one complex cell makes complex numbers of all others
+        cells = np.array([cell if cell.imag else cell.real for cell in cells], dtype=object)
     return cells
 
 

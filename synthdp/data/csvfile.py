@@ -35,6 +35,11 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
 
     names, delimiter = _header(path)
     plain = [_plain_name(name, schema) for name in names]
+    if "" in plain:
+        place = plain.index("") + 1
+        raise BadInput(
+            f"{path}: column {place} has no name in the header; name it, or save the table without its index"
+        )
     repeated = sorted({name for name in plain if plain.count(name) > 1})
     if repeated:
         raise BadInput(f"{path}: duplicate columns {', '.join(map(repr, repeated))} in the header; keep one of each")
@@ -142,7 +147,11 @@ def _texts(array: pa.ChunkedArray, column: Any) -> "Series[Any]":
     may_lack = isinstance(column, Categorical | Ordinal) and column.missing and known
     array = _without_marks(array, [mark for mark in (ABSENT if may_lack else ABSENT[:1]) if mark not in known])
     encoded = array.combine_chunks().dictionary_encode()
-    texts = [text if text in known else restored(text) for text in encoded.dictionary.to_pylist()]
+    # A file of someone else may hold a category that only looks like one of ours made harmless.
+    texts = [
+        text if text in known and restored(text) not in known else restored(text)
+        for text in encoded.dictionary.to_pylist()
+    ]
     return _frame_text(pc.take(pa.array(texts, pa.string()), encoded.indices))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from synthdp.data import cells, yamlfile
 from synthdp.data.columns import iso
@@ -48,8 +49,10 @@ def draft(frame: pd.DataFrame, path: str | Path) -> str:
         lines.append(_line(0, key, value, WHY.get(key, "a name for the table")))
     lines += [_line(0, "targets", [], WHY["targets"]), _line(0, "declared_by", None, WHY["declared_by"])]
     lines.append(f"columns:  {MARK}: are these all columns, and are they all needed?")
-    for name in frame.columns:
-        column = _guess(frame[name])
+    guesses = {name: _guess(frame[name]) for name in frame.columns}
+    if all(guess["kind"] == "identifier" for guess in guesses.values()):  # a schema needs a column to model
+        guesses[frame.columns[-1]] = {"kind": "categorical", "categories": "learn"}
+    for name, column in guesses.items():
         lines.append(f"  {_scalar(str(name))}:  {MARK}: {WHY[column['kind']]}")
         lines += [_line(4, key, value, WHY.get(key, "guessed")) for key, value in column.items()]
     return "\n".join(lines) + "\n"
@@ -100,15 +103,15 @@ def _numeric(held: "Series", distinct: int) -> dict[str, Any]:
     if bool((values == np.rint(values)).all()):
         if distinct > LISTED and distinct == len(held) and values.min() > 0:
             return {"kind": "identifier"}
-        low, high = outward(float(values.min())), -outward(-float(values.max()))
+        low, high = outward(float(values.min())), 0.0 - outward(-float(values.max()))
         return {"kind": "integer", "bounds": [int(low), int(high)], **_atoms(values, int)}
-    low, high = outward(float(values.min())), -outward(-float(values.max()))
+    low, high = outward(float(values.min())), 0.0 - outward(-float(values.max()))
     found: dict[str, Any] = {"kind": "continuous", "bounds": [low, high], **_atoms(values, float)}
     decimals = next((d for d in range(1, 7) if np.allclose(values, np.round(values, d), rtol=0, atol=1e-9)), None)
     return found if decimals is None else {**found, "decimals": decimals}
 
 
-def _atoms(values: cells.NDArray[Any], kind: type) -> dict[str, Any]:
+def _atoms(values: NDArray[Any], kind: type) -> dict[str, Any]:
     """Zero gets a bin of its own where a tenth of the records hold it and there are many other values."""
     many = len(np.unique(values)) > LISTED
     return {"atoms": [kind(0)]} if many and np.mean(values == 0) > 0.1 else {}
@@ -120,10 +123,10 @@ def outward(value: float) -> float:
         return 0.0
     step = 10.0 ** math.floor(math.log10(abs(value))) / 2
     rounded = math.floor(value / step) * step
-    return float(f"{rounded:.12g}")
+    return float(f"{rounded:.12g}") + 0.0  # never -0.0
 
 
-def _dated(instants: cells.NDArray[Any]) -> dict[str, Any]:
+def _dated(instants: NDArray[Any]) -> dict[str, Any]:
     day = 86_400_000_000
     whole = bool((instants % day == 0).all())
     first, last = iso(int(instants.min()))[:4], iso(int(instants.max()))[:4]

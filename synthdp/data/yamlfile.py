@@ -78,8 +78,8 @@ def read_text(path: Path) -> str:
 
 def dump(values: Any, width: float = 120) -> str:
     """YAML text, keys in the order given, innermost lists and mappings on one line of at most `width`."""
-    style = {"sort_keys": False, "allow_unicode": True, "default_flow_style": None}
-    return str(yaml.dump(values, Dumper=_Dumper, width=width, **style))
+    text = yaml.dump(values, Dumper=_Dumper, width=width, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    return str(text)
 
 
 def save(values: Any, path: Path) -> None:

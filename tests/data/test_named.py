@@ -1,0 +1,180 @@
+import functools
+import hashlib
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from synthdp.data import named
+from synthdp.data.codec import Codec
+from synthdp.data.sets import diabetes130, meps
+from synthdp.errors import BadInput
+
+KEYS = {"name", "path", "schema", "target", "train", "test"}
+
+
+@pytest.fixture
+def present():
+    return {info.name for info in named.describe() if info.present}
+
+
+@pytest.fixture
+def data(present, request):
+    name = request.param
+    if name not in present:
+        pytest.skip(f"the records of {name} are not here")
+    return name, loaded(name)
+
+
+@functools.cache
+def loaded(name):
+    return named.load(name)
+
+
+@pytest.mark.parametrize("name", named.NAMES)
+def test_public_schemas_load_and_need_nothing_learned(name):
+    schema = named.schema_of(name)
+    assert schema.name == name
+    assert schema.learned == []
+    assert isinstance(schema.units, int)
+    assert len(schema.targets) == 1
+    assert schema.declared_by
+    Codec(schema)
+
+
+@pytest.mark.parametrize("name", ["files", *named.NAMES])
+def test_configurations_have_the_same_keys(name):
+    values = yaml.safe_load((named.conf_dir() / "data" / f"{name}.yaml").read_text())
+    assert set(values) == KEYS
+    assert values["name"] == (None if name == "files" else name)
+    assert all(values[key] is None for key in KEYS - {"name"})
+
+
+@pytest.mark.parametrize("data", named.NAMES, indirect=True)
+def test_records_fit_their_public_schema(data):
+    name, held = data
+    assert list(held.train.columns) == list(held.schema.names)
+    held.schema.validate(held.train)
+    held.schema.validate(held.test)
+    codec = Codec(held.schema)
+    codes = codec.encode(held.train)
+    back = codec.encode(codec.decode(codes, np.random.default_rng(0)))
+    np.testing.assert_array_equal(back, codes)
+    # The public count is that of the training part: exact, or rounded for patients.
+    unit = held.schema.unit
+    units = held.train[unit].nunique() if unit else len(held.train)
+    assert abs(units - held.schema.units) <= (100 if unit else 0), name
+
+
+SPLITS = {
+    "meps": ((8313, 2078), "income", "a2507b3b3fba"),
+    "adult": ((32561, 16281), "fnlwgt", "51d29c01883a"),
+    "diabetes130": ((81615, 20151), "patient_nbr", "0d8d83d25266"),
+}
+
+
+@pytest.mark.parametrize("data", named.NAMES, indirect=True)
+def test_splits_are_the_same_on_every_machine(data):
+    name, held = data
+    rows, column, digest = SPLITS[name]
+    assert (len(held.train), len(held.test)) == rows
+    text = "\n".join(str(cell) for cell in held.train[column].tolist())
+    assert hashlib.sha256(text.encode()).hexdigest()[:12] == digest
+
+
+@pytest.mark.parametrize("data", ["diabetes130"], indirect=True)
+def test_patients_are_on_one_side_of_the_split(data):
+    _, held = data
+    assert not set(held.train["patient_nbr"]) & set(held.test["patient_nbr"])
+    counts = held.train["readmitted"].value_counts(normalize=True)
+    assert counts["NO"] == pytest.approx(0.54, abs=0.01)
+
+
+@pytest.mark.parametrize("data", ["meps"], indirect=True)
+def test_meps_is_decoded(data):
+    _, held = data
+    assert held.notes[0] == "29 records carry two health flags; the worse one counts"
+    frame = pd.concat([held.train, held.test])
+    assert frame["health"].value_counts()["poor"] == 692
+    assert frame["income_class"].value_counts()["middle"] == 3294
+    assert "private" not in frame
+    assert frame["hi_empunion"].mean() == pytest.approx(0.3797, abs=1e-4)
+    assert frame["income"].between(0, 200).all()
+
+
+def test_of_two_health_flags_the_worse_counts():
+    flags = ["vegood", "good", "fair", "poor", "poverty", "lowincome", "midincome"]
+    raw = pd.DataFrame(0, index=range(4), columns=[*flags, *meps.DERIVED, meps.NEAR_TARGET, *meps.FLAGS])
+    raw = raw.assign(income=[-1.0, 300.0, 5.0, 0.0], ssiratio=[-2.0, 9.0, 0.5, 1.0], firmsz=0.1)
+    raw.loc[0, ["good", "poor"]] = 1
+    raw.loc[1, ["vegood", "fair"]] = 1
+    raw.loc[2, "vegood"] = 1
+    frame, test, notes = meps.decoded(raw)
+    assert test is None
+    assert frame["health"].tolist() == ["poor", "fair", "very good", "excellent"]
+    assert frame["income_class"].tolist() == ["high"] * 4
+    assert frame["income"].tolist() == [0, 200, 5, 0]
+    assert "2 records carry two health flags" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "group"),
+    [
+        ("390", "circulatory"), ("459.9", "circulatory"), ("785", "circulatory"), ("786", "respiratory"),
+        ("466", "respiratory"), ("530", "digestive"), ("787.2", "digestive"), ("250.83", "diabetes"), ("250", "diabetes"),
+        ("800", "injury"), ("999", "injury"), ("715", "musculoskeletal"), ("584", "genitourinary"),
+        ("788", "genitourinary"), ("140", "neoplasms"), ("239", "neoplasms"), ("240", "other"), ("251", "other"),
+        ("V57", "other"), ("E888", "other"), ("8", "other"), ("780", "other"), ("?", "?"),
+    ],
+)  # fmt: skip
+def test_diagnoses_are_grouped_as_published(code, group):
+    assert diabetes130.diagnosis_group(code) == group
+
+
+def test_absent_files_are_named_with_folder_and_source(tmp_path, monkeypatch):
+    monkeypatch.setenv("SYNTHDP_DATA", str(tmp_path))
+    for name, file in (("adult", "adult.data"), ("diabetes130", "diabetic_data.csv")):
+        with pytest.raises(BadInput) as caught:
+            named.load(name)
+        message = str(caught.value)
+        assert file in message
+        assert str(tmp_path / name) in message
+        assert "SYNTHDP_DATA" in message
+        assert "CC BY 4.0" in message
+    assert {info.name for info in named.describe() if not info.present} >= {"adult", "diabetes130"}
+
+
+def test_without_the_extra_its_name_is_told(monkeypatch):
+    monkeypatch.setattr(meps, "_file", lambda: None)
+    with pytest.raises(BadInput, match=r"pip install synthdp\[demo\]"):
+        named.load("meps")
+
+
+def test_altered_files_are_refused(tmp_path, monkeypatch):
+    (tmp_path / "adult").mkdir()
+    for file in ("adult.data", "adult.test"):
+        (tmp_path / "adult" / file).write_text("39, State-gov\n")
+    monkeypatch.setenv("SYNTHDP_DATA", str(tmp_path))
+    with pytest.raises(BadInput, match="sha256 differs"):
+        named.load("adult")
+
+
+def test_unpacked_files_do_as_well(tmp_path, monkeypatch, present):
+    if "adult" not in present:
+        pytest.skip("the records of adult are not here")
+    import gzip
+
+    source = named.folder() / "adult"
+    (tmp_path / "adult").mkdir()
+    (tmp_path / "adult" / "adult.data").write_bytes(gzip.decompress((source / "adult.data.gz").read_bytes()))
+    shutil.copy(source / "adult.test.gz", tmp_path / "adult")
+    expected = named.load("adult")
+    monkeypatch.setenv("SYNTHDP_DATA", str(tmp_path))
+    pd.testing.assert_frame_equal(named.load("adult").train, expected.train)
+
+
+def test_unknown_names():
+    with pytest.raises(BadInput, match="did you mean 'meps'"):
+        named.load("mep")
