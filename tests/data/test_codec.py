@@ -224,9 +224,11 @@ def test_one_record_changes_its_own_row_only(cell):
     np.testing.assert_array_equal(after[kept], before[kept])
     alone = CODEC.encode(changed.iloc[[5]])
     np.testing.assert_array_equal(after[5], alone[0])
-    if not (isinstance(cell, str) and cell == "\ud800"):  # text that pandas itself cannot infer a dtype for
-        inferred = CODEC.encode(changed.infer_objects())
-        np.testing.assert_array_equal(inferred[kept], before[kept])
+    try:
+        inferred = changed.infer_objects()
+    except (UnicodeEncodeError, OverflowError):  # pandas itself finds no dtype for such a cell
+        return
+    np.testing.assert_array_equal(CODEC.encode(inferred)[kept], before[kept])
 
 
 def test_the_codec_is_a_function_of_the_schema_alone():
