@@ -8,12 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
-from synthdp.privacy.gradients import clipped_gradient_sum
+from synthdp.privacy.gradients import Gradients, add_noise, clipped_gradient_sum
 from synthdp.privacy.ledger import Event, Gaussian
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records
-
-Gradients = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -56,12 +54,8 @@ class Gradient:
 
     def noised(self, bounded: Gradients, noise: Noise) -> Gradients:
         """The noisy sum, by parameter name; one draw for all parameters."""
-        total = sum(value.numel() for value in bounded.values())
-        draws = noise.normal((total,), self.noise * self.clip)
-        parts = torch.split(draws, [value.numel() for value in bounded.values()])
-        pairs = zip(bounded.items(), parts, strict=True)
-        return {name: (value + part.view_as(value)).to(torch.float32) for (name, value), part in pairs}
+        return add_noise(bounded, self.noise * self.clip, noise)
 
     def movement(self, one: Gradients, other: Gradients) -> float:
         """L2 distance over all parameters."""
-        return float(sum(float((one[name].double() - other[name].double()).square().sum()) for name in one) ** 0.5)
+        return float((one.flat.double() - other.flat.double()).norm())

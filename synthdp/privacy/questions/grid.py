@@ -80,8 +80,7 @@ def numbers(column: "pd.Series[Any]", *, dates: bool) -> Numbers:
         instants = (moments - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(microseconds=1)
     else:
         instants = pd.to_numeric(column, errors="coerce")
-    values: Numbers = instants.to_numpy(dtype=np.float64, na_value=np.nan)
-    return values
+    return np.asarray(instants.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 
 def occupied(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple[float, float]:
