@@ -1,8 +1,12 @@
 """`python -m synthdp`, and the `synthdp` command."""
 
+import os
 import sys
 
-from synthdp.cli import run
+# Threads that wait must not burn the cores that other work needs; read by OpenMP when it is first loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+from synthdp.cli import run  # noqa: E402
 
 
 def main() -> None:

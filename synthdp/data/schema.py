@@ -65,6 +65,8 @@ class Schema:
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise BadInput(f"schema: columns declared twice: {_listed(repeated)}; keep one of each")
+        if self.unit == "record":
+            raise BadInput("schema: a unit column named 'record' would read as one record a unit; rename the column")
         if self.unit is not None and self.column(self.unit, "unit").kind != "identifier":
             raise BadInput(f"schema: unit column {self.unit!r} must be of kind identifier, since it is never modelled")
         for target in self.targets:

@@ -151,6 +151,14 @@ def scoped_event(event: Event, *, relation: Relation, unit: str) -> Event:
     return dataclasses.replace(event, relation=relation, unit=unit)
 
 
+def canonical(entries: Iterable[Entry]) -> Plan:
+    """What may be released of a ledger: equal neighbours merged, a reason's free text left out (GUARANTEE 22)."""
+    return merged(
+        Entry(dataclasses.replace(entry.event, reason=""), entry.count) if isinstance(entry.event, Revealed) else entry
+        for entry in entries
+    )
+
+
 def merged(entries: Iterable[Entry]) -> Plan:
     """Equal neighbours added up, empty entries dropped: the same ledger, shorter."""
     result: list[Entry] = []
@@ -196,15 +204,14 @@ class Ledger:
         if not path.is_file():
             raise BadInput(f"no ledger at {path}")
         ledger = cls()
-        rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        rows = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         for number, row in enumerate(rows, 1):
-            try:
-                line = json.loads(row)
-            except json.JSONDecodeError as error:
+            line = _parsed(row)
+            if line is None:
                 if number == len(rows):
                     ledger.append(Revealed("torn last line"))
                     break
-                raise BadInput(f"{path}: line {number} of the ledger is not JSON") from error
+                raise BadInput(f"{path}: line {number} of the ledger is not a JSON object")
             body = {name: value for name, value in line.items() if name not in ("previous", "hash")}
             if line.get("previous") != ledger._head or line.get("hash") != _digest(ledger._head, body):
                 raise BadInput(
@@ -247,8 +254,8 @@ class Ledger:
         )
 
     def write(self, path: Path) -> None:
-        """Write the canonical copy: merged events only, no times, no paths (GUARANTEE 22)."""
-        copy = Ledger.of(self.entries())
+        """Write the canonical copy: merged events only, no times, paths or free text (GUARANTEE 22)."""
+        copy = Ledger.of(canonical(self.entries()))
         head, rows = GENESIS, []
         for body in copy._lines:
             rows.append(_row(head, body))
@@ -261,6 +268,14 @@ class Ledger:
         self._head = _digest(self._head, body)
         self._lines.append(body)
         return len(self._lines) - 1
+
+
+def _parsed(row: str) -> dict[str, Any] | None:
+    try:
+        line = json.loads(row)
+    except json.JSONDecodeError:
+        return None
+    return line if isinstance(line, dict) else None
 
 
 def _canonical(body: Mapping[str, Any]) -> str:

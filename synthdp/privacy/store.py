@@ -2,17 +2,16 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from synthdp.data import cells
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Codes = NDArray[np.int32]
 
@@ -26,7 +25,7 @@ class Records:
 
     units: int
     owner: NDArray[np.int64]
-    raw: "pd.DataFrame | None"
+    raw: pd.DataFrame | None
     codes: Codes | None
     max_records: int
 
@@ -64,7 +63,7 @@ class Records:
         return table, mask
 
 
-def seal(frame: "pd.DataFrame", schema: Schema, key: bytes) -> tuple[Records, NDArray[np.uint64]]:
+def seal(frame: pd.DataFrame, schema: Schema, key: bytes) -> tuple[Records, NDArray[np.uint64]]:
     """Group a frame by unit, keep at most `max_records_per_unit` of each, and give every unit a keyed 64-bit name.
 
     Which records of a unit are kept depends on that unit and the key alone (GUARANTEE 18). Records whose unit is missing
@@ -76,8 +75,9 @@ def seal(frame: "pd.DataFrame", schema: Schema, key: bytes) -> tuple[Records, ND
     else:
         if schema.unit not in frame.columns:
             raise BadInput(f"the unit column {schema.unit!r} is not in the table")
-        labels = frame[schema.unit].astype("string").fillna("").to_numpy(dtype=object)
-        unique, member = np.unique(labels.astype(str), return_inverse=True)
+        member, unique = pd.factorize(
+            np.array(["" if text is None else text for text in cells.texts(frame[schema.unit])], object)
+        )
         names = [name.encode() for name in unique]
         kept = _bounded(member, names, key, schema.max_records_per_unit)
         owner = member[kept]

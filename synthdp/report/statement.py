@@ -15,7 +15,7 @@ from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.privacy import accounting
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Entry, Ledger, Plan, from_json, to_json
+from synthdp.privacy.ledger import Entry, Ledger, Plan, canonical, from_json, to_json
 
 SCHEMA_VERSION = 1
 # Small deltas are for promises; the large ones give the tighter bounds on an attacker (`meaning.advantage`).
@@ -124,7 +124,7 @@ def state(
         accountant=accountant,
         epsilons=accounting.epsilons(ledger, budget.delta),
         curve=tuple(accounting.curve(ledger, CURVE_DELTAS, accountant)),
-        events=ledger.entries(),
+        events=canonical(ledger.entries()),
         budget=budget,
         generator=generator,
         settings=settings,

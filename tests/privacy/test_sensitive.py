@@ -157,9 +157,11 @@ def test_marginals_match_a_count_and_their_noise(frame, schema):
             assert table[place, int(ill)] == expected
 
 
-def test_reveal_costs_everything(frame, schema):
+def test_reveal_costs_everything(frame, schema, tmp_path):
     data = sealed(frame, schema)
     assert len(data.reveal("a test")) == len(frame)
+    data.account.ledger.write(tmp_path / "released.jsonl")
+    assert "a test" not in (tmp_path / "released.jsonl").read_text()
     assert data.account.ledger.entries() == (Entry(Revealed("a test")),)
     assert accounting.epsilon(data.account.ledger, 1e-5) == float("inf")
 

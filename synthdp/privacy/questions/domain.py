@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
+from synthdp.data import cells
 from synthdp.privacy.ledger import Event, Threshold
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records
@@ -45,9 +46,8 @@ class Domain:
 
     def bounded(self, records: Records) -> dict[str, float]:
         """Units per category; a category counts once for a unit."""
-        values = records.column(self.column).astype("string")
-        held = values.notna().to_numpy(dtype=bool)
-        pairs = {(int(unit), str(value)) for unit, value in zip(records.owner[held], values[held], strict=True)}
+        texts = cells.texts(records.column(self.column))
+        pairs = {(int(unit), text) for unit, text in zip(records.owner, texts, strict=True) if text is not None}
         counts: dict[str, float] = {}
         for _, value in pairs:
             counts[value] = counts.get(value, 0.0) + 1.0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.data import cells
 from synthdp.privacy.ledger import Event, Gaussian
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records
@@ -57,9 +58,9 @@ class Grid:
         """The exact counts, (cells,)."""
         values = numbers(records.column(self.column), dates=self.dates)
         values = values[np.isfinite(values)]
-        cells = np.searchsorted(np.asarray(self.edges), values, side="right") - 1
+        places = np.searchsorted(np.asarray(self.edges), values, side="right") - 1
         last = len(self.edges) - 2
-        return np.bincount(np.clip(cells, 0, last), minlength=last + 1).astype(np.float64)
+        return np.bincount(np.clip(places, 0, last), minlength=last + 1).astype(np.float64)
 
     def noised(self, bounded: Numbers, noise: Noise) -> Numbers:
         """The noisy counts."""
@@ -72,15 +73,9 @@ class Grid:
 
 
 def numbers(column: "pd.Series[Any]", *, dates: bool) -> Numbers:
-    """A raw column as float64; dates as microseconds since 1970; NaN for what is neither."""
-    import pandas as pd
-
-    if dates:
-        moments = pd.to_datetime(column, errors="coerce", utc=True, format="mixed")
-        instants = (moments - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(microseconds=1)
-    else:
-        instants = pd.to_numeric(column, errors="coerce")
-    return np.asarray(instants.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+    """A raw column as float64, each cell read on its own; dates as microseconds since 1970; NaN for what is neither."""
+    read = cells.instants(column) if dates else cells.numbers(column)
+    return np.where(read.missing | (read.wrong if dates else False), np.nan, read.cells.astype(np.float64))
 
 
 def occupied(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple[float, float]:
