@@ -11,15 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthdp.privacy.accounting.losses import Array, Loss, Masses
+from synthdp.privacy.accounting.losses import Array, Loss, Masses, TooFine
 
 Composed = Sequence[tuple[Loss, int]]
 
 TOLERANCE = 1e-5  # relative change of epsilon expected from one more refinement at which the grid is accepted
 NEGLIGIBLE = 1e-7  # share of delta that truncation may cost
 FINER = 4
-MAX_BINS = 1_000_000
+TILT_BINS = 20_000  # the tilt is chosen again on grids up to this size
+MOST_GRIDS = 40
 MAX_WINDOW = 1 << 21
+GROWTH = 1.5  # of a window that cuts off too much
 ALLOWANCE = 1e-8  # relative round-off allowed for in delta
 
 
@@ -53,8 +55,7 @@ class Grid:
         return (masses.first + np.arange(len(masses.probs))) * self.h
 
     def _tilted(self, masses: Masses, t: float) -> tuple[Array, float]:
-        with np.errstate(divide="ignore"):
-            logs = np.log(masses.probs) + t * self._losses(masses)
+        logs = masses.logs + t * self._losses(masses)
         top = float(logs.max())
         weights = np.exp(logs - top)
         total = float(weights.sum())
@@ -93,77 +94,93 @@ def epsilon_of(composed: Composed, delta: float) -> float:
 def _one_direction(composed: Composed, delta: float, removed: bool, enough: float) -> float:
     """Refine the grid until epsilon settles, is at most `enough`, or the grid is as fine as it may be."""
     tail = NEGLIGIBLE * delta / sum(count for _, count in composed) / 4
-    total = math.sqrt(math.fsum(count * loss.deviation**2 for loss, count in composed))
-    finest = min(loss.deviation for loss, _ in composed) / 4
-    h = 2.0 ** round(math.log2(min(max(finest, total / 2000), total / 50)))
-    best, tilt, before = math.inf, None, math.inf
-    while True:
-        parts = tuple((loss.on_grid(h, tail, removed), count) for loss, count in composed)
-        grid = Grid(h=h, parts=parts)
-        if tilt is None:
-            tilt = _tilt(grid, delta)
-        found, width = _on_grid(grid, delta, tilt)
-        change = best - found
-        # The error falls by FINER^2 once the grid resolves one loss, by FINER before; the next change is then known.
-        coming = change * min(1.0, change / before) if math.isfinite(before) else change
-        settled = found <= enough or coming <= TOLERANCE * found
-        best, before = min(best, found), change
-        bins = max(len(masses.probs) for masses, _ in parts)
-        if math.isfinite(best) and (settled or FINER * bins > MAX_BINS or FINER * width > MAX_WINDOW):
-            return best
-        if math.isinf(best) and width > MAX_WINDOW:
+    h = 2.0 ** round(math.log2(math.sqrt(math.fsum(count * loss.deviation**2 for loss, count in composed)) / 50))
+    best, tilt, reach = math.inf, 0.0, 0.0
+    last = before = math.inf
+    for _ in range(MOST_GRIDS):
+        try:
+            parts = tuple((loss.on_grid(h, tail, removed), count) for loss, count in composed)
+        except TooFine:
+            parts = ()
+        if not parts and tilt == 0:
             h *= FINER
-        else:
-            h /= FINER
+            continue
+        if not parts:
+            break
+        grid = Grid(h=h, parts=parts)
+        if grid.infinite() >= delta * (1 - ALLOWANCE):
+            return math.inf
+        if tilt == 0 or sum(len(masses.probs) for masses, _ in parts) <= TILT_BINS:
+            tilt, bound = _tilt(grid, delta)
+            best = min(best, bound)
+        found, width, reach = _on_grid(grid, delta, tilt, reach)
+        if width > MAX_WINDOW:
+            break
+        # The error falls by FINER^2 once the grid resolves one loss, by less before: two changes foretell the next.
+        change = last - found
+        coming = change * min(1.0, max(change / before, FINER**-2)) if math.isfinite(before) else change
+        best, last, before = min(best, found), found, change
+        settled = found <= enough or coming <= TOLERANCE * found
+        if settled:
+            break
+        h /= FINER
+    return best
 
 
-def _tilt(grid: Grid, delta: float) -> float:
-    """Half of the t > 0 that minimises (K(t) - log delta) / t, the best Renyi order less one.
+def _tilt(grid: Grid, delta: float) -> tuple[float, float]:
+    """Half of the t > 0 that minimises (K(t) - log delta) / t, the best Renyi order less one; and that least value, a bound.
 
     Half of it keeps enough digits and tilts less mass into the far tail of rare large losses, which would need a wide window.
     """
     from scipy.optimize import minimize_scalar
 
+    log_delta = math.log(delta * (1 - ALLOWANCE) - grid.infinite())
+
     def bound(log_t: float) -> float:
         t = math.exp(log_t)
-        return (grid.cumulant(t) - math.log(delta)) / t
+        return (grid.cumulant(t) - log_delta) / t
 
     _, deviation = grid.moments(0.0)
     centre = math.log(math.sqrt(-2 * math.log(delta) + 1e-3) / max(deviation, 1e-300))
     found = minimize_scalar(
         bound, bounds=(centre - 12, centre + 3), method="bounded", options={"xatol": 0.02, "maxiter": 40}
     )
-    return math.exp(float(found.x)) / 2
+    return math.exp(float(found.x)) / 2, max(0.0, float(found.fun))
 
 
-def _on_grid(grid: Grid, delta: float, t: float) -> tuple[float, int]:
-    """Epsilon on one grid, and the window that it took; inf where the window would be too wide."""
+def _on_grid(grid: Grid, delta: float, t: float, reach: float) -> tuple[float, int, float]:
+    """Epsilon on one grid (inf where the window would be too wide), the window in grid points, and its half width.
+
+    `reach` is the half width that a coarser grid took: where the search for this one starts.
+    """
     from scipy.fft import next_fast_len
 
     left = delta * (1 - ALLOWANCE) - grid.infinite()
     cumulant = grid.cumulant(t)
     mean, deviation = grid.moments(t)
-    reach = 9 * deviation + 4 * grid.h
+    reach = max(reach / GROWTH, 9 * deviation + 4 * grid.h)
     support = sum(count * len(masses.probs) for masses, count in grid.parts)
     while True:
         window = next_fast_len(min(2 * math.ceil(reach / grid.h) + 2, 2 * support + 2), real=True)
         if window > MAX_WINDOW:
-            return math.inf, window
+            return math.inf, window, 0.0
         if window > 2 * support:
             above = 0.0
             break
         above, below = _cut(grid, t, cumulant, mean, deviation, (window // 2 - 2) * grid.h)
         if above <= NEGLIGIBLE * delta and below <= NEGLIGIBLE:
             break
-        reach *= 1.4
+        reach *= GROWTH
     first, weights = grid.composed(t, window)
     losses = (first + np.arange(window)) * grid.h
-    return _solve(losses, weights, t, cumulant, left - above), window
+    return _solve(losses, weights, t, cumulant, left - above), window, reach
 
 
 def _cut(grid: Grid, t: float, cumulant: float, mean: float, deviation: float, reach: float) -> tuple[float, float]:
     """Chernoff bounds: delta of losses above mean + reach, and tilted mass below mean - reach."""
-    shifts = [share / max(deviation, 1e-300) for share in (0.5, 1.0, 2.0, 4.0, 8.0)]
+    # Per deviation for nearly normal losses; per reach where rare large losses make the tail.
+    per_deviation = [share / max(deviation, 1e-300) for share in (0.5, 2.0, 8.0)]
+    shifts = [*per_deviation, *(share / reach for share in (12, 25, 50))]
     above = min(grid.cumulant(t + s) - (t + s) * (mean + reach) for s in shifts)
     below = min(grid.cumulant(t - s) - cumulant + s * (mean - reach) for s in shifts)
     return math.exp(min(above, 0.0)), math.exp(min(below, 0.0))

@@ -10,6 +10,7 @@ differences of delta, which dp-accounting uses, lose all digits on the fine grid
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +21,13 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(5)
 SQRT_2PI = math.sqrt(2 * math.pi)
 
 
+MAX_BINS = 1_000_000
+
+
+class TooFine(ArithmeticError):
+    """A loss would need more than `MAX_BINS` grid points."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Masses:
     """P-mass `probs[i]` at loss (first + i) * h, and `infinite` at an infinite loss."""
@@ -27,6 +35,12 @@ class Masses:
     first: int
     probs: Array
     infinite: float
+
+    @cached_property
+    def logs(self) -> Array:
+        """log of `probs`; -inf where there is no mass."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.probs))
 
 
 class Loss(Protocol):
@@ -142,7 +156,7 @@ class LaplaceLoss:
 
     @property
     def deviation(self) -> float:
-        return min(self.epsilon, 1.0)
+        return self.epsilon
 
     def on_grid(self, h: float, tail: float, removed: bool) -> Masses:  # noqa: ARG002
         e = self.epsilon
@@ -167,7 +181,7 @@ class PureLoss:
 
     @property
     def deviation(self) -> float:
-        return self.epsilon / math.cosh(min(self.epsilon, 50.0) / 2)
+        return self.epsilon
 
     def on_grid(self, h: float, tail: float, removed: bool) -> Masses:  # noqa: ARG002
         e = self.epsilon
@@ -212,6 +226,7 @@ def _continuous(
     Mass that no cell holds, beyond what is `infinite`, had losses below the lowest cell: it is raised to it.
     """
     ends = np.sort(loss(cells[[0, -1]]))
+    _check_size(ends, h)
     grid = np.arange(math.floor(ends[0] / h), math.ceil(ends[1] / h) + 1) * h
     edges = inverse(grid)
     edges = edges[(edges > cells[0]) & (edges < cells[-1])]
@@ -228,11 +243,17 @@ def _continuous(
 
 
 def _atoms(losses: Array, masses: Array, h: float) -> Masses:
+    _check_size(losses, h)
     bins = np.floor(losses / h)
     first = int(bins.min())
     probs = np.zeros(int(bins.max()) - first + 2)
     _split(probs, bins, first, losses, masses, h)
     return Masses(first=first, probs=probs, infinite=0.0)
+
+
+def _check_size(losses: Array, h: float) -> None:
+    if losses.max() - losses.min() > MAX_BINS * h:
+        raise TooFine
 
 
 def _split(probs: Array, bins: Array, first: int, losses: Array, masses: Array, h: float) -> None:

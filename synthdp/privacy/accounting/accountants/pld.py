@@ -9,9 +9,10 @@ from functools import singledispatch
 from typing import Any
 
 from synthdp.privacy.accounting.charges import Charges, Unproven
-from synthdp.privacy.accounting.composition import ALLOWANCE, FINER, MAX_BINS, NEGLIGIBLE, TOLERANCE, epsilon_of
+from synthdp.privacy.accounting.composition import ALLOWANCE, FINER, NEGLIGIBLE, TOLERANCE, epsilon_of
 from synthdp.privacy.accounting.gaussian import gaussian_epsilon
 from synthdp.privacy.accounting.losses import (
+    MAX_BINS,
     GaussianLoss,
     LaplaceLoss,
     Loss,
@@ -29,7 +30,7 @@ def epsilon(charges: Charges, delta: float) -> float:
     composed = [(rule(entry.event), entry.count) for entry in charges.entries if not charges.unbounded]
     if charges.unbounded:
         return math.inf
-    squares = [count * loss.mu**2 for loss, count in composed if isinstance(loss, GaussianLoss)]
+    squares = [count * loss.mu * loss.mu for loss, count in composed if isinstance(loss, GaussianLoss)]
     others = [(loss, count) for loss, count in composed if not isinstance(loss, GaussianLoss)]
     mu = math.sqrt(math.fsum(squares))
     if not others:

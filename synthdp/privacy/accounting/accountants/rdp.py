@@ -23,9 +23,10 @@ ORDERS: tuple[float, ...] = (
     *(1.001, 1.002, 1.003, 1.005, 1.007, 1.01, 1.015, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09),
     *(1 + x / 10 for x in range(1, 110)),
     *(float(x) for x in range(12, 64)),
-    *(float(round(64 * 2 ** (x / 4))) for x in range(25)),
+    *(float(round(64 * 2 ** (x / 2))) for x in range(11)),
 )
-WIDE_ORDERS: tuple[float, ...] = (*ORDERS, *(float(2**x) for x in range(13, 41)))
+WIDE_ORDERS: tuple[float, ...] = (*ORDERS, *(float(2**x) for x in range(12, 41)))
+ROUND_OFF = 1e-14  # absolute error of a logarithm of a moment, per unit of order
 
 
 def epsilon(charges: Charges, delta: float) -> float:
@@ -80,7 +81,8 @@ def _twice(event: Event) -> float:
 
 @rule.register
 def _(event: Gaussian) -> Array:
-    return np.array(WIDE_ORDERS) * ((_twice(event) / event.noise) ** 2 / 2)
+    mu = _twice(event) / event.noise
+    return np.array(WIDE_ORDERS) * (mu * mu / 2)
 
 
 @rule.register
@@ -94,7 +96,7 @@ def _(event: Choice) -> Array:
     a, e = np.array(WIDE_ORDERS), event.epsilon
     # e^(a e) p + e^(-a e) (1 - p) with p = 1 / (1 + e^e), the Q-mass of the likelier outcome.
     log_q = -np.logaddexp(0.0, e)
-    exact = np.logaddexp(a * e + log_q, -a * e + e + log_q) / (a - 1)
+    exact = (np.logaddexp(a * e + log_q, -a * e + e + log_q) + ROUND_OFF * (1 + a * e)) / (a - 1)
     small = (
         a * e * e / 2
     )  # Bun & Steinke 2016, proposition 3.3: free of the cancellation that `exact` has for tiny epsilon
@@ -119,7 +121,8 @@ def _(event: Sampled) -> Array:
 def _laplace(noise: float) -> Array:
     from dp_accounting import LaplaceDpEvent
 
-    return _divergence(LaplaceDpEvent(noise))
+    bound: Array = np.maximum(_divergence(LaplaceDpEvent(noise)), 0.0) + ROUND_OFF / noise
+    return bound
 
 
 @lru_cache(maxsize=256)
@@ -127,10 +130,14 @@ def _sampled_gaussian(rate: float, noise: float) -> Array:
     """Beyond `ORDERS` an integer order costs one term per unit of order: the unsampled bound stands in."""
     from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 
-    unsampled = np.array(WIDE_ORDERS) / (2 * noise**2)
+    unsampled = np.array(WIDE_ORDERS) / (2 * noise * noise)
+    orders = np.array(ORDERS)
     sampled = _divergence(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), ORDERS)
-    sampled = np.where(np.isnan(sampled) | (sampled < 0), math.inf, sampled)
-    return np.minimum(unsampled, np.concatenate([sampled, np.full(len(WIDE_ORDERS) - len(ORDERS), math.inf)]))
+    # Near order 1 and for tiny rates the series' value is lost in round-off, down to 0: what it may have lost is added.
+    sampled = np.where(sampled >= 0, sampled, math.inf) + ROUND_OFF * (1 + orders) / (orders - 1)
+    bound: Array = np.concatenate([sampled, np.full(len(WIDE_ORDERS) - len(ORDERS), math.inf)])
+    least: Array = np.minimum(unsampled, bound)
+    return least
 
 
 def _divergence(event: Any, orders: tuple[float, ...] = WIDE_ORDERS) -> Array:
