@@ -208,7 +208,7 @@ def test_never_below_a_certified_lower_bound(rate, noise, steps, delta):
         pessimistic_estimate=False,
         use_connect_dots=False,
     )
-    lower = optimistic.self_compose(steps, tail_mass_truncation=0).get_epsilon_for_delta(delta)
+    lower = optimistic.self_compose(steps).get_epsilon_for_delta(delta) * (1 - 1e-6)  # it adds 1e-15 to delta
     found = epsilons([Entry(Sampled(rate=rate, queries=(Gaussian(noise=noise),)), steps)], delta)
     assert lower <= found["pld"] <= found["rdp"]
 
