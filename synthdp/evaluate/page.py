@@ -17,6 +17,8 @@ STAMP = "Internal: contains statistics of real records. Do not release."
 PLOTTED = ("auroc", "auprc")
 # Beyond so many small multiples a page is not read; the columns that are furthest off are shown.
 MOST_COLUMNS = 60
+# Two heat maps of more columns than this stand below each other, so that their names can be read.
+SIDE_BY_SIDE = 24
 FIDELITY = {
     "tvd_1way": "Single columns (total variation distance)",
     "tvd_2way": "Pairs of columns (total variation distance)",
@@ -50,6 +52,8 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
+    from synthdp.evaluate.plots import WORST_HEAT
+
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -69,6 +73,9 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
         fidelity=_fidelity(result["fidelity"]),
         columns=_columns(result),
         heats=_heats(result["fidelity"]),
+        wide=result["about"]["columns"] > SIDE_BY_SIDE,
+        most_columns=MOST_COLUMNS,
+        worst_heat=WORST_HEAT,
         metrics=[METRIC_LABELS[metric] for metric in METRICS],
         not_computed=result["not_computed"],
         svg=Markup,  # for our own plots only: texts in them are escaped where they are made

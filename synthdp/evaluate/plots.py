@@ -110,7 +110,7 @@ def marginal_plot(name: str, column: dict[str, Any], key: str) -> str:
             axes.barh(place - 0.19, [real[i] for i in shown], height=0.36, color=REAL, alpha=0.8)
             axes.barh(place + 0.19, [made[i] for i in shown], height=0.36, color=SYNTHETIC)
             axes.set_yticks(place, [_short(labels[i], 16) for i in shown])
-            axes.set_ylim(len(shown) - 0.4, -0.6)
+            axes.set_ylim(max(len(shown), 3) - 0.4, -0.6)
             axes.tick_params(axis="y", length=0)
             _percent(axes, "x")
 
