@@ -4,7 +4,7 @@
 layer that `layers` knows, `torch.func.vmap` elsewhere. `add_noise` is where sums meet noise.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from synthdp.errors import BadInput
 from synthdp.privacy.gradients import bookkeeping, fallback
-from synthdp.privacy.gradients.bound import MARGIN, Sums
+from synthdp.privacy.gradients.bound import MARGIN, Gradients, Sums
 from synthdp.privacy.gradients.reference import per_unit_reference
 from synthdp.privacy.gradients.refused import refuse
 from synthdp.privacy.gradients.rows import Batch
 
-__all__ = ["MARGIN", "add_noise", "clipped_gradient_sum", "per_unit_reference"]
+__all__ = ["MARGIN", "Gradients", "add_noise", "clipped_gradient_sum", "per_unit_reference"]
 
+BLOCK = 1 << 15  # numbers
 Loss = Callable[[nn.Module, Tensor], Tensor]
 
 
@@ -38,7 +39,7 @@ def clipped_gradient_sum(
     clip: float,
     *,
     microbatch: int = 4096,
-) -> dict[str, Tensor]:
+) -> Gradients:
     """Sum over units of the gradient of the unit's loss, each scaled down to L2 norm `clip` * (1 - 1e-4) at most.
 
     `records` is (units, ...), one record each, or with a `mask` (units, R) it is (units, R, ...), and unit u holds the
@@ -46,9 +47,10 @@ def clipped_gradient_sum(
     `loss(module, flat)` maps (n, ...) to n losses, and loss i may depend on record i alone: no statistics of the batch.
     That cannot be read off a function; compare with `per_unit_reference`, which takes one unit at a time.
 
-    Returns float64 sums by the name of each parameter that requires a gradient (0 units: zeros), views of one flat
-    tensor. They do not depend on `microbatch`, the units per forward pass, beyond rounding. Products of at most 256
-    units are float32, their sums float64, so one unit more moves the result by at most `clip` (GUARANTEE 12). Units with
+    Returns sums by the name of each parameter that requires a gradient (0 units: zeros), views of one flat tensor. They
+    do not depend on `microbatch`, the units per forward pass, beyond rounding. Products of at most 256 units are taken
+    in the parameters' type and added up in float64, so one unit more moves the result by at most `clip` (GUARANTEE 12);
+    up to 256 units in all there is nothing to add up, and the result keeps the parameters' type. Units with
     a non-finite gradient, or a norm that overflows, contribute zero. A unit whose positions cancel more than 300-fold
     is scaled down further: float32 cannot vouch for its norm.
 
@@ -62,7 +64,7 @@ def clipped_gradient_sum(
         raise BadInput(f"mask must have the shape (units, R) = {tuple(records.shape[:2])}, got {tuple(mask.shape)}")
     refuse(module)
     trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
-    sums = Sums(trained)
+    sums = Sums(trained, len(records))
     layers = bookkeeping.owners(module, trained)
     for start in range(0, len(records), microbatch):
         batch = Batch.of(
@@ -71,15 +73,16 @@ def clipped_gradient_sum(
         if layers is None or not bookkeeping.add(module, loss, batch, clip, layers, sums):
             layers = None  # what one pass could not follow, the next will not either
             fallback.add(module, loss, batch, clip, trained, sums)
-    return sums.named
+    return sums.finished()
 
 
-def add_noise(sums: Mapping[str, Tensor], deviation: float, noise: Draws) -> dict[str, Tensor]:
+def add_noise(sums: Gradients, deviation: float, noise: Draws) -> Gradients:
     """The sums plus independent N(0, deviation^2) on every coordinate, rounded to float32: one draw for all parameters.
 
     Hardening against floating-point attacks (see `noise`) belongs here and nowhere else.
     """
-    draws = noise.normal(sum(value.numel() for value in sums.values()), deviation)
-    parts = draws.split_with_sizes([value.numel() for value in sums.values()])
-    pairs = zip(sums.items(), parts, strict=True)
-    return {name: part.view_as(value).add_(value) for (name, value), part in pairs}
+    draws = noise.normal(sums.flat.numel(), deviation)
+    for start in range(0, len(draws), BLOCK):
+        part = slice(start, start + BLOCK)
+        draws[part] = sums.flat[part] + draws[part]  # in the wider of the two types, a block that stays in the cache
+    return Gradients(draws, sums)

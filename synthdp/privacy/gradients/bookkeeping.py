@@ -5,23 +5,22 @@ Input and output gradient give each unit's squared norm, then, weighted, the cli
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.autograd.graph import GradientEdge
 
 from synthdp.errors import BadInput
 from synthdp.privacy.gradients.bound import Sums, factors
+from synthdp.privacy.gradients.layers import Linear, single_squares
 from synthdp.privacy.gradients.rows import Batch
 from synthdp.privacy.gradients.rules import CHANNELS_FIRST, PARTS, Part
 
 Owners = dict[nn.Module, dict[str, str]]  # layer -> its parameter's short name -> the full name
 
 
-@dataclass(frozen=True)
-class Visit:
+class Visit(NamedTuple):
     """What a layer saw when it was called."""
 
     layer: nn.Module
@@ -32,11 +31,13 @@ class Visit:
 
 def owners(module: nn.Module, trained: Mapping[str, nn.Parameter]) -> Owners | None:
     """The layers that own the trained parameters, or None where one belongs to a layer without a rule, or to two."""
-    names = {id(parameter): name for name, parameter in trained.items()}
     found: Owners = {}
     owned = 0
-    for layer in module.modules():
-        mine = {short: names[id(p)] for short, p in layer._parameters.items() if p is not None and id(p) in names}
+    for prefix, layer in module.named_modules():
+        if not layer._parameters:
+            continue
+        mine = {short: f"{prefix}.{short}" if prefix else short for short in layer._parameters}
+        mine = {short: name for short, name in mine.items() if name in trained}
         if not mine:
             continue
         # Weight normalisation and the like add parameters, hooks or a type of their own.
@@ -48,6 +49,8 @@ def owners(module: nn.Module, trained: Mapping[str, nn.Parameter]) -> Owners | N
 
 
 _SHORT = {"weight", "bias"}
+# The node where a graph ends in a parameter; torch has it, its type stubs do not.
+_LEAF: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 
 
 def add(
@@ -67,10 +70,10 @@ def add(
     visits: list[Visit] = []
 
     def keep(layer: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        if not args or not output.requires_grad:
-            visits.append(Visit(layer, output, -1, None))
-        else:
-            visits.append(Visit(layer, args[0].detach(), args[0]._version, get_gradient_edge(output)))
+        node = output.grad_fn  # kept now: what an in-place operation makes of the output later is not the layer's
+        followed = bool(args) and node is not None
+        seen = args[0] if followed else output
+        visits.append(Visit(layer, seen, seen._version, GradientEdge(node, output.output_nr) if followed else None))
 
     handles = [layer.register_forward_hook(keep) for layer in layers]
     try:
@@ -100,13 +103,16 @@ def add(
 def _add_parts(parts: list[Part], clip: float, sums: Sums) -> None:
     if not parts:
         return
-    bounds = [part.squares() for part in parts]
-    squares = torch.stack([square for square, _ in bounds]).sum(0)
-    several = any(spread is not None for _, spread in bounds)
-    spread = torch.stack([s if wide is None else wide for s, wide in bounds]).sum(0) if several else None
+    single = [part for part in parts if isinstance(part, Linear) and part.single]
+    if len(single) == len(parts):
+        squares, spread = single_squares(single), None
+    else:
+        bounds = [part.squares() for part in parts]
+        squares = torch.stack([square for square, _ in bounds]).sum(0)
+        spread = torch.stack([square if wide is None else wide for square, wide in bounds]).sum(0)
     weights, bad = factors(squares, spread, clip)
     for part in parts:
-        part.add(weights, bad, sums.named)
+        part.add(weights, bad, sums)
 
 
 def _followed(losses: Tensor, rows: int, layers: Owners, visits: list[Visit]) -> bool:
@@ -114,22 +120,21 @@ def _followed(losses: Tensor, rows: int, layers: Owners, visits: list[Visit]) ->
     called = {visit.layer for visit in visits}
     if len(called) < len(visits) or not all(_plain(visit, rows) for visit in visits):
         return False
-    uses: dict[int, int] = {}
-    waiting: list[Any] = [losses.grad_fn] if losses.grad_fn is not None else []
-    known = set(waiting)
+    uses: list[int] = []
+    known: set[Any] = set()
+    waiting: list[Any] = [losses.grad_fn]
     while waiting:
-        for node, _ in waiting.pop().next_functions:
-            if node is None:
-                continue
-            variable = getattr(node, "variable", None)  # an accumulator: a leaf of the graph
-            if variable is not None:
-                uses[id(variable)] = uses.get(id(variable), 0) + 1
-            elif node not in known:
-                known.add(node)
-                waiting.append(node)
+        node = waiting.pop()
+        if node is None:
+            continue
+        if type(node) is _LEAF:
+            uses.append(id(node.variable))
+        elif node not in known:
+            known.add(node)
+            waiting += [following for following, _ in node.next_functions]
     # Once is the layer's own call.
     return all(
-        uses.get(id(layer._parameters[short]), 0) <= (layer in called)
+        uses.count(id(layer._parameters[short])) <= (layer in called)
         for layer, mine in layers.items()
         for short in mine
     )

@@ -1,5 +1,6 @@
 """How a unit's contribution is bounded, and where the bounded contributions are added up."""
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -13,26 +14,68 @@ CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scale
 def factors(squares: Tensor, spread: Tensor | None, clip: float) -> tuple[Tensor, Tensor | None]:
     """(weights, bad): what each unit's gradient is multiplied by, and which units are left out (None: no unit).
 
-    `squares` (units,) float64 are squared norms; `spread` bounds (sum of the norms of the parts that make the unit's
+    `squares` (units,) are squared norms; `spread` bounds (sum of the norms of the parts that make the unit's
     gradient)^2. The error of a float32 sum is relative to the parts, not to what is left after they cancel.
     """
-    size = squares.clamp_min(0.0).sqrt_()
     if spread is not None:
-        size = torch.maximum(size, spread.sqrt().mul_(1 / CANCEL))
+        squares = torch.maximum(squares, spread.mul(CANCEL**-2))
     bound = clip * (1 - MARGIN)
-    weights = bound / size.clamp_min(bound)
-    finite = torch.isfinite(size)
-    if bool(finite.all()):
+    weights = squares.clamp_min(bound * bound).rsqrt_().mul_(bound)
+    if math.isfinite(squares.sum().item()):  # the sum is finite only if each of them is
         return weights, None
+    finite = torch.isfinite(squares)
     return torch.where(finite, weights, 0.0), ~finite
 
 
-class Sums:
-    """Float64 sums by parameter name, views of one flat tensor, so that all can be handled at once."""
+class Gradients(dict[str, Tensor]):
+    """One tensor per parameter, by name; all of them are views of `flat`, so that one call can serve them all."""
 
-    def __init__(self, trained: Mapping[str, Tensor]) -> None:
-        sizes = [parameter.numel() for parameter in trained.values()]
+    def __init__(self, flat: Tensor, like: Mapping[str, Tensor]) -> None:
+        self.flat = flat
+        parts: list[Tensor] = torch._C._nn.unflatten_dense_tensors(flat, list(like.values()))
+        super().__init__(zip(like, parts, strict=True))
+
+
+class Sums:
+    """Where weighted sums are added up: float64, or the parameters' own type where one product holds all units."""
+
+    def __init__(self, trained: Mapping[str, Tensor], units: int) -> None:
+        types = {parameter.dtype for parameter in trained.values()}
+        own = types.pop() if len(types) == 1 and units <= CHUNK else torch.float64
+        self.dtype = own if own == torch.float32 else torch.float64
         device = next(iter(trained.values())).device if trained else None
-        self.flat = torch.zeros(sum(sizes), dtype=torch.float64, device=device)
-        parts = zip(trained.items(), self.flat.split_with_sizes(sizes), strict=True)
-        self.named = {name: part.view(parameter.shape) for (name, parameter), part in parts}
+        size = sum(parameter.numel() for parameter in trained.values())
+        flat = torch.empty(size, dtype=self.dtype, device=device)
+        self._named = Gradients(flat, trained)
+        self._fresh = set(trained)
+
+    def add(self, name: str, value: Tensor) -> None:
+        """Add a sum of at most `CHUNK` units."""
+        target = self._named[name]
+        if name in self._fresh:
+            self._fresh.discard(name)
+            target.copy_(value.view_as(target))
+        else:
+            target.add_(value.view_as(target))
+
+    def add_product(self, name: str, left: Tensor, right: Tensor) -> None:
+        """Add left^T right."""
+        if name in self._fresh and left.dtype == self.dtype:
+            self._fresh.discard(name)
+            torch.mm(left.t(), right, out=self._named[name])
+        else:
+            self.add(name, torch.mm(left.t(), right))
+
+    def add_rows(self, name: str, index: Tensor, rows: Tensor) -> None:
+        """Add rows[i] to row index[i]."""
+        if name in self._fresh:
+            self._fresh.discard(name)
+            self._named[name].zero_()
+        self._named[name].index_add_(0, index, rows.to(self.dtype))
+
+    def finished(self) -> Gradients:
+        """The sums; zeros where nothing was added."""
+        for name in self._fresh:
+            self._named[name].zero_()
+        self._fresh.clear()
+        return self._named

@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
-from synthdp.privacy.gradients.bound import CHUNK
+from synthdp.privacy.gradients.bound import CHUNK, Sums
 from synthdp.privacy.gradients.rows import TINY, Batch, square_norms, weighted, without
 
 BLOCK = 1 << 20  # numbers in one block of explicit products or unfolded inputs
@@ -68,7 +68,7 @@ class Convolution:
         order = (0, 1, *range(2 + space, 2 + 2 * space), *range(2, 2 + space))
         return a.permute(order).reshape(len(a), layer.groups, layer.weight[0].numel(), -1)
 
-    def add(self, weights: Tensor, bad: Tensor | None, sums: Mapping[str, Tensor]) -> None:
+    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums) -> None:
         layer = self._layer
         bad_rows = None if bad is None else self._batch.spread(bad)
         g = weighted(self._g, self._batch.spread(weights), bad_rows)
@@ -77,8 +77,7 @@ class Convolution:
         for start in range(0, len(g), CHUNK):
             rows, part = a[start : start + CHUNK], g[start : start + CHUNK]
             if "weight" in self._names:
-                sums[self._names["weight"]].add_(
-                    gradient(rows, layer.weight.shape, part, layer.stride, self._padding, layer.dilation, layer.groups)
-                )
+                shape, rest = layer.weight.shape, (layer.stride, self._padding, layer.dilation, layer.groups)
+                sums.add(self._names["weight"], gradient(rows, shape, part, *rest))
             if "bias" in self._names:
-                sums[self._names["bias"]].add_(part.flatten(2).sum(2).sum(0))
+                sums.add(self._names["bias"], part.flatten(2).sum(2).sum(0))

@@ -46,7 +46,7 @@ def add(
 
     one = grad(unit_loss)
     many = vmap(one, in_dims=(None, 0, 0), randomness="different")
-    chunk = max(1, min(CHUNK, FLOATS // max(1, sums.flat.numel())))
+    chunk = max(1, min(CHUNK, FLOATS // max(1, sum(parameter.numel() for parameter in trained.values()))))
     for start in range(0, batch.units, chunk):
         part, mask = records[start : start + chunk], held[start : start + chunk]
         try:
@@ -54,7 +54,7 @@ def add(
         except RuntimeError:  # an operation without a batching rule, or control flow that reads values
             each = [one(parameters, unit, slots) for unit, slots in zip(part, mask, strict=True)]
             gradients = {name: torch.stack([unit[name] for unit in each]) for name in parameters}
-        _add_clipped([gradients[f"module.{name}"] for name in trained], clip, sums)
+        _add_clipped(list(trained), [gradients[f"module.{name}"] for name in trained], clip, sums)
 
 
 def _slots(batch: Batch) -> tuple[Tensor, Tensor]:
@@ -72,12 +72,12 @@ def _slots(batch: Batch) -> tuple[Tensor, Tensor]:
     return batch.rows[torch.where(held, source, own)], held
 
 
-def _add_clipped(gradients: list[Tensor], clip: float, sums: Sums) -> None:
+def _add_clipped(names: list[str], gradients: list[Tensor], clip: float, sums: Sums) -> None:
     flat = [gradient.flatten(1) for gradient in gradients]
     squares = (
         torch.stack([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in flat]).square_().sum(0)
     )
     weights, bad = factors(squares, None, clip)
-    for part, target in zip(flat, sums.named.values(), strict=True):
+    for part, name in zip(flat, names, strict=True):
         kept = part if bad is None else part.masked_fill(bad.unsqueeze(1), 0.0)
-        target.add_((weights.to(kept.dtype) @ kept).view_as(target))
+        sums.add(name, weights.to(kept.dtype) @ kept)

@@ -5,14 +5,15 @@ linear map is sum_p g_p a_p^T. With one position the norm is |g| |a| and nothing
 it is the sum of (a_p . a_q)(g_p . g_q) over pairs, or the product itself in small blocks, whichever is cheaper.
 """
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from synthdp.privacy.gradients.bound import CHUNK
+from synthdp.privacy.gradients.bound import CHUNK, Sums
 from synthdp.privacy.gradients.rows import TINY, Batch, square_norms, weighted, without
 
 BLOCK = 1 << 20  # numbers in one block of explicit products
@@ -22,35 +23,55 @@ class Linear:
     """y = a W^T + b on the last dimension; a (rows, ..., in), g (rows, ..., out)."""
 
     def __init__(self, _: nn.Linear, a: Tensor, g: Tensor, batch: Batch, names: Mapping[str, str]) -> None:
-        self._a, self._g = (a, g) if a.dim() == 2 else (a.flatten(1, -2), g.flatten(1, -2))
+        self.a, self.g = (a, g) if a.dim() == 2 else (a.flatten(1, -2), g.flatten(1, -2))
         self._batch, self._names = batch, names
-        self._places = 1 if a.dim() == 2 else self._a.shape[1]
+        self._places = 1 if a.dim() == 2 else self.a.shape[1]
+        self.weight, self.bias = float("weight" in names), float("bias" in names)  # 1.0: trained
+        self.single = batch.place is None and batch.size * self._places == 1
 
     def squares(self) -> tuple[Tensor, Tensor | None]:
-        has_weight, has_bias = float("weight" in self._names), float("bias" in self._names)
-        if self._batch.size * self._places == 1 and self._batch.place is None:
-            a = square_norms(self._a, has_bias + TINY) if has_weight else has_bias
-            return square_norms(self._g, TINY).mul_(a), None
-        a, g = self._per_unit(self._a), self._per_unit(self._g)
-        if "weight" not in self._names:
+        if self.single:
+            return single_squares([self]).double(), None
+        a, g = self._per_unit(self.a), self._per_unit(self.g)
+        if not self.weight:
             a = a.new_zeros(*a.shape[:2], 1)
-        spread = square_norms(a, TINY + has_bias * a.shape[1]) * square_norms(g, TINY)
-        return position_squares(a, g, has_bias), spread
+        spread = square_norms(a, TINY + self.bias * a.shape[1]) * square_norms(g, TINY)
+        return position_squares(a, g, self.bias), spread
 
     def _per_unit(self, rows: Tensor) -> Tensor:
         return self._batch.padded(rows).reshape(self._batch.units, -1, rows.shape[-1])
 
-    def add(self, weights: Tensor, bad: Tensor | None, sums: Mapping[str, Tensor]) -> None:
+    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums) -> None:
         bad_rows = None if bad is None else self._batch.spread(bad)
-        g = weighted(self._g, self._batch.spread(weights), bad_rows).reshape(-1, self._g.shape[-1])
-        a = without(self._a, bad_rows).reshape(-1, self._a.shape[-1])
-        chunk = min(CHUNK * self._places, 4096)
-        for start in range(0, len(g), chunk):
-            part = g[start : start + chunk]
-            if "weight" in self._names:
-                sums[self._names["weight"]].add_(torch.mm(part.t(), a[start : start + chunk]))
-            if "bias" in self._names:
-                sums[self._names["bias"]].add_(part.sum(0))
+        a, g = without(self.a, bad_rows), without(self.g, bad_rows)
+        by_row = self._batch.spread(weights).to(g.dtype).view(-1, *(1,) * (g.dim() - 1))
+        step = max(1, min(CHUNK, 4096 // self._places))  # a chunk's scaled copy stays in the cache
+        for start in range(0, len(g), step):
+            part = (g[start : start + step] * by_row[start : start + step]).reshape(-1, g.shape[-1])
+            if self.weight:
+                sums.add_product(self._names["weight"], part, a[start : start + step].reshape(-1, a.shape[-1]))
+            if self.bias:
+                sums.add(self._names["bias"], part.sum(0))
+
+
+def single_squares(parts: Sequence[Linear]) -> Tensor:
+    """Squared norms over several linear layers that see one position per unit, (units,): few calls for all of them.
+
+    In the layers' own type: a square that overflows leaves its unit out, and one that is lost is less than the floor.
+    """
+    norms = torch.stack([torch.linalg.vector_norm(side, dim=1) for part in parts for side in (part.a, part.g)])
+    squares = norms.mul_(norms).view(len(parts), 2, -1)
+    if all(part.weight for part in parts):
+        floors = _floors(tuple(part.bias for part in parts), squares.dtype, squares.device)
+        return squares.add_(floors).prod(1).sum(0)
+    pairs = zip(parts, squares.add_(TINY), strict=True)
+    return torch.stack([(a * part.weight + part.bias) * g for part, (a, g) in pairs]).sum(0)
+
+
+@functools.lru_cache(maxsize=64)
+def _floors(biases: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """(layers, 2, 1): (|a|^2 + 1) |g|^2, without the 1 where there is no bias."""
+    return torch.tensor([[[bias + TINY], [TINY]] for bias in biases], dtype=dtype, device=device)
 
 
 def position_squares(a: Tensor, g: Tensor, bias: float) -> Tensor:
@@ -96,10 +117,10 @@ class Embedding:
             found.append(torch.bmm(wide, wide.mT).masked_fill_(~same, 0.0).sum((1, 2)))
         return torch.cat(found), square_norms(g).mul_(index.shape[1])
 
-    def add(self, weights: Tensor, bad: Tensor | None, sums: Mapping[str, Tensor]) -> None:
+    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums) -> None:
         bad_rows = None if bad is None else self._batch.spread(bad)
         g = weighted(self._g, self._batch.spread(weights), bad_rows)
-        sums[self._name].index_add_(0, self._index.flatten(), g.reshape(-1, g.shape[-1]).double())
+        sums.add_rows(self._name, self._index.flatten(), g.reshape(-1, g.shape[-1]))
 
 
 class Scale:
@@ -121,9 +142,9 @@ class Scale:
         squares = torch.stack([square_norms(value) for value in self._values.values()]).sum(0)
         return squares, torch.stack([square_norms(part) for part in self._parts]).sum(0)
 
-    def add(self, weights: Tensor, bad: Tensor | None, sums: Mapping[str, Tensor]) -> None:
+    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums) -> None:
         for name, value in self._values.items():
-            sums[name].add_((weights @ without(value, bad).double().flatten(1)).view_as(sums[name]))
+            sums.add(name, weights @ without(value, bad).double().flatten(1))
 
 
 def _unit_sum(positions: Tensor, first: int, last: int, batch: Batch) -> Tensor:

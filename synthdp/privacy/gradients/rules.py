@@ -1,10 +1,11 @@
 """Which layers book-keeping knows; everything else goes by `fallback`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from torch import Tensor, nn
 
+from synthdp.privacy.gradients.bound import Sums
 from synthdp.privacy.gradients.convolution import Convolution
 from synthdp.privacy.gradients.layers import Embedding, Linear, Scale
 
@@ -16,7 +17,7 @@ class Part(Protocol):
         """(units,) float64: squared norms, and a bound on (sum of the norms of the positions)^2; None: one position."""
         ...
 
-    def add(self, weights: Tensor, bad: Tensor | None, sums: Mapping[str, Tensor]) -> None:
+    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums) -> None:
         """Add the weighted sum over units to `sums`; units marked `bad` are left out."""
         ...
 
