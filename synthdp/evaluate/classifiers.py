@@ -114,7 +114,7 @@ def chances(
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    # One OpenMP and BLAS thread: on cores that others use too, their spinning made the boosting 20 times slower.
+    # One OpenMP and BLAS thread: on cores that others use too, their spinning cost minutes (Adult: 265 s against 33 s).
     # jobs goes to the estimators that spread trees over plain threads.
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
