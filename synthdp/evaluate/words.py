@@ -69,7 +69,7 @@ def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
     if "detection_auc" in found:
         detection = found["detection_auc"]["mean"]
         answer["figures"].append(("detection", detection))
-        text += f" A classifier tells synthetic from real rows with an AUROC of {detection:.2f} (0.5: not at all; 1: always)."
+        text += f" A classifier tells synthetic from real rows with AUROC {detection:.2f} (0.5: not at all; 1: always)."
     return {**answer, "verdict": _closeness(excess, detection), "text": text}
 
 
