@@ -79,6 +79,7 @@ def add(
     try:
         with torch.enable_grad():
             losses = loss(module, batch.rows)
+            total = losses.sum()
     finally:
         for handle in handles:
             handle.remove()
@@ -86,10 +87,10 @@ def add(
         raise BadInput(f"loss must return one value per record, of shape (n,); got {losses.dim()} dimensions")
     if not _followed(losses, len(batch.rows), layers, visits):
         return False
-    if not visits:
+    if not visits or total.grad_fn is None:
         return True
     edges = [visit.edge for visit in visits if visit.edge is not None]
-    gradients = torch.autograd.grad(losses.sum(), edges, allow_unused=True)
+    gradients = torch.autograd.grad(total, edges, allow_unused=True)
     with torch.no_grad():
         parts = [
             PARTS[type(visit.layer)](visit.layer, visit.input, gradient, batch, layers[visit.layer])

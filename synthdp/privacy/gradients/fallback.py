@@ -34,6 +34,8 @@ def add(
     sums: Sums,
 ) -> None:
     """Add the clipped gradients of a batch to `sums`: `torch.func.vmap`, or one unit at a time where that cannot go."""
+    if len(batch.rows) == 0:
+        return
     callback = _Callback(module, loss)
     parameters = {f"module.{name}": parameter.detach() for name, parameter in trained.items()}
     records, held = _slots(batch)

@@ -1,0 +1,399 @@
+"""Clipped gradient sums against one unit at a time (GUARANTEE 12, 13, 15)."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+from synthdp.errors import BadInput
+from synthdp.privacy import gradients
+from synthdp.privacy.gradients import MARGIN, add_noise, bookkeeping, clipped_gradient_sum, fallback, per_unit_reference
+from synthdp.privacy.noise import Noise
+
+
+class Sequence(nn.Module):
+    """Embedding and layers with a sequence dimension, pooled at the end."""
+
+    def __init__(self, padding=None):
+        super().__init__()
+        self.embed = nn.Embedding(7, 6, padding_idx=padding)
+        self.norm = nn.LayerNorm(6)
+        self.lift = nn.Linear(6, 5)
+        self.out = nn.Linear(5, 1)
+
+    def forward(self, x):
+        index = (x.abs() * 4).long() % 7
+        return self.out(torch.tanh(self.lift(self.norm(self.embed(index)))).mean(1))
+
+
+class Mixed(nn.Module):
+    """Convolution, group norm, embedding and linear layers side by side."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 4, 3, stride=2, padding=1)
+        self.norm = nn.GroupNorm(2, 4)
+        self.label = nn.Embedding(3, 4)
+        self.out = nn.Linear(32, 1)
+
+    def forward(self, x):
+        image = F.leaky_relu(self.norm(self.conv(x.unflatten(1, (1, 3, 4))))).flatten(1)
+        return self.out(torch.cat([image, self.label((x[:, 0].abs() * 9).long() % 3), x], 1))
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin, self.out = nn.Linear(12, 12), nn.Linear(12, 1)
+
+    def forward(self, x):
+        return self.out(torch.tanh(self.lin(torch.tanh(self.lin(x)))))
+
+
+class Tied(nn.Module):
+    """A weight used by its layer and once more outside."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(12, 1)
+
+    def forward(self, x):
+        return self.lin(x) + torch.tanh(F.linear(x.flip(1), self.lin.weight))
+
+
+class SequenceFirst(nn.Module):
+    """The batch is the second dimension of the layer's input; with 5 records both are 5 long."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin, self.out = nn.Linear(2, 3), nn.Linear(3, 1)
+
+    def forward(self, x):
+        steps = x[:, :10].unflatten(1, (5, 2)).transpose(0, 1)
+        return self.out(torch.tanh(self.lin(steps)).sum(0))
+
+
+class Own(nn.Module):
+    """A parameter that no layer owns."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(12))
+        self.lin = nn.Linear(12, 1)
+
+    def forward(self, x):
+        return self.lin(x * self.scale)
+
+
+def image(*shape):
+    return nn.Unflatten(1, shape)
+
+
+FOLLOWED = {
+    "linear": lambda: nn.Sequential(nn.Linear(12, 9), nn.ReLU(), nn.Linear(9, 1)),
+    "linear without bias": lambda: nn.Sequential(nn.Linear(12, 9, bias=False), nn.Tanh(), nn.Linear(9, 1)),
+    "in-place activation": lambda: nn.Sequential(nn.Linear(12, 9), nn.ReLU(inplace=True), nn.Linear(9, 1)),
+    "linear over positions": lambda: nn.Sequential(
+        image(4, 3), nn.Linear(3, 2), nn.Tanh(), nn.Flatten(), nn.Linear(8, 1)
+    ),
+    "linear over few positions": lambda: nn.Sequential(
+        image(2, 6), nn.Linear(6, 40), nn.Tanh(), nn.Linear(40, 30), nn.Flatten(), nn.Linear(60, 1)
+    ),
+    "sequence": Sequence,
+    "padding index": lambda: Sequence(padding=2),
+    "conv1d": lambda: nn.Sequential(
+        image(2, 6), nn.Conv1d(2, 3, 3, stride=2, padding=1, padding_mode="circular"), nn.Flatten(), nn.Linear(9, 1)
+    ),
+    "conv1d same": lambda: nn.Sequential(
+        image(2, 6), nn.Conv1d(2, 4, 3, dilation=2, padding="same", groups=2), nn.Flatten(), nn.Linear(24, 1)
+    ),
+    "conv2d": lambda: nn.Sequential(
+        image(1, 3, 4),
+        nn.Conv2d(1, 3, 2),
+        nn.LeakyReLU(),
+        nn.Conv2d(3, 2, (2, 1), bias=False),
+        nn.Flatten(),
+        nn.Linear(6, 1),
+    ),
+    "conv3d": lambda: nn.Sequential(
+        image(1, 2, 2, 3), nn.Conv3d(1, 2, 2, padding=(1, 0, 0)), nn.Flatten(), nn.Linear(12, 1)
+    ),
+    "layer norm": lambda: nn.Sequential(image(4, 3), nn.LayerNorm((4, 3)), nn.Flatten(), nn.Linear(12, 1)),
+    "layer norm, one position": lambda: nn.Sequential(nn.LayerNorm(12), nn.Linear(12, 1)),
+    "rms norm": lambda: nn.Sequential(image(4, 3), nn.RMSNorm(3), nn.Flatten(), nn.Linear(12, 1)),
+    "group norm": lambda: nn.Sequential(image(4, 3), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(12, 1)),
+    "instance norm": lambda: nn.Sequential(
+        image(4, 3), nn.InstanceNorm1d(4, affine=True), nn.Tanh(), nn.Flatten(), nn.Linear(12, 1)
+    ),
+    "mixed": Mixed,
+}
+FALLEN_BACK = {
+    "layer used twice": Twice,
+    "weight used outside its layer": Tied,
+    "own parameter": Own,
+    "weight norm": lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(12, 4)), nn.Linear(4, 1)),
+    "transposed convolution": lambda: nn.Sequential(
+        image(2, 6), nn.ConvTranspose1d(2, 2, 2), nn.Flatten(), nn.Linear(14, 1)
+    ),
+    "sequence first": SequenceFirst,
+}
+MODULES = FOLLOWED | FALLEN_BACK
+
+
+def loss(module, rows):
+    return F.softplus(module(rows).squeeze(1)) * (1 + rows[:, 0].square())
+
+
+def make(name, units, size=None, seed=0):
+    """(module, records, mask); parameters drawn without touching the global generator."""
+    generator = torch.Generator().manual_seed(seed)
+    module = MODULES[name]()
+    for parameter in module.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=generator) * 0.5
+    if size is None:
+        return module, torch.randn(units, 12, generator=generator), None
+    mask = torch.rand(units, size, generator=generator) < 0.6
+    return module, torch.randn(units, size, 12, generator=generator), mask
+
+
+def gap(one, other):
+    """Largest difference over all parameters, in units of the largest entry."""
+    assert list(one) == list(other)
+    scale = max([float(value.abs().max()) for value in other.values()] + [1e-30])
+    return max(float((one[name].double() - other[name].double()).abs().max()) for name in one) / scale
+
+
+def norm(sums):
+    return float(torch.stack([value.double().square().sum() for value in sums.values()]).sum().sqrt())
+
+
+@pytest.fixture
+def routes(monkeypatch):
+    """Which way each batch went."""
+    taken = []
+
+    def spy(module, label):
+        add = module.add
+
+        def wrapped(*args):
+            result = add(*args)
+            taken.append((label, result))
+            return result
+
+        monkeypatch.setattr(module, "add", wrapped)
+
+    spy(bookkeeping, "one pass")
+    spy(fallback, "fallback")
+    return taken
+
+
+@pytest.mark.parametrize("size", [None, 1, 3])
+@pytest.mark.parametrize("units", [0, 1, 5])
+@pytest.mark.parametrize("name", MODULES)
+def test_equals_one_unit_at_a_time(name, units, size, routes):
+    module, records, mask = make(name, units, size)
+    reference = per_unit_reference(module, loss, records, mask, 1.5)
+    ours = clipped_gradient_sum(module, loss, records, mask, 1.5)
+    assert gap(ours, reference) < 1e-5
+    assert list(ours) == [name for name, _ in module.named_parameters()]
+    if units == 5 and size is None:
+        expected = [("one pass", True)] if name in FOLLOWED else [("fallback", None)]
+        assert routes[-1:] == expected
+
+
+@pytest.mark.parametrize("name", ["linear", "mixed", "sequence", "own parameter"])
+@pytest.mark.parametrize("clip", [1e-3, 1e4])
+def test_full_slots_small_and_large_clips(name, clip):
+    module, records, _ = make(name, 4, 3)
+    mask = torch.ones(4, 3, dtype=torch.bool)
+    reference = per_unit_reference(module, loss, records, mask, clip)
+    assert gap(clipped_gradient_sum(module, loss, records, mask, clip), reference) < 1e-5
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_microbatch_changes_nothing(name):
+    module, records, mask = make(name, 9, 2)
+    whole = clipped_gradient_sum(module, loss, records, mask, 1.0)
+    for microbatch in (1, 4, 9):
+        assert gap(clipped_gradient_sum(module, loss, records, mask, 1.0, microbatch=microbatch), whole) < 1e-5
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e30])
+def test_what_is_not_finite_contributes_zero(name, poison):
+    module, records, _ = make(name, 6)
+
+    def poisoned(module, rows):
+        bad = rows[:, -1] > 50
+        # The forward pass keeps finite inputs, so that indices stay valid; the gradient does not.
+        return loss(module, rows.clamp(-9, 9)) * torch.where(bad, poison, 1.0)
+
+    records[2, -1] = 99.0
+    expected = clipped_gradient_sum(module, loss, records[[0, 1, 3, 4, 5]], None, 1.0)
+    ours = clipped_gradient_sum(module, poisoned, records, None, 1.0)
+    assert all(bool(torch.isfinite(value).all()) for value in ours.values())
+    if poison == 1e30 and name in FALLEN_BACK:
+        assert norm({name: ours[name] - expected[name] for name in ours}) <= 1.0  # norms are float64 there
+    else:
+        assert gap(ours, expected) < 1e-5
+
+
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e30])
+@pytest.mark.parametrize("size", [None, 2])
+def test_poisoned_inputs_contribute_zero(poison, size):
+    module, records, _ = make("linear", 6, size)
+    mask = None if size is None else torch.ones(6, size, dtype=torch.bool)
+    keep = [0, 1, 3, 4, 5]
+    expected = clipped_gradient_sum(module, loss, records[keep], None if mask is None else mask[keep], 1.0)
+    records[2] = poison
+    assert gap(clipped_gradient_sum(module, loss, records, mask, 1.0), expected) < 1e-5
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("size", [None, 3])
+def test_a_unit_far_above_the_clip_is_scaled_onto_it(name, size):
+    module, records, mask = make(name, 1, size, seed=1)
+    if mask is not None:
+        mask[:] = True
+    clip = 1e-3
+    reached = norm(clipped_gradient_sum(module, loss, records, mask, clip))
+    assert reached == pytest.approx(clip * (1 - MARGIN), rel=2e-6)
+    assert reached < clip
+
+
+@pytest.mark.parametrize("name", ["linear", "conv2d", "own parameter"])
+def test_one_unit_more_moves_the_sum_by_at_most_the_clip(name):
+    """2,048 aligned units: rounding in a plain float32 sum would take more than the margin."""
+    module, records, _ = make(name, 1)
+    clip = 0.01
+    crowd = records.expand(2048, -1)
+    before = clipped_gradient_sum(module, loss, crowd, None, clip)
+    assert norm(before) == pytest.approx(2048 * clip * (1 - MARGIN), rel=1e-5)
+    for other in (records, -3 * records):
+        after = clipped_gradient_sum(module, loss, torch.cat([other, crowd]), None, clip)
+        assert norm({key: after[key] - before[key] for key in after}) <= clip
+
+
+def test_records_that_cancel_do_not_hide_their_rounding():
+    """Two huge, opposite records of one unit: what is left is rounding error, and is held to the clip too."""
+    module, records, _ = make("linear", 1, 2)
+
+    def linear_loss(module, rows):
+        return module(rows).squeeze(1) * rows[:, 0].sign() * 1e12
+
+    records[0, 1] = records[0, 0]
+    records[0, 0, 0], records[0, 1, 0] = 1e-6, -1e-6
+    ours = clipped_gradient_sum(module, linear_loss, records, torch.ones(1, 2, dtype=torch.bool), 1.0)
+    assert norm(ours) <= 1.0
+
+
+def test_frozen_parameters_are_left_out():
+    module, records, _ = make("mixed", 5)
+    module.conv.weight.requires_grad_(False)
+    module.out.bias.requires_grad_(False)
+    ours = clipped_gradient_sum(module, loss, records, None, 0.5)
+    assert "conv.weight" not in ours
+    assert "out.bias" not in ours
+    assert gap(ours, per_unit_reference(module, loss, records, None, 0.5)) < 1e-5
+
+
+def test_an_unused_layer_gets_zeros():
+    module, records, _ = make("linear", 5)
+    module.add_module("spare", nn.Linear(3, 2))
+    ours = clipped_gradient_sum(module, lambda m, rows: loss(m[:3], rows), records, None, 0.5)
+    assert norm({"weight": ours["spare.weight"], "bias": ours["spare.bias"]}) == 0
+    assert norm(ours) > 0
+
+
+def test_values_that_steer_the_forward_pass_go_one_unit_at_a_time():
+    module, records, _ = make("own parameter", 4)
+
+    def steering(module, rows):
+        if float(rows.sum()) > 1e9:
+            return loss(module, -rows)
+        return loss(module, rows)
+
+    assert (
+        gap(
+            clipped_gradient_sum(module, steering, records, None, 0.5),
+            per_unit_reference(module, loss, records, None, 0.5),
+        )
+        < 1e-5
+    )
+
+
+def test_the_module_is_left_as_it_was():
+    module, records, _ = make("mixed", 5)
+    before = copy.deepcopy(module.state_dict())
+    with torch.no_grad():
+        clipped_gradient_sum(module, loss, records, None, 0.5)
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    assert all(parameter.grad is None and parameter.requires_grad for parameter in module.parameters())
+    assert not any(layer._forward_hooks for layer in module.modules())
+
+
+@pytest.mark.parametrize(
+    ("layer", "word"),
+    [
+        (nn.BatchNorm1d(12), "BatchNorm1d"),
+        (nn.SyncBatchNorm(12), "SyncBatchNorm"),
+        (nn.InstanceNorm1d(12, track_running_stats=True), "track_running_stats"),
+        (nn.Embedding(3, 2, max_norm=1.0), "max_norm"),
+        (nn.Embedding(3, 2, scale_grad_by_freq=True), "scale_grad_by_freq"),
+    ],
+)
+def test_layers_that_mix_or_keep_records_are_refused(layer, word):
+    with pytest.raises(BadInput, match=word):
+        clipped_gradient_sum(nn.Sequential(nn.Linear(12, 12), layer), loss, torch.zeros(3, 12), None, 1.0)
+
+
+@pytest.mark.parametrize("name", ["linear", "own parameter"])
+def test_a_loss_that_is_not_per_record_is_refused(name):
+    module, records, _ = make(name, 4)
+    with pytest.raises(BadInput, match="one value per record"):
+        clipped_gradient_sum(module, lambda m, rows: m(rows), records, None, 1.0)
+
+
+def test_bad_arguments_are_refused():
+    module, records, mask = make("linear", 4, 2)
+    for clip in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(BadInput, match="clip"):
+            clipped_gradient_sum(module, loss, records, mask, clip)
+    with pytest.raises(BadInput, match="mask"):
+        clipped_gradient_sum(module, loss, records, mask[:3], 1.0)
+    with pytest.raises(BadInput, match="microbatch"):
+        clipped_gradient_sum(module, loss, records, mask, 1.0, microbatch=0)
+
+
+def test_float64_modules_keep_their_precision():
+    module, records, _ = make("mixed", 5)
+    module.double()
+    ours = clipped_gradient_sum(module, loss, records.double(), None, 0.5)
+    assert gap(ours, per_unit_reference(module, loss, records.double(), None, 0.5)) < 1e-12
+
+
+@pytest.mark.parametrize("units", [0, 300])
+def test_noise_is_added_to_every_coordinate(units):
+    module, records, _ = make("linear", units)
+    sums = clipped_gradient_sum(module, loss, records, None, 0.5)
+    noisy = add_noise(sums, 2.0, Noise(seed=3))
+    draws = Noise(seed=3).normal(sums.flat.numel(), 2.0)
+    assert torch.equal(noisy.flat, (sums.flat + draws).float())
+    assert noisy["0.weight"].dtype == torch.float32
+    assert not torch.equal(noisy.flat, add_noise(sums, 2.0, Noise(seed=4)).flat)
+
+
+def test_zero_gradients_get_the_noise_alone():
+    """GUARANTEE 15: mean 0, the stated deviation, over many draws (five standard errors)."""
+    module, records, _ = make("linear", 0)
+    sums = clipped_gradient_sum(module, loss, records, None, 0.5)
+    noise = Noise(seed=5)
+    draws = torch.cat([add_noise(sums, 3.0, noise).flat for _ in range(400)])
+    assert abs(float(draws.mean())) < 5 * 3.0 / len(draws) ** 0.5
+    assert float(draws.std()) == pytest.approx(3.0, rel=5 / (2 * len(draws)) ** 0.5)
+
+
+def test_everything_public_is_there():
+    assert set(gradients.__all__) == {"MARGIN", "Gradients", "add_noise", "clipped_gradient_sum", "per_unit_reference"}
