@@ -114,7 +114,9 @@ def test_the_ends(accountant):
 def test_extreme_deltas(accountant, delta):
     for entries in KINDS.values():
         if entries[0].event.__class__ is not Threshold:
-            assert 0 <= epsilon(entries, delta, accountant) < 100
+            found = epsilon(entries, delta, accountant)
+            # dp-accounting cuts off 1e-15 of the mass when it composes: no finite bound below that.
+            assert 0 <= found < 100 or (accountant == "pld" and delta <= 1e-15 and found == math.inf)
 
 
 @each_accountant
@@ -188,12 +190,11 @@ def test_a_ledger_and_its_entries_cost_the_same():
 
 def test_every_accountant_says_where_its_digits_come_from():
     import dp_accounting
-    import numpy as np
 
     found = provenance()
     assert set(found) == set(ACCOUNTANTS)
     assert found["rdp"]["dp_accounting"].startswith("0.6")
-    assert found["pld"]["numpy"] == np.__version__
+    assert found["pld"]["dp_accounting"].startswith("0.6")
     assert dp_accounting is not None
 
 
@@ -201,7 +202,6 @@ def test_a_plug_in_brings_an_event_and_its_rules():
     from dataclasses import dataclass
 
     from synthdp.privacy.accounting.accountants import pld, rdp
-    from synthdp.privacy.accounting.losses import PureLoss
 
     @dataclass(frozen=True)
     class Coin(Event):
@@ -210,7 +210,7 @@ def test_a_plug_in_brings_an_event_and_its_rules():
     entries = [Entry(Coin(bias=0.5), 3)]
     with pytest.raises(Unproven, match="Coin"):
         epsilon(entries, 1e-5)
-    pld.rule.register(Coin, lambda event: PureLoss(epsilon=event.bias))
+    pld.rule.register(Coin, lambda event: pld.rule(Choice(epsilon=event.bias)))
     assert epsilon(entries, 1e-5) == pytest.approx(epsilon(choice(0.5, 3), 1e-5), rel=1e-12)
     assert set(epsilons(entries, 1e-5)) == {"pld"}
     rdp.rule.register(Coin, lambda event: rdp.rule(Choice(epsilon=event.bias)))

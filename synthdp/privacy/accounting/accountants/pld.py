@@ -1,91 +1,88 @@
-"""Privacy loss distributions: the near-exact epsilon, from the distribution of the composed loss (Koskela et al. 2020).
+"""Privacy loss distributions by dp-accounting: the near-exact epsilon (Koskela et al. 2020; Doroshenko et al. 2022).
 
 Gaussians that are not sampled are one Gaussian, whose epsilon is exact (Balle & Wang 2018). Everything else is discretised
-upwards (`losses`) and composed by Fourier transform (`composition`); the grid is refined until epsilon settles.
+upwards by "connect the dots" and composed; any grid gives a valid upper bound, and the least of those tried is taken.
 """
 
 import math
-from functools import singledispatch
+from collections.abc import Callable
+from functools import lru_cache, singledispatch
 from typing import Any
 
+from synthdp.privacy.accounting.accountants import rdp
 from synthdp.privacy.accounting.charges import Charges, Unproven
-from synthdp.privacy.accounting.composition import ALLOWANCE, FINER, NEGLIGIBLE, TOLERANCE, epsilon_of
 from synthdp.privacy.accounting.gaussian import gaussian_epsilon
-from synthdp.privacy.accounting.losses import (
-    MAX_BINS,
-    GaussianLoss,
-    LaplaceLoss,
-    Loss,
-    PureLoss,
-    ReplacedGaussianLoss,
-    SampledGaussianLoss,
-)
-from synthdp.privacy.ledger import Choice, Event, Gaussian, Laplace, Sampled
+from synthdp.privacy.ledger import Choice, Event, Gaussian, Laplace, Revealed, Sampled
 
-LEAST_SAMPLED_NOISE = 0.01
+GRID = 1e-4  # dp-accounting's own default
+COARSE, FINEST = 10.0, 1e-6
+FINER = 10.0
+MOST_POINTS = 5_000_000  # that the losses may need on the first grid
+CHEAP_POINTS = 200_000  # up to which a finer grid is worth trying
+GAIN = 0.02  # relative gain of epsilon for which a finer grid is tried again
+LEAST_SAMPLED_NOISE = 0.05  # below it sampling is not used: it hardly lowers epsilon and the grid would be huge
+
+Loss = Callable[[float], Any]  # grid -> dp_accounting's PrivacyLossDistribution
 
 
 def epsilon(charges: Charges, delta: float) -> float:
     """Upper bound on epsilon at this delta (what the events claim for themselves is already taken off)."""
-    composed = [(rule(entry.event), entry.count) for entry in charges.entries if not charges.unbounded]
+    for entry in charges.entries:
+        if not isinstance(entry.event, Revealed):
+            rule(entry.event)  # what has no proof is refused, whatever else there is
     if charges.unbounded:
         return math.inf
-    squares = [count * loss.mu * loss.mu for loss, count in composed if isinstance(loss, GaussianLoss)]
-    others = [(loss, count) for loss, count in composed if not isinstance(loss, GaussianLoss)]
-    mu = math.sqrt(math.fsum(squares))
-    if not others:
+    mu = math.sqrt(math.fsum(entry.count * (_mu(entry.event) * _mu(entry.event)) for entry in charges.entries))
+    sampled = tuple((entry.event, entry.count) for entry in charges.entries if not _mu(entry.event))
+    if not sampled or math.isinf(mu):
         return gaussian_epsilon(mu, delta)
-    if math.isinf(mu):
-        return math.inf
-    return epsilon_of([*([(GaussianLoss(mu=mu), 1)] if mu else []), *others], delta)
+    grid = _grid(max(_range(mu, sampled), _composed_range(charges, delta)))
+    least = _on_grid(mu, sampled, delta, grid)
+    while grid > FINEST and max(_range(mu, sampled), 2 * least) * FINER / grid < CHEAP_POINTS:
+        grid /= FINER
+        finer = _on_grid(mu, sampled, delta, grid)
+        gained, least = finer < (1 - GAIN) * least, min(least, finer)
+        if not gained:
+            break
+    return max(0.0, least)
 
 
 def provenance() -> dict[str, Any]:
-    """What decides the last digits: the grid's rule and the versions it was computed with."""
-    import numpy
-    import scipy
-
-    import synthdp
+    """What decides the last digits: dp-accounting's version and the rule of the grid."""
+    from importlib.metadata import version
 
     return {
-        "implementation": f"synthdp {synthdp.__version__}",
-        "numpy": numpy.__version__,
-        "scipy": scipy.__version__,
-        "grid": {
-            "method": "connect the dots, tilted Fourier transform",
-            "refined_by": FINER,
-            "until_relative_change_below": TOLERANCE,
-            "most_grid_points": MAX_BINS,
-            "truncation_share_of_delta": NEGLIGIBLE,
-            "round_off_share_of_delta": ALLOWANCE,
-        },
+        "dp_accounting": version("dp-accounting"),
+        "grid": {"start": GRID, "finest": FINEST, "finer_by": FINER, "while_gain_above": GAIN},
+        "estimate": "pessimistic, connect the dots",
     }
 
 
 @singledispatch
 def rule(event: Event) -> Loss:
-    """The loss that dominates an event; raises `Unproven` where none is known."""
+    """The distribution that dominates an event, by grid; raises `Unproven` where none is known."""
     raise Unproven(f"pld has no proof for the event {type(event).__name__}; register one with `pld.rule.register`")
-
-
-def _twice(event: Event) -> float:
-    """Replacing a unit moves a sum by two contributions."""
-    return 2.0 if event.relation == "replace_one" else 1.0
 
 
 @rule.register
 def _(event: Gaussian) -> Loss:
-    return GaussianLoss(mu=_twice(event) / event.noise)
+    return _gaussian(event.noise / _twice(event))
 
 
 @rule.register
 def _(event: Laplace) -> Loss:
-    return LaplaceLoss(epsilon=_twice(event) / event.noise)
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    return lambda grid: pld.from_laplace_mechanism(event.noise / _twice(event), value_discretization_interval=grid)
 
 
 @rule.register
 def _(event: Choice) -> Loss:
-    return PureLoss(epsilon=event.epsilon)
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    parameters = common.DifferentialPrivacyParameters(event.epsilon, 0)
+    return lambda grid: pld.from_privacy_parameters(parameters, value_discretization_interval=grid)
 
 
 @rule.register
@@ -96,8 +93,80 @@ def _(event: Sampled) -> Loss:
         names = ", ".join(type(query).__name__ for query in event.queries)
         raise Unproven(f"pld has no proof for a Poisson sample that is asked: {names}; only joint Gaussian queries are")
     noise = event.queries[0].noise
-    if noise < LEAST_SAMPLED_NOISE:  # sampling only lowers epsilon; at such noise it hardly does
-        return GaussianLoss(mu=_twice(event) / noise)
-    if event.relation == "replace_one":
-        return ReplacedGaussianLoss(rate=event.rate, noise=noise)
-    return SampledGaussianLoss(rate=event.rate, noise=noise)
+    if noise < LEAST_SAMPLED_NOISE:
+        return _gaussian(noise / _twice(event))
+    return _gaussian(noise, rate=event.rate, replace=event.relation == "replace_one")
+
+
+def _gaussian(noise: float, *, rate: float = 1.0, replace: bool = False) -> Loss:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from dp_accounting.privacy_accountant import NeighboringRelation as Relation
+
+    relation = Relation.REPLACE_ONE if replace else Relation.ADD_OR_REMOVE_ONE
+    return lambda grid: pld.from_gaussian_mechanism(
+        noise, sampling_prob=rate, value_discretization_interval=grid, neighboring_relation=relation
+    )
+
+
+def _mu(event: Event) -> float:
+    """Distance of the two means of an unsampled Gaussian, 0 for any other event."""
+    if isinstance(event, Gaussian):
+        return _twice(event) / event.noise
+    if isinstance(event, Sampled) and isinstance(event.queries[0], Gaussian):
+        noise = event.queries[0].noise
+        return _twice(event) / noise if noise < LEAST_SAMPLED_NOISE else 0.0
+    return 0.0
+
+
+def _twice(event: Event) -> float:
+    """Replacing a unit moves a sum by two contributions."""
+    return 2.0 if event.relation == "replace_one" else 1.0
+
+
+def _range(mu: float, events: tuple[tuple[Event, int], ...]) -> float:
+    """The largest loss of any single event, ten deviations out: what its grid has to cover."""
+    widest = mu * (mu / 2 + 10)
+    for event, _ in events:
+        if isinstance(event, Sampled):
+            each = _twice(event) / event.queries[0].noise  # type: ignore[attr-defined]
+            exponent = each * (each / 2 + 10)
+            own = exponent if exponent > 700 else math.log1p(event.rate * math.expm1(exponent))
+        elif isinstance(event, Laplace):
+            own = _twice(event) / event.noise
+        else:
+            own = event.epsilon if isinstance(event, Choice) else 1.0
+        widest = max(widest, own)
+    return widest
+
+
+def _composed_range(charges: Charges, delta: float) -> float:
+    """The range of the composed loss, roughly: twice what the cheap accountant says."""
+    try:
+        return 2 * rdp.epsilon(charges, delta)
+    except Unproven:
+        return 0.0
+
+
+def _grid(widest: float) -> float:
+    """The finest power of ten, no finer than GRID, on which a loss of this range needs at most MOST_POINTS."""
+    grid = GRID
+    while grid < COARSE and widest / grid > MOST_POINTS:
+        grid *= FINER
+    return grid
+
+
+def _on_grid(mu: float, events: tuple[tuple[Event, int], ...], delta: float, grid: float) -> float:
+    return float(_composed(mu, events, grid).get_epsilon_for_delta(delta))
+
+
+@lru_cache(maxsize=8)
+def _composed(mu: float, events: tuple[tuple[Event, int], ...], grid: float) -> Any:
+    """The composition; kept for a moment, since an epsilon(delta) curve asks the same one many times."""
+    whole = None
+    for event, count in events:
+        part = rule(event)(grid)
+        part = part.self_compose(count) if count > 1 else part
+        whole = part if whole is None else whole.compose(part)
+    if mu and whole is not None:
+        whole = whole.compose(_gaussian(1 / mu)(grid))
+    return whole
