@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from synthdp.errors import BadInput
 from synthdp.privacy.gradients import bookkeeping, fallback
 from synthdp.privacy.gradients.bound import MARGIN, Gradients, Sums
+from synthdp.privacy.gradients.memory import keep_freed_memory
 from synthdp.privacy.gradients.reference import per_unit_reference
-from synthdp.privacy.gradients.refused import refuse
 from synthdp.privacy.gradients.rows import Batch
+from synthdp.privacy.gradients.survey import survey
 
 __all__ = ["MARGIN", "Gradients", "add_noise", "clipped_gradient_sum", "per_unit_reference"]
 
@@ -62,10 +63,9 @@ def clipped_gradient_sum(
         raise BadInput(f"microbatch must be 1 or more, got {microbatch}")
     if mask is not None and mask.shape != records.shape[:2]:
         raise BadInput(f"mask must have the shape (units, R) = {tuple(records.shape[:2])}, got {tuple(mask.shape)}")
-    refuse(module)
-    trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+    keep_freed_memory()
+    trained, layers = survey(module)
     sums = Sums(trained, len(records))
-    layers = bookkeeping.owners(module, trained)
     for start in range(0, len(records), microbatch):
         batch = Batch.of(
             records[start : start + microbatch], None if mask is None else mask[start : start + microbatch]
@@ -82,7 +82,9 @@ def add_noise(sums: Gradients, deviation: float, noise: Draws) -> Gradients:
     Hardening against floating-point attacks (see `noise`) belongs here and nowhere else.
     """
     draws = noise.normal(sums.flat.numel(), deviation)
+    if draws.dtype == sums.flat.dtype:
+        return Gradients(draws.add_(sums.flat), sums)
     for start in range(0, len(draws), BLOCK):
         part = slice(start, start + BLOCK)
-        draws[part] = sums.flat[part] + draws[part]  # in the wider of the two types, a block that stays in the cache
+        draws[part] = sums.flat[part] + draws[part]  # in float64, a block that stays in the cache
     return Gradients(draws, sums)

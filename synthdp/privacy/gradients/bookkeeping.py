@@ -4,7 +4,7 @@ Hooks keep each layer's input; the backward pass stops at the layers' outputs an
 Input and output gradient give each unit's squared norm, then, weighted, the clipped sum.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -16,8 +16,7 @@ from synthdp.privacy.gradients.bound import Sums, factors
 from synthdp.privacy.gradients.layers import Linear, single_squares
 from synthdp.privacy.gradients.rows import Batch
 from synthdp.privacy.gradients.rules import CHANNELS_FIRST, PARTS, Part
-
-Owners = dict[nn.Module, dict[str, str]]  # layer -> its parameter's short name -> the full name
+from synthdp.privacy.gradients.survey import Owners
 
 
 class Visit(NamedTuple):
@@ -29,26 +28,6 @@ class Visit(NamedTuple):
     edge: GradientEdge | None
 
 
-def owners(module: nn.Module, trained: Mapping[str, nn.Parameter]) -> Owners | None:
-    """The layers that own the trained parameters, or None where one belongs to a layer without a rule, or to two."""
-    found: Owners = {}
-    owned = 0
-    for prefix, layer in module.named_modules():
-        if not layer._parameters:
-            continue
-        mine = {short: f"{prefix}.{short}" if prefix else short for short in layer._parameters}
-        mine = {short: name for short, name in mine.items() if name in trained}
-        if not mine:
-            continue
-        # Weight normalisation and the like add parameters, hooks or a type of their own.
-        if type(layer) not in PARTS or layer._forward_hooks or layer._forward_pre_hooks or not mine.keys() <= _SHORT:
-            return None
-        found[layer] = mine
-        owned += len(mine)
-    return found if owned == len(trained) else None
-
-
-_SHORT = {"weight", "bias"}
 # The node where a graph ends in a parameter; torch has it, its type stubs do not.
 _LEAF: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 

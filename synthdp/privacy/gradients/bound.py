@@ -48,23 +48,38 @@ class Sums:
         flat = torch.empty(size, dtype=self.dtype, device=device)
         self._named = Gradients(flat, trained)
         self._fresh = set(trained)
+        self._turned: dict[str, Tensor] = {}  # transposed sums, until the end
 
     def add(self, name: str, value: Tensor) -> None:
         """Add a sum of at most `CHUNK` units."""
         target = self._named[name]
+        if value.shape != target.shape:
+            value = value.view(target.shape)
         if name in self._fresh:
             self._fresh.discard(name)
-            target.copy_(value.view_as(target))
+            target.copy_(value)
         else:
-            target.add_(value.view_as(target))
+            target.add_(value)
 
     def add_product(self, name: str, left: Tensor, right: Tensor) -> None:
         """Add left^T right."""
         if name in self._fresh and left.dtype == self.dtype:
             self._fresh.discard(name)
             torch.mm(left.t(), right, out=self._named[name])
+        elif right.shape[1] < left.shape[1]:  # a product is faster with its long side last
+            product = torch.mm(right.t(), left)
+            known = self._turned.get(name)
+            self._turned[name] = product.to(self.dtype) if known is None else known.add_(product)
         else:
             self.add(name, torch.mm(left.t(), right))
+
+    def add_column_sums(self, name: str, rows: Tensor) -> None:
+        """Add the sum of the rows."""
+        if name in self._fresh and rows.dtype == self.dtype:
+            self._fresh.discard(name)
+            torch.sum(rows, 0, out=self._named[name])
+        else:
+            self.add(name, rows.sum(0))
 
     def add_rows(self, name: str, index: Tensor, rows: Tensor) -> None:
         """Add rows[i] to row index[i]."""
@@ -75,6 +90,9 @@ class Sums:
 
     def finished(self) -> Gradients:
         """The sums; zeros where nothing was added."""
+        for name, value in self._turned.items():
+            self.add(name, value.t())
+        self._turned.clear()
         for name in self._fresh:
             self._named[name].zero_()
         self._fresh.clear()

@@ -47,11 +47,16 @@ class Linear:
         by_row = self._batch.spread(weights).to(g.dtype).view(-1, *(1,) * (g.dim() - 1))
         step = max(1, min(CHUNK, 4096 // self._places))  # a chunk's scaled copy stays in the cache
         for start in range(0, len(g), step):
-            part = (g[start : start + step] * by_row[start : start + step]).reshape(-1, g.shape[-1])
-            if self.weight:
-                sums.add_product(self._names["weight"], part, a[start : start + step].reshape(-1, a.shape[-1]))
-            if self.bias:
-                sums.add(self._names["bias"], part.sum(0))
+            rows = slice(start, start + step)
+            self._add_chunk(a[rows], g[rows] * by_row[rows], sums)
+
+    def _add_chunk(self, a: Tensor, g: Tensor, sums: Sums) -> None:
+        if g.dim() > 2:
+            a, g = a.reshape(-1, a.shape[-1]), g.reshape(-1, g.shape[-1])
+        if self.weight:
+            sums.add_product(self._names["weight"], g, a)
+        if self.bias:
+            sums.add_column_sums(self._names["bias"], g)
 
 
 def single_squares(parts: Sequence[Linear]) -> Tensor:
