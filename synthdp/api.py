@@ -176,8 +176,9 @@ class Synthesizer:
 
 
 def settings_of(generator: Any) -> Mapping[str, Any]:
-    """The settings as plain values."""
-    return {field.name: getattr(generator, field.name) for field in dataclasses.fields(generator)}
+    """The settings as JSON has them: lists for tuples."""
+    values = {field.name: getattr(generator, field.name) for field in dataclasses.fields(generator)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def _warn_of_large_delta(budget: Budget, schema: Schema) -> None:

@@ -22,7 +22,7 @@ MAY = {
     "errors": set(),
     "options": set(),
 }
-TRUSTED = {"Records", "seal", "encoded", "clipped_gradient_sum", "Recorder"}
+TRUSTED = {"Records", "seal", "encoded", "Recorder"}
 
 
 def imports(path):

@@ -8,16 +8,17 @@ from synthdp.errors import BadInput
 MOST_NOISE = 1e7
 LEAST_NOISE = 1e-4
 MOST_STEPS = 10**9
-CLOSE = 5e-4  # relative distance from the target at which the search may stop
+CLOSE = 1e-3  # relative distance from the target at which the search may stop
 NARROW = 1e-9  # relative width of the bracket at which it must
 
 
-def calibrate_to(spent: Callable[[float], float], target: float) -> float:
+def calibrate_to(spent: Callable[[float], float], target: float, start: float | None = None) -> float:
     """The least noise, up to `CLOSE`, with `spent(noise) <= target`; `spent` falls in the noise.
 
     Every returned noise was itself evaluated: it keeps the target whatever the shape of `spent` between the points.
+    `start` is a guess, best a little too large: where `spent` is slow, it saves most of the search.
     """
-    low, high, at_low, at_high = _bracket(spent, target)
+    low, high, at_low, at_high = _bracket(spent, target) if start is None else _near(spent, target, start)
     while at_high < (1 - CLOSE) * target and high - low > NARROW * high:
         middle = _between(low, high, at_low, at_high, target)
         at_middle = spent(middle)
@@ -86,6 +87,25 @@ def _bracket(spent: Callable[[float], float], target: float) -> tuple[float, flo
         high, at_high = low, at_low
         low = max(low / 2, LEAST_NOISE)
         at_low = spent(low)
+    return low, high, at_low, at_high
+
+
+def _near(spent: Callable[[float], float], target: float, start: float) -> tuple[float, float, float, float]:
+    """As `_bracket`, by steps from `start` that assume epsilon to be about proportional to 1 / noise."""
+    at_start = spent(start)
+    low = high = start
+    at_low = at_high = at_start
+    reach = 1.01
+    while at_low <= target and low > LEAST_NOISE:
+        high, at_high = low, at_low
+        low = max(low * min(max(at_low / target, 0.25), 1.0) / reach, LEAST_NOISE)
+        at_low, reach = spent(low), reach * reach
+    while at_high > target:
+        if high >= MOST_NOISE:
+            return _bracket(spent, target)
+        low, at_low = high, at_high
+        high = min(high * min(max(at_high / target, 1.0), 4.0) * reach, MOST_NOISE)
+        at_high, reach = spent(high), reach * reach
     return low, high, at_low, at_high
 
 

@@ -15,10 +15,10 @@ from synthdp.privacy.accounting.gaussian import gaussian_epsilon
 from synthdp.privacy.ledger import Choice, Event, Gaussian, Laplace, Revealed, Sampled
 
 GRID = 1e-4  # dp-accounting's own default
-COARSE, FINEST = 10.0, 1e-6
+COARSE, FINEST = 1e4, 1e-6
 FINER = 10.0
-MOST_POINTS = 5_000_000  # that the losses may need on the first grid
-CHEAP_POINTS = 200_000  # up to which a finer grid is worth trying
+EVENT_POINTS, MOST_POINTS = 400_000, 2_000_000  # that one event and the whole may need on the first grid
+CHEAP_POINTS = 60_000  # up to which a finer grid is worth trying
 GAIN = 0.02  # relative gain of epsilon for which a finer grid is tried again
 LEAST_SAMPLED_NOISE = 0.05  # below it sampling is not used: it hardly lowers epsilon and the grid would be huge
 
@@ -36,7 +36,7 @@ def epsilon(charges: Charges, delta: float) -> float:
     sampled = tuple((entry.event, entry.count) for entry in charges.entries if not _mu(entry.event))
     if not sampled or math.isinf(mu):
         return gaussian_epsilon(mu, delta)
-    grid = _grid(max(_range(mu, sampled), _composed_range(charges, delta)))
+    grid = _grid(_range(mu, sampled), _composed_range(charges, delta))
     least = _on_grid(mu, sampled, delta, grid)
     while grid > FINEST and max(_range(mu, sampled), 2 * least) * FINER / grid < CHEAP_POINTS:
         grid /= FINER
@@ -147,10 +147,10 @@ def _composed_range(charges: Charges, delta: float) -> float:
         return 0.0
 
 
-def _grid(widest: float) -> float:
-    """The finest power of ten, no finer than GRID, on which a loss of this range needs at most MOST_POINTS."""
+def _grid(widest: float, whole: float) -> float:
+    """The finest power of ten, no finer than GRID, on which these ranges of loss are affordable."""
     grid = GRID
-    while grid < COARSE and widest / grid > MOST_POINTS:
+    while grid < COARSE and (widest / grid > EVENT_POINTS or whole / grid > MOST_POINTS):
         grid *= FINER
     return grid
 

@@ -1,0 +1,117 @@
+"""The two networks of a tabular GAN, on one-hot blocks: one block of logits per column."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+SLOPE = 0.2
+
+
+class Blocks:
+    """Where each column's one-hot block lies in a row of `width` entries."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = tuple(sizes)
+        self.width = sum(sizes)
+        starts = [sum(sizes[:place]) for place in range(len(sizes))]
+        self.starts = torch.tensor(starts, dtype=torch.int64)
+        self.slices = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+
+    def one_hot(self, codes: Tensor) -> Tensor:
+        """(rows, columns) codes -> (rows, width) zeros and ones."""
+        rows = torch.zeros(len(codes), self.width)
+        return rows.scatter_(1, codes.long() + self.starts, 1.0)
+
+    def draw(self, logits: Tensor, generator: torch.Generator) -> Tensor:
+        """One category per column, (rows, columns) codes: the Gumbel-max trick."""
+        noisy = logits + gumbel(logits.shape, generator)
+        return torch.stack([noisy[:, block].argmax(1) for block in self.slices], 1)
+
+    def soft_draw(self, logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
+        """One-hot draws forward, softmax gradients backward (straight-through Gumbel; Jang, Gu & Poole 2017)."""
+        noisy = logits + gumbel(logits.shape, generator)
+        soft = torch.cat([torch.softmax(noisy[:, block] / temperature, 1) for block in self.slices], 1)
+        codes = torch.stack([noisy[:, block].argmax(1) for block in self.slices], 1)
+        return self.one_hot(codes) + soft - soft.detach()
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Softmax in every block, (rows, width)."""
+        return torch.cat([torch.softmax(logits[:, block], 1) for block in self.slices], 1)
+
+
+def gumbel(shape: Sequence[int], generator: torch.Generator) -> Tensor:
+    """Standard Gumbel noise."""
+    return -torch.empty(tuple(shape)).exponential_(generator=generator).clamp_min_(1e-30).log_()
+
+
+class Discriminator(nn.Module):
+    """An MLP from one-hot rows to one score, (rows, width) -> (rows,).
+
+    Inputs and hidden activations are centred by means over *generated* rows (public): records then share less of their
+    gradient, and the clip bounds what tells them apart.
+    """
+
+    def __init__(self, width: int, hidden: Sequence[int], columns: int, generator: torch.Generator) -> None:
+        super().__init__()
+        sizes = [width, *hidden, 1]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        for place, size in enumerate(sizes[:-1]):
+            self.register_buffer(f"centre{place}", torch.zeros(size))
+        with torch.no_grad():
+            for place, layer in enumerate(self._linear()):
+                fan = columns if place == 0 else layer.in_features  # a one-hot row has `columns` ones
+                scale = 0.1 if place == len(hidden) else 1.0
+                layer.weight.normal_(0, scale * fan**-0.5, generator=generator)
+                layer.bias.zero_()
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Scores."""
+        layers = self._linear()
+        for place, layer in enumerate(layers):
+            rows = layer(rows - self.get_buffer(f"centre{place}"))
+            if place < len(layers) - 1:
+                rows = functional.leaky_relu(rows, SLOPE)
+        return rows.squeeze(1)
+
+    @torch.no_grad()
+    def recentre(self, rows: Tensor, share: float, *others: "Discriminator") -> None:
+        """Move the centres towards the means over generated `rows`, of `others` alike; all scores stay what they are."""
+        for place, layer in enumerate(self._linear()):
+            centre = self.get_buffer(f"centre{place}")
+            step = share * (rows.mean(0) - centre)
+            for network in (self, *others):
+                own = network._linear()[place]
+                own.bias.add_(own.weight @ step)
+                network.get_buffer(f"centre{place}").add_(step)
+            rows = functional.leaky_relu(layer(rows - centre), SLOPE)
+
+    def _linear(self) -> list[nn.Linear]:
+        return [layer for layer in self.layers if isinstance(layer, nn.Linear)]
+
+
+class Network(nn.Module):
+    """The generator's MLP: latent values and a one-hot label -> logits of every column, with a bias table per label."""
+
+    def __init__(self, latent: int, labels: int, hidden: Sequence[int], width: int, generator: torch.Generator) -> None:
+        super().__init__()
+        sizes = [latent + labels, *hidden]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.out = nn.Linear(sizes[-1], width, bias=False)
+        self.bias = nn.Parameter(torch.zeros(labels, width))
+        with torch.no_grad():
+            for layer in self.layers:
+                if isinstance(layer, nn.Linear):
+                    layer.weight.normal_(0, (2 / layer.in_features) ** 0.5, generator=generator)
+                    layer.bias.zero_()
+            self.out.weight.normal_(0, 0.3 * self.out.in_features**-0.5, generator=generator)
+
+    def forward(self, latent: Tensor, label: Tensor) -> Tensor:
+        """(rows, latent), (rows, labels) -> (rows, width) logits."""
+        hidden = torch.cat([latent, label], 1)
+        for layer in self.layers:
+            hidden = functional.leaky_relu(layer(hidden), SLOPE / 2)
+        logits: Tensor = self.out(hidden) + label @ self.bias
+        return logits
