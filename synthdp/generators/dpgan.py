@@ -1,7 +1,7 @@
 """DP-GAN: a generative adversarial network whose discriminator sees records through DP-SGD (Xie et al. 2018).
 
 A row is one one-hot block per column. The generator is conditional on a label column and starts at noisy tables (label x
-column). The discriminator minimises E_real[-D] + E_fake[D + D^2 / 2]; only its real half touches records, so only that half
+column). The discriminator minimises E_real[-D] + E_fake[D + penalty D^2 / 2]; only its real half touches records, so only that half
 is clipped and noised (GUARANTEE 14): generated rows and their labels are functions of earlier noisy answers. Many
 discriminator steps per generator step and averaged weights follow Bie, Kamath & Zhang 2023.
 """
@@ -24,7 +24,6 @@ from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
 from synthdp.generators.networks import Blocks, Discriminator, Network
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.gradients import clipped_gradient_sum
 from synthdp.privacy.ledger import Entry, Gaussian, Plan, Sampled
 from synthdp.privacy.sensitive import Sensitive
 
@@ -36,7 +35,8 @@ SHOW_EVERY = 25
 ROWS = 4096  # sampled at a time
 MOST_LABELS = 64  # a target with more codes than this is a column like any other
 CALIBRATION_ROUNDS, CALIBRATION_ROWS = 8, 8192
-SMALL = 2e-4  # of a probability: what a cell keeps though its noisy count is zero
+STRONGEST = 5.0  # factor by which the penalty may scale a generated row's gradient
+SMALL = 2e-5  # of a probability: what a cell keeps though its noisy count is zero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class DPGAN:
         None, "Poisson sampling probability, in place of batch; needed where units is not declared"
     )
     clip: float = option(1.0, "L2 bound on a unit's gradient")
-    tables: float = option(0.15, "share of the precision spent on noisy (label x column) tables, in [0, 1)")
+    tables: float = option(0.25, "share of the precision spent on noisy (label x column) tables, in [0, 1)")
     condition: str | None = option(
         None, "label column that the generator is conditional on; default: the first target, up to 64 codes"
     )
@@ -60,8 +60,9 @@ class DPGAN:
     latent: int = option(32, "latent values per row")
     generator_every: int = option(5, "discriminator steps per generator step")
     fake_batch: int = option(256, "generated rows per step")
-    discriminator_rate: float = option(2e-4, "learning rate of the discriminator (Adam)")
-    generator_rate: float = option(2e-3, "learning rate of the generator (Adam)")
+    discriminator_rate: float = option(4e-4, "learning rate of the discriminator (Adam)")
+    generator_rate: float = option(1e-3, "learning rate of the generator (Adam), falling to zero along a cosine")
+    penalty: float = option(5.0, "weight of the squared scores of generated rows: what keeps the discriminator bounded")
     table_weight: float = option(2.0, "weight of the tables in the generator's loss")
     average: float = option(0.995, "decay of the average of the generator's weights")
     discriminator_average: float = option(
@@ -178,7 +179,10 @@ class Game:
         self.d = Discriminator(self.blocks.width, settings.hidden, len(sizes), generator)
         self.g_average, self.d_average = copy.deepcopy(self.g), copy.deepcopy(self.d)
         self.g_optimizer = torch.optim.Adam(self.g.parameters(), settings.generator_rate, betas=(0.5, 0.999))
-        self.d_optimizer = torch.optim.Adam(self.d.parameters(), settings.discriminator_rate, betas=(0.9, 0.999))
+        self.d_optimizer = torch.optim.Adam(self.d.parameters(), settings.discriminator_rate, betas=(0.5, 0.999))
+        self.g_schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
+            self.g_optimizer, max(1, settings.steps // settings.generator_every)
+        )
         labels = self.g.bias.shape[0]
         self.labels = torch.full((labels,), 1 / labels)
         self.tables: Tensor | None = None  # P(column | label), (labels, width)
@@ -230,10 +234,12 @@ class Game:
             self.d.recentre(self.blocks.one_hot(fakes), 1.0 if step == 0 else 0.3, self.d_average)
         with self.data.sample(self.rate) as batch:
             real = batch.gradient(self.d, self.real_loss, settings.clip, self.noise)
-        fake = clipped_gradient_sum(self.d, self.fake_loss, fakes, None, settings.clip)
+        self.d_optimizer.zero_grad()
+        self.fake_loss(self.blocks.one_hot(fakes)).backward()  # type: ignore[no-untyped-call]
         expected = self.expected_batch()
         for name, parameter in self.d.named_parameters():
-            parameter.grad = real[name].float() / expected + fake[name].float() / len(fakes)
+            if parameter.grad is not None:
+                parameter.grad.add_(real[name], alpha=1 / expected)
         self.d_optimizer.step()
         average(self.d_average, self.d, settings.discriminator_average, step)
 
@@ -242,10 +248,14 @@ class Game:
         scores: Tensor = module(self.blocks.one_hot(codes))
         return -scores
 
-    def fake_loss(self, module: nn.Module, codes: Tensor) -> Tensor:
-        """D(x) + D(x)^2 / 2: the square keeps the scores near zero."""
-        scores: Tensor = module(self.blocks.one_hot(codes))
-        return scores + scores.square() / 2
+    def fake_loss(self, rows: Tensor) -> Tensor:
+        """Mean of D(x) + penalty D(x)^2 / 2 over generated rows, exact. At its best D is (p / q - 1) / penalty, so the
+        square keeps the scores near zero. Each row's gradient of D is clipped as a record's is, to balance the halves."""
+        settings = self.settings
+        weights = (settings.clip / self.d.norms(rows).clamp_min(1e-12)).clamp_max(1.0)
+        scores: Tensor = self.d(rows)
+        weights = weights * (1 + settings.penalty * scores.detach()).clamp(-STRONGEST, STRONGEST)
+        return (weights * scores).mean()
 
     def expected_batch(self) -> float:
         """The public divisor: rate x units, declared, bought, or the noisy total of the tables."""
@@ -266,6 +276,7 @@ class Game:
         self.g_optimizer.zero_grad()
         loss.backward()
         self.g_optimizer.step()
+        self.g_schedule.step()
         self.generator_loss = float(loss.detach())
         average(self.g_average, self.g, settings.average, step)
 

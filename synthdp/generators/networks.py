@@ -69,12 +69,26 @@ class Discriminator(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Scores."""
-        layers = self._linear()
-        for place, layer in enumerate(layers):
-            rows = layer(rows - self.get_buffer(f"centre{place}"))
-            if place < len(layers) - 1:
-                rows = functional.leaky_relu(rows, SLOPE)
-        return rows.squeeze(1)
+        return self._pass(rows)[0]
+
+    def norms(self, rows: Tensor) -> Tensor:
+        """L2 norm of the gradient of each row's score, (rows,): inputs' norms times output gradients' norms, by layer."""
+        scores, inputs, outputs = self._pass(rows)
+        gradients = torch.autograd.grad(scores.sum(), outputs)
+        pairs = zip(inputs, gradients, strict=True)
+        squares = [(x.square().sum(1) + 1) * gradient.square().sum(1) for x, gradient in pairs]
+        return torch.stack(squares).sum(0).sqrt().detach()
+
+    def _pass(self, rows: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Scores, and what went into and came out of each layer."""
+        inputs: list[Tensor] = []
+        outputs: list[Tensor] = []
+        for place, layer in enumerate(self._linear()):
+            if outputs:
+                rows = functional.leaky_relu(outputs[-1], SLOPE)
+            inputs.append(rows - self.get_buffer(f"centre{place}"))
+            outputs.append(layer(inputs[-1]))
+        return outputs[-1].squeeze(1), inputs, outputs
 
     @torch.no_grad()
     def recentre(self, rows: Tensor, share: float, *others: "Discriminator") -> None:
