@@ -19,14 +19,24 @@ DELTA = 1e-5
 MODELS = ("hgb", "lr", "rf")
 METRICS = ("auroc", "auprc", "accuracy")
 DISTANCES = ("tvd_1way", "tvd_2way", "tvd_3way")
-RUNS = (("dpgan", 1.0), ("dpgan", 3.0), ("independent", 1.0))
+TABLES_ONLY: dict[str, Any] = {"tables": 0.99, "steps": 1}
+RUNS: tuple[tuple[str, str, float, dict[str, Any]], ...] = (
+    ("dpgan", "dpgan", 1.0, {}),
+    ("dpgan", "dpgan", 3.0, {}),
+    ("tables alone, no adversary (start of dpgan)", "dpgan", 1.0, TABLES_ONLY),
+    ("tables alone, no adversary (start of dpgan)", "dpgan", 3.0, TABLES_ONLY),
+    ("dpgan from one-way tables", "dpgan", 1.0, {"start": "columns"}),
+    ("dpgan without tables", "dpgan", 1.0, {"start": "none", "table_weight": 0.0}),
+    ("independent", "independent", 1.0, {}),
+)
 
 
-def one(chosen: named.Named, generator: str, epsilon: float, seed: int) -> dict[str, Any]:
+def one(chosen: named.Named, generator: str, epsilon: float, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """One fit and its judgement; the evaluation's own seeds are one, the spread is over fits."""
     start = time.perf_counter()
     cpu = time.process_time()
-    release = Synthesizer(generator, schema=chosen.schema, budget=Budget(epsilon, DELTA)).fit(chosen.train, seed=seed)
+    budget = Budget(epsilon, DELTA)
+    release = Synthesizer(generator, schema=chosen.schema, budget=budget, **settings).fit(chosen.train, seed=seed)
     seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
     frame = release.sample(len(chosen.train), seed=seed)
     judged = evaluate(frame, chosen.train, chosen.test, chosen.schema, models=MODELS, seeds=1)
@@ -58,17 +68,18 @@ def main() -> None:
     arguments = parser.parse_args()
     chosen = named.load("adult")
     rows = []
-    for generator, epsilon in RUNS:
+    for label, generator, epsilon, settings in RUNS:
         runs = []
         for seed in range(arguments.seeds):
-            runs.append(one(chosen, generator, epsilon, seed))
+            runs.append(one(chosen, generator, epsilon, seed, settings))
             print(
                 generator, epsilon, {name: value for name, value in runs[-1].items() if name != "ceiling"}, flush=True
             )
         figures = [*METRICS, *(name for name in DISTANCES if name in runs[0]), "fit_seconds", "fit_cpu_seconds"]
         rows.append(
             {
-                "generator": generator,
+                "generator": label,
+                "settings": settings,
                 "epsilon": epsilon,
                 "delta": DELTA,
                 "seeds": list(range(arguments.seeds)),

@@ -1,57 +1,12 @@
-"""What the suites share: a small table with every kind of column, and its schema."""
+"""What the suites share."""
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
+from clinic import make_frame, make_schema
 
-from synthdp import Budget, Schema
+from synthdp import Budget
 
 torch.set_num_threads(1)  # tests run side by side
-
-
-def make_schema(**changes):
-    """Every kind of column, fully declared; `changes` are top-level keys, or columns under `columns`."""
-    values = {
-        "name": "clinic",
-        "units": 400,
-        "targets": ["ill"],
-        "columns": {
-            "patient": {"kind": "identifier"},
-            "age": {"kind": "integer", "bounds": [0, 99], "bins": [20, 40, 60, 80]},
-            "sex": {"kind": "categorical", "categories": ["female", "male"]},
-            "stage": {"kind": "ordinal", "categories": ["I", "II", "III"], "missing": True},
-            "dose": {"kind": "continuous", "bounds": [0, 10], "bins": 4, "atoms": [0], "missing": True},
-            "seen": {"kind": "datetime", "bounds": ["2020-01-01", "2020-12-31"], "bins": 6},
-            "ill": {"kind": "boolean"},
-        },
-    }
-    columns = changes.pop("columns", {})
-    values.update(changes)
-    values["columns"].update(columns)
-    return Schema.from_dict(values)
-
-
-def make_frame(rows, seed=0, repeats=1):
-    """`rows` records in which age, dose and ill hang together; a patient holds `repeats` of them."""
-    rng = np.random.default_rng(seed)
-    age = rng.integers(0, 100, rows)
-    ill = rng.random(rows) < age / 120
-    dose = np.where(ill, rng.uniform(0, 10, rows), 0.0)
-    dose[rng.random(rows) < 0.1] = np.nan
-    stage = pd.Series(rng.choice(["I", "II", "III"], rows), dtype="str")
-    stage[rng.random(rows) < 0.2] = None
-    return pd.DataFrame(
-        {
-            "patient": [f"p{row // repeats}" for row in range(rows)],
-            "age": age,
-            "sex": rng.choice(["female", "male"], rows),
-            "stage": stage,
-            "dose": dose,
-            "seen": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 366, rows), unit="D"),
-            "ill": ill,
-        }
-    )
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import make_frame, make_schema
+from clinic import make_frame, make_schema
 
 from synthdp import Schema
 

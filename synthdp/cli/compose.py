@@ -32,7 +32,7 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
     options that are missing.
     """
     words, folders, multirun = _flags(words)
-    overrides = [_quoted(word) for word in words]
+    overrides = [_readable(_quoted(word)) for word in words]
     if command in settings.GROUPS and "data" in settings.GROUPS[command]:
         keys = {word.split("=", 1)[0] for word in words}
         if "data" not in keys and keys & {"data.path", "data.train"}:
@@ -96,11 +96,19 @@ def _quoted(word: str) -> str:
     return f"{key}='{escaped}'"
 
 
-def _sweep(overrides: Sequence[str]) -> Iterator[tuple[list[str], str]]:
+def _readable(word: str) -> str:
+    """The word, if Hydra's grammar reads it; raises `BadInput` that names it otherwise."""
     try:
-        parsed = OverridesParser.create().parse_overrides(list(overrides))
+        OverridesParser.create().parse_override(word)
     except HydraException as error:
-        raise BadInput(_line(error)) from error
+        raise BadInput(
+            f"{word!r} cannot be read: close every bracket, and put quotes around text with [ ] {{ }} , or ="
+        ) from error
+    return word
+
+
+def _sweep(overrides: Sequence[str]) -> Iterator[tuple[list[str], str]]:
+    parsed = OverridesParser.create().parse_overrides(list(overrides))
     choices = [
         [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
         if item.is_sweep_override()
@@ -141,7 +149,6 @@ def _register(command: str) -> None:
     store.store(name=command, node=node)
     for group, kind in settings.KINDS.items():
         store.store(group=group, name="default", node=settings.defaults(kind))
-    store.store(group="data", name="files", node=settings.defaults(settings.Data))
     if "generator" in groups:
         for name in generators.names():
             store.store(group="generator", name=name, node={"name": name, **settings.defaults(generators.find(name))})

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 RECENTRE_EVERY = 10
 SHOW_EVERY = 25
 ROWS = 4096  # sampled at a time
+STARTS = ("label", "columns", "none")
 MOST_LABELS = 64  # a target with more codes than this is a column like any other
 CALIBRATION_ROUNDS, CALIBRATION_ROWS = 8, 8192
 STRONGEST = 5.0  # factor by which the penalty may scale a generated row's gradient
@@ -52,7 +53,8 @@ class DPGAN:
         None, "Poisson sampling probability, in place of batch; needed where units is not declared"
     )
     clip: float = option(1.0, "L2 bound on a unit's gradient")
-    tables: float = option(0.25, "share of the precision spent on noisy (label x column) tables, in [0, 1)")
+    start: str = option("label", "noisy tables to start at: label (label x column), columns (one-way) or none")
+    tables: float = option(0.25, "share of the precision spent on these tables, in (0, 1)")
     condition: str | None = option(
         None, "label column that the generator is conditional on; default: the first target, up to 64 codes"
     )
@@ -77,9 +79,13 @@ class DPGAN:
         for name in ("clip", "discriminator_rate", "generator_rate", "temperature"):
             if not getattr(self, name) > 0:
                 raise BadInput(f"generator.{name} must be greater than 0, got {getattr(self, name)}")
-        for name in ("tables", "average", "discriminator_average"):
+        for name in ("average", "discriminator_average"):
             if not 0 <= getattr(self, name) < 1:
                 raise BadInput(f"generator.{name} must lie in [0, 1), got {getattr(self, name)}")
+        if not 0 < self.tables < 1:
+            raise BadInput(f"generator.tables must lie in (0, 1), got {self.tables}; start=none asks for no tables")
+        if self.start not in STARTS:
+            raise BadInput(f"generator.start must be one of {', '.join(STARTS)}, got {self.start!r}")
         if self.rate is not None and not 0 < self.rate <= 1:
             raise BadInput(f"generator.rate must lie in (0, 1], got {self.rate}")
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -90,14 +96,14 @@ class DPGAN:
         """One Gaussian for all tables, then `steps` sampled gradients."""
         rate = self.sampling_rate(schema)
         steps = Entry(Sampled(rate, (Gaussian(noise),)), self.steps)
-        if self.tables == 0:
+        if self.start == "none":
             return (steps,)
         return Entry(Gaussian(self.table_noise(rate, noise))), steps
 
     def sampling_rate(self, schema: Schema) -> float:
         """`rate`, or batch / units; raises `BadInput` where the schema declares no units."""
         if self.rate is not None:
-            if schema.units is None and self.tables == 0:
+            if schema.units is None and self.start == "none":
                 raise BadInput("dpgan without tables needs units in the schema: a count, an estimate, or learn")
             return self.rate
         if schema.units is None or schema.units == LEARN:
@@ -186,31 +192,37 @@ class Game:
         labels = self.g.bias.shape[0]
         self.labels = torch.full((labels,), 1 / labels)
         self.tables: Tensor | None = None  # P(column | label), (labels, width)
+        self.joint = True  # whether the tables tell labels apart
         self.generator_loss = 0.0
 
     def start(self) -> None:
         """Ask for the tables; the generator's biases begin at their logarithms."""
-        if self.settings.tables == 0:
+        if self.settings.start == "none":
             return
         names, label = self.data.codec.names, self.label
-        others = [place for place in range(len(names)) if place != label]
-        cliques = [(names[place],) if label is None else (names[label], names[place]) for place in others]
-        noise = self.settings.table_noise(self.rate, self.noise)
-        answers = [
-            torch.from_numpy(table).reshape(len(self.labels), -1) for table in self.data.marginals(cliques, noise)
+        joint = label is not None and self.settings.start == "label"
+        columns = [place for place in range(len(names)) if not (joint and place == label)]
+        cliques = [
+            (names[label], names[place]) if joint and label is not None else (names[place],) for place in columns
         ]
-        if label is not None:
-            self.labels = nearest_distribution(torch.stack([table.sum(1) for table in answers]).mean(0)).float()
-        self.tables = torch.zeros(len(self.labels), self.blocks.width)
+        noise = self.settings.table_noise(self.rate, self.noise)
+        answers = [torch.from_numpy(table) for table in self.data.marginals(cliques, noise)]
         total = torch.stack([table.sum() for table in answers]).mean().clamp_min(1.0)
         if self.units is None:
             self.units = round(float(total))
-        expected = total * self.labels.double().clamp_min(1e-3)
-        for place, table in zip(others, answers, strict=True):
-            rows = [nearest_distribution(row / count) for row, count in zip(table, expected, strict=True)]
-            self.tables[:, self.blocks.slices[place]] = torch.stack(rows).float()
+        if joint:
+            self.labels = nearest_distribution(torch.stack([table.sum(1) for table in answers]).mean(0)).float()
+        elif label is not None:
+            self.labels = nearest_distribution(answers[label]).float()
+        expected = total * (self.labels.double().clamp_min(1e-3) if joint else torch.ones(1, dtype=torch.float64))
+        self.tables = torch.zeros(len(self.labels), self.blocks.width)
+        for place, table in zip(columns, answers, strict=True):
+            rows = zip(table.reshape(len(expected), -1), expected, strict=True)
+            shares = torch.stack([nearest_distribution(row / count) for row, count in rows])
+            self.tables[:, self.blocks.slices[place]] = shares.float()  # one row serves all labels where it is one-way
         if label is not None:
             self.tables[:, self.blocks.slices[label]] = torch.eye(len(self.labels))
+        self.joint = joint or label is None
         with torch.no_grad():
             for network in (self.g, self.g_average):
                 network.bias.copy_((self.tables + SMALL).log())
@@ -288,6 +300,8 @@ class Game:
         half = len(label) // 2
         halves = [label[:half], label[half:]], [shares[:half], shares[half:]]
         one, other = (y.T @ p / max(1, len(y)) - target for y, p in zip(*halves, strict=True))
+        if not self.joint:  # one-way tables say nothing of the labels apart
+            one, other, target = one.sum(0, keepdim=True), other.sum(0, keepdim=True), target.sum(0, keepdim=True)
         cells = one * other / (target + 1e-3)
         if self.label is not None:
             block = self.blocks.slices[self.label]
@@ -300,10 +314,12 @@ class Game:
         network = self.g_average
         if self.tables is not None:
             latent, label = self.latent(CALIBRATION_ROWS)
-            counts = label.sum(0)[:, None].clamp_min(1)
+            weights = label if self.joint else torch.ones(len(label), 1)
+            tables = self.tables if self.joint else self.tables[:1]
             for _ in range(CALIBRATION_ROUNDS):
-                shares = label.T @ self.blocks.probabilities(network(latent, label)) / counts
-                network.bias.add_(((self.tables + SMALL) / (shares + SMALL)).log().clamp(-1, 1))
+                shares = weights.T @ self.blocks.probabilities(network(latent, label))
+                shares = shares / weights.sum(0)[:, None].clamp_min(1)
+                network.bias.add_(((tables + SMALL) / (shares + SMALL)).log().clamp(-1, 1))
         return DPGANModel(self.schema, network, self.labels, self.label, self.settings.latent)
 
 

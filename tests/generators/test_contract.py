@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import make_frame, make_schema
+from clinic import make_frame, make_schema
 
 from synthdp import BadInput, Budget, Synthesizer, generators, load
 from synthdp.data.codec import Codec

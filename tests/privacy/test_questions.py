@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import make_frame, make_schema
+from clinic import make_frame, make_schema
 from scipy.stats import kstest, norm
 
 from synthdp import BadInput

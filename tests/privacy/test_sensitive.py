@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import make_frame, make_schema
+from clinic import make_frame, make_schema
 
 from synthdp import BadInput, Budget
 from synthdp.privacy import accounting
