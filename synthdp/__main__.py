@@ -6,7 +6,7 @@ import sys
 # Threads that wait must not burn the cores that other work needs; read by OpenMP when it is first loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-from synthdp.cli import run  # noqa: E402
+from synthdp.cli import run
 
 
 def main() -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
+from safetensors.numpy import save as dump
 
 from synthdp import generators
 from synthdp.data.schema import Schema
@@ -85,7 +86,7 @@ class Release:
     def _write(self, folder: Path) -> None:
         folder.chmod(0o755)
         tensors = {name: np.ascontiguousarray(array) for name, array in self.model.tensors().items()}
-        save_file(tensors, folder / MODEL)
+        (folder / MODEL).write_bytes(dump(tensors))
         description = {
             "format": FORMAT,
             "generator": {"name": self.generator.name, "settings": settings_of(self.generator)},
