@@ -31,8 +31,9 @@ lint: install
 bench: install
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/bench_step.py
 
-recipes: install
+recipes: install  ## needs SYNTHDP_DATA; about half an hour
 	$(BIN)/python recipes/adult_dpgan.py
+	$(BIN)/python recipes/readme.py
 
 clean:
 	rm -rf $(VENV) outputs build dist .pytest_cache .ruff_cache .mypy_cache

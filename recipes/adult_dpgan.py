@@ -26,7 +26,7 @@ RUNS: tuple[tuple[str, str, float, dict[str, Any]], ...] = (
     ("tables alone, no adversary (start of dpgan)", "dpgan", 1.0, TABLES_ONLY),
     ("tables alone, no adversary (start of dpgan)", "dpgan", 3.0, TABLES_ONLY),
     ("dpgan from one-way tables", "dpgan", 1.0, {"start": "columns"}),
-    ("dpgan without tables", "dpgan", 1.0, {"start": "none", "table_weight": 0.0}),
+    ("dpgan without tables", "dpgan", 1.0, {"start": "none", "generator_rate": 2e-3}),
     ("independent", "independent", 1.0, {}),
 )
 

@@ -47,8 +47,8 @@ class DPGAN:
     name: ClassVar[str] = "dpgan"
     contract_settings: ClassVar[dict[str, Any]] = {"steps": 30, "batch": 64, "hidden": (32,)}
 
-    steps: int = option(1500, "discriminator steps, each one charged sample")
-    batch: int = option(512, "expected units per sample; the rate is batch / units")
+    steps: int = option(3000, "discriminator steps, each one charged sample")
+    batch: int = option(384, "expected units per sample; the rate is batch / units")
     rate: float | None = option(
         None, "Poisson sampling probability, in place of batch; needed where units is not declared"
     )
@@ -62,13 +62,13 @@ class DPGAN:
     latent: int = option(32, "latent values per row")
     generator_every: int = option(5, "discriminator steps per generator step")
     fake_batch: int = option(256, "generated rows per step")
-    discriminator_rate: float = option(4e-4, "learning rate of the discriminator (Adam)")
+    discriminator_rate: float = option(1e-3, "learning rate of the discriminator (Adam)")
     generator_rate: float = option(1e-3, "learning rate of the generator (Adam), falling to zero along a cosine")
     penalty: float = option(5.0, "weight of the squared scores of generated rows: what keeps the discriminator bounded")
     table_weight: float = option(2.0, "weight of the tables in the generator's loss")
     average: float = option(0.995, "decay of the average of the generator's weights")
     discriminator_average: float = option(
-        0.98, "decay of the average of the discriminator's weights that teaches the generator"
+        0.0, "decay of the average of the discriminator's weights that teaches the generator"
     )
     temperature: float = option(1.0, "of the straight-through Gumbel draws")
 
