@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT = 1
+TOLERANCE = 1e-3  # between versions of the accountants (GUARANTEE 34)
 CHUNK = 50_000  # rows sampled at a time
 MODEL, RELEASE, LEDGER = "model.safetensors", "release.json", "ledger.jsonl"
 
@@ -121,6 +122,8 @@ def load(folder: Path | str) -> Release:
     ledger = Ledger.read(folder / LEDGER)
     if ledger.entries() != statement.events:
         raise BadInput(f"{folder}: the ledger and the statement do not hold the same events; the release was altered")
+    if not statement.recompute() <= statement.epsilon * (1 + TOLERANCE) + TOLERANCE:
+        raise BadInput(f"{folder}: the statement claims less epsilon than its events cost; the release was altered")
     model = generator.restore(Schema.from_dict(schema_values), tensors)
     return Release(generator, model, statement, ledger)
 
@@ -162,8 +165,10 @@ class Synthesizer:
         _warn_of_large_delta(self.budget, self.schema)
         frame = self.schema.validate(frame, invalid=invalid)
         book = Ledger(Path(ledger)) if ledger is not None else Ledger()
-        data = Sensitive(frame, self.schema, Account(self.budget, book, unit=self.schema.unit or RECORD), seed=seed)
+        account = Account(self.budget, book, unit=self.schema.unit or RECORD)
+        data = Sensitive(frame, self.schema, account, seed=seed)
         model = self.generator.fit(data, self.schema, self.budget, seed=seed, progress=progress)
+        account.settle()
         statement = state(
             ledger=book,
             budget=self.budget,

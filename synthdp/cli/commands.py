@@ -313,8 +313,10 @@ def _next_ledger(internal: Path) -> Path:
     """Where this fit's ledger goes. Ledgers of earlier fits in the same folder are moved aside: a charge is never lost."""
     ledger = internal / "ledger.jsonl"
     if ledger.exists():
-        taken = sum(1 for _ in internal.glob("ledger.*.jsonl"))
-        ledger.rename(internal / f"ledger.{taken + 1}.jsonl")
+        number = 1
+        while (internal / f"ledger.{number}.jsonl").exists():
+            number += 1
+        ledger.rename(internal / f"ledger.{number}.jsonl")
     return ledger
 
 

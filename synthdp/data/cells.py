@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Mask = NDArray[np.bool_]
 UNKNOWN, MISSING = -1, -2
+UNREADABLE = "\x00unreadable"  # text of an object that has none
 TRUTHS = {
     **dict.fromkeys(("true", "yes", "t", "y", "1"), 1),
     **dict.fromkeys(("false", "no", "f", "n", "0"), 0),
@@ -98,7 +99,10 @@ def text(cell: Any) -> str | None:
         return str(bool(cell))
     if isinstance(cell, float | np.floating):
         return str(int(cell)) if np.isfinite(cell) and cell == int(cell) else str(cell)
-    return str(cell)
+    try:
+        return str(cell)
+    except Exception:
+        return UNREADABLE
 
 
 def table_of(categories: tuple[str, ...]) -> dict[str, int]:
@@ -139,19 +143,26 @@ def _number(cell: Any) -> float:
     try:
         return float(cell)
     except OverflowError:  # an integer beyond float64
-        return float("-inf") if str(cell).startswith("-") else float("inf")
+        return float("inf") if isinstance(cell, int) and cell > 0 else float("-inf")
     except ValueError:
         return float("nan")
 
 
 def _instant(cell: Any) -> int | None:
     if isinstance(cell, pd.Timestamp):
-        cell = cell.to_pydatetime(warn=False)
-    elif isinstance(cell, np.datetime64) and not np.isnat(cell):
+        return _timestamp(cell)
+    if isinstance(cell, np.datetime64) and not np.isnat(cell):
         return int(cell.astype("datetime64[us]").astype(np.int64))
     if cell is pd.NaT or not isinstance(cell, str | date | datetime):
         return None
     try:
         return microseconds(cell)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _timestamp(cell: pd.Timestamp) -> int | None:
+    try:
+        return microseconds(cell.to_pydatetime(warn=False))
     except (ValueError, OverflowError):
         return None

@@ -200,7 +200,7 @@ class Game:
         if self.settings.start == "none":
             return
         names, label = self.data.codec.names, self.label
-        joint = label is not None and self.settings.start == "label"
+        joint = label is not None and self.settings.start == "label" and len(names) > 1
         columns = [place for place in range(len(names)) if not (joint and place == label)]
         cliques = [
             (names[label], names[place]) if joint and label is not None else (names[place],) for place in columns

@@ -60,9 +60,9 @@ class Account:
 
     @contextmanager
     def reserve(self, event: Event, count: int) -> Iterator[None]:
-        """Charge a whole block with one durable line; what was not asked when the block ends is given back.
-
-        After a crash the whole block stays charged.
+        """Charge a whole block with one durable line. After a crash all of it stays charged; an exception (Ctrl-C) gives
+        back what was not asked, since no model comes of that fit. A block that ends well stays charged whole: when to
+        stop may have been an answer's doing.
         """
         event = scoped_event(event, relation=self.cap.relation, unit=self.unit)
         if self._reserved[event]:
@@ -72,8 +72,17 @@ class Account:
         self._reserved[event] = count
         try:
             yield
-        finally:
+        except BaseException:
             self.ledger.unused(line, self._reserved.pop(event))
+            raise
+        del self._reserved[event]
+
+    def settle(self) -> None:
+        """Charge what the committed plan holds and the fit did not ask, so that the ledger is the plan (GUARANTEE 11)."""
+        for entry in self.plan:
+            rest = self._left.pop(entry.event, 0)
+            if rest:
+                self.ledger.append(entry.event, rest)
 
     def _authorise(self, event: Event, count: int) -> None:
         if isinstance(event, Revealed):

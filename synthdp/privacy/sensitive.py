@@ -143,6 +143,8 @@ class Sensitive:
 
     def reveal(self, reason: str) -> "pd.DataFrame | None":
         """The records themselves: epsilon becomes infinite, and the statement says why."""
+        if self._codec is not None:
+            raise BadInput("reveal the records before the schema is resolved; afterwards only codes are kept")
         return self.ask(Reveal(reason))
 
     @property

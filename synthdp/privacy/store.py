@@ -78,13 +78,21 @@ def seal(frame: pd.DataFrame, schema: Schema, key: bytes) -> tuple[Records, NDAr
         member, unique = pd.factorize(
             np.array(["" if text is None else text for text in cells.texts(frame[schema.unit])], object)
         )
-        names = [name.encode() for name in unique]
+        names = [name.encode("utf-8", "surrogatepass") for name in unique]
         kept = _bounded(member, names, key, schema.max_records_per_unit)
         owner = member[kept]
     keys = np.array([_keyed(key, name) for name in names], dtype=np.uint64)
     raw = frame.iloc[kept].reset_index(drop=True)
     records = Records(len(names), owner.astype(np.int64), raw, None, schema.max_records_per_unit if schema.unit else 1)
     return records, keys
+
+
+def within(records: Records, bound: int) -> None:
+    """Refuse a question whose sensitivity assumes fewer records of a unit than the seal lets in. Both numbers are public."""
+    if records.max_records > bound:
+        raise BadInput(
+            f"the question assumes at most {bound} records of a unit, the schema allows {records.max_records}"
+        )
 
 
 def encoded(records: Records, codec: Codec) -> Records:

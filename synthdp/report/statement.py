@@ -30,6 +30,7 @@ NOT_COVERED = (
     "everyone.",
     "Facts about the population: synthetic data reveal what is true of people in general, as any useful statistic "
     "does.",
+    "Other fits, tuning runs and releases from the same records: what they spend adds up, and this statement counts one fit.",
     "Groups: the guarantee is for one unit; for k units that belong together (a family) it is weaker.",
     "Floating-point attacks on the noise: it comes from a cryptographic stream, but is not yet hardened against an "
     "attacker who reads the low-order bits of noisy answers (Mironov 2012).",

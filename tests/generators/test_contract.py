@@ -71,9 +71,13 @@ def test_replay(name, unit):
     whole = pd.concat([whole, whole.iloc[-3:].assign(patient="p-new", **extra)], ignore_index=True)
     fewer = whole.iloc[:-3] if unit else whole.iloc[:-1]
     first = Recorder()
-    ledger, _ = run(name, fewer, schema, first)
+    ledger, model = run(name, fewer, schema, first)
     second = Recorder(of=first)
-    assert run(name, whole, schema, second)[0] == ledger
+    again, same = run(name, whole, schema, second)
+    assert again == ledger
+    # Law 14, and more: given the answers, nothing of the model depends on the records (the fake half included).
+    for one, other in zip(model.tensors().values(), same.tensors().values(), strict=True):
+        np.testing.assert_array_equal(one, other)
     assert len(second.movements) == len(first.asked) > 0
     for moved, sensitivity in second.movements:
         assert moved <= sensitivity * (1 + 1e-9)
@@ -137,6 +141,16 @@ def test_an_altered_release_is_refused(name, frame, schema, tmp_path):
     description["schema"]["columns"]["sex"]["categories"].append("x")
     (tmp_path / "release" / "release.json").write_text(json.dumps(description))
     with pytest.raises(BadInput, match="model"):
+        load(tmp_path / "release")
+
+
+def test_a_release_that_claims_too_little_is_refused(name, frame, schema, tmp_path):
+    fitted(name, frame, schema).save(tmp_path / "release")
+    file = tmp_path / "release" / "release.json"
+    description = json.loads(file.read_text())
+    description["statement"]["epsilon"] = 0.01
+    file.write_text(json.dumps(description))
+    with pytest.raises(BadInput, match="less epsilon"):
         load(tmp_path / "release")
 
 

@@ -1,5 +1,7 @@
 """The sealed door: what it charges, what it refuses, how it samples and bounds."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from clinic import make_frame, make_schema
@@ -200,3 +202,38 @@ def test_a_rare_category_is_not_learned():
         data = sealed(frame, schema, Budget(epsilon=1.0, delta=1e-6), seed=seed)
         data.commit(lambda z: (Entry(Gaussian(z)),), Budget(epsilon=1.0, delta=1e-6))
         assert "a-canary-of-one" not in data.resolve().column("sex").categories
+
+
+def test_a_fit_that_stops_early_is_charged_its_whole_plan(frame, schema):
+    """Law 11: when to stop may depend on answers, so the ledger never says less than the plan."""
+    data = sealed(frame, schema)
+    noise = data.commit(lambda z: (Entry(Gaussian(z), 10),), LOOSE)
+    with data.reserve(Gaussian(noise), 6):
+        data.sum(ones, 1, 1.0, noise)
+    data.account.settle()
+    assert data.account.ledger.entries() == data.account.plan
+
+
+def test_a_question_that_assumes_fewer_records_of_a_unit_is_refused():
+    schema = make_schema(unit="patient", max_records_per_unit=3)
+    data = sealed(make_frame(30, repeats=3), schema)
+    data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    question = dataclasses.replace(data.tables([("sex",)], 5.0), max_records=1)
+    with pytest.raises(BadInput, match="assumes at most 1"):
+        question.bounded(data._records)
+    sizes = dataclasses.replace(data.tables([("age",)], 5.0), sizes=(2,) * 6)
+    with pytest.raises(BadInput, match="sizes"):
+        sizes.bounded(data._records)
+
+
+@pytest.mark.parametrize(
+    "cell", [10**5000, "\ud800", float("nan"), 1e308, b"\xff"], ids=lambda cell: type(cell).__name__
+)
+def test_a_sealed_fit_never_refuses_on_content(frame, cell):
+    schema = make_schema(unit="patient", max_records_per_unit=2)
+    bad = frame.astype(object)
+    for column in ("patient", "age", "sex", "dose", "ill"):
+        bad.loc[0, column] = cell
+    data = sealed(bad, schema)
+    data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    assert data.marginals([("sex",)], data.account.plan[0].event.noise)[0].shape == (2,)

@@ -16,7 +16,7 @@ from synthdp.privacy.gradients.bound import MARGIN, Gradients, Sums
 from synthdp.privacy.gradients.memory import keep_freed_memory
 from synthdp.privacy.gradients.reference import per_unit_reference
 from synthdp.privacy.gradients.rows import Batch
-from synthdp.privacy.gradients.survey import survey
+from synthdp.privacy.gradients.survey import Owners, Trained, survey
 
 __all__ = ["MARGIN", "Gradients", "add_noise", "clipped_gradient_sum", "per_unit_reference"]
 
@@ -65,6 +65,22 @@ def clipped_gradient_sum(
         raise BadInput(f"mask must have the shape (units, R) = {tuple(records.shape[:2])}, got {tuple(mask.shape)}")
     keep_freed_memory()
     trained, layers = survey(module)
+    if any(parameter.dtype not in (torch.float32, torch.float64) for parameter in trained.values()):
+        raise BadInput("parameters must be float32 or float64: in fewer bits a clipped gradient may exceed its bound")
+    with torch.autocast(records.device.type, enabled=False):
+        return _clipped_sum(module, loss, records, mask, clip, microbatch, trained, layers)
+
+
+def _clipped_sum(
+    module: nn.Module,
+    loss: Loss,
+    records: Tensor,
+    mask: Tensor | None,
+    clip: float,
+    microbatch: int,
+    trained: Trained,
+    layers: Owners | None,
+) -> Gradients:
     sums = Sums(trained, len(records))
     for start in range(0, len(records), microbatch):
         batch = Batch.of(

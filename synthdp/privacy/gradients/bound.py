@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 MARGIN = 1e-4  # what float32 may move a sum by, in clips (GUARANTEE 12)
-CHUNK = 1024  # units that one float32 product sums over; 2,048 aligned units then still move by less than a clip
+CHUNK = 256  # units that one float32 product sums over
 CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
 
 

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from synthdp.data import cells
 from synthdp.privacy.ledger import Event, Threshold
 from synthdp.privacy.noise import Noise
-from synthdp.privacy.store import Records
+from synthdp.privacy.store import Records, within
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Domain:
 
     def bounded(self, records: Records) -> dict[str, float]:
         """Units per category; a category counts once for a unit."""
+        within(records, self.categories)
         texts = cells.texts(records.column(self.column))
         pairs = {(int(unit), text) for unit, text in zip(records.owner, texts, strict=True) if text is not None}
         counts: dict[str, float] = {}

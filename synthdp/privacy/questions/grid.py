@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from synthdp.data import cells
 from synthdp.privacy.ledger import Event, Gaussian
 from synthdp.privacy.noise import Noise
-from synthdp.privacy.store import Records
+from synthdp.privacy.store import Records, within
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +56,7 @@ class Grid:
 
     def bounded(self, records: Records) -> Numbers:
         """The exact counts, (cells,)."""
+        within(records, self.max_records)
         values = numbers(records.column(self.column), dates=self.dates)
         values = values[np.isfinite(values)]
         places = np.searchsorted(np.asarray(self.edges), values, side="right") - 1

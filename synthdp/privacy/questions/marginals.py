@@ -8,9 +8,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.errors import BadInput
 from synthdp.privacy.ledger import Event, Gaussian
 from synthdp.privacy.noise import Noise
-from synthdp.privacy.store import Codes, Records
+from synthdp.privacy.store import Codes, Records, within
 
 Table = NDArray[np.float64]
 
@@ -45,7 +46,13 @@ class Marginals:
 
     def bounded(self, records: Records) -> list[Table]:
         """The exact counts, one array per clique with one axis per column."""
+        within(records, self.max_records)
         codes = records.encoded()
+        if any(
+            self.sizes[column] <= 0 or int(codes[:, column].max(initial=0)) >= self.sizes[column]
+            for column in self._used()
+        ):
+            raise BadInput("the question's sizes are not those of the codec: make it with `data.tables`")
         return [self._count(codes, clique) for clique in self.cliques]
 
     def noised(self, bounded: list[Table], noise: Noise) -> list[Table]:
@@ -59,6 +66,9 @@ class Marginals:
     def movement(self, one: list[Table], other: list[Table]) -> float:
         """L2 distance of the stacked tables."""
         return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
+
+    def _used(self) -> set[int]:
+        return {column for clique in self.cliques for column in clique}
 
     def _count(self, codes: Codes, clique: tuple[int, ...]) -> Table:
         shape = tuple(self.sizes[column] for column in clique)

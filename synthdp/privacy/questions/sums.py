@@ -70,11 +70,9 @@ class Sums:
 def clipped_sum(records: Records, group: Group) -> Vector:
     """Sum over units of the unit's vector clipped to `clip`; what is not finite counts as zero."""
     total = np.zeros(group.dimension)
-    if records.units == 0:
-        return total
     vectors = np.asarray(group.vectors(records.encoded()), dtype=np.float64)
     if vectors.shape != (len(records.encoded()), group.dimension):
-        raise BadInput(f"vectors returned shape {vectors.shape}, not (records, {group.dimension})")
+        raise BadInput(f"vectors must return one row of length {group.dimension} per record")
     per_unit = np.zeros((records.units, group.dimension))
     with np.errstate(all="ignore"):  # overflow and nan are bounded just below
         np.add.at(per_unit, records.owner, vectors)

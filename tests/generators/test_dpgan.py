@@ -1,0 +1,141 @@
+"""What is the DP-GAN's own: the exact half, the centring, the tables that it starts at, its settings."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from clinic import make_frame, make_schema
+
+from synthdp import BadInput, Budget, Synthesizer
+from synthdp.generators.dpgan import DPGAN, nearest_distribution, random
+from synthdp.generators.networks import Blocks, Discriminator, gumbel
+from synthdp.privacy.ledger import Gaussian, Sampled
+
+SIZES = (3, 2, 5)
+
+
+def discriminator(seed=0):
+    return Discriminator(sum(SIZES), (8, 6), len(SIZES), random(seed))
+
+
+def rows(count, seed=1):
+    rng = np.random.default_rng(seed)
+    codes = np.stack([rng.integers(0, size, count) for size in SIZES], 1)
+    return Blocks(SIZES).one_hot(torch.from_numpy(codes))
+
+
+def test_one_hot_rows_have_one_in_each_block():
+    hot = rows(20)
+    for block in Blocks(SIZES).slices:
+        assert torch.equal(hot[:, block].sum(1), torch.ones(20))
+
+
+def test_norms_are_those_of_one_row_at_a_time():
+    network, batch = discriminator(), rows(7)
+    network.recentre(rows(50, seed=2), 1.0)
+    expected = []
+    for row in batch:
+        network.zero_grad()
+        network(row[None]).sum().backward()
+        expected.append(math.sqrt(sum(float(p.grad.double().square().sum()) for p in network.parameters())))
+    assert network.norms(batch).tolist() == pytest.approx(expected, rel=1e-5)
+
+
+def test_recentring_leaves_the_scores_alone():
+    network, other, batch = discriminator(0), discriminator(5), rows(9)
+    before, before_other = network(batch).detach(), other(batch).detach()
+    network.recentre(rows(60, seed=3), 0.7, other)
+    assert torch.allclose(network(batch), before, atol=1e-5)
+    assert torch.allclose(other(batch), before_other, atol=1e-5)
+    assert float(network.get_buffer("centre0").abs().sum()) > 0.1
+
+
+def test_projection_is_the_nearest_point_of_the_simplex():
+    generator = random(4)
+    for _ in range(20):
+        values = torch.randn(4, generator=generator).double() + 0.3
+        found = nearest_distribution(values)
+        assert float(found.sum()) == pytest.approx(1.0)
+        assert float(found.min()) >= 0
+        scaled = values / values.clamp_min(0).sum()
+        others = torch.distributions.Dirichlet(torch.ones(4)).sample((2000,)).double()
+        assert float((scaled - found).norm()) <= float((scaled - others).norm(dim=1).min()) + 1e-9
+    assert nearest_distribution(torch.tensor([-1.0, -2.0])).tolist() == [0.5, 0.5]
+
+
+def test_gumbel_draws_follow_the_softmax():
+    blocks, logits = Blocks((3,)), torch.tensor([0.0, 1.0, 2.0]).repeat(20000, 1)
+    shares = torch.bincount(blocks.draw(logits, random(6)).squeeze(1), minlength=3) / 20000
+    expected = torch.softmax(logits[0], 0)
+    assert (shares - expected).abs().max() < 5 * (0.25 / 20000) ** 0.5
+    assert torch.isfinite(gumbel((1000,), random(1))).all()
+
+
+def test_the_tables_hold_their_share_of_the_precision():
+    settings, schema = DPGAN(tables=0.3, steps=200, batch=40), make_schema()
+    tables, steps = settings.plan(schema, 2.0)
+    assert isinstance(tables.event, Gaussian)
+    assert isinstance(steps.event, Sampled)
+    precision = steps.count * (steps.event.rate / steps.event.queries[0].noise) ** 2
+    assert tables.event.noise**-2 / (tables.event.noise**-2 + precision) == pytest.approx(0.3)
+    assert len(DPGAN(start="none").plan(schema, 2.0)) == 1
+
+
+@pytest.mark.parametrize("start", ["label", "columns", "none"])
+@pytest.mark.parametrize("targets", [["ill"], []])
+def test_every_start_fits_with_and_without_a_label(start, targets):
+    schema = make_schema(targets=targets)
+    synthesizer = Synthesizer(
+        "dpgan", schema=schema, budget=Budget(3.0, 1e-5), start=start, steps=15, batch=64, hidden=(16,)
+    )
+    release = synthesizer.fit(make_frame(400), seed=1)
+    schema.validate(release.sample(50, seed=1), "error")
+    if start == "label" and targets:
+        assert release.sample(4000, seed=2)["ill"].mean() == pytest.approx(make_frame(400)["ill"].mean(), abs=0.1)
+
+
+def test_label_tables_carry_the_relation_to_the_label():
+    frame = make_frame(3000)
+    schema = make_schema(units=3000)
+    budget = Budget(10.0, 1e-5)
+    release = Synthesizer("dpgan", schema=schema, budget=budget, steps=5, batch=64, tables=0.9).fit(frame, seed=1)
+    sample = release.sample(6000, seed=1)
+    gap = frame.groupby("ill")["age"].mean().diff().iloc[-1]
+    assert sample.groupby("ill")["age"].mean().diff().iloc[-1] == pytest.approx(gap, rel=0.25)
+
+
+def test_learned_units_need_a_rate():
+    schema = make_schema(units="learn")
+    with pytest.raises(BadInput, match=r"generator\.rate"):
+        Synthesizer("dpgan", schema=schema, budget=Budget(1.0, 1e-5)).fit(make_frame(50))
+    quick = {"rate": 0.2, "steps": 10, "hidden": (8,)}
+    release = Synthesizer("dpgan", schema=schema, budget=Budget(1.0, 1e-5), **quick).fit(make_frame(300), seed=0)
+    assert release.statement.epsilon <= 1.0
+    undeclared = make_schema(units=None)
+    Synthesizer("dpgan", schema=undeclared, budget=Budget(1.0, 1e-5), **quick).fit(make_frame(300), seed=0)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"steps": 0},
+        {"clip": 0.0},
+        {"tables": 1.0},
+        {"tables": 0.0},
+        {"rate": 1.5},
+        {"hidden": ()},
+        {"start": "x"},
+        {"average": 1.0},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_by_name(bad):
+    with pytest.raises(BadInput, match=f"generator.{next(iter(bad))}"):
+        DPGAN(**bad)
+
+
+def test_a_condition_that_is_no_column_is_refused():
+    with pytest.raises(BadInput, match="nowhere"):
+        Synthesizer("dpgan", schema=make_schema(), budget=Budget(1.0, 1e-5), condition="nowhere", steps=2).fit(
+            make_frame(50)
+        )
