@@ -51,8 +51,9 @@ class Release:
 
     def stream(self, rows: int, *, seed: int | None = None, chunk: int = CHUNK) -> "Iterator[pd.DataFrame]":
         """`rows` synthetic records in frames of at most `chunk` rows; the same seed and chunk give the same records."""
-        if rows < 0:
-            raise BadInput(f"rows must be 0 or more, got {rows}")
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+            raise BadInput(f"rows must be a whole number of 0 or more, got {rows!r}")
+        check_seed(seed)
         if rows == 0:
             yield self.model.sample(0, seed=seed)
             return
@@ -117,14 +118,17 @@ def load(folder: Path | str) -> Release:
         schema_values, statement_values = description["schema"], description["statement"]
     except (KeyError, TypeError) as error:
         raise BadInput(f"{folder / RELEASE} lacks its generator, schema or statement") from error
-    generator = generators.make(name, settings)
     statement = Statement.from_json(statement_values)
     ledger = Ledger.read(folder / LEDGER)
     if ledger.entries() != statement.events:
         raise BadInput(f"{folder}: the ledger and the statement do not hold the same events; the release was altered")
     if not statement.recompute() <= statement.epsilon * (1 + TOLERANCE) + TOLERANCE:
         raise BadInput(f"{folder}: the statement claims less epsilon than its events cost; the release was altered")
-    model = generator.restore(Schema.from_dict(schema_values), tensors)
+    try:
+        generator = generators.make(name, settings)
+        model = generator.restore(Schema.from_dict(schema_values), tensors)
+    except (TypeError, AttributeError, KeyError, IndexError, RuntimeError) as error:
+        raise BadInput(f"{folder}: the settings do not describe the model; the release was altered") from error
     return Release(generator, model, statement, ledger)
 
 
@@ -143,6 +147,8 @@ class Synthesizer:
             generator = generators.make(generator, settings)
         elif settings:
             raise BadInput("give settings with a generator's name, or a generator that has them already, not both")
+        if not isinstance(schema, Schema) or not isinstance(budget, Budget):
+            raise BadInput("Synthesizer needs schema=Schema(...) and budget=Budget(epsilon, delta)")
         object.__setattr__(self, "generator", generator)
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "budget", budget)
@@ -162,6 +168,7 @@ class Synthesizer:
         not allow pass, mapped to allowed ones inside the seal. `ledger` is a new file that keeps the charges durably even
         if the fit dies. Raises `BadInput` for a frame that does not fit its schema or a budget too small for the plan.
         """
+        check_seed(seed)
         _warn_of_large_delta(self.budget, self.schema)
         frame = self.schema.validate(frame, invalid=invalid)
         book = Ledger(Path(ledger)) if ledger is not None else Ledger()
@@ -179,6 +186,12 @@ class Synthesizer:
             rehearsal=data.rehearsal,
         )
         return Release(self.generator, model, statement, book)
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse a seed that is not a whole number of 0 or more (or None)."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+        raise BadInput(f"seed must be a whole number of 0 or more, got {seed!r}")
 
 
 def settings_of(generator: Any) -> Mapping[str, Any]:

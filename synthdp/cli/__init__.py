@@ -66,7 +66,7 @@ def _run(command: str, arguments: list[str]) -> int:
         import difflib
 
         near = difflib.get_close_matches(command, COMMANDS, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         raise BadInput(f"no command {command!r}{hint} Commands: {' '.join(COMMANDS)}")
     compose = importlib.import_module("synthdp.cli.compose")
     commands = importlib.import_module("synthdp.cli.commands")

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,13 +44,15 @@ def sample(config: Config) -> None:
     from synthdp.data import sources
 
     options: settings.Sample = config["options"]
-    out = _file(options.out, force=options.force)
     if options.rows < 0:
         raise BadInput(f"rows must be 0 or more, got {options.rows}")
     release = load(options.release)
+    out = _file(options.out, force=options.force)
     with show.progress("sample") as step:
         sources.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
+    if release.statement.rehearsal:
+        print("rehearsal  the release's noise can be regenerated: not for release")
 
 
 def evaluate(config: Config) -> None:
@@ -132,7 +135,6 @@ def schema(config: Config) -> None:
     if out is None:
         print(text, end="")
         return
-    out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text, encoding="utf-8")
     print(f"{out}: a draft that was read off the records; replace what it says by public knowledge, line by line")
 
@@ -190,6 +192,7 @@ def headline(result: Mapping[str, Any]) -> list[str]:
             lines.append(
                 f"TSTR AUROC          {tstr:.3f} on {target}; trained on real records {trtr:.3f}; chance 0.500"
             )
+    lines += [f"not computed        {item['metric']}: {item['reason']}" for item in result["not_computed"]]
     two_way = result["fidelity"].get("tvd_2way")
     if two_way:
         lines.append(f"fidelity            mean 2-way total variation distance {two_way['mean']:.3f}; 0 is perfect")
@@ -201,23 +204,26 @@ def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path) -> 
 
     options = config["options"]
     internal, history = out / "internal", []
-    ledger = _next_ledger(internal)
+    ledger = _new_ledger(internal)
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
     start = time.monotonic()
     with show.progress(f"fit {config['generator'].name}") as step:
 
         def seen(done: int, steps: int, figures: Mapping[str, float]) -> None:
-            history.append({"step": done, **figures})
+            finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
+            history.append({"step": done, **finite})
             step(done, steps, figures)
 
         try:
             release = synthesizer.fit(
                 frame, seed=options.seed, invalid=getattr(options, "invalid", "error"), ledger=ledger, progress=seen
             )
-        except KeyboardInterrupt:
+            release.save(out / "release", force=True)
+        except BaseException:
             _say_what_was_charged(ledger, config["budget"])
             raise
-    release.save(out / "release", force=True)
+        finally:
+            _rotate(internal)
     internal.mkdir(parents=True, exist_ok=True)
     (internal / "config.yaml").write_text(yaml.safe_dump(config["plain"], sort_keys=False), encoding="utf-8")
     run = {"seconds": time.monotonic() - start, "training": history}
@@ -247,7 +253,8 @@ def _training(source: settings.Data) -> "tuple[Schema, pd.DataFrame]":
     from synthdp.data import named, sources
     from synthdp.data.schema import Schema
 
-    if source.name is not None and source.path is None:
+    _refuse_both(source)
+    if source.name is not None:
         chosen = named.load(source.name)
         return _targeted(chosen.schema, source.target), chosen.train
     path = source.path or source.train
@@ -263,7 +270,8 @@ def _real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
     from synthdp.data import named, sources
     from synthdp.data.schema import Schema
 
-    if source.name is not None and source.train is None:
+    _refuse_both(source)
+    if source.name is not None:
         chosen = named.load(source.name)
         return _targeted(chosen.schema, source.target), chosen.train, chosen.test
     train = source.train or source.path
@@ -273,12 +281,20 @@ def _real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
     return schema, sources.read(Path(train), schema=schema), sources.read(Path(source.test), schema=schema)
 
 
+def _refuse_both(source: settings.Data) -> None:
+    files = [name for name in ("path", "schema", "train", "test") if getattr(source, name) is not None]
+    if source.name is not None and files:
+        raise BadInput(f"data={source.name} and data.{files[0]} contradict each other: give a named data set or files")
+
+
 def _targeted(schema: "Schema", target: str | None) -> "Schema":
     return schema if target is None else schema.with_targets(target)
 
 
 def _asked(options: settings.AccountOf) -> Plan:
     if options.ledger is not None:
+        if options.noise is not None:
+            raise BadInput("account takes ledger=FILE or noise=..., not both")
         return Ledger.read(Path(options.ledger)).entries()
     if options.noise is None:
         raise BadInput("account needs noise=... (with rate= and steps=), or ledger=FILE")
@@ -309,29 +325,42 @@ def _counted(release: "Release", options: settings.Sample, step: show.Step) -> A
         yield frame
 
 
-def _next_ledger(internal: Path) -> Path:
-    """Where this fit's ledger goes. Ledgers of earlier fits in the same folder are moved aside: a charge is never lost."""
-    ledger = internal / "ledger.jsonl"
+def _new_ledger(internal: Path) -> Path:
+    """Where this fit charges until it ends; what a killed fit left there is put among the ledgers first."""
+    _rotate(internal)
+    return internal / "ledger.new.jsonl"
+
+
+def _rotate(internal: Path) -> None:
+    """The new ledger, if anything was charged, becomes ledger.jsonl, and the one before it ledger.N.jsonl: none is lost."""
+    new, ledger = internal / "ledger.new.jsonl", internal / "ledger.jsonl"
+    if not new.exists():
+        return
     if ledger.exists():
         number = 1
         while (internal / f"ledger.{number}.jsonl").exists():
             number += 1
         ledger.rename(internal / f"ledger.{number}.jsonl")
-    return ledger
+    new.rename(ledger)
 
 
 def _say_what_was_charged(ledger: Path, budget: Budget) -> None:
     from synthdp.privacy import accounting
 
     if not ledger.exists():
-        print("nothing was charged")
         return
     accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
-    print(f"charged so far: epsilon {epsilon:.4g} at delta {budget.delta:g} ({accountant}); the ledger is {ledger}")
+    print(
+        f"charged so far: epsilon {epsilon:.4g} at delta {budget.delta:g} ({accountant}); "
+        f"see {ledger.parent / 'ledger.jsonl'}"
+    )
 
 
 def _folder(name: str, *, force: bool) -> Path:
     folder = Path(name)
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not os.access(nearest, os.W_OK):
+        raise BadInput(f"out={folder} cannot be written: no permission in {nearest}")
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"out={folder} is a file, a folder is needed")
     if folder.is_dir() and any(folder.iterdir()) and not force:
@@ -345,6 +374,7 @@ def _file(name: str, *, force: bool) -> Path:
         raise BadInput(f"out={file} is a folder, a file is needed")
     if file.exists() and not force:
         raise BadInput(f"out={file} exists; choose another file or pass force=true")
+    file.parent.mkdir(parents=True, exist_ok=True)
     return file
 
 

@@ -41,6 +41,8 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
             f"{path}: column {place} has no name in the header; name it, or save the table without its index"
         )
     repeated = sorted({name for name in plain if plain.count(name) > 1})
+    if repeated and schema is not None and not set(plain) & {column.name for column in schema.columns}:
+        raise BadInput(f"{path}: no column of the schema is in the first row; is the header row missing?")
     if repeated:
         raise BadInput(f"{path}: duplicate columns {', '.join(map(repr, repeated))} in the header; keep one of each")
     table = _table(path, names, delimiter)

@@ -80,7 +80,7 @@ def _apart(entry: Mapping[str, Any]) -> str:
 def _closeness(excess: float, detection: float) -> str:
     if excess <= 0.01 and detection <= 0.55:
         return "As close as real rows are to each other"
-    if excess <= 0.05:
+    if excess <= 0.05 and detection <= 0.75:
         return "Close to the real rows"
     if excess <= 0.15:
         return "Recognisable, with visible differences"

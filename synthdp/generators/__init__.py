@@ -77,9 +77,9 @@ def names() -> tuple[str, ...]:
 
 def find(name: str) -> type[Generator]:
     """The settings class of a generator; raises `BadInput` for an unknown name."""
-    if name not in names():
-        near = difflib.get_close_matches(name, names(), 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+    if not isinstance(name, str) or name not in names():
+        near = difflib.get_close_matches(str(name), names(), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         raise BadInput(f"no generator named {name!r}{hint} Known: {', '.join(names())}")
     for point in entry_points(group=GROUP):
         if point.name == name:
@@ -97,7 +97,7 @@ def make(name: str, settings: Mapping[str, Any]) -> Generator:
     for given in settings:
         if given not in known:
             near = difflib.get_close_matches(given, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = f"; did you mean {near[0]!r}?" if near else "."
             raise BadInput(f"generator {name} has no setting {given!r}{hint} Known: {', '.join(known)}")
     made: Generator = kind(**settings)
     return made

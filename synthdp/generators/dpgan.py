@@ -8,6 +8,7 @@ discriminator steps per generator step and averaged weights follow Bie, Kamath &
 
 import copy
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -74,8 +75,9 @@ class DPGAN:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "latent", "generator_every", "fake_batch"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"generator.{name} must be 1 or more, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise BadInput(f"generator.{name} must be a whole number of 1 or more, got {value!r}")
         for name in ("clip", "discriminator_rate", "generator_rate", "temperature"):
             if not getattr(self, name) > 0:
                 raise BadInput(f"generator.{name} must be greater than 0, got {getattr(self, name)}")
@@ -155,6 +157,9 @@ class DPGAN:
         """The generator's weights and the label's distribution."""
         sizes = Codec(schema).sizes
         label = self.label(schema)
+        widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(self.hidden)))
+        if widths != self.hidden:  # before anything of these widths is allocated
+            raise BadInput(f"the model's layers have widths {widths}, its settings say {self.hidden}")
         network = self.network(sizes, label, random(0))
         shapes = {name: tuple(value.shape) for name, value in network.state_dict().items()}
         check_tensors(tensors, {**shapes, "labels": (1 if label is None else sizes[label],)})
@@ -197,6 +202,7 @@ class Game:
 
     def start(self) -> None:
         """Ask for the tables; the generator's biases begin at their logarithms."""
+        self.beginning = copy.deepcopy(self.g)
         if self.settings.start == "none":
             return
         names, label = self.data.codec.names, self.label
@@ -226,6 +232,8 @@ class Game:
         with torch.no_grad():
             for network in (self.g, self.g_average):
                 network.bias.copy_((self.tables + SMALL).log())
+
+        self.beginning = copy.deepcopy(self.g)
 
     def latent(self, rows: int) -> tuple[Tensor, Tensor]:
         """Latent values and one-hot labels, (rows, latent) and (rows, labels)."""
@@ -310,8 +318,14 @@ class Game:
 
     @torch.no_grad()
     def finish(self) -> "DPGANModel":
-        """The averaged generator, its biases moved until its tables are the noisy ones."""
+        """The averaged generator, its biases moved until its tables are the noisy ones; a game that diverged is dropped."""
         network = self.g_average
+        if not all(bool(torch.isfinite(value).all()) for value in network.state_dict().values()):
+            warnings.warn(
+                "the adversarial game diverged; the model is what it started from: lower the learning rates",
+                stacklevel=3,
+            )
+            network = self.beginning
         if self.tables is not None:
             latent, label = self.latent(CALIBRATION_ROWS)
             weights = label if self.joint else torch.ones(len(label), 1)

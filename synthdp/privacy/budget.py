@@ -26,6 +26,10 @@ class Budget:
     )
 
     def __post_init__(self) -> None:
+        for name in ("epsilon", "delta"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise BadInput(f"budget.{name} must be a number, got {value!r}")
         if not self.epsilon > 0 or math.isnan(self.epsilon):
             raise BadInput(f"budget.epsilon must be greater than 0, got {self.epsilon}")
         if not 0 < self.delta < 1:

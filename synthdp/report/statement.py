@@ -180,6 +180,7 @@ def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that JSON cannot hold as they are. Text elsewhere stays text: a category may be called inf."""
     return {
         "epsilon": float(values["epsilon"]),
+        "delta": float(values["delta"]),
         "epsilons": {str(name): float(value) for name, value in values["epsilons"].items()},
         "curve": tuple((float(point["delta"]), float(point["epsilon"])) for point in values["curve"]),
         "events": tuple(Entry(from_json(_numbers(item["event"])), int(item["count"])) for item in values["events"]),

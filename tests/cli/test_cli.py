@@ -216,7 +216,7 @@ def test_ctrl_c_leaves_a_ledger_that_says_what_was_asked(files, tmp_path):
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     ledger = out / "internal" / "ledger.jsonl"
     deadline = time.monotonic() + 90
-    while not ledger.exists() and time.monotonic() < deadline:
+    while not ledger.with_name("ledger.new.jsonl").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     time.sleep(2)
     process.send_signal(signal.SIGINT)
@@ -243,6 +243,10 @@ def test_ctrl_c_leaves_a_ledger_that_says_what_was_asked(files, tmp_path):
         (["out={tmp}/x", "data.path=/nowhere/file.csv"], "data.schema"),
         (["out={tmp}/x", "data.path=/nowhere/file.csv", "data.schema={files}/schema.yaml"], "file.csv"),
         (["out={tmp}/x", "stray"], "key=value"),
+        (["out={tmp}/x", "+bogus=1"], "key=value"),
+        (["out={tmp}/x", "experiment=nope"], "no experiment named 'nope'"),
+        (["out={tmp}/x", "data=meps", "data.schema={files}/schema.yaml"], "contradict"),
+        (["out={tmp}/x", "budget.epsilon=nan"], "budget.epsilon"),
         (["out={tmp}/x", "budget.epsilon=[1"], "budget.epsilon"),
     ],
 )
@@ -281,6 +285,25 @@ def test_records_that_break_the_schema_are_counted_never_shown(files, tmp_path, 
     assert "4711" not in error
     assert not (tmp_path / "run").exists()
     assert run(["fit", *words, "invalid=clamp", f"out={tmp_path / 'run'}"]) == 0
+
+
+def test_a_refused_fit_leaves_the_earlier_one_as_it_was(files, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert run(["fit", *of(files), "generator=independent", f"out={out}"]) == 0
+    before = {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+    make_frame(20).assign(age=4711).to_csv(tmp_path / "bad.csv", index=False)
+    bad = [f"data.path={tmp_path / 'bad.csv'}", f"data.schema={files / 'schema.yaml'}"]
+    capsys.readouterr()
+    refused(capsys, "fit", *bad, "generator=independent", f"out={out}", "force=true")
+    assert {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()} == before
+
+
+def test_a_diverged_game_still_gives_a_release(files, tmp_path):
+    fast = ["generator.steps=5", "generator.batch=64", "generator.discriminator_rate=1e30"]
+    done = synthdp("fit", *of(files), *fast, f"out={tmp_path / 'run'}")
+    assert done.returncode == 0, done.stderr
+    assert "diverged" in done.stderr
+    assert len(load(tmp_path / "run" / "release").sample(5)) == 5
 
 
 def test_a_large_delta_gets_a_warning(files, tmp_path):
