@@ -66,6 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
+    origin = provenance()  # of the code that runs, not of what is there when it ends
     chosen = named.load("adult")
     rows = []
     for label, generator, epsilon, settings in RUNS:
@@ -88,7 +89,7 @@ def main() -> None:
             }
         )
     ceiling = rows[0]["runs"][0]["ceiling"]
-    result = {"data": "adult", "models": list(MODELS), "ceiling": ceiling, "rows": rows, **provenance()}
+    result = {"data": "adult", "models": list(MODELS), "ceiling": ceiling, "rows": rows, **origin}
     write("adult_dpgan", result, page(result))
 
 
