@@ -49,9 +49,10 @@ def clipped_gradient_sum(
     That cannot be read off a function; compare with `per_unit_reference`, which takes one unit at a time.
 
     Returns sums by the name of each parameter that requires a gradient (0 units: zeros), views of one flat tensor. They
-    do not depend on `microbatch`, the units per forward pass, beyond rounding. Products of at most 256 units are taken
-    in the parameters' type and added up in float64, so one unit more moves the result by at most `clip` (GUARANTEE 12);
-    up to 256 units in all there is nothing to add up, and the result keeps the parameters' type. Units with
+    do not depend on `microbatch`, the units per forward pass, beyond rounding. Products of at most 256 units (1,024 where
+    there are at most 65,536) are taken in the parameters' type and added up in float64, so one unit more moves the result
+    by at most `clip` (GUARANTEE 12); up to 1,024 units in all there is nothing to add up, and the result keeps the
+    parameters' type. Units with
     a non-finite gradient, or a norm that overflows, contribute zero. A unit whose positions cancel more than 300-fold
     is scaled down further: float32 cannot vouch for its norm.
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 MARGIN = 1e-4  # what float32 may move a sum by, in clips (GUARANTEE 12)
-CHUNK = 256  # units that one float32 product sums over
+CHUNK, LARGE_CHUNK = 256, 1024  # units that one float32 product sums over; the large one where there are at most FEW
+FEW = 1 << 16  # a sum's rounding grows with the square root of units x chunk; at both ends it is half of MARGIN at most
 CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
 
 
@@ -41,7 +42,8 @@ class Sums:
 
     def __init__(self, trained: Mapping[str, Tensor], units: int) -> None:
         types = {parameter.dtype for parameter in trained.values()}
-        own = types.pop() if len(types) == 1 and units <= CHUNK else torch.float64
+        own = types.pop() if len(types) == 1 and units <= LARGE_CHUNK else torch.float64
+        self.chunk = LARGE_CHUNK if units <= FEW else CHUNK
         self.dtype = own if own == torch.float32 else torch.float64
         device = next(iter(trained.values())).device if trained else None
         size = sum(parameter.numel() for parameter in trained.values())
@@ -51,7 +53,7 @@ class Sums:
         self._turned: dict[str, Tensor] = {}  # transposed sums, until the end
 
     def add(self, name: str, value: Tensor) -> None:
-        """Add a sum of at most `CHUNK` units."""
+        """Add a sum of at most `chunk` units."""
         target = self._named[name]
         if value.shape != target.shape:
             value = value.view(target.shape)

@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
-from synthdp.privacy.gradients.bound import CHUNK, Sums
+from synthdp.privacy.gradients.bound import Sums
 from synthdp.privacy.gradients.rows import TINY, Batch, square_norms, weighted, without
 
 BLOCK = 1 << 20  # numbers in one block of explicit products or unfolded inputs
@@ -74,8 +74,8 @@ class Convolution:
         g = weighted(self._g, self._batch.spread(weights), bad_rows)
         a = without(self._a, bad_rows)
         gradient = WEIGHT_GRADIENTS[len(layer.kernel_size)]
-        for start in range(0, len(g), CHUNK):
-            rows, part = a[start : start + CHUNK], g[start : start + CHUNK]
+        for start in range(0, len(g), sums.chunk):
+            rows, part = a[start : start + sums.chunk], g[start : start + sums.chunk]
             if "weight" in self._names:
                 shape, rest = layer.weight.shape, (layer.stride, self._padding, layer.dilation, layer.groups)
                 sums.add(self._names["weight"], gradient(rows, shape, part, *rest))

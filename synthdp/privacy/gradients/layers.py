@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from synthdp.privacy.gradients.bound import CHUNK, Sums
+from synthdp.privacy.gradients.bound import Sums
 from synthdp.privacy.gradients.rows import TINY, Batch, square_norms, weighted, without
 
 BLOCK = 1 << 20  # numbers in one block of explicit products
@@ -45,7 +45,7 @@ class Linear:
         bad_rows = None if bad is None else self._batch.spread(bad)
         a, g = without(self.a, bad_rows), without(self.g, bad_rows)
         by_row = self._batch.spread(weights).to(g.dtype).view(-1, *(1,) * (g.dim() - 1))
-        step = max(1, min(CHUNK, 4096 // self._places))  # a chunk's scaled copy stays in the cache
+        step = max(1, min(sums.chunk, 4096 // self._places))  # a chunk's scaled copy stays in the cache
         for start in range(0, len(g), step):
             rows = slice(start, start + step)
             self._add_chunk(a[rows], g[rows] * by_row[rows], sums)
