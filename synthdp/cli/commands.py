@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from synthdp.cli import settings, show
+from synthdp.cli import places, settings, show
 from synthdp.errors import BadInput
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.ledger import Entry, Event, Gaussian, Ledger, Plan, Sampled
@@ -28,7 +27,7 @@ Config = Mapping[str, Any]
 def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
     options: settings.Fit = config["options"]
-    out = _folder(config["out"], force=options.force)
+    out = places.folder(config["out"], force=options.force)
     schema, frame = _training(config["data"])
     release = _fit(config, schema, frame, out)
     statement = release.statement
@@ -47,7 +46,7 @@ def sample(config: Config) -> None:
     if options.rows < 0:
         raise BadInput(f"rows must be 0 or more, got {options.rows}")
     release = load(options.release)
-    out = _file(options.out, force=options.force)
+    out = places.file(options.out, force=options.force)
     with show.progress("sample") as step:
         sources.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
@@ -60,7 +59,7 @@ def evaluate(config: Config) -> None:
     from synthdp.data import sources
 
     options: settings.Evaluate = config["options"]
-    out = _folder(options.out, force=options.force)
+    out = places.folder(options.out, force=options.force)
     schema, train, test = _real(config["data"])
     synthetic = sources.read(Path(options.synthetic), schema=schema)
     result = _evaluate(synthetic, train, test, schema, config["evaluate"], out)
@@ -76,7 +75,7 @@ def report(config: Config) -> None:
 
     options: settings.Report = config["options"]
     release = load(options.release)
-    out = _folder(options.out, force=options.force)
+    out = places.folder(options.out, force=options.force)
     write(release.statement, out)
     print(f"statement  {out / 'statement.html'}")
 
@@ -130,7 +129,7 @@ def schema(config: Config) -> None:
     from synthdp.data.draft import draft
 
     options: settings.Draft = config["options"]
-    out = None if options.out is None else _file(options.out, force=options.force)
+    out = None if options.out is None else places.file(options.out, force=options.force)
     text = draft(sources.read(Path(options.path)), Path(options.path))
     if out is None:
         print(text, end="")
@@ -160,7 +159,7 @@ def demo(config: Config) -> None:
     from synthdp.report.page import write
 
     options: settings.Demo = config["options"]
-    out = _folder(options.out, force=options.force)
+    out = places.folder(options.out, force=options.force)
     chosen = named.load("meps")
     for note in chosen.notes:
         print(note)
@@ -204,7 +203,7 @@ def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path) -> 
 
     options = config["options"]
     internal, history = out / "internal", []
-    ledger = _new_ledger(internal)
+    ledger = places.new_ledger(internal)
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
     start = time.monotonic()
     with show.progress(f"fit {config['generator'].name}") as step:
@@ -223,7 +222,7 @@ def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path) -> 
             _say_what_was_charged(ledger, config["budget"])
             raise
         finally:
-            _rotate(internal)
+            places.rotate(internal)
     internal.mkdir(parents=True, exist_ok=True)
     (internal / "config.yaml").write_text(yaml.safe_dump(config["plain"], sort_keys=False), encoding="utf-8")
     run = {"seconds": time.monotonic() - start, "training": history}
@@ -325,25 +324,6 @@ def _counted(release: "Release", options: settings.Sample, step: show.Step) -> A
         yield frame
 
 
-def _new_ledger(internal: Path) -> Path:
-    """Where this fit charges until it ends; what a killed fit left there is put among the ledgers first."""
-    _rotate(internal)
-    return internal / "ledger.new.jsonl"
-
-
-def _rotate(internal: Path) -> None:
-    """The new ledger, if anything was charged, becomes ledger.jsonl, and the one before it ledger.N.jsonl: none is lost."""
-    new, ledger = internal / "ledger.new.jsonl", internal / "ledger.jsonl"
-    if not new.exists():
-        return
-    if ledger.exists():
-        number = 1
-        while (internal / f"ledger.{number}.jsonl").exists():
-            number += 1
-        ledger.rename(internal / f"ledger.{number}.jsonl")
-    new.rename(ledger)
-
-
 def _say_what_was_charged(ledger: Path, budget: Budget) -> None:
     from synthdp.privacy import accounting
 
@@ -354,28 +334,6 @@ def _say_what_was_charged(ledger: Path, budget: Budget) -> None:
         f"charged so far: epsilon {epsilon:.4g} at delta {budget.delta:g} ({accountant}); "
         f"see {ledger.parent / 'ledger.jsonl'}"
     )
-
-
-def _folder(name: str, *, force: bool) -> Path:
-    folder = Path(name)
-    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not os.access(nearest, os.W_OK):
-        raise BadInput(f"out={folder} cannot be written: no permission in {nearest}")
-    if folder.exists() and not folder.is_dir():
-        raise BadInput(f"out={folder} is a file, a folder is needed")
-    if folder.is_dir() and any(folder.iterdir()) and not force:
-        raise BadInput(f"out={folder} exists and is not empty; choose another folder or pass force=true")
-    return folder
-
-
-def _file(name: str, *, force: bool) -> Path:
-    file = Path(name)
-    if file.is_dir():
-        raise BadInput(f"out={file} is a folder, a file is needed")
-    if file.exists() and not force:
-        raise BadInput(f"out={file} exists; choose another file or pass force=true")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    return file
 
 
 def _guarantee(epsilon: float, delta: float, unit: str, accountant: str) -> str:

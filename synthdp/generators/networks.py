@@ -1,4 +1,4 @@
-"""The two networks of a tabular GAN, on one-hot blocks: one block of logits per column."""
+"""The two networks of a tabular GAN on one-hot blocks, one block of logits per column, and the draws around them."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -129,3 +129,49 @@ class Network(nn.Module):
             hidden = functional.leaky_relu(layer(hidden), SLOPE / 2)
         logits: Tensor = self.out(hidden) + label @ self.bias
         return logits
+
+
+def draw_latent(rows: int, latent: int, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """(rows, latent) standard normals and (rows, labels) one-hot labels drawn from `labels`."""
+    drawn = (
+        torch.multinomial(labels, rows, replacement=True, generator=generator)
+        if rows
+        else torch.zeros(0, dtype=torch.int64)
+    )
+    return torch.randn(rows, latent, generator=generator), functional.one_hot(drawn, len(labels)).float()
+
+
+def with_label(codes: Tensor, label: Tensor, place: int | None) -> Tensor:
+    """The codes with the label's own column set to the label."""
+    if place is not None:
+        codes[:, place] = label.argmax(1)
+    return codes
+
+
+def nearest_distribution(values: Tensor) -> Tensor:
+    """Euclidean projection onto the probability simplex (Duchi et al. 2008), after scaling to a sum of about 1."""
+    total = values.clamp_min(0).sum()
+    scaled = values / total if total > 0 else torch.full_like(values, 1 / len(values))
+    ordered, _ = scaled.sort(descending=True)
+    sums = ordered.cumsum(0) - 1
+    count = torch.arange(1, len(values) + 1)
+    last = int((ordered - sums / count > 0).sum())
+    return (scaled - sums[last - 1] / last).clamp_min(0)
+
+
+@torch.no_grad()
+def average(kept: nn.Module, moving: nn.Module, decay: float, step: int) -> None:
+    """Exponential average of the parameters; it forgets faster in the first steps."""
+    share = max(1 - decay, 1 / (step + 2))
+    for mean, value in zip(kept.parameters(), moving.parameters(), strict=True):
+        mean.lerp_(value, share)
+
+
+def random(seed: int | None) -> torch.Generator:
+    """A stream of its own: seeded, or from the operating system."""
+    generator = torch.Generator()
+    if seed is None:
+        generator.seed()
+    else:
+        generator.manual_seed(seed)
+    return generator

@@ -8,8 +8,8 @@ import torch
 from clinic import make_frame, make_schema
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.generators.dpgan import DPGAN, nearest_distribution, random
-from synthdp.generators.networks import Blocks, Discriminator, gumbel
+from synthdp.generators.dpgan import DPGAN
+from synthdp.generators.networks import Blocks, Discriminator, gumbel, nearest_distribution, random
 from synthdp.privacy.ledger import Gaussian, Sampled
 
 SIZES = (3, 2, 5)

@@ -1,0 +1,49 @@
+"""Where commands write: folders and files that are refused before any work is done, and ledgers that are never lost."""
+
+import os
+from pathlib import Path
+
+from synthdp.errors import BadInput
+
+
+def folder(name: str, *, force: bool) -> Path:
+    """The folder to write to; refused where it is a file, holds something (unless `force`) or cannot be written."""
+    chosen = Path(name)
+    nearest = next(place for place in (chosen, *chosen.absolute().parents) if place.exists())
+    if not os.access(nearest, os.W_OK):
+        raise BadInput(f"out={chosen} cannot be written: no permission in {nearest}")
+    if chosen.exists() and not chosen.is_dir():
+        raise BadInput(f"out={chosen} is a file, a folder is needed")
+    if chosen.is_dir() and any(chosen.iterdir()) and not force:
+        raise BadInput(f"out={chosen} exists and is not empty; choose another folder or pass force=true")
+    return chosen
+
+
+def file(name: str, *, force: bool) -> Path:
+    """The file to write, its folder made; refused where it exists (unless `force`)."""
+    chosen = Path(name)
+    if chosen.is_dir():
+        raise BadInput(f"out={chosen} is a folder, a file is needed")
+    if chosen.exists() and not force:
+        raise BadInput(f"out={chosen} exists; choose another file or pass force=true")
+    chosen.parent.mkdir(parents=True, exist_ok=True)
+    return chosen
+
+
+def new_ledger(internal: Path) -> Path:
+    """Where this fit charges until it ends; what a killed fit left there is put among the ledgers first."""
+    rotate(internal)
+    return internal / "ledger.new.jsonl"
+
+
+def rotate(internal: Path) -> None:
+    """The new ledger, if anything was charged, becomes ledger.jsonl, and the one before it ledger.N.jsonl: none is lost."""
+    new, ledger = internal / "ledger.new.jsonl", internal / "ledger.jsonl"
+    if not new.exists():
+        return
+    if ledger.exists():
+        number = 1
+        while (internal / f"ledger.{number}.jsonl").exists():
+            number += 1
+        ledger.rename(internal / f"ledger.{number}.jsonl")
+    new.rename(ledger)
