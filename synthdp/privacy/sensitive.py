@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from synthdp.privacy.replay import Recorder
 
 ALL_COINS = 2.0**64
+QUESTIONS = "synthdp.privacy.questions."  # a new question is trusted code
 
 
 class Sensitive:
@@ -90,6 +91,7 @@ class Sensitive:
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Charge a question, then answer it from all records."""
+        check_question(question)
         for event in question.events:
             self.account.book(event)
         return self._answer(question, self._records)
@@ -180,6 +182,7 @@ class Batch:
         """Charge the question as asked of a sample, then draw the sample and answer."""
         if not self._open:
             raise BadInput("a sample answers one question, while it is open; ask several sums at once with `sums`")
+        check_question(question)
         self._open = False
         self._data.account.book(Sampled(self._rate, tuple(question.events)))
         return self._data._answer(question, self._data._sampled(self._rate))
@@ -203,3 +206,12 @@ class Batch:
     def close(self) -> None:
         """No answer after this."""
         self._open = False
+
+
+def check_question(question: Question[Answer]) -> None:
+    """Refuse a question that is not the house's own, before it is charged or sees a record."""
+    own = type(question).__module__
+    if not own.startswith(QUESTIONS) or not question.events:
+        raise BadInput(
+            f"{own}.{type(question).__name__} is not one of the house's questions, which alone may read records"
+        )

@@ -237,3 +237,21 @@ def test_a_sealed_fit_never_refuses_on_content(frame, cell):
     data = sealed(bad, schema)
     data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
     assert data.marginals([("sex",)], data.account.plan[0].event.noise)[0].shape == (2,)
+
+
+class Rogue:
+    """A question that charges nothing and answers with the records."""
+
+    events = ()
+    sensitivity = 0.0
+
+    def bounded(self, records):
+        return records.raw
+
+    def noised(self, bounded, _noise):
+        return bounded
+
+
+def test_a_question_from_elsewhere_is_refused_before_it_sees_a_record(frame, schema):
+    with pytest.raises(BadInput, match="house's questions"):
+        sealed(frame, schema).ask(Rogue())

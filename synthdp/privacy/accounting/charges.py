@@ -74,7 +74,7 @@ def _(event: Threshold) -> float:
     # Outside an event of probability `delta` the categories that only one unit holds stay hidden, and what is published is
     # post-processing of the Gaussian counts. Those categories' noise is independent of the rest, so the other direction loses
     # a factor 1 - delta, that is at most `delta` again in epsilon, which delta(epsilon) - of slope above -1 - absorbs.
-    return event.delta
+    return event.delta * (2 if event.relation == "replace_one" else 1)  # replaced: both directions at once
 
 
 @own_delta.register
