@@ -213,14 +213,24 @@ def test_ctrl_c_leaves_a_ledger_that_says_what_was_asked(files, tmp_path):
         "generator.batch=64",
         f"out={out}",
     ]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+    )
     ledger = out / "internal" / "ledger.jsonl"
-    deadline = time.monotonic() + 90
-    while not ledger.with_name("ledger.new.jsonl").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 90
+        while not ledger.with_name("ledger.new.jsonl").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
     assert "charged so far" in stdout
