@@ -39,10 +39,11 @@ def fit(config: Config) -> None:
 
 def sample(config: Config) -> None:
     """Draw records from a release into one file."""
-    from synthdp.api import load
+    from synthdp.api import check_seed, load
     from synthdp.data import sources
 
     options: settings.Sample = config["options"]
+    check_seed(options.seed)
     if options.rows < 0:
         raise BadInput(f"rows must be 0 or more, got {options.rows}")
     release = load(options.release)

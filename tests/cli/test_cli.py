@@ -115,6 +115,13 @@ def test_sample_writes_what_was_asked(fitted, tmp_path, ending):
     assert list(frame.columns) == list(make_schema().names)
 
 
+def test_a_refused_sample_makes_no_folder(fitted, tmp_path, capsys):
+    assert "seed" in refused(
+        capsys, "sample", f"release={fitted / 'release'}", "rows=3", "seed=-1", f"out={tmp_path / 'a' / 's.csv'}"
+    )
+    assert not (tmp_path / "a").exists()
+
+
 def test_evaluate_and_report(fitted, files, tmp_path):
     synthetic = tmp_path / "synthetic.parquet"
     assert run(["sample", f"release={fitted / 'release'}", "rows=300", f"out={synthetic}"]) == 0
