@@ -23,6 +23,7 @@ COMMANDS = {
     "data": "list the named data sets",
     "demo": "run the whole job on the embedded data set",
 }
+ELSEWHERE = {"account": "accounts", "calibrate": "accounts"}  # commands that are not in commands.py
 BAD_INPUT, INTERRUPTED = 2, 130
 
 
@@ -69,7 +70,7 @@ def _run(command: str, arguments: list[str]) -> int:
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise BadInput(f"no command {command!r}{hint} Commands: {' '.join(COMMANDS)}")
     compose = importlib.import_module("synthdp.cli.compose")
-    commands = importlib.import_module("synthdp.cli.commands")
+    commands = importlib.import_module(f"synthdp.cli.{ELSEWHERE.get(command, 'commands')}")
     if any(argument in ("-h", "--help") for argument in arguments):
         print(compose.help_text(command, COMMANDS[command], arguments))
         return 0

@@ -84,6 +84,23 @@ class Sampled(Event):
 
 
 @dataclass(frozen=True)
+class Capped(Event):
+    """A block of queries whose parameters were chosen from earlier answers, stopped before their total passed a bound that
+    was fixed beforehand: a privacy filter. The whole bound is charged, whatever was spent (GUARANTEE 11).
+
+    `filter` says what was added up: "gaussian", unsampled Gaussians only, the sum of 1 / noise^2 up to bound^2, which is no
+    worse than one Gaussian of noise 1 / bound (Smith & Thakurta 2022, theorem 4; Koskela, Tobaben & Honkela 2023); "zcdp",
+    the sum of rho up to `bound` (Feldman & Zrnic 2021); "renyi", the sum of the Renyi divergences at `order` alone up to
+    `bound` (ibid.). `delta` bounds the sum of what thresholds in the block claim for themselves.
+    """
+
+    filter: str
+    bound: float
+    order: float = 0.0
+    delta: float = 0.0
+
+
+@dataclass(frozen=True)
 class Revealed(Event):
     """The records themselves were handed out: no finite epsilon."""
 
@@ -105,7 +122,7 @@ class Entry:
 Plan = tuple[Entry, ...]
 
 EVENTS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (Gaussian, Laplace, Choice, Threshold, Sampled, Revealed)
+    kind.__name__: kind for kind in (Gaussian, Laplace, Choice, Threshold, Sampled, Capped, Revealed)
 }
 
 

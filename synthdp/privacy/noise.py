@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 
 PAIRS = 1 << 14  # pairs of normals made at a time: the working arrays stay in the second-level cache
+BLOCK = 1 << 15  # numbers that are converted at a time
 RARE = 4096.0  # radius words below this (one in 2^19 of 32-bit words) get 53 bits more
 
 # dtype -> (signed integer of the same width, bits below its sign)
@@ -76,6 +77,21 @@ class Noise:
         """`normal` in float64, as a numpy array."""
         array: NDArray[np.float64] = self.normal(shape, deviation, torch.float64).numpy()
         return array
+
+    def added(self, values: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
+        """`values` plus independent N(0, deviation^2): the only way in which a question adds its noise."""
+        noisy: NDArray[np.float64] = values + self.normal_array(values.shape, deviation)
+        return noisy
+
+    def added_flat(self, sums: torch.Tensor, deviation: float) -> torch.Tensor:
+        """`sums` (n,), float32 or float64, plus independent N(0, deviation^2), rounded to float32."""
+        draws = self.normal(len(sums), deviation)
+        if draws.dtype == sums.dtype:
+            return draws.add_(sums)
+        for start in range(0, len(draws), BLOCK):
+            part = slice(start, start + BLOCK)
+            draws[part] = sums[part] + draws[part]  # in float64, a block that stays in the cache
+        return draws
 
     def uniform(self, shape: int | Sequence[int] = ()) -> NDArray[np.float64]:
         """Independent uniforms in [0, 1), multiples of 2^-53."""

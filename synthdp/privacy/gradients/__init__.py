@@ -20,15 +20,14 @@ from synthdp.privacy.gradients.survey import Owners, Trained, survey
 
 __all__ = ["MARGIN", "Gradients", "add_noise", "clipped_gradient_sum", "per_unit_reference"]
 
-BLOCK = 1 << 15  # numbers
 Loss = Callable[[nn.Module, Tensor], Tensor]
 
 
 class Draws(Protocol):
-    """A source of normals, such as `noise.Noise`."""
+    """Where sums meet noise, such as `noise.Noise`."""
 
-    def normal(self, shape: int, deviation: float, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Independent N(0, deviation^2)."""
+    def added_flat(self, sums: Tensor, deviation: float) -> Tensor:
+        """`sums` (n,) plus independent N(0, deviation^2), float32."""
         ...
 
 
@@ -94,14 +93,5 @@ def _clipped_sum(
 
 
 def add_noise(sums: Gradients, deviation: float, noise: Draws) -> Gradients:
-    """The sums plus independent N(0, deviation^2) on every coordinate, rounded to float32: one draw for all parameters.
-
-    Hardening against floating-point attacks (see `noise`) belongs here and nowhere else.
-    """
-    draws = noise.normal(sums.flat.numel(), deviation)
-    if draws.dtype == sums.flat.dtype:
-        return Gradients(draws.add_(sums.flat), sums)
-    for start in range(0, len(draws), BLOCK):
-        part = slice(start, start + BLOCK)
-        draws[part] = sums.flat[part] + draws[part]  # in float64, a block that stays in the cache
-    return Gradients(draws, sums)
+    """The sums plus independent N(0, deviation^2) on every coordinate, rounded to float32: one draw for all parameters."""
+    return Gradients(noise.added_flat(sums.flat, deviation), sums)

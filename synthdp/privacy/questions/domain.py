@@ -57,9 +57,10 @@ class Domain:
     def noised(self, bounded: Mapping[str, float], noise: Noise) -> tuple[str, ...]:
         """The categories that passed, in alphabetical order, so that the order says nothing."""
         names = sorted(bounded)
-        draws = noise.normal_array((len(names),), self.noise * self.sensitivity)
+        counts = np.array([bounded[name] for name in names], dtype=np.float64)
+        noisy = noise.added(counts, self.noise * self.sensitivity)
         least = self.threshold if self.noise > 0 else 0.0
-        return tuple(name for name, draw in zip(names, draws, strict=True) if bounded[name] + draw > least)
+        return tuple(name for name, count in zip(names, noisy, strict=True) if count > least)
 
     def movement(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
         """L2 distance over the categories of both."""

@@ -65,8 +65,7 @@ class Grid:
 
     def noised(self, bounded: Numbers, noise: Noise) -> Numbers:
         """The noisy counts."""
-        noisy: Numbers = bounded + noise.normal_array(bounded.shape, self.deviation)
-        return noisy
+        return noise.added(bounded, self.deviation)
 
     def movement(self, one: Numbers, other: Numbers) -> float:
         """L2 distance."""

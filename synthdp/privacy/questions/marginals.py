@@ -57,11 +57,11 @@ class Marginals:
 
     def noised(self, bounded: list[Table], noise: Noise) -> list[Table]:
         """The noisy counts."""
-        cells = [table.size for table in bounded]
-        draws = noise.normal_array((sum(cells),), self.deviation)
-        ends = np.cumsum([0, *cells])
-        parts = [draws[start:end] for start, end in pairwise(ends)]
-        return [table + part.reshape(table.shape) for table, part in zip(bounded, parts, strict=True)]
+        flat = [table.ravel() for table in bounded]
+        noisy = noise.added(np.concatenate([np.zeros(0), *flat]), self.deviation)
+        ends = np.cumsum([0, *(len(cells) for cells in flat)])
+        parts = [noisy[start:end] for start, end in pairwise(ends)]
+        return [part.reshape(table.shape) for table, part in zip(bounded, parts, strict=True)]
 
     def movement(self, one: list[Table], other: list[Table]) -> float:
         """L2 distance of the stacked tables."""

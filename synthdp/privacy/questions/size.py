@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from synthdp.privacy.ledger import Event, Gaussian
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records
@@ -30,7 +32,7 @@ class Size:
 
     def noised(self, bounded: float, noise: Noise) -> float:
         """The noisy number, at least 1."""
-        return max(1.0, bounded + float(noise.normal_array((1,), self.noise)[0]))
+        return max(1.0, float(noise.added(np.array([bounded]), self.noise)[0]))
 
     def movement(self, one: float, other: float) -> float:
         """The difference."""

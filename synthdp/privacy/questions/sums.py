@@ -59,7 +59,7 @@ class Sums:
     def noised(self, bounded: list[Vector], noise: Noise) -> list[Vector]:
         """One noisy vector per group."""
         pairs = zip(bounded, self.groups, strict=True)
-        return [total + noise.normal_array(total.shape, group.noise * group.clip) for total, group in pairs]
+        return [noise.added(total, group.noise * group.clip) for total, group in pairs]
 
     def movement(self, one: list[Vector], other: list[Vector]) -> float:
         """L2 distance with each group in units of its clip."""
