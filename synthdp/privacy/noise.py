@@ -49,7 +49,25 @@ class Noise:
         self._row: tuple[int, NDArray[np.uint64], NDArray[np.uint64]] | None = None  # of the last coins
         self._zeros = bytes(16 * PAIRS)
         self._bytes = np.empty(16 * PAIRS + 16, np.uint8)  # update_into wants a block more than it writes
+        self._place = -1
         self._rekey(os.urandom(32) if seed is None else hashlib.sha256(b"synthdp rehearsal %d" % seed).digest())
+
+    def turn(self, place: int) -> None:
+        """Begin the stream of one place, such as the line of the ledger that a block of events was written to.
+
+        A rehearsal draws from here on what (seed, place) alone fix, whatever was drawn before: resumed at a place, it
+        continues as an uninterrupted one would have, and a step redone at a later line gets other noise. A stream that
+        is released takes a fresh key from the operating system, so nothing repeats. Coins stay as they are. Raises
+        `BadInput` unless places grow within one object: the same place twice would be the same noise twice.
+        """
+        with self._lock:
+            self._check_process()
+            if not self._place < place < 1 << 64:
+                raise BadInput(
+                    f"place of a stream must be a whole number above the last one, {self._place}, got {place}"
+                )
+            self._place = place
+            self._stream = _stream(self._master if self._master else os.urandom(32), b"synthdp stream %d" % place)
 
     def normal(self, shape: int | Sequence[int], deviation: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """Independent N(0, deviation^2), of `shape`, float32 or float64, on the CPU.
@@ -130,10 +148,10 @@ class Noise:
         raise TypeError("a stream of noise cannot be copied or pickled: both copies would give the same noise")
 
     def _rekey(self, master: bytes) -> None:
-        stream = Cipher(algorithms.AES(_derive(master, b"synthdp stream")), modes.CTR(bytes(16)))
         # One block in, one block out, never the same block twice for two purposes: a plain pseudo-random function.
         blocks = Cipher(algorithms.AES(_derive(master, b"synthdp coins")), modes.ECB())  # noqa: S305
-        self._stream, self._blocks = stream.encryptor(), blocks.encryptor()
+        self._stream, self._blocks = _stream(master, b"synthdp stream"), blocks.encryptor()
+        self._master = master if self.rehearsal else b""
         self._row = None
         self._process = os.getpid()
 
@@ -165,6 +183,10 @@ class Noise:
         words = np.frombuffer(self._stream.update(bytes(8 * len(rare))), np.uint64)
         fraction = _fractions(words) + 2.0**-53
         radius[rare] = (radius[rare].double().floor_() + torch.from_numpy(fraction)).to(radius.dtype)
+
+
+def _stream(master: bytes, purpose: bytes) -> Any:
+    return Cipher(algorithms.AES(_derive(master, purpose)), modes.CTR(bytes(16))).encryptor()
 
 
 def _derive(master: bytes, purpose: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """The stream of noise: distribution, independence, processes, rehearsals, coins (GUARANTEE 9, 12, 15, 33)."""
 
 import copy
+import itertools
 import os
 import pickle
 
@@ -123,6 +124,39 @@ def test_rehearsals_repeat_and_releases_do_not():
     keys = np.arange(50, dtype=np.uint64)
     assert np.array_equal(Noise(seed=7).coins(keys, 3), Noise(seed=7).coins(keys, 3))
     assert not np.array_equal(Noise().coins(keys, 3), Noise().coins(keys, 3))
+
+
+def test_a_place_has_a_stream_of_its_own_and_leaves_coins_alone():
+    keys = np.arange(50, dtype=np.uint64)
+    whole, resumed = Noise(seed=7), Noise(seed=7)
+    unit = whole.bits(32)
+    assert resumed.bits(32) == unit
+    coins = whole.coins(keys, 3)
+    drawn = []
+    for place in (0, 4, 9):
+        whole.turn(place)
+        drawn.append(whole.normal(99, 1.0))
+    resumed.turn(9)
+    assert torch.equal(resumed.normal(99, 1.0), drawn[2])
+    assert np.array_equal(whole.coins(keys, 3), coins)
+    assert np.array_equal(resumed.coins(keys, 3), coins)
+    fresh = Noise(seed=7).normal(99, 1.0)
+    for one, other in itertools.combinations([fresh, *drawn], 2):
+        assert abs(np.corrcoef(one, other)[0, 1]) < 4.5 / 99**0.5
+    for place in (9, 3, -1):
+        with pytest.raises(BadInput, match="place"):
+            whole.turn(place)
+
+
+def test_a_released_stream_turns_to_fresh_entropy():
+    streams = [Noise() for _ in range(3)]
+    keys = np.arange(50, dtype=np.uint64)
+    coins = streams[0].coins(keys, 1)
+    for stream in streams:
+        stream.turn(5)
+    assert len({stream.bits(32) for stream in streams}) == 3
+    assert np.array_equal(streams[0].coins(keys, 1), coins)
+    assert streams[0]._master == b""  # nothing from which the past could be made again
 
 
 def test_no_global_random_state_is_read_or_moved():
