@@ -1,5 +1,6 @@
 """What may be charged: a cap, the plan that was committed under it, and the ledger that books it."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,18 +10,38 @@ from synthdp.privacy import accounting
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.ledger import Event, Ledger, Plan, Revealed, merged, scoped, scoped_event
 
+Enter = Callable[[Plan, Budget], None]
+
+
+def nowhere(plan: Plan, budget: Budget) -> None:
+    """A plan is entered into no account of a data set."""
+
 
 class Account:
-    """The budget of one data set, and the ledger that its fits write.
+    """What one fit may spend, and the ledger that it writes.
 
     A plan is committed once, before the first answer, so that every privacy parameter is fixed beforehand and exact
     accounting of the plan is valid (GUARANTEE 11); what it does not hold is refused. Charges are durable before they return.
+    A ledger that holds charges already belongs to a fit that was stopped: they count.
+
+    `noise` was found earlier for this very plan: it is checked, not searched again. `enter` is told the whole plan before it
+    is authorised, and may refuse it by raising `BadInput`.
     """
 
-    def __init__(self, cap: Budget, ledger: Ledger | None = None, *, unit: str = "record") -> None:
+    def __init__(
+        self,
+        cap: Budget,
+        ledger: Ledger | None = None,
+        *,
+        unit: str = "record",
+        noise: float | None = None,
+        enter: Enter = nowhere,
+    ) -> None:
         self.cap = cap
         self.ledger = Ledger() if ledger is None else ledger
         self.unit = unit
+        self._noise = noise
+        self._enter = enter
         self._plan: Plan | None = None
         self._left: Counter[Event] = Counter()
         self._reserved: Counter[Event] = Counter()
@@ -34,24 +55,52 @@ class Account:
             raise BadInput("a plan was committed already; one fit commits one plan, before its first question")
         if budget.epsilon > self.cap.epsilon or budget.delta > self.cap.delta or budget.relation != self.cap.relation:
             raise BadInput(f"the budget {budget} is not within the account's cap {self.cap}")
-        noise = accounting.calibrate(lambda z: self.scoped(plan(z)), budget)
-        self._plan = merged(self.scoped(plan(noise)))
-        for entry in self._plan:
+        noise, committed = self._solved(plan, budget)
+        self._enter(committed, budget)
+        self._plan = committed
+        for entry in committed:
             self._left[entry.event] += entry.count
+        for entry in self.ledger.entries():
+            self._left[entry.event] -= min(self._left[entry.event], entry.count)
         return noise
+
+    def _solved(self, plan: Callable[[float], Plan], budget: Budget) -> tuple[float, Plan]:
+        """The noise, and all that the ledger will hold in the end.
+
+        With a noise found earlier the charges of the ledger are part of this plan. Else they are lost answers of an earlier
+        start: nobody saw them, the plan is made anew on what they left, and together they keep the budget.
+        """
+        if self._noise is not None:
+            whole = merged(self.scoped(plan(self._noise)))
+            self.ledger.mend(whole)
+            _check(whole, self._noise, budget)
+            return self._noise, whole
+        if self.ledger.torn is not None:
+            self.ledger.mend(merged(self.scoped(plan(accounting.calibrate(lambda z: self.scoped(plan(z)), budget)))))
+        lost = self.ledger.entries()
+        noise = accounting.calibrate(lambda z: (*lost, *self.scoped(plan(z))), budget)
+        return noise, (*lost, *merged(self.scoped(plan(noise))))
 
     def scoped(self, plan: Plan) -> Plan:
         """The plan said for this account's relation and unit."""
         return scoped(plan, relation=self.cap.relation, unit=self.unit)
+
+    def scoped_event(self, event: Event) -> Event:
+        """The event said for this account's relation and unit."""
+        return scoped_event(event, relation=self.cap.relation, unit=self.unit)
 
     @property
     def plan(self) -> Plan:
         """What was committed; empty before."""
         return self._plan or ()
 
+    def left(self, event: Event) -> int:
+        """How many repetitions of an event the committed plan still holds."""
+        return self._left[self.scoped_event(event)]
+
     def book(self, event: Event, count: int = 1) -> None:
         """Charge before the answer: from an open block if there is one, else as a line of its own."""
-        event = scoped_event(event, relation=self.cap.relation, unit=self.unit)
+        event = self.scoped_event(event)
         if self._reserved[event] >= count:
             self._reserved[event] -= count
             return
@@ -59,12 +108,26 @@ class Account:
         self.ledger.append(event, count)
 
     @contextmanager
+    def charged(self, event: Event, count: int) -> Iterator[None]:
+        """Charge a block with one durable line; whatever happens in it, all of it stays charged."""
+        event = self.scoped_event(event)
+        if self._reserved[event]:
+            raise BadInput("a block of this event is open already")
+        self._authorise(event, count)
+        self.ledger.append(event, count)
+        self._reserved[event] = count
+        try:
+            yield
+        finally:
+            del self._reserved[event]
+
+    @contextmanager
     def reserve(self, event: Event, count: int) -> Iterator[None]:
         """Charge a whole block with one durable line. After a crash all of it stays charged; an exception (Ctrl-C) gives
         back what was not asked, since no model comes of that fit. A block that ends well stays charged whole: when to
         stop may have been an answer's doing.
         """
-        event = scoped_event(event, relation=self.cap.relation, unit=self.unit)
+        event = self.scoped_event(event)
         if self._reserved[event]:
             raise BadInput("a block of this event is open already")
         self._authorise(event, count)
@@ -79,10 +142,10 @@ class Account:
 
     def settle(self) -> None:
         """Charge what the committed plan holds and the fit did not ask, so that the ledger is the plan (GUARANTEE 11)."""
-        for entry in self.plan:
-            rest = self._left.pop(entry.event, 0)
+        for event in dict.fromkeys(entry.event for entry in self.plan):
+            rest = self._left.pop(event, 0)
             if rest:
-                self.ledger.append(entry.event, rest)
+                self.ledger.append(event, rest)
 
     def _authorise(self, event: Event, count: int) -> None:
         if isinstance(event, Revealed):
@@ -93,3 +156,11 @@ class Account:
                 "commit a plan that holds every question before the first one is asked"
             )
         self._left[event] -= count
+
+
+def _check(plan: Plan, noise: float, budget: Budget) -> None:
+    if noise == 0 and math.isinf(budget.epsilon):
+        return
+    found = accounting.epsilon(plan, budget.delta)
+    if found > budget.epsilon:
+        raise BadInput(f"with noise {noise:g} the plan costs epsilon {found:g}, the budget is {budget.epsilon:g}")

@@ -8,6 +8,8 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,8 @@ from synthdp.privacy.budget import Relation
 
 RECORD = "record"
 GENESIS = "0" * 64
+START = '{"count":'  # how a line that charges begins
+BLOCKS = 32  # lines that a loop of equal questions is charged in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,6 +205,7 @@ class Ledger:
         self._lines: list[dict[str, Any]] = []
         self._head = GENESIS
         self._path = path
+        self.torn: str | None = None
         if path is not None and path.exists():
             raise BadInput(f"a ledger exists at {path}; a ledger is never written over")
 
@@ -218,15 +223,31 @@ class Ledger:
 
         A torn last line (a crash in the middle of a write) is kept as `Revealed`: what it charged cannot be known.
         """
+        ledger = cls._read(path)
+        if ledger.torn is not None:
+            ledger.append(Revealed("torn last line"))
+        return ledger
+
+    @classmethod
+    def resume(cls, path: Path) -> "Ledger":
+        """Read a ledger back to write on at its end; a torn last line waits for `mend`."""
+        ledger = cls._read(path)
+        ledger._path = path
+        if ledger.torn is None and not path.read_bytes().endswith(b"\n") and ledger._lines:
+            _append(path, "\n", new=False)  # all but the line's end was written
+        return ledger
+
+    @classmethod
+    def _read(cls, path: Path) -> "Ledger":
         if not path.is_file():
             raise BadInput(f"no ledger at {path}")
         ledger = cls()
-        rows = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        rows = path.read_bytes().decode("utf-8", "surrogateescape").splitlines(keepends=True)
         for number, row in enumerate(rows, 1):
             line = _parsed(row)
             if line is None:
                 if number == len(rows):
-                    ledger.append(Revealed("torn last line"))
+                    ledger.torn = row
                     break
                 raise BadInput(f"{path}: line {number} of the ledger is not a JSON object")
             body = {name: value for name, value in line.items() if name not in ("previous", "hash")}
@@ -243,6 +264,39 @@ class Ledger:
     def head(self) -> str:
         """The hash of the last line: kept elsewhere, it detects truncation."""
         return self._head
+
+    @property
+    def charges(self) -> int:
+        """Number of lines that charge something."""
+        return sum("event" in line for line in self._lines)
+
+    @property
+    def resumed(self) -> frozenset[str]:
+        """The checkpoints from which this ledger was continued."""
+        return frozenset(line["resumed"] for line in self._lines if "resumed" in line)
+
+    def resume_from(self, checkpoint: str) -> None:
+        """Say, durably, that a checkpoint is continued now: it cannot be continued again."""
+        self._write({"resumed": checkpoint})
+
+    def mend(self, plan: Plan) -> None:
+        """Replace a torn last line by the charges of `plan` that it may have been meant for.
+
+        The append that it comes from never returned, so nothing was answered for it; it counts all the same. Raises
+        `BadInput` where it is the beginning of no line of the plan.
+        """
+        if self.torn is None or self._path is None:
+            return
+        left = Counter({entry.event: entry.count for entry in plan})
+        left.subtract({entry.event: entry.count for entry in self.entries()})
+        meant = [Entry(event, _meant(self.torn, event, most)) for event, most in left.items() if most > 0]
+        meant = [entry for entry in meant if entry.count]
+        if not meant and left.total() > 0:
+            raise BadInput(f"{self._path}: the torn last line is of no question of this fit's plan; start a new fit")
+        os.truncate(self._path, self._path.stat().st_size - len(self.torn.encode("utf-8", "surrogateescape")))
+        self.torn = None
+        for entry in meant:
+            self.append(entry.event, entry.count)
 
     def append(self, event: Event, count: int = 1) -> int:
         """Charge `count` repetitions; returns the line's number (from 0) once it is durable."""
@@ -285,6 +339,22 @@ class Ledger:
         self._head = _digest(self._head, body)
         self._lines.append(body)
         return len(self._lines) - 1
+
+
+def block(count: int) -> int:
+    """How many of `count` equal questions are charged by one durable line: what a crash can cost at most."""
+    return max(1, -(-count // BLOCKS))
+
+
+def _meant(torn: str, event: Event, most: int) -> int:
+    """How many of an event a torn line may have been about to charge; 0 where it is not the beginning of such a line."""
+    given = re.match(r'\{"count":(\d+),', torn)
+    count = int(given[1]) if given else min(most, block(most))
+    row = _canonical({"count": count, "event": to_json(event)})[:-1]  # what follows are the hashes
+    own = min(len(torn), len(row))
+    if given:
+        return min(most, count) if torn[:own] == row[:own] else 0
+    return count if START.startswith(torn) or torn.startswith(START) else 0
 
 
 def _parsed(row: str) -> dict[str, Any] | None:

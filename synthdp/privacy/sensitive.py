@@ -12,13 +12,14 @@ from synthdp.errors import BadInput
 from synthdp.privacy import learning
 from synthdp.privacy.account import Account
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import RECORD, Event, Plan, Sampled
+from synthdp.privacy.checkpoint import Checkpoint, Kept, State
+from synthdp.privacy.ledger import RECORD, Capped, Event, Plan, Sampled, block
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions import Answer, Question
 from synthdp.privacy.questions.marginals import Marginals, Table
 from synthdp.privacy.questions.reveal import Reveal
 from synthdp.privacy.questions.sums import Group, Sums, Vector
-from synthdp.privacy.store import Records, encoded, seal
+from synthdp.privacy.store import Records, Sealed, encoded, reading, seal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,8 @@ class Sensitive:
     """The records of one data set, sealed, and the only thing that can answer questions about them.
 
     Every answer is charged to the account first, then each unit's contribution is bounded, then noise is added. With a
-    `seed` the noise can be regenerated: the run is a rehearsal, not for release. `recorder` is for tests (replay).
+    `seed` the noise can be regenerated: the run is a rehearsal, not for release. A fit that was stopped goes on from
+    `resumed`; `checkpoint` is where its state is kept meanwhile. `recorder` is for tests (replay).
     """
 
     def __init__(
@@ -46,6 +48,8 @@ class Sensitive:
         *,
         seed: int | None = None,
         recorder: "Recorder | None" = None,
+        checkpoint: Checkpoint | None = None,
+        resumed: Kept | None = None,
     ) -> None:
         if account.unit != (schema.unit or RECORD):
             raise BadInput(f"the account is kept per {account.unit!r}, the schema's unit is {schema.unit or RECORD!r}")
@@ -53,9 +57,11 @@ class Sensitive:
         self.account = account
         self._noise = Noise(seed)
         self._recorder = recorder
-        self._records, self._keys = seal(frame, schema, self._noise.bits(32))
+        self._sealed = Sealed(seal(frame, schema, self._noise.bits(32)))
+        self._checkpoint, self._resumed = checkpoint, resumed
         self._terms: learning.Purchase | None = None
         self._codec: Codec | None = None
+        self._plan_noise = 0.0
         self._step = 0
 
     def commit(self, plan: Callable[[float], Plan], budget: Budget) -> float:
@@ -67,7 +73,11 @@ class Sensitive:
         terms = learning.purchase(self.schema, budget, self.account.unit)
         learned = learning.prices(self.schema, terms)
         noise = self.account.commit(lambda z: (*learned, *plan(z)), budget)
-        self._terms = terms
+        self._terms, self._plan_noise = terms, noise
+        if self.account.ledger.charges:
+            self._noise.turn(self.account.ledger.charges)  # a question that is asked again draws other noise
+        if self._resumed is not None and self._checkpoint is not None:
+            self._checkpoint.take(self._resumed, self.account.ledger)
         return noise
 
     def resolve(self) -> Schema:
@@ -75,9 +85,13 @@ class Sensitive:
         if self._codec is None:
             if self._terms is None:
                 raise BadInput("commit a plan before the first question")
-            schema = learning.resolve(self.schema, self._terms, self)
+            if self._resumed is None:
+                schema = learning.resolve(self.schema, self._terms, self)
+            else:
+                schema = Schema.from_dict(self._resumed.facts["schema"])
             self._codec = Codec(schema)
-            self._records = encoded(self._records, self._codec)
+            with reading():
+                self._sealed = Sealed(encoded(self._sealed.read(), self._codec))
             self.schema = schema
         return self.schema
 
@@ -94,7 +108,46 @@ class Sensitive:
         check_question(question)
         for event in question.events:
             self.account.book(event)
-        return self._answer(question, self._records)
+        return self._answer(question)
+
+    @contextmanager
+    def cap(self, event: Capped) -> Iterator["Safe"]:
+        """Questions whose parameters are chosen from earlier answers, refused where they would pass the cap. The committed
+        plan holds `event`; all of it is charged, now (GUARANTEE 11)."""
+        self.resolve()
+        self.account.book(event)
+        safe = Safe(self, event)
+        yield safe
+        safe.close()
+
+    def restored(self) -> State | None:
+        """What `state` of `steps` returned in the part of this fit that was stopped; None in a fresh fit."""
+        return None if self._resumed is None else self._resumed.state
+
+    def steps(self, event: Event, count: int, state: Callable[[], State]) -> Iterator[int]:
+        """The numbers of `count` steps, each of which asks for `event` once, charged in durable blocks.
+
+        After every block `state()` is kept for `restored`. A resumed fit begins after its last kept block; what a stopped
+        one had charged beyond it is charged again, so that there may be fewer steps.
+        """
+        done = 0 if self._resumed is None else int(self._resumed.facts["step"])
+        last = count if self._resumed is None else min(count, done + self.account.left(event))
+        size = block(count)
+        if self._resumed is None:
+            self._keep(done, state)
+        while done < last:
+            self._noise.turn(self.account.ledger.charges)
+            self._step = count - self.account.left(event)  # coins of charged steps are not tossed again
+            until = min(last, done - done % size + size)
+            with self.account.charged(event, until - done):
+                yield from range(done, until)
+            done = until
+            self._keep(done, state)
+
+    def _keep(self, step: int, state: Callable[[], State]) -> None:
+        if self._checkpoint is not None:
+            facts = {"noise": self._plan_noise, "schema": self.schema.to_dict(), "step": step}
+            self._checkpoint.save(facts, state())
 
     @contextmanager
     def sample(self, rate: float) -> Iterator["Batch"]:
@@ -141,7 +194,8 @@ class Sensitive:
         if unknown:
             raise BadInput(f"no modelled column named {', '.join(map(repr, unknown))}; known: {', '.join(codec.names)}")
         places = tuple(tuple(codec.names.index(name) for name in clique) for clique in cliques)
-        return Marginals(places, codec.sizes, noise, self._records.max_records)
+        most = self.schema.max_records_per_unit if self.schema.unit else 1
+        return Marginals(places, codec.sizes, noise, most)
 
     def reveal(self, reason: str) -> "pd.DataFrame | None":
         """The records themselves: epsilon becomes infinite, and the statement says why."""
@@ -154,18 +208,57 @@ class Sensitive:
         """Whether the noise could be regenerated from a seed."""
         return self._noise.rehearsal
 
-    def _answer(self, question: Question[Answer], records: Records) -> Answer:
-        bounded = question.bounded(records)
+    def _answer(self, question: Question[Answer], rate: float | None = None) -> Answer:
+        with reading():
+            records = self._sealed.read()
+            bounded = question.bounded(records if rate is None else self._sampled(records, rate))
         if self._recorder is not None:
             return self._recorder.answer(question, bounded, lambda: question.noised(bounded, self._noise))
         return question.noised(bounded, self._noise)
 
-    def _sampled(self, rate: float) -> Records:
-        coins = self._noise.coins(self._keys, self._step)
+    def _sampled(self, records: Records, rate: float) -> Records:
+        coins = self._noise.coins(records.keys, self._step)
         self._step += 1
         # An exact comparison of integers; rate 1 takes everyone.
         chosen = np.ones(len(coins), np.bool_) if rate >= 1 else coins < np.uint64(rate * ALL_COINS)
-        return self._records.take(chosen)
+        return records.take(chosen)
+
+
+class Safe:
+    """Asks under a cap: a privacy filter stops what would pass it (Feldman & Zrnic 2021)."""
+
+    def __init__(self, data: Sensitive, event: Capped) -> None:
+        self._data = data
+        from synthdp.privacy.accounting.filters import Filter
+
+        self._filter = Filter(data.account.scoped_event(event))
+        self._open = True
+
+    @property
+    def left(self) -> float:
+        """What the cap still admits, in the unit of its filter: public, a function of the parameters asked for."""
+        return self._filter.left
+
+    def ask(self, question: Question[Answer]) -> Answer:
+        """Answer from all records, unless that passes the cap: then `BadInput`, and nothing is read."""
+        if not self._open:
+            raise BadInput("the cap was closed; ask while it is open")
+        check_question(question)
+        for event in question.events:
+            self._filter.spend(self._data.account.scoped_event(event))
+        return self._data._answer(question)
+
+    def marginals(self, cliques: Sequence[Sequence[str]], noise: float) -> list[Table]:
+        """Noisy contingency tables, under the cap."""
+        return self.ask(self._data.tables(cliques, noise))
+
+    def sums(self, groups: Sequence[Group]) -> list[Vector]:
+        """Noisy sums of clipped per-unit vectors, under the cap."""
+        return self.ask(Sums(tuple(groups)))
+
+    def close(self) -> None:
+        """No answer after this."""
+        self._open = False
 
 
 class Batch:
@@ -185,7 +278,7 @@ class Batch:
         check_question(question)
         self._open = False
         self._data.account.book(Sampled(self._rate, tuple(question.events)))
-        return self._data._answer(question, self._data._sampled(self._rate))
+        return self._data._answer(question, self._rate)
 
     def sums(self, groups: Sequence[Group]) -> list[Vector]:
         """Noisy sums of clipped per-unit vectors over the sample, one per group."""

@@ -1,6 +1,9 @@
 """Where the records lie: bounded per unit, grouped by unit, and read by nobody but the questions."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +23,8 @@ Codes = NDArray[np.int32]
 class Records:
     """Records of some units. `owner[i]` is the unit (0 .. units - 1, ascending) that record i belongs to.
 
-    `codes` is the encoded table, (records, columns), once the schema has nothing left to learn; `raw` the sealed frame.
+    `codes` is the encoded table, (records, columns), once the schema has nothing left to learn; `raw` the sealed frame;
+    `keys` (units,) names each unit by a keyed hash: what a coin or a dealing of units may depend on.
     """
 
     units: int
@@ -28,6 +32,7 @@ class Records:
     raw: pd.DataFrame | None
     codes: Codes | None
     max_records: int
+    keys: NDArray[np.uint64]
 
     def encoded(self) -> Codes:
         """The codes; raises where the schema was not resolved yet."""
@@ -46,10 +51,12 @@ class Records:
         codes = self.encoded()
         if self.max_records == 1 and len(codes) == self.units:  # every unit holds just one record: skip the regrouping
             rows = np.flatnonzero(chosen)
-            return replace(self, units=len(rows), owner=np.arange(len(rows)), raw=None, codes=codes[rows])
-        rows = np.flatnonzero(chosen[self.owner])
-        number = np.cumsum(chosen) - 1
-        return replace(self, units=int(chosen.sum()), owner=number[self.owner[rows]], raw=None, codes=codes[rows])
+            owner = np.arange(len(rows))
+        else:
+            rows = np.flatnonzero(chosen[self.owner])
+            owner = (np.cumsum(chosen) - 1)[self.owner[rows]]
+        keys = self.keys[chosen]
+        return replace(self, units=len(keys), owner=owner, raw=None, codes=codes[rows], keys=keys)
 
     def padded(self) -> tuple[Codes, NDArray[np.bool_]]:
         """Codes as (units, max_records, columns) and the mask (units, max_records) of the places that hold a record."""
@@ -63,11 +70,37 @@ class Records:
         return table, mask
 
 
-def seal(frame: pd.DataFrame, schema: Schema, key: bytes) -> tuple[Records, NDArray[np.uint64]]:
+_READING: ContextVar[bool] = ContextVar("reading", default=False)
+
+
+class Sealed:
+    """Records that open only while a question is answered: a read at any other time raises, whoever reads."""
+
+    def __init__(self, records: Records) -> None:
+        self.__records = records
+
+    def read(self) -> Records:
+        """The records; raises `RuntimeError` outside `reading()`."""
+        if not _READING.get():
+            raise RuntimeError("sealed records were read outside of a question: ask `Sensitive` instead")
+        return self.__records
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """While a question is answered. For `Sensitive` alone."""
+    token = _READING.set(True)
+    try:
+        yield
+    finally:
+        _READING.reset(token)
+
+
+def seal(frame: pd.DataFrame, schema: Schema, key: bytes) -> Records:
     """Group a frame by unit, keep at most `max_records_per_unit` of each, and give every unit a keyed 64-bit name.
 
     Which records of a unit are kept depends on that unit and the key alone (GUARANTEE 18). Records whose unit is missing
-    count as one unit. Returns the records and the (units,) keys that sampling coins belong to.
+    count as one unit.
     """
     if schema.unit is None:
         names = [b"%d" % position for position in range(len(frame))]
@@ -83,8 +116,8 @@ def seal(frame: pd.DataFrame, schema: Schema, key: bytes) -> tuple[Records, NDAr
         owner = member[kept]
     keys = np.array([_keyed(key, name) for name in names], dtype=np.uint64)
     raw = frame.iloc[kept].reset_index(drop=True)
-    records = Records(len(names), owner.astype(np.int64), raw, None, schema.max_records_per_unit if schema.unit else 1)
-    return records, keys
+    most = schema.max_records_per_unit if schema.unit else 1
+    return Records(len(names), owner.astype(np.int64), raw, None, most, keys)
 
 
 def within(records: Records, bound: int) -> None:

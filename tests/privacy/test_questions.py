@@ -58,7 +58,7 @@ RAW = ("grid", "powers", "dates", "domain")
 
 
 def sealed(frame, name):
-    records, _ = seal(frame, SCHEMA, b"k" * 32)
+    records = seal(frame, SCHEMA, b"k" * 32)
     return records if name in RAW else encoded(records, CODEC)
 
 

@@ -217,13 +217,13 @@ def test_a_fit_that_stops_early_is_charged_its_whole_plan(frame, schema):
 def test_a_question_that_assumes_fewer_records_of_a_unit_is_refused():
     schema = make_schema(unit="patient", max_records_per_unit=3)
     data = sealed(make_frame(30, repeats=3), schema)
-    data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
-    question = dataclasses.replace(data.tables([("sex",)], 5.0), max_records=1)
+    noise = data.commit(lambda z: (Entry(Gaussian(z), 2),), LOOSE)
+    question = dataclasses.replace(data.tables([("sex",)], noise), max_records=1)
     with pytest.raises(BadInput, match="assumes at most 1"):
-        question.bounded(data._records)
-    sizes = dataclasses.replace(data.tables([("age",)], 5.0), sizes=(2,) * 6)
+        data.ask(question)
+    sizes = dataclasses.replace(data.tables([("age",)], noise), sizes=(2,) * 6)
     with pytest.raises(BadInput, match="sizes"):
-        sizes.bounded(data._records)
+        data.ask(sizes)
 
 
 @pytest.mark.parametrize(
@@ -255,3 +255,15 @@ class Rogue:
 def test_a_question_from_elsewhere_is_refused_before_it_sees_a_record(frame, schema):
     with pytest.raises(BadInput, match="house's questions"):
         sealed(frame, schema).ask(Rogue())
+
+
+def test_sealed_records_open_only_while_a_question_is_answered():
+    """Law 20: whoever holds the seal, a read outside of a question raises."""
+    data = sealed(make_frame(20), make_schema())
+    noise = data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    data.resolve()
+    with pytest.raises(RuntimeError, match="outside of a question"):
+        data._sealed.read()
+    data.sum(ones, 1, 1.0, noise)
+    with pytest.raises(RuntimeError, match="outside of a question"):
+        data._sealed.read()

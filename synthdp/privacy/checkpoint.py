@@ -1,0 +1,94 @@
+"""The state of a fit on disk, from which a stopped one goes on (GUARANTEE 23). Internal: never part of a release.
+
+A checkpoint holds what earlier noisy answers made of the generator, and the public facts of the fit; no record and no state of
+the noise. It is one file, replaced whole. It can be continued once: its name is then written into the ledger.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from synthdp.errors import BadInput
+from synthdp.privacy.ledger import Ledger
+
+State = Mapping[str, NDArray[Any]]
+FACTS = "synthdp"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One checkpoint: its name, the facts of the fit (noise, schema, step) and the generator's state."""
+
+    name: str
+    facts: Mapping[str, Any]
+    state: State
+
+
+class Checkpoint:
+    """The file `path` of one fit; `of` says which fit: a digest of generator, settings, schema, budget and seed."""
+
+    def __init__(self, path: Path, of: str) -> None:
+        self._path = path
+        self._next = path.with_name(path.name + ".next")
+        self._of = of
+
+    def save(self, facts: Mapping[str, Any], state: State) -> None:
+        """Replace the checkpoint, whole and durably."""
+        self._write(self._next, facts, state)
+        os.replace(self._next, self._path)
+
+    def load(self, ledger: Ledger) -> Kept | None:
+        """The checkpoint to continue; None where the fit was stopped before its first.
+
+        Raises `BadInput` where it was continued before, or belongs to another fit.
+        """
+        found = [self._read(path) for path in (self._path, self._next) if path.exists()]
+        kept = [each for each in found if each is not None]
+        for each in kept:
+            if each.facts.get("of") != self._of:
+                raise BadInput(
+                    f"{self._path} is of another fit: resume with the same generator, settings, schema, budget and seed"
+                )
+            if each.name not in ledger.resumed:
+                return each
+        if kept:
+            raise BadInput(f"{self._path} was resumed already; a checkpoint is resumed once")
+        return None
+
+    def take(self, kept: Kept, ledger: Ledger) -> None:
+        """Continue it: an equal one of another name is made, then this one is marked in the ledger as used."""
+        self._write(self._next, kept.facts, kept.state)
+        ledger.resume_from(kept.name)
+        os.replace(self._next, self._path)
+
+    def remove(self) -> None:
+        """The fit is done."""
+        for path in (self._path, self._next):
+            path.unlink(missing_ok=True)
+
+    def _write(self, path: Path, facts: Mapping[str, Any], state: State) -> None:
+        said = json.dumps({**facts, "of": self._of, "name": secrets.token_hex(8)})
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            file.write(save({name: np.ascontiguousarray(value) for name, value in state.items()}, {FACTS: said}))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _read(self, path: Path) -> Kept | None:
+        """None for a file that was not written to its end."""
+        try:
+            with safe_open(path, "numpy") as file:
+                facts = json.loads((file.metadata() or {})[FACTS])
+                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, KeyError, json.JSONDecodeError):
+            return None
+        return Kept(str(facts.pop("name")), facts, state)
