@@ -1,0 +1,249 @@
+"""The account of a data set: one file that every fit of its records is entered in, before its first question."""
+
+import getpass
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from synthdp.errors import BadInput
+from synthdp.privacy.accounts import chain, filters
+from synthdp.privacy.accounts.filters import FILTERS, Cap, FilterName, Price
+from synthdp.privacy.accounts.standing import CHARGED, MORE, Standing, standing
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.fingerprint import Fingerprint
+from synthdp.privacy.ledger import Plan, to_json
+
+STATES = ("running", "finished", "failed", "interrupted")
+NEW = "account.add_version=true"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountFile:
+    """The budget of one data set over all its fits, kept in one file that outlives every output folder.
+
+    `cap` and `filter` are fixed when the file is made; given later they must agree, but `change_cap` records a new cap. Without
+    a cap everything is recorded and nothing refused. `head` is the hash that was kept elsewhere: the file must still hold
+    it. `by` says who fits (default: the user's name). `add_version` records a table that the account does not know as a newer
+    version of the same people's. `source` is the file of the records, whose bytes then are what is recognised; without it,
+    the content of the frame is.
+    """
+
+    path: Path
+    cap: Cap | None = None
+    filter: FilterName | None = None
+    head: str | None = None
+    by: str | None = None
+    add_version: bool = False
+    change_cap: bool = False
+    source: Path | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+        if self.filter is not None and self.filter not in FILTERS:
+            raise BadInput(f"account.filter must be one of {', '.join(FILTERS)}, got {self.filter!r}")
+        if self.change_cap and self.cap is None:
+            raise BadInput("account.change_cap=true needs account.cap.epsilon and account.cap.delta")
+
+    def read(self) -> Standing | None:
+        """The account as it stands, its chains and the kept head checked; None where there is no file yet."""
+        rows = chain.read(self.path)
+        found = standing(rows) if rows is not None and rows.charges else None
+        self._check_head(found)
+        return found
+
+    def check(self, budget: Budget, unit: str, *, resumed: Path | None = None) -> int | None:
+        """Refuse what can be refused before anything is read: nothing is written.
+
+        `resumed` is the ledger of a fit that was stopped: where the account holds that fit unfinished, its charge counts for
+        this one too, and its number is returned.
+        """
+        if not _writable(self.path):
+            raise BadInput(f"the account {self.path} cannot be written there; name another file with account=FILE")
+        found = self.read() or self._imagined()
+        if self._agreed(found) != found.cap:
+            found = replace(found, cap=self.cap)
+        self._check_neighbours(found, budget, unit)
+        number = None if resumed is None else found.unfinished(str(resumed.absolute()))
+        if number is None:  # what a plan costs by its events is known later
+            self._afford(found, found.filter.price((), budget), budget)
+        return number
+
+    def check_table(self, fingerprint: Fingerprint) -> None:
+        """Refuse a table that the account is not kept for."""
+        found = self.read()
+        if found is not None:
+            self._check_table(found, fingerprint(found.key))
+
+    def open(self) -> Standing:
+        """Make the account where there is none, and record a change of the cap that was asked for."""
+        with chain.transaction(self.path, make=True) as book:
+            return self._opened(book)
+
+    def enter(self, fit: Mapping[str, Any], plan: Plan, budget: Budget, unit: str, fingerprint: Fingerprint) -> int:
+        """Charge a fit's whole plan, durably, in one transaction with every check; returns its number.
+
+        `fit` holds what is written beside it: generator, settings, rehearsal. Raises `BadInput`, and charges nothing, where
+        the cap would be passed, or the relation, unit, table or head is not the account's.
+        """
+        opened = self.open()
+        known, price = fingerprint(opened.key), opened.filter.price(plan, budget)  # seconds, in which nobody waits
+        with chain.transaction(self.path) as book:
+            found = self._opened(book)
+            self._check_neighbours(found, budget, unit)
+            self._afford(found, price, budget)
+            self._recognise(book, found, known)
+            body = {
+                "kind": CHARGED,
+                **fit,
+                "relation": budget.relation,
+                "unit": unit,
+                "epsilon": budget.epsilon,
+                "delta": budget.delta,
+                "price": asdict(price),
+                "plan": _told(plan),
+                "fingerprint": known,
+            }
+            return book.append("charges", self._signed(body)).number
+
+    def enter_more(self, number: int, plan: Plan, budget: Budget, *, instead: bool) -> None:
+        """Charge what a fit asks for beside its plan; with `instead` the new plan holds all of the old one (a resumed fit),
+        and only what it costs above that is charged. Raises `BadInput` as `enter` does."""
+        price = self.open().filter.price(plan, budget)
+        with chain.transaction(self.path) as book:
+            found = self._opened(book)
+            if instead:
+                price = price.above(found.fit(number).price)
+            if price.loss > 0 or price.delta > 0:
+                self._afford(found, price, budget)
+                body = {"kind": MORE, "fit": number, "price": asdict(price), "plan": _told(plan)}
+                book.append("charges", self._signed(body))
+
+    def mark(self, number: int, state: str) -> None:
+        """Say what became of a fit; it stays charged."""
+        if state not in STATES:
+            raise ValueError(f"state must be one of {STATES}, got {state!r}")
+        with chain.transaction(self.path) as book:
+            book.append("states", self._signed({"fit": number, "state": state}))
+
+    def _opened(self, book: chain.Book) -> Standing:
+        """What stands, after the rows that opening it or a new cap needs; the head is checked."""
+        rows = book.rows()
+        found = standing(rows) if rows.charges else None
+        self._check_head(found)
+        if found is None:
+            imagined = self._imagined()
+            order, cap = getattr(imagined.filter, "order", None), imagined.cap and asdict(imagined.cap)
+            book.append(
+                "charges", self._signed({"kind": "opened", "filter": imagined.filter.name, "order": order, "cap": cap})
+            )
+        elif self._agreed(found) != found.cap:
+            book.append("charges", self._signed({"kind": "cap", "cap": self.cap and asdict(self.cap)}))
+        return standing(book.rows())
+
+    def _imagined(self) -> Standing:
+        """The account that opening it would make."""
+        chosen = filters.made(self.filter or "additive", None, self.cap)
+        return Standing(key=b"", filter=chosen, cap=self.cap, fits=(), fingerprints=(), changes=(), hashes=())
+
+    def _agreed(self, found: Standing) -> Cap | None:
+        """The cap that holds; a different one is taken only where a change was asked for."""
+        if self.filter is not None and self.filter != found.filter.name:
+            raise BadInput(
+                f"account.filter={self.filter}, but {self.path} adds up by {found.filter.name}; a filter is fixed for good"
+            )
+        if self.cap is None or self.cap == found.cap:
+            return found.cap
+        held = "no cap" if found.cap is None else f"a cap of {_pair(found.cap.epsilon, found.cap.delta)}"
+        if not self.change_cap:
+            raise BadInput(
+                f"account.cap of {_pair(self.cap.epsilon, self.cap.delta)}, but {self.path} has {held}; account.change_cap=true "
+                "records a new cap"
+            )
+        if found.filter.name == "renyi" and self.cap != _lower(self.cap, found.cap):
+            raise BadInput(f"{self.path} has {held} and the filter renyi, whose cap can be lowered and never raised")
+        return self.cap
+
+    def _check_head(self, found: Standing | None) -> None:
+        if self.head is not None and (found is None or self.head.strip().lower() not in found.hashes):
+            raise BadInput(
+                f"account.head is not among the charges of {self.path}: the account was rolled back, cut off or replaced; find "
+                "out what happened before anything else is fitted"
+            )
+
+    def _check_neighbours(self, found: Standing, budget: Budget, unit: str) -> None:
+        for name, held, asked in zip(
+            ("relation", "unit"), found.neighbours or (budget.relation, unit), (budget.relation, unit), strict=True
+        ):
+            if held != asked:
+                raise BadInput(
+                    f"the fit's {name} is {asked!r}, that of the account {self.path} is {held!r}: no accountant adds those up; "
+                    f"use {name} {held!r}, or another account if the guarantees may stand apart"
+                )
+
+    def _afford(self, found: Standing, asked: Price, budget: Budget) -> None:
+        cap, chosen = found.cap, found.filter
+        if cap is None or filters.within(filters.total([found.total, asked]), chosen.limit(cap)):
+            return
+        epsilon, delta = found.spent
+        rest = _pair(filters.left(epsilon, cap.epsilon), filters.left(delta, cap.delta))
+        raise BadInput(
+            f"{self.path}: the fit asks for {_pair(budget.epsilon, budget.delta)}; of the cap of {_pair(cap.epsilon, cap.delta)} "
+            f"{_pair(epsilon, delta)} is spent and {rest} is left ({chosen.name})"
+        )
+
+    def _check_table(self, found: Standing, known: str) -> None:
+        if found.fingerprints and known not in found.fingerprints and not self.add_version:
+            raise BadInput(
+                f"the account {self.path} is kept for another table; if this is a newer version of the same people's table "
+                f"(or the same one in another form), {NEW} records it; else name an account of its own with account=FILE"
+            )
+
+    def _recognise(self, book: chain.Book, found: Standing, known: str) -> None:
+        self._check_table(found, known)
+        if known not in found.fingerprints:
+            form = "frame" if self.source is None else "file"
+            book.append("charges", self._signed({"kind": "version", "form": form, "fingerprint": known}))
+
+    def _signed(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        time = datetime.now(UTC).isoformat(timespec="seconds")
+        signed: dict[str, Any] = json.loads(json.dumps(_plain({**body, "by": self.by or _user(), "time": time})))
+        return signed
+
+
+def _told(plan: Plan) -> list[dict[str, Any]]:
+    return [{"event": to_json(entry.event), "count": entry.count} for entry in plan]
+
+
+def _lower(cap: Cap, held: Cap | None) -> Cap:
+    return cap if held is None else Cap(epsilon=min(cap.epsilon, held.epsilon), delta=min(cap.delta, held.delta))
+
+
+def _pair(epsilon: float, delta: float) -> str:
+    return f"epsilon {epsilon:.6g}, delta {delta:.3g}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # no name for this process's user, as in some containers
+        return "unknown"
+
+
+def _writable(path: Path) -> bool:
+    nearest = next(place for place in path.absolute().parents if place.exists())
+    folder = nearest.is_dir() and os.access(nearest, os.W_OK)  # SQLite keeps a journal beside the file
+    return folder and (not path.exists() or (path.is_file() and os.access(path, os.W_OK)))
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinity: it is written as text."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

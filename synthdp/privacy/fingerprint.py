@@ -1,0 +1,80 @@
+"""Keyed fingerprints: is this the table that an account is kept for?
+
+HMAC-SHA256 with a random key that only the account file holds, so that a fingerprint says nothing to who has not got the file.
+It guards against mistakes, not against a steward who wants to deceive: they could keep two accounts.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = np.ndarray
+Fingerprint = Callable[[bytes], str]  # key -> fingerprint as hexadecimal digits
+CHUNK = 50_000  # records at a time
+WIDTH = 16  # bytes per cell
+
+
+def of_file(path: Path) -> Fingerprint:
+    """Of the bytes of a file, which is read when the fingerprint is asked for."""
+
+    def fingerprint(key: bytes) -> str:
+        found = hmac.new(key, digestmod="sha256")
+        try:
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    found.update(block)
+        except OSError as error:
+            raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
+        return found.hexdigest()
+
+    return fingerprint
+
+
+def of_frame(frame: "pd.DataFrame") -> Fingerprint:
+    """Of a frame's content: the names of its columns and the multiset of its rows.
+
+    The order of rows and columns, the index and the width of numbers do not matter; numbers count as doubles.
+    """
+
+    def fingerprint(key: bytes) -> str:
+        names = [str(name) for name in frame.columns]
+        order = sorted(range(len(names)), key=names.__getitem__)
+        digests: list[bytes] = []
+        for start in range(0, len(frame), CHUNK):
+            part = frame.iloc[start : start + CHUNK]
+            cells = [_cells(part.iloc[:, place], key) for place in order]
+            rows = np.ascontiguousarray(np.hstack(cells)) if cells else np.zeros((len(part), 0), np.uint8)
+            digests += [hashlib.blake2b(row.tobytes(), digest_size=WIDTH, key=key).digest() for row in rows]
+        found = hmac.new(key, json.dumps([names[place] for place in order]).encode(), "sha256")
+        for digest in sorted(digests):
+            found.update(digest)
+        return found.hexdigest()
+
+    return fingerprint
+
+
+def _cells(column: "pd.Series[Any]", key: bytes) -> Array:
+    """(records, bytes) of one column; equal values have equal bytes, whatever else the column holds."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column):
+        numbers = column.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0  # -0.0 is 0.0
+        numbers[np.isnan(numbers)] = np.nan  # one of the many
+        return numbers.astype("<f8").view(np.uint8).reshape(len(numbers), 8)
+    codes, values = pd.factorize(column.astype(object).to_numpy())
+    texts = [
+        hashlib.blake2b(str(value).encode(errors="surrogatepass"), digest_size=WIDTH, key=key).digest()
+        for value in values
+    ]
+    table = np.frombuffer(b"".join([*texts, bytes(WIDTH)]), np.uint8).reshape(-1, WIDTH)
+    return table[codes]  # code -1, missing, takes the last row
