@@ -4,14 +4,16 @@ Counts are added up per event, so that "counting = repeating" and "order is irre
 (dp-accounting drops the repeat count of some events; here a count is never inside an event).
 """
 
+import dataclasses
 import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import singledispatch
 
-from synthdp.errors import BadInput
+from synthdp.privacy.accounting.checks import Unproven, check, check_count, check_neighbours
 from synthdp.privacy.ledger import (
+    Capped,
     Choice,
     Entry,
     Event,
@@ -24,9 +26,10 @@ from synthdp.privacy.ledger import (
     to_json,
 )
 
+__all__ = ["CAP_ALLOWANCE", "Charges", "Unproven", "canonical", "charges", "combined", "contributions", "own_delta"]
 
-class Unproven(BadInput):
-    """No proof is known here for this event, sampler or relation: an accountant refuses it by name."""
+CAP_ALLOWANCE = 1e-12  # relative: what a filter lets pass for round-off, and what its cap is charged beyond its bound
+ANY_SAMPLER = ("poisson", "without_replacement")  # samplers whose joint Gaussian queries are one Gaussian query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +54,14 @@ def charges(ledger: Ledger | Iterable[Entry]) -> Charges:
     counts: dict[Event, int] = {}
     claimed = 0.0
     for entry in entries:
-        _check_count(entry)
+        check_count(entry)
         if entry.count == 0:
             continue
-        _check(entry.event)
+        check(entry.event)
         claimed += entry.count * own_delta(entry.event)
         for event in canonical(entry.event):
             counts[event] = counts.get(event, 0) + entry.count
-    _check_neighbours(entry.event for entry in entries if entry.count)
+    check_neighbours(entry.event for entry in entries if entry.count)
     ordered = sorted(counts, key=lambda event: json.dumps(to_json(event), sort_keys=True, default=str))
     return Charges(entries=tuple(Entry(event, counts[event]) for event in ordered), own_delta=claimed)
 
@@ -75,6 +78,11 @@ def _(event: Threshold) -> float:
     # post-processing of the Gaussian counts. Those categories' noise is independent of the rest, so the other direction loses
     # a factor 1 - delta, that is at most `delta` again in epsilon, which delta(epsilon) - of slope above -1 - absorbs.
     return event.delta * (2 if event.relation == "replace_one" else 1)  # replaced: both directions at once
+
+
+@own_delta.register
+def _(event: Capped) -> float:
+    return event.delta
 
 
 @own_delta.register
@@ -109,6 +117,19 @@ def _(event: Threshold) -> tuple[Event, ...]:
 
 
 @canonical.register
+def _(event: Capped) -> tuple[Event, ...]:
+    """A Gaussian filter is a Gaussian whose means lie `bound` apart, whatever the relation. Its delta is `own_delta`."""
+    bound = event.bound * (1 + CAP_ALLOWANCE)
+    if math.isinf(bound):
+        return (_revealed(event, "bound infinite"),)
+    if bound == 0:
+        return ()
+    if event.filter == "gaussian":
+        return canonical(Gaussian(noise=contributions(event) / bound, relation=event.relation, unit=event.unit))
+    return (dataclasses.replace(event, bound=bound, delta=0.0, order=event.order if event.filter == "renyi" else 0.0),)
+
+
+@canonical.register
 def _(event: Revealed) -> tuple[Event, ...]:
     return (_revealed(event, ""),)
 
@@ -124,15 +145,20 @@ def _(event: Sampled) -> tuple[Event, ...]:
         return ()
     if any(isinstance(query, Revealed) for query in queries):
         return (_revealed(event, "noise 0"),)
-    if event.sampler != "poisson":
+    if event.sampler not in ANY_SAMPLER:
         return (event,)
     if event.rate == 1:
         return queries
     if all(isinstance(query, Gaussian) for query in queries) and not any(own_delta(query) for query in event.queries):
         noise = combined(query.noise for query in queries if isinstance(query, Gaussian))
         joint = Gaussian(noise=noise, relation=event.relation, unit=event.unit)
-        return (Sampled(rate=event.rate, queries=(joint,), relation=event.relation, unit=event.unit),)
+        return (dataclasses.replace(event, queries=(joint,)),)
     return (event,)
+
+
+def contributions(event: Event) -> float:
+    """How many units' contributions change between neighbours: replacing a unit moves a sum by two."""
+    return 2.0 if event.relation == "replace_one" else 1.0
 
 
 def combined(noises: Iterable[float]) -> float:
@@ -145,66 +171,3 @@ def combined(noises: Iterable[float]) -> float:
 
 def _revealed(event: Event, reason: str) -> Revealed:
     return Revealed(reason=reason, relation=event.relation, unit=event.unit)
-
-
-def _check_neighbours(events: Iterable[Event]) -> None:
-    def nested(event: Event) -> Iterable[Event]:
-        yield event
-        for query in getattr(event, "queries", ()):
-            yield from nested(query)
-
-    found = {(inner.relation, inner.unit) for event in events for inner in nested(event)}
-    for position, name in enumerate(("relation", "unit")):
-        values = sorted({pair[position] for pair in found})
-        if len(values) > 1:
-            raise Unproven(
-                f"the ledger mixes {name}s ({', '.join(values)}): no accountant adds those up; use one {name} for all events"
-            )
-
-
-def _check_count(entry: Entry) -> None:
-    if isinstance(entry.count, bool) or not isinstance(entry.count, int) or entry.count < 0:
-        raise BadInput(f"an event's count (steps) must be a whole number, 0 or more, got {entry.count!r}")
-
-
-@singledispatch
-def _check(event: Event) -> None:
-    """Refuse impossible arguments of an event."""
-    if event.relation not in ("add_remove", "replace_one"):
-        raise BadInput(f"relation must be add_remove or replace_one, got {event.relation!r}")
-
-
-@_check.register(Gaussian)
-@_check.register(Laplace)
-def _(event: Gaussian | Laplace) -> None:
-    _check(Revealed(reason="", relation=event.relation))
-    _at_least_zero("noise", event.noise)
-
-
-@_check.register
-def _(event: Choice) -> None:
-    _check(Revealed(reason="", relation=event.relation))
-    _at_least_zero("epsilon", event.epsilon)
-
-
-@_check.register
-def _(event: Threshold) -> None:
-    _check(Gaussian(noise=event.noise, relation=event.relation))
-    if not 0 <= event.delta < 1:
-        raise BadInput(f"a threshold's delta must lie in [0, 1), got {event.delta}")
-    if event.categories < 1:
-        raise BadInput(f"a threshold's categories must be 1 or more, got {event.categories}")
-
-
-@_check.register
-def _(event: Sampled) -> None:
-    _check(Revealed(reason="", relation=event.relation))
-    if not 0 <= event.rate <= 1:
-        raise BadInput(f"rate must lie in [0, 1], got {event.rate}")
-    for query in event.queries:
-        _check(query)
-
-
-def _at_least_zero(name: str, value: float) -> None:
-    if not value >= 0:
-        raise BadInput(f"{name} must be 0 or more, got {value}")

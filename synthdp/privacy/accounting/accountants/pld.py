@@ -10,9 +10,9 @@ from functools import lru_cache, singledispatch
 from typing import Any
 
 from synthdp.privacy.accounting.accountants import rdp
-from synthdp.privacy.accounting.charges import Charges, Unproven
+from synthdp.privacy.accounting.charges import Charges, Unproven, contributions
 from synthdp.privacy.accounting.gaussian import gaussian_epsilon
-from synthdp.privacy.ledger import Choice, Event, Gaussian, Laplace, Revealed, Sampled
+from synthdp.privacy.ledger import Capped, Choice, Event, Gaussian, Laplace, Revealed, Sampled
 
 GRID = 1e-4  # dp-accounting's own default
 COARSE, FINEST = 1e4, 1e-6
@@ -66,14 +66,16 @@ def rule(event: Event) -> Loss:
 
 @rule.register
 def _(event: Gaussian) -> Loss:
-    return _gaussian(event.noise / _twice(event))
+    return _gaussian(event.noise / contributions(event))
 
 
 @rule.register
 def _(event: Laplace) -> Loss:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    return lambda grid: pld.from_laplace_mechanism(event.noise / _twice(event), value_discretization_interval=grid)
+    return lambda grid: pld.from_laplace_mechanism(
+        event.noise / contributions(event), value_discretization_interval=grid
+    )
 
 
 @rule.register
@@ -86,6 +88,11 @@ def _(event: Choice) -> Loss:
 
 
 @rule.register
+def _(event: Capped) -> Loss:
+    raise Unproven(f"pld has no proof for the filter {event.filter!r}; only 'gaussian' bounds a whole distribution")
+
+
+@rule.register
 def _(event: Sampled) -> Loss:
     if event.sampler != "poisson":
         raise Unproven(f"pld has no proof for the sampler {event.sampler!r}; only 'poisson' is accounted")
@@ -94,7 +101,7 @@ def _(event: Sampled) -> Loss:
         raise Unproven(f"pld has no proof for a Poisson sample that is asked: {names}; only joint Gaussian queries are")
     noise = event.queries[0].noise
     if noise < LEAST_SAMPLED_NOISE:
-        return _gaussian(noise / _twice(event))
+        return _gaussian(noise / contributions(event))
     return _gaussian(noise, rate=event.rate, replace=event.relation == "replace_one")
 
 
@@ -111,16 +118,11 @@ def _gaussian(noise: float, *, rate: float = 1.0, replace: bool = False) -> Loss
 def _mu(event: Event) -> float:
     """Distance of the two means of an unsampled Gaussian, 0 for any other event."""
     if isinstance(event, Gaussian):
-        return _twice(event) / event.noise
+        return contributions(event) / event.noise
     if isinstance(event, Sampled) and isinstance(event.queries[0], Gaussian):
         noise = event.queries[0].noise
-        return _twice(event) / noise if noise < LEAST_SAMPLED_NOISE else 0.0
+        return contributions(event) / noise if noise < LEAST_SAMPLED_NOISE else 0.0
     return 0.0
-
-
-def _twice(event: Event) -> float:
-    """Replacing a unit moves a sum by two contributions."""
-    return 2.0 if event.relation == "replace_one" else 1.0
 
 
 def _range(mu: float, events: tuple[tuple[Event, int], ...]) -> float:
@@ -128,11 +130,11 @@ def _range(mu: float, events: tuple[tuple[Event, int], ...]) -> float:
     widest = mu * (mu / 2 + 10)
     for event, _ in events:
         if isinstance(event, Sampled):
-            each = _twice(event) / event.queries[0].noise  # type: ignore[attr-defined]
+            each = contributions(event) / event.queries[0].noise  # type: ignore[attr-defined]
             exponent = each * (each / 2 + 10)
             own = exponent if exponent > 700 else math.log1p(event.rate * math.expm1(exponent))
         elif isinstance(event, Laplace):
-            own = _twice(event) / event.noise
+            own = contributions(event) / event.noise
         else:
             own = event.epsilon if isinstance(event, Choice) else 1.0
         widest = max(widest, own)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from synthdp.privacy.accounting.charges import Charges, Unproven
-from synthdp.privacy.ledger import Choice, Event, Gaussian, Laplace, Sampled
+from synthdp.privacy.accounting.charges import Charges, Unproven, contributions
+from synthdp.privacy.ledger import Capped, Choice, Event, Gaussian, Laplace, Sampled
 
 Array = np.ndarray
 # Down to 1.001 for huge losses (a grid from 1.25 turned 7,801 into 5,907,982) and up to 2^20 for tiny ones; fractional orders
@@ -74,20 +74,15 @@ def rule(event: Event) -> Array:
     raise Unproven(f"rdp has no proof for the event {type(event).__name__}; register one with `rdp.rule.register`")
 
 
-def _twice(event: Event) -> float:
-    """Replacing a unit moves a sum by two contributions."""
-    return 2.0 if event.relation == "replace_one" else 1.0
-
-
 @rule.register
 def _(event: Gaussian) -> Array:
-    mu = _twice(event) / event.noise
+    mu = contributions(event) / event.noise
     return np.array(WIDE_ORDERS) * (mu * mu / 2)
 
 
 @rule.register
 def _(event: Laplace) -> Array:
-    return _laplace(event.noise / _twice(event))
+    return _laplace(event.noise / contributions(event))
 
 
 @rule.register
@@ -103,6 +98,16 @@ def _(event: Choice) -> Array:
     bound: Array = np.minimum(small, e)
     tight: Array = np.where((a - 1) * e > 1e-6, np.minimum(bound, np.maximum(exact, 0.0)), bound)
     return tight
+
+
+@rule.register
+def _(event: Capped) -> Array:
+    """What the filter bounded (Feldman & Zrnic 2021, theorem 3.3); a divergence rises with its order, so that the one that
+    was bounded bounds all below it. ("gaussian" is a Gaussian in the canonical form.)"""
+    orders = np.array(WIDE_ORDERS)
+    if event.filter == "zcdp":
+        return orders * event.bound
+    return np.where(orders <= event.order, event.bound, math.inf)
 
 
 @rule.register
