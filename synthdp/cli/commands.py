@@ -27,7 +27,9 @@ Config = Mapping[str, Any]
 def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
     options: settings.Fit = config["options"]
-    out = places.folder(config["out"], force=options.force)
+    out = places.folder(config["out"], force=options.force or options.resume)
+    if options.resume:
+        places.check_unfinished(out)
     schema, frame = _training(config["data"])
     release = _fit(config, schema, frame, out)
     statement = release.statement
@@ -161,7 +163,8 @@ def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path) -> 
 
     options = config["options"]
     internal, history = out / "internal", []
-    ledger = places.new_ledger(internal)
+    resume = getattr(options, "resume", False)
+    ledger = places.open_ledger(internal, resume=resume)
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
     start = time.monotonic()
     with show.progress(f"fit {config['generator'].name}") as step:
@@ -173,14 +176,19 @@ def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path) -> 
 
         try:
             release = synthesizer.fit(
-                frame, seed=options.seed, invalid=getattr(options, "invalid", "error"), ledger=ledger, progress=seen
+                frame,
+                seed=options.seed,
+                invalid=getattr(options, "invalid", "error"),
+                ledger=ledger,
+                checkpoint=internal / "checkpoint.safetensors",
+                resume=resume,
+                progress=seen,
             )
             release.save(out / "release", force=True)
         except BaseException:
             _say_what_was_charged(ledger, config["budget"])
             raise
-        finally:
-            places.rotate(internal)
+    places.close_ledger(internal)
     internal.mkdir(parents=True, exist_ok=True)
     (internal / "config.yaml").write_text(yaml.safe_dump(config["plain"], sort_keys=False), encoding="utf-8")
     run = {"seconds": time.monotonic() - start, "training": history}
@@ -264,7 +272,7 @@ def _say_what_was_charged(ledger: Path, budget: Budget) -> None:
     accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
     print(
         f"charged so far: epsilon {epsilon:.4g} at delta {budget.delta:g} ({accountant}); "
-        f"see {ledger.parent / 'ledger.jsonl'}"
+        f"see {ledger}; resume=true goes on from there"
     )
 
 

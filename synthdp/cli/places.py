@@ -30,15 +30,30 @@ def file(name: str, *, force: bool) -> Path:
     return chosen
 
 
-def new_ledger(internal: Path) -> Path:
-    """Where this fit charges until it ends; what a killed fit left there is put among the ledgers first."""
-    rotate(internal)
-    return internal / "ledger.new.jsonl"
+NEW, LEDGER, CHECKPOINT, RELEASE = "ledger.new.jsonl", "ledger.jsonl", "checkpoint.safetensors", "release"
 
 
-def rotate(internal: Path) -> None:
-    """The new ledger, if anything was charged, becomes ledger.jsonl, and the one before it ledger.N.jsonl: none is lost."""
-    new, ledger = internal / "ledger.new.jsonl", internal / "ledger.jsonl"
+def open_ledger(internal: Path, *, resume: bool) -> Path:
+    """Where a fit charges until it ends. What a stopped fit left there is gone on with, or put among the ledgers first."""
+    if not resume:
+        close_ledger(internal)
+    return internal / NEW
+
+
+def check_unfinished(out: Path) -> None:
+    """Refuse to resume a fit that was finished."""
+    if (out / RELEASE).exists() and not (out / "internal" / NEW).exists():
+        raise BadInput(
+            f"out={out}: the fit was finished, there is nothing to resume; leave resume out, or choose another"
+        )
+
+
+def close_ledger(internal: Path) -> None:
+    """The new ledger, if anything was charged, becomes ledger.jsonl, and the one before it ledger.N.jsonl: none is lost. A
+    checkpoint is of no use any more."""
+    for name in (CHECKPOINT, CHECKPOINT + ".next"):
+        (internal / name).unlink(missing_ok=True)
+    new, ledger = internal / NEW, internal / LEDGER
     if not new.exists():
         return
     if ledger.exists():

@@ -37,6 +37,7 @@ class Fit:
         "error", "records that break the schema: error, or clamp to allowed values"
     )
     force: bool = option(False, "replace the release in an existing folder (its ledgers are kept)")
+    resume: bool = option(False, "go on with the fit that was stopped in this folder")
 
 
 @dataclass(frozen=True, kw_only=True)

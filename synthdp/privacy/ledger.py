@@ -205,6 +205,7 @@ class Ledger:
         self._lines: list[dict[str, Any]] = []
         self._head = GENESIS
         self._path = path
+        self._made = False  # whether the file is there
         self.torn: str | None = None
         if path is not None and path.exists():
             raise BadInput(f"a ledger exists at {path}; a ledger is never written over")
@@ -232,7 +233,7 @@ class Ledger:
     def resume(cls, path: Path) -> "Ledger":
         """Read a ledger back to write on at its end; a torn last line waits for `mend`."""
         ledger = cls._read(path)
-        ledger._path = path
+        ledger._path, ledger._made = path, True
         if ledger.torn is None and not path.read_bytes().endswith(b"\n") and ledger._lines:
             _append(path, "\n", new=False)  # all but the line's end was written
         return ledger
@@ -335,7 +336,8 @@ class Ledger:
 
     def _write(self, body: dict[str, Any]) -> int:
         if self._path is not None:
-            _append(self._path, _row(self._head, body), new=not self._lines)
+            _append(self._path, _row(self._head, body), new=not self._made)
+            self._made = True
         self._head = _digest(self._head, body)
         self._lines.append(body)
         return len(self._lines) - 1

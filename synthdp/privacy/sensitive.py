@@ -62,7 +62,7 @@ class Sensitive:
         self._terms: learning.Purchase | None = None
         self._codec: Codec | None = None
         self._plan_noise = 0.0
-        self._step = 0
+        self._step = self._place = 0
 
     def commit(self, plan: Callable[[float], Plan], budget: Budget) -> float:
         """Fix every event of the fit before its first answer, and return the noise that keeps the budget.
@@ -74,8 +74,7 @@ class Sensitive:
         learned = learning.prices(self.schema, terms)
         noise = self.account.commit(lambda z: (*learned, *plan(z)), budget)
         self._terms, self._plan_noise = terms, noise
-        if self.account.ledger.charges:
-            self._noise.turn(self.account.ledger.charges)  # a question that is asked again draws other noise
+        self._turn()  # a question that is asked again, after a stop, draws other noise
         if self._resumed is not None and self._checkpoint is not None:
             self._checkpoint.take(self._resumed, self.account.ledger)
         return noise
@@ -136,13 +135,20 @@ class Sensitive:
         if self._resumed is None:
             self._keep(done, state)
         while done < last:
-            self._noise.turn(self.account.ledger.charges)
+            self._turn()
             self._step = count - self.account.left(event)  # coins of charged steps are not tossed again
             until = min(last, done - done % size + size)
             with self.account.charged(event, until - done):
                 yield from range(done, until)
             done = until
             self._keep(done, state)
+        self._turn()
+
+    def _turn(self) -> None:
+        """Noise of this place in the ledger: the same in a rehearsal that was stopped and resumed just here."""
+        if self.account.ledger.charges > self._place:
+            self._place = self.account.ledger.charges
+            self._noise.turn(self._place)
 
     def _keep(self, step: int, state: Callable[[], State]) -> None:
         if self._checkpoint is not None:

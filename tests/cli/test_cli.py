@@ -227,10 +227,10 @@ def test_ctrl_c_leaves_a_ledger_that_says_what_was_asked(files, tmp_path):
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
-    ledger = out / "internal" / "ledger.jsonl"
+    ledger = out / "internal" / "ledger.new.jsonl"
     try:
         deadline = time.monotonic() + 90
-        while not ledger.with_name("ledger.new.jsonl").exists() and time.monotonic() < deadline:
+        while not ledger.exists() and time.monotonic() < deadline:
             time.sleep(0.1)
         time.sleep(2)
         process.send_signal(signal.SIGINT)
