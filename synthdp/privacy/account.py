@@ -4,11 +4,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from synthdp.errors import BadInput
 from synthdp.privacy import accounting
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Event, Ledger, Plan, Revealed, merged, scoped, scoped_event
+from synthdp.privacy.ledger import Entry, Event, Ledger, Plan, Revealed, merged, scoped, scoped_event
 
 Enter = Callable[[Plan, Budget], None]
 
@@ -25,7 +26,7 @@ class Account:
     A ledger that holds charges already belongs to a fit that was stopped: they count.
 
     `noise` was found earlier for this very plan: it is checked, not searched again. `enter` is told the whole plan before it
-    is authorised, and may refuse it by raising `BadInput`.
+    is authorised, and of records that are handed out beside it; it may refuse by raising `BadInput`.
     """
 
     def __init__(
@@ -76,9 +77,10 @@ class Account:
             _check(whole, self._noise, budget)
             return self._noise, whole
         if self.ledger.torn is not None:
-            self.ledger.mend(merged(self.scoped(plan(accounting.calibrate(lambda z: self.scoped(plan(z)), budget)))))
+            first = _least_noise(lambda z: self.scoped(plan(z)), budget)
+            self.ledger.mend(merged(self.scoped(plan(first))))
         lost = self.ledger.entries()
-        noise = accounting.calibrate(lambda z: (*lost, *self.scoped(plan(z))), budget)
+        noise = _least_noise(lambda z: (*lost, *self.scoped(plan(z))), budget)
         return noise, (*lost, *merged(self.scoped(plan(noise))))
 
     def scoped(self, plan: Plan) -> Plan:
@@ -148,7 +150,8 @@ class Account:
                 self.ledger.append(event, rest)
 
     def _authorise(self, event: Event, count: int) -> None:
-        if isinstance(event, Revealed):
+        if isinstance(event, Revealed):  # in no plan, so the data set's account hears of it now
+            self._enter((Entry(event, count),), replace(self.cap, epsilon=math.inf))
             return
         if self._left[event] < count:
             raise BadInput(
@@ -158,9 +161,17 @@ class Account:
         self._left[event] -= count
 
 
+def _least_noise(plan: Callable[[float], Plan], budget: Budget) -> float:
+    """By pld, the tightest as a rule; by rdp where pld has no proof (a zCDP or Renyi cap)."""
+    try:
+        return accounting.calibrate(plan, budget, "pld")
+    except accounting.Unproven:
+        return accounting.calibrate(plan, budget, "rdp")
+
+
 def _check(plan: Plan, noise: float, budget: Budget) -> None:
     if noise == 0 and math.isinf(budget.epsilon):
         return
-    found = accounting.epsilon(plan, budget.delta)
+    _, found = accounting.best(plan, budget.delta)
     if found > budget.epsilon:
         raise BadInput(f"with noise {noise:g} the plan costs epsilon {found:g}, the budget is {budget.epsilon:g}")
