@@ -1,13 +1,14 @@
 """What a Python user sees: `Synthesizer` fits, `Release` is what may leave, `load` reads one back."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,9 @@ from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Generator, Model, Progress
 from synthdp.privacy.account import Account
+from synthdp.privacy.accounts import AccountFile, entered
 from synthdp.privacy.budget import Budget
+from synthdp.privacy.checkpoint import Checkpoint, Kept
 from synthdp.privacy.ledger import RECORD, Ledger
 from synthdp.privacy.sensitive import Sensitive
 from synthdp.report.statement import Statement, state
@@ -160,32 +163,63 @@ class Synthesizer:
         seed: int | None = None,
         invalid: str = "error",
         ledger: Path | str | None = None,
+        checkpoint: Path | str | None = None,
+        resume: bool = False,
+        account: AccountFile | Path | str | None = None,
         progress: Progress = generators.silent,
     ) -> Release:
         """Check the frame (for the steward's eyes), seal it, and learn a model within the budget.
 
         `seed` makes a rehearsal: reproducible, stamped "not for release". `invalid="clamp"` lets cells that the schema does
         not allow pass, mapped to allowed ones inside the seal. `ledger` is a new file that keeps the charges durably even
-        if the fit dies. Raises `BadInput` for a frame that does not fit its schema or a budget too small for the plan.
+        if the fit dies; with a `checkpoint` file (internal) beside it a fit that was stopped goes on when it is called again
+        with `resume=True`: what was charged counts, steps that are done again are charged again. `account` is the file (or an
+        `AccountFile`) that all fits of these records are entered in before their first question; without one the fit is
+        entered nowhere, and the statement says so. Raises `BadInput` for a frame that does not fit its schema, a budget too
+        small for the plan, an account that refuses it, or a checkpoint of another fit.
         """
         check_seed(seed)
         _warn_of_large_delta(self.budget, self.schema)
-        frame = self.schema.validate(frame, invalid=invalid)
-        book = Ledger(Path(ledger)) if ledger is not None else Ledger()
-        account = Account(self.budget, book, unit=self.schema.unit or RECORD)
-        data = Sensitive(frame, self.schema, account, seed=seed)
-        model = self.generator.fit(data, self.schema, self.budget, seed=seed, progress=progress)
-        account.settle()
-        statement = state(
-            ledger=book,
-            budget=self.budget,
-            declared=self.schema,
-            resolved=model.schema,
-            generator=self.generator.name,
-            settings=settings_of(self.generator),
-            rehearsal=data.rehearsal,
-        )
+        unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
+        about = {"generator": self.generator.name, "settings": settings, "rehearsal": seed is not None}
+        with entered(account, frame, self.budget, unit, ledger=ledger, resume=resume, **about) as entry:
+            valid = self.schema.validate(frame, invalid=invalid)
+            entry.check_table()
+            kept = None if checkpoint is None else Checkpoint(Path(checkpoint), self._purpose(seed))
+            book, found = _opened(ledger, kept, resume=resume)
+            noise = None if found is None else float(found.facts["noise"])
+            charged = Account(self.budget, book, unit=unit, noise=noise, enter=entry.enter)
+            data = Sensitive(valid, self.schema, charged, seed=seed, checkpoint=kept, resumed=found)
+            model = self.generator.fit(data, self.schema, self.budget, seed=seed, progress=progress)
+            charged.settle()
+            statement = state(
+                ledger=book,
+                budget=self.budget,
+                declared=self.schema,
+                resolved=model.schema,
+                generator=self.generator.name,
+                settings=settings,
+                rehearsal=data.rehearsal,
+                account=entry.statement,
+            )
         return Release(self.generator, model, statement, book)
+
+    def _purpose(self, seed: int | None) -> str:
+        """Which fit a checkpoint belongs to: all that a fit is made of, but the records."""
+        made = [self.generator.name, settings_of(self.generator), self.schema.to_dict(), asdict(self.budget), seed]
+        return hashlib.sha256(json.dumps(made, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _opened(ledger: Path | str | None, kept: Checkpoint | None, *, resume: bool) -> tuple[Ledger, Kept | None]:
+    """The ledger to write on, and the checkpoint to go on from."""
+    if not resume:
+        return Ledger(None if ledger is None else Path(ledger)), None
+    if ledger is None or kept is None:
+        raise BadInput("resume needs the ledger and the checkpoint of the fit that was stopped")
+    if not Path(ledger).exists():
+        return Ledger(Path(ledger)), None  # stopped before its first charge: nothing was asked yet
+    book = Ledger.resume(Path(ledger))
+    return book, kept.load(book)
 
 
 def check_seed(seed: Any) -> None:

@@ -9,6 +9,14 @@ from synthdp import Budget
 torch.set_num_threads(1)  # tests run side by side
 
 
+@pytest.fixture(autouse=True, scope="session")
+def home(tmp_path_factory):
+    """Accounts of named data sets are kept in a folder of the test's own; processes that tests start inherit it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SYNTHDP_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
 @pytest.fixture
 def schema():
     return make_schema()

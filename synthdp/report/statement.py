@@ -14,6 +14,7 @@ import synthdp
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.privacy import accounting
+from synthdp.privacy.accounts import Cap, Entered
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.ledger import Entry, Ledger, Plan, canonical, from_json, to_json
 
@@ -30,13 +31,15 @@ NOT_COVERED = (
     "everyone.",
     "Facts about the population: synthetic data reveal what is true of people in general, as any useful statistic "
     "does.",
-    "Other fits, tuning runs and releases from the same records: what they spend adds up, and this statement counts one fit.",
     "Groups: the guarantee is for one unit; for k units that belong together (a family) it is weaker.",
     "Floating-point attacks on the noise: it comes from a cryptographic stream, but is not yet hardened against an "
     "attacker who reads the low-order bits of noisy answers (Mironov 2012).",
     "Synthetic rows are independent of each other and each gets a fresh identifier: no row follows a real unit over "
     "time.",
 )
+
+
+OTHER_FITS = "Other fits, tuning runs and releases from the same records: what they spend adds up, and this statement counts one fit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,7 @@ class Statement:
     curve: Sequence[tuple[float, float]]  # (delta, epsilon)
     events: Plan
     budget: Budget
+    account: Entered | None  # of the data set, over all its fits; None where the fit was entered in none
     generator: str
     settings: Mapping[str, Any]
     columns: Sequence[Mapping[str, Any]]  # per column: name, kind, declared items, bought items
@@ -71,6 +75,7 @@ class Statement:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         values["events"] = [{"event": to_json(entry.event), "count": entry.count} for entry in self.events]
         values["budget"] = dataclasses.asdict(self.budget)
+        values["account"] = self.account and dataclasses.asdict(self.account)
         values["curve"] = [{"delta": delta, "epsilon": epsilon} for delta, epsilon in self.curve]
         values["schema_version"] = SCHEMA_VERSION
         plain: dict[str, Any] = _plain(values)
@@ -113,6 +118,7 @@ def state(
     generator: str,
     settings: Mapping[str, Any],
     rehearsal: bool,
+    account: Entered | None = None,
 ) -> Statement:
     """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought."""
     accountant, epsilon = accounting.best(ledger, budget.delta)
@@ -127,6 +133,7 @@ def state(
         curve=tuple(accounting.curve(ledger, CURVE_DELTAS, accountant)),
         events=canonical(ledger.entries()),
         budget=budget,
+        account=account,
         generator=generator,
         settings=settings,
         columns=columns(declared, resolved),
@@ -138,13 +145,26 @@ def state(
         },
         noise_source=_noise_source(rehearsal=rehearsal),
         rehearsal=rehearsal,
-        not_covered=NOT_COVERED,
+        not_covered=(other_fits(account), *NOT_COVERED),
         provenance={
             "synthdp": synthdp.__version__,
             "python": platform.python_version(),
             **{name: metadata.version(name) for name in ("torch", "numpy", "cryptography")},
             **accounting.provenance(),
         },
+    )
+
+
+def other_fits(account: Entered | None) -> str:
+    """What the statement does not say of other fits of the same records, in view of the account that keeps count of them."""
+    if account is None:
+        return f"{OTHER_FITS}. It was entered in no account, so nobody keeps count here."
+    if account.cap is None:
+        return f"{OTHER_FITS}. The steward's account records it with the other fits; no cap limits their sum."
+    return (
+        f"{OTHER_FITS}. The steward's account refuses fits that would bring all those entered in it above epsilon "
+        f"{account.cap.epsilon:g}, delta {account.cap.delta:g}; it cannot know of uses that were not entered, and only the "
+        "steward can change the cap."
     )
 
 
@@ -185,9 +205,15 @@ def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
         "curve": tuple((float(point["delta"]), float(point["epsilon"])) for point in values["curve"]),
         "events": tuple(Entry(from_json(_numbers(item["event"])), int(item["count"])) for item in values["events"]),
         "budget": Budget(**_numbers(values["budget"])),
+        "account": None if values["account"] is None else _entered(values["account"]),
         "settings": _numbers(values["settings"]),
         "not_covered": tuple(values["not_covered"]),
     }
+
+
+def _entered(values: Mapping[str, Any]) -> Entered:
+    cap = None if values["cap"] is None else Cap(**values["cap"])
+    return Entered(**{**values, "cap": cap})
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 
 from synthdp import Budget, Schema
 from synthdp.errors import BadInput
+from synthdp.privacy.accounts import Cap, Entered
 from synthdp.privacy.ledger import Choice, Entry, Gaussian, Laplace, Ledger, Revealed, Sampled, Threshold, scoped
 from synthdp.report.page import write
 from synthdp.report.statement import CURVE_DELTAS, NOT_COVERED, Statement, columns, state
@@ -27,6 +28,7 @@ def make_statement(**changes):
         curve=((0.1, 1.2), (1e-3, 3.0), (1e-5, 4.377178), (1e-9, 6.1)),
         events=(Entry(Gaussian(1.0), 1),),
         budget=Budget(epsilon=4.5, delta=1e-5),
+        account=None,
         generator="independent",
         settings={"rate": 0.01, "hidden": [256, 256], "limit": math.inf, "mode": None},
         columns=(
@@ -42,6 +44,7 @@ def make_statement(**changes):
     return replace(made, **changes)
 
 
+ACCOUNT = {"filter": "additive", "order": None, "cap": None, "head_checked": False}
 EVENTS = (
     Entry(Gaussian(1.5), 2),
     Entry(Laplace(3.0)),
@@ -69,8 +72,10 @@ EVENTS = (
             "curve": ((0.1, math.inf),),
         },
         {"events": (Entry(Choice(math.inf)), Entry(Sampled(0.5, (Choice(math.inf),)), 2))},
+        {"account": Entered(filter="additive", order=None, cap=None, head_checked=False)},
+        {"account": Entered(filter="renyi", order=5.5, cap=Cap(epsilon=3.0, delta=1e-5), head_checked=True)},
     ],
-    ids=["plain", "all events", "patients replaced", "infinite", "infinite event"],
+    ids=["plain", "all events", "patients replaced", "infinite", "infinite event", "account", "capped account"],
 )
 def test_a_statement_survives_its_json(changes, tmp_path):
     statement = make_statement(**changes)
@@ -101,6 +106,14 @@ def test_a_statement_survives_its_json(changes, tmp_path):
         lambda values: {**values, "budget": {"epsilon": 1.0, "speed": 2}},
         lambda values: {**values, "budget": {"epsilon": -1.0, "delta": 1e-5}},
         lambda values: {**values, "settings": None},
+        lambda values: {name: value for name, value in values.items() if name != "account"},
+        lambda values: {**values, "account": True},
+        lambda values: {**values, "account": {"filter": "additive", "order": None, "cap": None}},
+        lambda values: {**values, "account": {**ACCOUNT, "filter": "none"}},
+        lambda values: {**values, "account": {**ACCOUNT, "head_checked": "yes"}},
+        lambda values: {**values, "account": {**ACCOUNT, "order": "5"}},
+        lambda values: {**values, "account": {**ACCOUNT, "cap": {"epsilon": 1.0}, "more": 1}},
+        lambda values: {**values, "account": {**ACCOUNT, "cap": {"epsilon": -1.0, "delta": 1e-6}}},
     ],
 )
 def test_what_is_no_statement_is_refused(break_it, tmp_path):

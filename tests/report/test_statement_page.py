@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from synthdp import Budget
+from synthdp.privacy.accounts import Cap, Entered
 from synthdp.privacy.ledger import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
 from synthdp.report.page import render
 
@@ -64,6 +65,10 @@ VARIANTS = {
     "nothing": {"epsilon": 0.0, "epsilons": {"pld": 0.0}, "events": (), "curve": (), "settings": {}, "columns": ()},
     "undeclared": {"declared": {"by": "not said", "units": None, "targets": [], "name": ""}},
     "bought size": {"declared": {"by": "us", "units": "learned", "targets": [], "name": "x"}},
+    "account": {"account": Entered(filter="additive", order=None, cap=None, head_checked=False)},
+    "capped account": {
+        "account": Entered(filter="renyi", order=5.5, cap=Cap(epsilon=3.0, delta=1e-5), head_checked=True)
+    },
     "every event": {
         "events": (
             Entry(Gaussian(1.5), 2),
@@ -223,3 +228,15 @@ def test_there_is_no_date_and_no_path():
     text = render(make_statement(columns=(), provenance={}))
     assert not re.findall(r"\b20\d\d-\d\d-\d\d\b", text)
     assert not re.findall(r"(?:/home|/work|/tmp|/usr|/root)\b", text)
+
+
+def test_the_page_says_what_the_account_holds():
+    says = {
+        name: Page(render(make_statement(**VARIANTS[name]))).text for name in ("release", "account", "capped account")
+    }
+    assert "entered in no account" in says["release"]
+    assert "no cap limits them" in says["account"]
+    assert "was not checked" in says["account"]
+    assert "epsilon 3, delta 10" in says["capped account"].replace("\u207b", "-")
+    assert "order 5.5" in says["capped account"]
+    assert "kept elsewhere" in says["capped account"]

@@ -76,10 +76,11 @@ class Book:
         return row
 
     def make(self) -> None:
-        """Make the tables and the key where they are not there yet."""
+        """Make the tables and the key where there is nothing yet; a key that was taken out is not replaced."""
         for table in TABLES:
             self._connection.execute(table)
-        if self._connection.execute("SELECT COUNT(*) FROM account").fetchone()[0] == 0:
+        filled = "SELECT COUNT(*) FROM account UNION ALL SELECT COUNT(*) FROM charges"
+        if not any(count for (count,) in self._connection.execute(filled).fetchall()):
             self._connection.execute("INSERT INTO account VALUES (?, ?)", (VERSION, secrets.token_hex(32)))
 
     def _chain(self, table: Table) -> tuple[Row, ...]:

@@ -33,8 +33,9 @@ class Entered:
     head_checked: bool
 
     def __post_init__(self) -> None:
-        if self.filter not in FILTERS or not isinstance(self.head_checked, bool):
-            raise BadInput("a statement's account has a filter that is not known, or no word about the head")
+        typed = isinstance(self.head_checked, bool) and isinstance(self.order, float | None)
+        if self.filter not in FILTERS or not typed:
+            raise BadInput("a statement's account has a filter that is not known, or a field of the wrong form")
 
 
 class Entry:
@@ -60,9 +61,13 @@ class Entry:
             source = account.source
             found = fingerprint.of_frame(frame) if source is None else fingerprint.of_file(source)
             self._fingerprint = lru_cache(maxsize=1)(found)
-            account.check_table(self._fingerprint)
         self._resumed = self._number is not None
         self.mark("running")
+
+    def check_table(self) -> None:
+        """Refuse a table that the account is not kept for, before any work is done; `enter` checks it again."""
+        if self._account is not None:
+            self._account.check_table(self._fingerprint)
 
     def enter(self, plan: Plan, budget: Budget) -> None:
         """Charge the plan to the account; what comes after the first plan (records handed out) is charged beside it."""
