@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from synthdp.privacy import gradients
 from synthdp.privacy.gradients import fallback
-from synthdp.privacy.gradients.bound import Sums
+from synthdp.privacy.gradients.bound import Bound, Sums
 from synthdp.privacy.gradients.rows import Batch
 from synthdp.privacy.noise import Noise
 
@@ -128,7 +128,7 @@ def steps(case: Case) -> dict[str, Step]:
     def by_vmap(module: nn.Module) -> gradients.Gradients:
         trained = dict(module.named_parameters())
         sums = Sums(trained, case.batch)
-        fallback.add(module, loss, Batch.of(rows, None), CLIP, trained, sums)
+        fallback.add(module, loss, Batch.of(rows, None), Bound(CLIP), trained, sums)
         return sums.finished()
 
     def one_at_a_time(module: nn.Module) -> gradients.Gradients:

@@ -379,8 +379,11 @@ def test_noise_is_added_to_every_coordinate(units):
     module, records, _ = make("linear", units)
     sums = clipped_gradient_sum(module, loss, records, None, 0.5)
     noisy = add_noise(sums, 2.0, Noise(seed=3))
-    draws = Noise(seed=3).normal(sums.flat.numel(), 2.0)
-    assert torch.equal(noisy.flat, (sums.flat + draws).float())
+    assert torch.equal(noisy.flat, Noise(seed=3).added_flat(sums.flat, 2.0))  # one draw for all parameters
+    moved = noisy.flat - sums.flat
+    assert bool((moved != 0).all())
+    assert float(moved.abs().max()) < 6 * 2.0
+    assert list(noisy) == list(sums)
     assert noisy["0.weight"].dtype == torch.float32
     assert not torch.equal(noisy.flat, add_noise(sums, 2.0, Noise(seed=4)).flat)
 
@@ -393,7 +396,3 @@ def test_zero_gradients_get_the_noise_alone():
     draws = torch.cat([add_noise(sums, 3.0, noise).flat for _ in range(400)])
     assert abs(float(draws.mean())) < 5 * 3.0 / len(draws) ** 0.5
     assert float(draws.std()) == pytest.approx(3.0, rel=5 / (2 * len(draws)) ** 0.5)
-
-
-def test_everything_public_is_there():
-    assert set(gradients.__all__) == {"MARGIN", "Gradients", "add_noise", "clipped_gradient_sum", "per_unit_reference"}

@@ -1,7 +1,7 @@
 """Sums of clipped per-unit gradients at nearly the price of an ordinary gradient (Abadi et al. 2016, algorithm 1).
 
-`clipped_gradient_sum` is the whole of it: book-keeping (Bu, Wang, Zha & Karypis 2022) where every parameter belongs to a
-layer that `layers` knows, `torch.func.vmap` elsewhere. `add_noise` is where sums meet noise.
+`clipped_gradient_sum` (with `sum_and_count`) is the whole of it: book-keeping (Bu, Wang, Zha & Karypis 2022) where every
+parameter belongs to a layer that `layers` knows, `torch.func.vmap` elsewhere. `add_noise` is where sums meet noise.
 """
 
 from collections.abc import Callable
@@ -11,14 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
+from synthdp.privacy.clipping import Rule, layout
 from synthdp.privacy.gradients import bookkeeping, fallback
-from synthdp.privacy.gradients.bound import MARGIN, Gradients, Sums
+from synthdp.privacy.gradients.bound import FLAT, MARGIN, Bound, Gradients, Sums
 from synthdp.privacy.gradients.memory import keep_freed_memory
 from synthdp.privacy.gradients.reference import per_unit_reference
 from synthdp.privacy.gradients.rows import Batch
-from synthdp.privacy.gradients.survey import Owners, Trained, survey
+from synthdp.privacy.gradients.survey import survey
 
-__all__ = ["MARGIN", "Gradients", "add_noise", "clipped_gradient_sum", "per_unit_reference"]
+__all__ = ["FLAT", "MARGIN", "Gradients", "add_noise", "clipped_gradient_sum", "per_unit_reference", "sum_and_count"]
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
 
@@ -38,9 +39,14 @@ def clipped_gradient_sum(
     mask: Tensor | None,
     clip: float,
     *,
+    rule: Rule = FLAT,
+    counts: Tensor | None = None,
     microbatch: int = 4096,
 ) -> Gradients:
     """Sum over units of the gradient of the unit's loss, each scaled down to L2 norm `clip` * (1 - 1e-4) at most.
+
+    How it is scaled down is the `rule`'s matter (`privacy/clipping.py`): as a whole, by groups of parameters, or automatically.
+    With `counts` (units,) the gradient of unit u is divided by counts[u] first: the mean of a microbatch.
 
     `records` is (units, ...), one record each, or with a `mask` (units, R) it is (units, R, ...), and unit u holds the
     records where mask[u]; a unit's loss is the sum over its records, so its *summed* gradient is clipped.
@@ -57,39 +63,52 @@ def clipped_gradient_sum(
 
     Nothing is written to `module`. Raises `BadInput` for layers that mix records or keep statistics of them (BatchNorm).
     """
+    return sum_and_count(
+        module, loss, records, mask, clip, rule=rule, counts=counts, microbatch=microbatch, counting=False
+    )[0]
+
+
+def sum_and_count(
+    module: nn.Module,
+    loss: Loss,
+    records: Tensor,
+    mask: Tensor | None,
+    clip: float,
+    *,
+    rule: Rule = FLAT,
+    counts: Tensor | None = None,
+    microbatch: int = 4096,
+    counting: bool = True,
+) -> tuple[Gradients, float]:
+    """`clipped_gradient_sum`, and from the same pass the sum over units of 1/2 where the norm (of all parameters) is within
+    `clip`, -1/2 where it is not: one unit moves it by at most 1/2. See `Bound` for the units in between."""
     if not 0 < clip < float("inf"):
         raise BadInput(f"clip must be a finite number greater than 0, got {clip}")
     if microbatch < 1:
         raise BadInput(f"microbatch must be 1 or more, got {microbatch}")
     if mask is not None and mask.shape != records.shape[:2]:
         raise BadInput(f"mask must have the shape (units, R) = {tuple(records.shape[:2])}, got {tuple(mask.shape)}")
+    if counts is not None and counts.shape != records.shape[:1]:
+        raise BadInput(f"counts must have the shape (units,) = {tuple(records.shape[:1])}, got {tuple(counts.shape)}")
     keep_freed_memory()
     trained, layers = survey(module)
     if any(parameter.dtype not in (torch.float32, torch.float64) for parameter in trained.values()):
         raise BadInput("parameters must be float32 or float64: in fewer bits a clipped gradient may exceed its bound")
-    with torch.autocast(records.device.type, enabled=False):
-        return _clipped_sum(module, loss, records, mask, clip, microbatch, trained, layers)
-
-
-def _clipped_sum(
-    module: nn.Module,
-    loss: Loss,
-    records: Tensor,
-    mask: Tensor | None,
-    clip: float,
-    microbatch: int,
-    trained: Trained,
-    layers: Owners | None,
-) -> Gradients:
+    groups = layout(rule, {name: parameter.numel() for name, parameter in trained.items()})
+    bound = Bound(clip, rule, groups, counting=counting)
+    if layers is not None and any(bound.splits(mine.values()) for mine in layers.values()):
+        layers = None
     sums = Sums(trained, len(records))
-    for start in range(0, len(records), microbatch):
-        batch = Batch.of(
-            records[start : start + microbatch], None if mask is None else mask[start : start + microbatch]
-        )
-        if layers is None or not bookkeeping.add(module, loss, batch, clip, layers, sums):
-            layers = None  # what one pass could not follow, the next will not either
-            fallback.add(module, loss, batch, clip, trained, sums)
-    return sums.finished()
+    with torch.autocast(records.device.type, enabled=False):
+        for start in range(0, len(records), microbatch):
+            part = slice(start, start + microbatch)
+            batch = Batch.of(
+                records[part], None if mask is None else mask[part], None if counts is None else counts[part]
+            )
+            if layers is None or not bookkeeping.add(module, loss, batch, bound, layers, sums):
+                layers = None  # what one pass could not follow, the next will not either
+                fallback.add(module, loss, batch, bound, trained, sums)
+    return sums.finished(), bound.within
 
 
 def add_noise(sums: Gradients, deviation: float, noise: Draws) -> Gradients:

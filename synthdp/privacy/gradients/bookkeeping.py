@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
 from synthdp.errors import BadInput
-from synthdp.privacy.gradients.bound import Sums, factors
+from synthdp.privacy.gradients.bound import Bound, Sums
 from synthdp.privacy.gradients.layers import Linear, single_squares
 from synthdp.privacy.gradients.rows import Batch
 from synthdp.privacy.gradients.rules import CHANNELS_FIRST, PARTS, Part
@@ -36,7 +36,7 @@ def add(
     module: nn.Module,
     loss: Callable[[nn.Module, Tensor], Tensor],
     batch: Batch,
-    clip: float,
+    bound: Bound,
     layers: Owners,
     sums: Sums,
 ) -> bool:
@@ -45,6 +45,7 @@ def add(
     That is where a layer is called twice, a parameter is used outside its layer, or an input is changed in place.
     """
     if len(batch.rows) == 0:
+        bound.count(torch.zeros(batch.units))
         return True
     visits: list[Visit] = []
 
@@ -67,32 +68,38 @@ def add(
     if not _followed(losses, len(batch.rows), layers, visits):
         return False
     if not visits or total.grad_fn is None:
+        bound.count(torch.zeros(batch.units))
         return True
     edges = [visit.edge for visit in visits if visit.edge is not None]
     gradients = torch.autograd.grad(total, edges, allow_unused=True)
     with torch.no_grad():
-        parts = [
-            PARTS[type(visit.layer)](visit.layer, visit.input, gradient, batch, layers[visit.layer])
-            for visit, gradient in zip(visits, gradients, strict=True)
-            if gradient is not None
-        ]
-        _add_parts(parts, clip, sums)
+        parts: dict[int, list[Part]] = {}  # by group
+        for visit, gradient in zip(visits, gradients, strict=True):
+            if gradient is not None:
+                names = layers[visit.layer]
+                part = PARTS[type(visit.layer)](visit.layer, visit.input, gradient, batch, names)
+                parts.setdefault(bound.group(names.values()), []).append(part)
+        _add_parts(parts, batch, bound, sums)
     return True
 
 
-def _add_parts(parts: list[Part], clip: float, sums: Sums) -> None:
+def _add_parts(parts: dict[int, list[Part]], batch: Batch, bound: Bound, sums: Sums) -> None:
     if not parts:
+        bound.count(torch.zeros(batch.units))
         return
+    weights, bad = bound.factors({place: _measured(group) for place, group in parts.items()}, batch.counts)
+    for place, group in parts.items():
+        for part in group:
+            part.add(weights[place], bad, sums)
+
+
+def _measured(parts: list[Part]) -> tuple[Tensor, Tensor | None]:
     single = [part for part in parts if isinstance(part, Linear) and part.single]
     if len(single) == len(parts):
-        squares, spread = single_squares(single), None
-    else:
-        bounds = [part.squares() for part in parts]
-        squares = torch.stack([square for square, _ in bounds]).sum(0)
-        spread = torch.stack([square if wide is None else wide for square, wide in bounds]).sum(0)
-    weights, bad = factors(squares, spread, clip)
-    for part in parts:
-        part.add(weights, bad, sums)
+        return single_squares(single), None
+    bounds = [part.squares() for part in parts]
+    squares = torch.stack([square for square, _ in bounds]).sum(0)
+    return squares, torch.stack([square if wide is None else wide for square, wide in bounds]).sum(0)
 
 
 def _followed(losses: Tensor, rows: int, layers: Owners, visits: list[Visit]) -> bool:

@@ -1,31 +1,87 @@
 """How a unit's contribution is bounded, and where the bounded contributions are added up."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
 
+from synthdp.privacy.clipping import Automatic, Flat, Layout, Rule
+
+FLAT = Flat()
 MARGIN = 1e-4  # what float32 may move a sum by, in clips (GUARANTEE 12)
 CHUNK, LARGE_CHUNK = 256, 1024  # units that one float32 product sums over; the large one where there are at most FEW
 FEW = 1 << 16  # a sum's rounding grows with the square root of units x chunk; at both ends it is half of MARGIN at most
 CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
+RAMP = 0.05  # of the clip, to either side: where a count of units within the clip goes from 1/2 to -1/2
 
 
-def factors(squares: Tensor, spread: Tensor | None, clip: float) -> tuple[Tensor, Tensor | None]:
-    """(weights, bad): what each unit's gradient is multiplied by, and which units are left out (None: no unit).
+class Bound:
+    """How the gradients of one sum are bounded: `clip` by a `rule`, whose groups are `layout`'s.
 
-    `squares` (units,) are squared norms; `spread` bounds (sum of the norms of the parts that make the unit's
-    gradient)^2. The error of a float32 sum is relative to the parts, not to what is left after they cancel.
+    With `counting`, `within` adds up 1/2 for each unit whose norm is within the clip and -1/2 for each other one. Between 0.95
+    and 1.05 clips it is a ramp, times 1 - MARGIN: a step would let another unit's rounding, which the company it is in may
+    change, move the count by a whole bit. A unit without a finite norm counts as outside.
     """
-    if spread is not None:
-        squares = torch.maximum(squares, spread.mul(CANCEL**-2))
-    bound = clip * (1 - MARGIN)
-    weights = squares.clamp_min(bound * bound).rsqrt_().mul_(bound)
-    if math.isfinite(squares.sum().item()):  # the sum is finite only if each of them is
-        return weights, None
-    finite = torch.isfinite(squares)
-    return torch.where(finite, weights, 0.0), ~finite
+
+    def __init__(self, clip: float, rule: Rule = FLAT, layout: Layout | None = None, *, counting: bool = False) -> None:
+        self.clip, self.rule, self.counting, self.within = clip, rule, counting, 0.0
+        self._places = None if layout is None or len(layout.bounds) == 1 else layout.places
+        self._limits = [clip * (1 - MARGIN)] if self._places is None or layout is None else _limits(clip, layout)
+
+    def group(self, names: Iterable[str]) -> int:
+        """The group of a layer, by the names of its parameters."""
+        return 0 if self._places is None else self._places[next(iter(names))]
+
+    def splits(self, names: Iterable[str]) -> bool:
+        """Whether these parameters of one layer are in several groups."""
+        return self._places is not None and len({self._places[name] for name in names}) > 1
+
+    def factors(
+        self, measured: Mapping[int, tuple[Tensor, Tensor | None]], counts: Tensor | None
+    ) -> tuple[dict[int, Tensor], Tensor | None]:
+        """(weights, bad): by group, what each unit's gradient is multiplied by, and which units are left out (None: none).
+
+        `measured` holds by group `squares` (units,), squared norms, and `spread`, a bound on (sum of the norms of the parts
+        that make the unit's gradient)^2. The error of a float32 sum is relative to the parts, not to what is left after
+        they cancel. `counts` (units,): each gradient is a sum over so many, and its mean is what is bounded.
+        """
+        squares = {
+            place: own if spread is None else torch.maximum(own, spread.mul(CANCEL**-2))
+            for place, (own, spread) in measured.items()
+        }
+        if counts is not None:
+            divisors = counts.double().clamp_min(1.0)
+            squares = {place: own.double() / divisors.square() for place, own in squares.items()}
+        if len(squares) == 1:
+            (total,) = squares.values()
+        else:
+            total = torch.stack([own.double() for own in squares.values()]).sum(0)
+        self.count(total)
+        weights = {place: self._weights(own, self._limits[place]) for place, own in squares.items()}
+        if counts is not None:
+            weights = {place: weight.div_(divisors) for place, weight in weights.items()}
+        if math.isfinite(total.sum().item()):  # the sum is finite only if each of them is
+            return weights, None
+        finite = torch.isfinite(total)
+        return {place: torch.where(finite, weight, 0.0) for place, weight in weights.items()}, ~finite
+
+    def _weights(self, squares: Tensor, limit: float) -> Tensor:
+        if isinstance(self.rule, Automatic):
+            return squares.sqrt().add_(self.rule.gamma).reciprocal_().mul_(limit)
+        return squares.clamp_min(limit * limit).rsqrt_().mul_(limit)
+
+    def count(self, squares: Tensor) -> None:
+        """Count units of these squared norms, (units,)."""
+        if not self.counting:
+            return
+        inside = (1 + RAMP - squares.double().sqrt() / self.clip) / (2 * RAMP)
+        bits = torch.nan_to_num(inside, nan=0.0, posinf=1.0, neginf=0.0).clamp(0.0, 1.0) - 0.5
+        self.within += float(bits.sum()) * (1 - MARGIN)
+
+
+def _limits(clip: float, layout: Layout) -> list[float]:
+    return [clip * bound * (1 - MARGIN) for bound in layout.bounds]
 
 
 class Gradients(dict[str, Tensor]):

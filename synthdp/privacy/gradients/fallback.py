@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from synthdp.errors import BadInput
-from synthdp.privacy.gradients.bound import CHUNK, Sums, factors
+from synthdp.privacy.gradients.bound import CHUNK, Bound, Sums
 from synthdp.privacy.gradients.rows import Batch
 
 FLOATS = 1 << 25  # per-unit gradients held at a time: 128 MiB
@@ -29,12 +29,13 @@ def add(
     module: nn.Module,
     loss: Callable[[nn.Module, Tensor], Tensor],
     batch: Batch,
-    clip: float,
+    bound: Bound,
     trained: Mapping[str, Tensor],
     sums: Sums,
 ) -> None:
     """Add the clipped gradients of a batch to `sums`: `torch.func.vmap`, or one unit at a time where that cannot go."""
     if len(batch.rows) == 0:
+        bound.count(torch.zeros(batch.units))
         return
     callback = _Callback(module, loss)
     parameters = {f"module.{name}": parameter.detach() for name, parameter in trained.items()}
@@ -56,7 +57,8 @@ def add(
         except RuntimeError:  # an operation without a batching rule, or control flow that reads values
             each = [one(parameters, unit, slots) for unit, slots in zip(part, mask, strict=True)]
             gradients = {name: torch.stack([unit[name] for unit in each]) for name in parameters}
-        _add_clipped(list(trained), [gradients[f"module.{name}"] for name in trained], clip, sums)
+        counts = None if batch.counts is None else batch.counts[start : start + chunk]
+        _add_clipped({name: gradients[f"module.{name}"] for name in trained}, counts, bound, sums)
 
 
 def _slots(batch: Batch) -> tuple[Tensor, Tensor]:
@@ -74,12 +76,14 @@ def _slots(batch: Batch) -> tuple[Tensor, Tensor]:
     return batch.rows[torch.where(held, source, own)], held
 
 
-def _add_clipped(names: list[str], gradients: list[Tensor], clip: float, sums: Sums) -> None:
-    flat = [gradient.flatten(1) for gradient in gradients]
-    squares = (
-        torch.stack([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in flat]).square_().sum(0)
-    )
-    weights, bad = factors(squares, None, clip)
-    for part, name in zip(flat, names, strict=True):
+def _add_clipped(gradients: dict[str, Tensor], counts: Tensor | None, bound: Bound, sums: Sums) -> None:
+    squares: dict[int, Tensor] = {}
+    for name, gradient in gradients.items():
+        own = torch.linalg.vector_norm(gradient.flatten(1), dim=1, dtype=torch.float64).square_()
+        place = bound.group([name])
+        squares[place] = squares[place] + own if place in squares else own
+    weights, bad = bound.factors({place: (own, None) for place, own in squares.items()}, counts)
+    for name, gradient in gradients.items():
+        part = gradient.flatten(1)
         kept = part if bad is None else part.masked_fill(bad.unsqueeze(1), 0.0)
-        sums.add(name, weights.to(kept.dtype) @ kept)
+        sums.add(name, weights[bound.group([name])].to(kept.dtype) @ kept)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from synthdp.privacy.gradients.bound import MARGIN
+from synthdp.privacy.clipping import Automatic, Rule, layout
+from synthdp.privacy.gradients.bound import FLAT, MARGIN
 
 
 def per_unit_reference(
@@ -14,12 +15,15 @@ def per_unit_reference(
     records: Tensor,
     mask: Tensor | None,
     clip: float,
+    rule: Rule = FLAT,
+    counts: Tensor | None = None,
 ) -> dict[str, Tensor]:
     """What `clipped_gradient_sum` promises, by a loop over units and ordinary autograd.
 
     To check that a loss takes each record on its own, compare the two on a few batches.
     """
     trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+    groups = layout(rule, {name: parameter.numel() for name, parameter in trained.items()})
     sums = {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in trained.items()}
     for unit in range(len(records)):
         rows = records[unit : unit + 1] if mask is None else records[unit][mask[unit].bool()]
@@ -28,9 +32,17 @@ def per_unit_reference(
         with torch.enable_grad():
             total = loss(module, rows).sum()
         parts = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
-        gradient = {name: part.double() for name, part in zip(trained, parts, strict=True) if part is not None}
-        norm = torch.stack([part.square().sum() for part in gradient.values()]).sum().sqrt()
-        if bool(torch.isfinite(norm)):
-            for name, part in gradient.items():
-                sums[name] += part * (clip * (1 - MARGIN) / norm.clamp_min(clip * (1 - MARGIN)))
+        divisor = 1.0 if counts is None else float(counts[unit])
+        gradient = {
+            name: part.double() / divisor for name, part in zip(trained, parts, strict=True) if part is not None
+        }
+        squares = {name: part.square().sum() for name, part in gradient.items()}
+        if not bool(torch.isfinite(torch.stack(list(squares.values())).sum())):
+            continue
+        for name, part in gradient.items():
+            mine = [square for key, square in squares.items() if groups.places[key] == groups.places[name]]
+            norm = torch.stack(mine).sum().sqrt()
+            limit = clip * groups.bounds[groups.places[name]] * (1 - MARGIN)
+            longest = norm + rule.gamma if isinstance(rule, Automatic) else norm.clamp_min(limit)
+            sums[name] += part * (limit / longest)
     return sums

@@ -13,24 +13,26 @@ class Batch:
     """Units of up to `size` records each, and their records in one row after another.
 
     `place` says where each row belongs in the padded layout, unit * size + slot; None where no unit is short of records.
+    `counts` (units,) makes the gradient of a unit a mean: it is divided by so many before it is bounded; None: a sum.
     """
 
     units: int
     size: int
     rows: Tensor
     place: Tensor | None
+    counts: Tensor | None = None
 
     @classmethod
-    def of(cls, records: Tensor, mask: Tensor | None) -> "Batch":
+    def of(cls, records: Tensor, mask: Tensor | None, counts: Tensor | None = None) -> "Batch":
         """From (units, ...), or from (units, R, ...) with its mask: the padding is dropped."""
         if mask is None:
-            return cls(len(records), 1, records, None)
+            return cls(len(records), 1, records, None, counts)
         units, size = mask.shape
         flat, held = records.flatten(0, 1), mask.flatten().bool()
         if bool(held.all()):
-            return cls(units, size, flat, None)
+            return cls(units, size, flat, None, counts)
         place = held.nonzero().squeeze(1)
-        return cls(units, size, flat[place], place)
+        return cls(units, size, flat[place], place, counts)
 
     def padded(self, rows: Tensor) -> Tensor:
         """(rows, ...) -> (units * size, ...), zeros where a unit is short of records."""

@@ -1,4 +1,5 @@
-"""Noisy sums of clipped per-unit vectors: several groups from one sample (McMahan & Andrew 2018, section 3)."""
+"""Noisy sums of clipped per-unit vectors: several groups from one sample, clipped separately or jointly (McMahan, Andrew et
+al. 2018, sections 2 to 4). How to share noise among groups: `proportional` and `by_dimension` in `privacy/clipping.py`."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -67,12 +68,83 @@ class Sums:
         return math.sqrt(sum(float(np.linalg.norm(a - b) / group.clip) ** 2 for a, b, group in triples))
 
 
+@dataclass(frozen=True)
+class Scaled:
+    """One group of a `Joint` question: as `Group`, with a scale alpha in place of a clip and a noise of its own."""
+
+    vectors: Callable[[Codes], Any]
+    dimension: int
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.scale < math.inf:
+            raise BadInput(f"scale must be a finite number greater than 0, got {self.scale}")
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Several groups clipped together: a unit's vectors v_g, each times its alpha_g, are clipped as one vector to `clip`.
+
+    That concatenation is one vector per unit of norm at most S = `clip`, so its sum is one Gaussian query of sensitivity S
+    and deviation noise * S, whatever the scales are; dividing group g of the answer by alpha_g is post-processing, and leaves
+    it with the deviation noise * S / alpha_g.
+    """
+
+    groups: tuple[Scaled, ...]
+    clip: float
+    noise: float
+
+    def __post_init__(self) -> None:
+        if not self.groups:
+            raise BadInput("groups must hold at least one group")
+        Group(self._together, self._dimension, self.clip, self.noise)  # its checks of clip and noise
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """One Gaussian for all groups together."""
+        return [Gaussian(self.noise)]
+
+    @property
+    def sensitivity(self) -> float:
+        """S, of the scaled groups stacked."""
+        return self.clip
+
+    def bounded(self, records: Records) -> Vector:
+        """The clipped sum of the scaled groups, one after another, float64."""
+        return clipped_sum(records, Group(self._together, self._dimension, self.clip, self.noise))
+
+    def noised(self, bounded: Vector, noise: Noise) -> list[Vector]:
+        """One noisy vector per group, in the group's own scale."""
+        noisy = noise.added(bounded, self.noise * self.clip)
+        ends = np.cumsum([group.dimension for group in self.groups])[:-1]
+        return [part / group.scale for part, group in zip(np.split(noisy, ends), self.groups, strict=True)]
+
+    def movement(self, one: Vector, other: Vector) -> float:
+        """L2 distance of the scaled groups, stacked."""
+        return float(np.linalg.norm(one - other))
+
+    @property
+    def _dimension(self) -> int:
+        return sum(group.dimension for group in self.groups)
+
+    def _together(self, codes: Codes) -> Vector:
+        return np.hstack(
+            [group.scale * _checked(group.vectors(codes), codes, group.dimension) for group in self.groups]
+        )
+
+
+def _checked(vectors: Any, codes: Codes, dimension: int) -> Vector:
+    found: Vector = np.asarray(vectors, dtype=np.float64)
+    if found.shape != (len(codes), dimension):
+        raise BadInput(f"vectors must return one row of length {dimension} per record")
+    return found
+
+
 def clipped_sum(records: Records, group: Group) -> Vector:
     """Sum over units of the unit's vector clipped to `clip`; what is not finite counts as zero."""
     total = np.zeros(group.dimension)
-    vectors = np.asarray(group.vectors(records.encoded()), dtype=np.float64)
-    if vectors.shape != (len(records.encoded()), group.dimension):
-        raise BadInput(f"vectors must return one row of length {group.dimension} per record")
+    codes = records.encoded()
+    vectors = _checked(group.vectors(codes), codes, group.dimension)
     per_unit = np.zeros((records.units, group.dimension))
     with np.errstate(all="ignore"):  # overflow and nan are bounded just below
         np.add.at(per_unit, records.owner, vectors)
