@@ -11,7 +11,8 @@ import torch
 from scipy import stats
 
 from synthdp.errors import BadInput
-from synthdp.privacy.noise import PAIRS, RARE, Noise
+from synthdp.privacy.noise import RARE, Noise
+from synthdp.privacy.stream import PAIRS
 
 REJECT = 1e-4  # seeds are fixed: a test either always passes or never
 
@@ -66,11 +67,11 @@ class Scripted:
     def __init__(self, value, further):
         self.value, self.further = value, further
 
-    def update_into(self, data, buffer):
-        buffer[: len(data)] = (self.value * len(data))[: len(data)]
+    def words(self, pairs, dtype):
+        return torch.frombuffer(bytearray(self.value * (2 * pairs * dtype.itemsize)), dtype=dtype)
 
-    def update(self, data):
-        return (self.further * len(data))[: len(data)]
+    def bits(self, n_bytes):
+        return self.further * n_bytes
 
 
 @pytest.mark.parametrize(("dtype", "reach"), [(torch.float32, 10.7), (torch.float64, 12.6)])
