@@ -8,14 +8,14 @@ Nothing here reads records or keeps state; a statement can be recomputed years l
 import contextlib
 import math
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import Any, Protocol, cast
 
 from synthdp.errors import BadInput
 from synthdp.privacy.accounting import accountants
 from synthdp.privacy.accounting.charges import Charges, Unproven, charges, combined
-from synthdp.privacy.accounting.search import calibrate_to, most_steps
+from synthdp.privacy.accounting.search import calibrate_to, most_rate, most_steps
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.ledger import Entry, Ledger, Plan
 
@@ -23,13 +23,17 @@ __all__ = [
     "ACCOUNTANTS",
     "Charges",
     "Unproven",
+    "answers",
     "best",
     "calibrate",
+    "calibrate_groups",
+    "calibrate_rate",
     "calibrate_steps",
     "combined",
     "curve",
     "epsilon",
     "epsilons",
+    "group_epsilon",
     "provenance",
     "refusals",
 ]
@@ -59,26 +63,25 @@ def epsilon(ledger: Entries, delta: float, accountant: str = "pld") -> float:
 
 def epsilons(ledger: Entries, delta: float) -> dict[str, float]:
     """Epsilon by every accountant that has a proof for these events; `refusals` says why the others are missing."""
-    found: dict[str, float] = {}
-    charged = charges(ledger)
-    for name in ACCOUNTANTS:
-        try:
-            found[name] = _bound(_accountant(name), charged, delta)
-        except Unproven:
-            continue
-    return found
+    return answers(ledger, delta)[0]
 
 
 def refusals(ledger: Entries) -> dict[str, str]:
     """Accountant -> why it has no proof for these events."""
-    found: dict[str, str] = {}
+    return answers(ledger, 0.5)[1]
+
+
+def answers(ledger: Entries, delta: float, k: int = 1) -> tuple[dict[str, float], dict[str, str]]:
+    """Epsilon (for k units of one person, see `group_epsilon`) by every accountant that has a proof, and why others have none."""
+    found: dict[str, float] = {}
+    refused: dict[str, str] = {}
     charged = charges(ledger)
     for name in ACCOUNTANTS:
         try:
-            _accountant(name).epsilon(charged, 0.5)
+            found[name] = _group(_accountant(name), charged, delta, k)
         except Unproven as refusal:
-            found[name] = str(refusal)
-    return found
+            refused[name] = str(refusal)
+    return found, refused
 
 
 def best(ledger: Entries, delta: float) -> tuple[str, float]:
@@ -86,13 +89,25 @@ def best(ledger: Entries, delta: float) -> tuple[str, float]:
 
     Raises `Unproven`, with every accountant's reason, where none has a proof.
     """
-    entries = ledger.entries() if isinstance(ledger, Ledger) else tuple(ledger)
-    found = epsilons(entries, delta)
+    found, refused = answers(ledger, delta)
     if not found:
-        reasons = "; ".join(refusals(entries).values())
-        raise Unproven(f"no accountant has a proof for these events: {reasons}")
+        raise Unproven(f"no accountant has a proof for these events: {'; '.join(refused.values())}")
     name = min(found, key=lambda key: (found[key], key != "pld", key))
     return name, found[name]
+
+
+def group_epsilon(ledger: Entries, delta: float, k: int, accountant: str = "best") -> float:
+    """Epsilon for all k units of one person at once, by one accountant or by the best of all; never k epsilon at the same
+    delta, which does not hold (`group.py` says which theorems do).
+
+    Raises `BadInput` for impossible arguments, `Unproven` where no accountant asked has a proof.
+    """
+    if accountant != "best":
+        return _group(_accountant(accountant), charges(ledger), delta, k)
+    found, refused = answers(ledger, delta, k)
+    if not found:
+        raise Unproven(f"no accountant has a proof for these events: {'; '.join(refused.values())}")
+    return min(found.values())
 
 
 def curve(ledger: Entries, deltas: Iterable[float], accountant: str = "pld") -> list[tuple[float, float]]:
@@ -101,11 +116,15 @@ def curve(ledger: Entries, deltas: Iterable[float], accountant: str = "pld") -> 
     return [(delta, _bound(_accountant(accountant), charged, delta)) for delta in deltas]
 
 
-def calibrate(plan: Callable[[float], Plan], budget: Budget, accountant: str = "pld") -> float:
+def calibrate(
+    plan: Callable[[float], Plan], budget: Budget, accountant: str = "pld", *, spent: Iterable[Entry] = ()
+) -> float:
     """The least noise whose plan keeps the budget: never above it, and within 0.1 % of it for continuous noise.
 
-    `plan(noise)` lists everything that the fit will ask; events in it that do not depend on the noise are the fixed part.
-    Returns 0.0 where `budget.epsilon` is inf. Raises `BadInput` where the fixed part alone overspends, and says what it costs.
+    `plan(noise)` lists everything that the fit will ask; events in it that do not depend on the noise are the fixed part, and
+    so are `spent`, events of earlier fits that are booked already. The plan may turn the number into several noises (see
+    `calibrate_groups`). Returns 0.0 where `budget.epsilon` is inf. Raises `BadInput` where the fixed part alone overspends,
+    and says what it costs.
 
     Adaptivity (GUARANTEE 11): the noise may be calibrated on what earlier events left only if all later parameters are fixed
     before any answer is seen, that is if the plan given here is the whole fit. A fit that chooses parameters from answers
@@ -113,19 +132,50 @@ def calibrate(plan: Callable[[float], Plan], budget: Budget, accountant: str = "
     """
     if math.isinf(budget.epsilon):
         return 0.0
-    start: float | None = None
-    if accountant != QUICK:
-        with contextlib.suppress(BadInput):  # no proof, or too dear by this accountant alone
-            start = calibrate_to(_spent(plan, budget, QUICK), budget.epsilon)
-    return calibrate_to(_spent(plan, budget, accountant), budget.epsilon, start)
+    cost = _cost(plan, budget, spent)
+    start = _quick(lambda quick: calibrate_to(quick, budget.epsilon), cost, accountant)
+    return calibrate_to(cost(accountant), budget.epsilon, start)
 
 
-def calibrate_steps(plan: Callable[[int], Plan], budget: Budget, accountant: str = "pld") -> int:
-    """The most steps whose plan keeps the budget: one more would exceed it. Raises `BadInput` where 0 steps already do."""
+def calibrate_rate(
+    plan: Callable[[float], Plan], budget: Budget, accountant: str = "pld", *, spent: Iterable[Entry] = ()
+) -> float:
+    """The largest sampling rate whose `plan(rate)` keeps the budget, within 0.1 % of it; 1.0 where no sampling is needed.
+    Raises `BadInput` where rate 0 or every rate above 1e-7 overspends. `spent` as in `calibrate`."""
+    if math.isinf(budget.epsilon):
+        return 1.0
+    cost = _cost(plan, budget, spent)
+    start = _quick(lambda quick: most_rate(quick, budget.epsilon), cost, accountant)
+    return most_rate(cost(accountant), budget.epsilon, start)
+
+
+def calibrate_steps(
+    plan: Callable[[int], Plan], budget: Budget, accountant: str = "pld", *, spent: Iterable[Entry] = ()
+) -> int:
+    """The most steps whose plan keeps the budget: one more would exceed it. Raises `BadInput` where 0 steps already do.
+    `spent` as in `calibrate`."""
     if math.isinf(budget.epsilon):
         raise BadInput("budget.epsilon is inf: any number of steps keeps it; give the steps instead")
-    found = _accountant(accountant)
-    return most_steps(lambda steps: _bound(found, _planned(plan(steps), budget), budget.delta), budget.epsilon)
+    return most_steps(_cost(plan, budget, spent)(accountant), budget.epsilon)
+
+
+def calibrate_groups(
+    relative: Sequence[float],
+    plan: Callable[[tuple[float, ...]], Plan],
+    budget: Budget,
+    accountant: str = "pld",
+    *,
+    spent: Iterable[Entry] = (),
+) -> tuple[float, ...]:
+    """Noises of several vector groups in the proportions `relative`, at the least common scale whose `plan(noises)` keeps the
+    budget (McMahan & Andrew 2018, section 4: the groups are one Gaussian of noise `combined(noises)`)."""
+    if not relative or not all(0 < noise < math.inf for noise in relative):
+        raise BadInput(f"the groups' relative noises must be positive numbers, got {tuple(relative)}")
+
+    def scaled(scale: float) -> tuple[float, ...]:
+        return tuple(scale * noise for noise in relative)
+
+    return scaled(calibrate(lambda scale: plan(scaled(scale)), budget, accountant, spent=spent))
 
 
 def provenance() -> dict[str, Any]:
@@ -152,10 +202,40 @@ def _bound(accountant: Accountant, charged: Charges, delta: float) -> float:
     return found
 
 
-def _spent(plan: Callable[[float], Plan], budget: Budget, accountant: str) -> Callable[[float], float]:
-    """Epsilon of the plan as a function of its noise."""
-    found = _accountant(accountant)
-    return lambda noise: _bound(found, _planned(plan(noise), budget), budget.delta)
+def _group(accountant: Accountant, charged: Charges, delta: float, k: int) -> float:
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise BadInput(f"group must be a whole number of units, 1 or more, got {k!r}")
+    if k == 1 or not charged.entries:
+        return _bound(accountant, charged, delta)
+    from synthdp.privacy.accounting import group
+
+    least = group.from_profile(lambda own: _bound(accountant, charged, own), delta, k)
+    with contextlib.suppress(Unproven):
+        least = min(least, _bound(accountant, group.moved(charged, k), delta))
+    return least
+
+
+def _cost(
+    plan: Callable[[Any], Plan], budget: Budget, spent: Iterable[Entry]
+) -> Callable[[str], Callable[[Any], float]]:
+    """For each accountant: epsilon of the plan, beside what was spent, as a function of what is solved for."""
+    booked = tuple(spent)
+
+    def by(name: str) -> Callable[[Any], float]:
+        found = _accountant(name)
+        return lambda value: _bound(found, _planned((*booked, *plan(value)), budget), budget.delta)
+
+    return by
+
+
+def _quick(
+    solve: Callable[[Callable[[float], float]], float], cost: Callable[[str], Callable[[Any], float]], accountant: str
+) -> float | None:
+    """The answer by the quick accountant, near which the search begins; None where it has none."""
+    if accountant != QUICK:
+        with contextlib.suppress(BadInput):  # no proof, or too dear by this accountant alone
+            return solve(cost(QUICK))
+    return None
 
 
 def _planned(plan: Plan, budget: Budget) -> Charges:

@@ -35,10 +35,11 @@ def at_integers(rate: float, noise: float) -> Array:
 
 
 def at_real(rate: float, noise: float, order: float) -> float:
-    """The same at a real l, inf where that is too dear, by the trapezoidal rule, whose error on an analytic integrand falls exponentially in 1 / step.
+    """The same at a real l, inf where that is too dear.
 
     The moment is 1 + E_Q[(1 + w)^(l + 1) - 1 - (l + 1) w] with w = rate (N(1) / Q - 1), of mean 0: the integrand is
-    non-negative. It has no singularity within pi noise^2 of the real line.
+    non-negative. It has no singularity within pi noise^2 of the real line, so that the trapezoidal rule's error falls
+    exponentially in 1 / step.
     """
     if order >= SUMMED:
         return math.inf

@@ -37,6 +37,24 @@ def calibrate_to(spent: Callable[[float], float], target: float, start: float | 
     return high
 
 
+def most_rate(spent: Callable[[float], float], target: float, start: float | None = None) -> float:
+    """The largest sampling rate, up to `CLOSE`, with `spent(rate) <= target`; `spent` rises in the rate. 1 where that keeps it.
+
+    `start` is a guess, best a little too small.
+    """
+    if spent(1.0) <= target:
+        return 1.0
+    fixed = spent(0.0)
+    if fixed > target:
+        raise BadInput(
+            f"the fixed part of the plan alone costs epsilon {fixed:.4g}, above the budget's {target:g}; raise it"
+        )
+    if start is None and spent(1 / MOST_NOISE) > target:
+        raise BadInput(f"no rate above {1 / MOST_NOISE:g} keeps the budget; take more noise or fewer steps")
+    found = calibrate_to(lambda inverse: spent(min(1.0, 1 / inverse)), target, None if start is None else 1 / start)
+    return min(1.0, 1 / found)
+
+
 def most_steps(spent: Callable[[int], float], target: float) -> int:
     """The largest number of steps with `spent(steps) <= target`; `spent` rises in the steps."""
     fixed = spent(0)

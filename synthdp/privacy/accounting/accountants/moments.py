@@ -23,10 +23,7 @@ INTEGERS = np.array([*range(1, SUMMED), *(2**power for power in range(8, 41))], 
 LEAST_ORDER = 1e-3
 PLACES = 9  # of a search step: real orders tried at once
 NARROW = 1e-4  # relative width at which the search for the best real order ends
-LEAST_NOISE, MOST_NOISE = (
-    0.05,
-    1e100,
-)  # outside, sampling is not used: it hardly lowers epsilon, or the squares overflow
+LEAST_NOISE, MOST_NOISE = 0.05, 1e100  # outside, sampling is not used: it hardly helps, or squares overflow
 
 
 def epsilon(charges: Charges, delta: float) -> float:
@@ -46,7 +43,7 @@ def epsilon(charges: Charges, delta: float) -> float:
     least = float(found[best])
     low = INTEGERS[best - 1] if best else LEAST_ORDER
     high = INTEGERS[min(best + 1, len(INTEGERS) - 1)]
-    while high > low * (1 + NARROW) and (best < SUMMED or math.isinf(least)):
+    while high > low * (1 + NARROW):
         orders = np.geomspace(low, high, PLACES)
         found = bound(orders)
         place = int(np.argmin(found))

@@ -12,7 +12,7 @@ from typing import Any
 from synthdp.privacy.accounting.accountants import rdp
 from synthdp.privacy.accounting.charges import Charges, Unproven, contributions
 from synthdp.privacy.accounting.gaussian import gaussian_epsilon
-from synthdp.privacy.ledger import Capped, Choice, Event, Gaussian, Laplace, Revealed, Sampled
+from synthdp.privacy.ledger import Capped, Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled
 
 GRID = 1e-4  # dp-accounting's own default
 COARSE, FINEST = 1e4, 1e-6
@@ -125,26 +125,48 @@ def _mu(event: Event) -> float:
     return 0.0
 
 
+@singledispatch
+def reach(event: Event) -> float:  # noqa: ARG001
+    """The largest loss of one event, ten deviations out: what its grid has to cover."""
+    return 1.0
+
+
+@reach.register
+def _(event: Laplace) -> float:
+    return contributions(event) / event.noise
+
+
+@reach.register
+def _(event: Choice) -> float:
+    return event.epsilon
+
+
+@reach.register
+def _(event: Sampled) -> float:
+    return sampled_reach(event.rate, contributions(event) / event.queries[0].noise)  # type: ignore[attr-defined]
+
+
+def sampled_reach(rate: float, mu: float) -> float:
+    """`reach` of a Gaussian of means mu apart that is asked of a sample."""
+    exponent = mu * (mu / 2 + 10)
+    return exponent if exponent > 700 else math.log1p(rate * math.expm1(exponent))
+
+
+@singledispatch
+def stand_in(event: Event) -> Event:
+    """An event that `rdp` knows and that loses about as much, from which the range of the composed loss is guessed."""
+    return event
+
+
 def _range(mu: float, events: tuple[tuple[Event, int], ...]) -> float:
-    """The largest loss of any single event, ten deviations out: what its grid has to cover."""
-    widest = mu * (mu / 2 + 10)
-    for event, _ in events:
-        if isinstance(event, Sampled):
-            each = contributions(event) / event.queries[0].noise  # type: ignore[attr-defined]
-            exponent = each * (each / 2 + 10)
-            own = exponent if exponent > 700 else math.log1p(event.rate * math.expm1(exponent))
-        elif isinstance(event, Laplace):
-            own = contributions(event) / event.noise
-        else:
-            own = event.epsilon if isinstance(event, Choice) else 1.0
-        widest = max(widest, own)
-    return widest
+    return max(mu * (mu / 2 + 10), *(reach(event) for event, _ in events))
 
 
 def _composed_range(charges: Charges, delta: float) -> float:
     """The range of the composed loss, roughly: twice what the cheap accountant says."""
+    known = tuple(Entry(stand_in(entry.event), entry.count) for entry in charges.entries)
     try:
-        return 2 * rdp.epsilon(charges, delta)
+        return 2 * rdp.epsilon(Charges(entries=known, own_delta=0.0), delta)
     except Unproven:
         return 0.0
 

@@ -30,9 +30,14 @@ ROUND_OFF = 1e-14  # absolute error of a logarithm of a moment, per unit of orde
 
 
 def epsilon(charges: Charges, delta: float) -> float:
-    """Upper bound on epsilon at this delta, by the conversion of Canonne, Kamath & Steinke 2020, proposition 12."""
+    """Upper bound on epsilon at this delta."""
+    return converted(divergences(charges), delta)
+
+
+def converted(total: Array, delta: float) -> float:
+    """From divergences at `WIDE_ORDERS` to epsilon at delta: Canonne, Kamath & Steinke 2020, proposition 12."""
     orders = np.array(WIDE_ORDERS)
-    return _least(divergences(charges), orders, delta, np.log1p(-1 / orders) - np.log(orders) / (orders - 1))
+    return _least(total, orders, delta, np.log1p(-1 / orders) - np.log(orders) / (orders - 1))
 
 
 def classic_epsilon(charges: Charges, delta: float) -> float:
