@@ -30,6 +30,7 @@ lint: install
 
 bench: install
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/bench_step.py
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/bench_noise.py
 
 recipes: install  ## needs SYNTHDP_DATA; about half an hour
 	$(BIN)/python recipes/adult_dpgan.py

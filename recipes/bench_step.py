@@ -83,9 +83,9 @@ class TorchNoise:
     def __init__(self) -> None:
         self._generator = torch.Generator().manual_seed(0)
 
-    def normal(self, shape: int, deviation: float, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Independent N(0, deviation^2)."""
-        return torch.empty(shape, dtype=dtype).normal_(0.0, deviation, generator=self._generator)
+    def added_flat(self, sums: Tensor, deviation: float) -> Tensor:
+        """`sums` (n,) plus independent N(0, deviation^2), float32."""
+        return torch.empty(len(sums)).normal_(0.0, deviation, generator=self._generator).add_(sums)
 
 
 def loss(module: nn.Module, rows: Tensor) -> Tensor:

@@ -32,8 +32,8 @@ NOT_COVERED = (
     "Facts about the population: synthetic data reveal what is true of people in general, as any useful statistic "
     "does.",
     "Groups: the guarantee is for one unit; for k units that belong together (a family) it is weaker.",
-    "Floating-point attacks on the noise: it comes from a cryptographic stream, but is not yet hardened against an "
-    "attacker who reads the low-order bits of noisy answers (Mironov 2012).",
+    "What the noise rests on: AES-256, the operating system's entropy, and a machine whose snapshot was not resumed twice. "
+    "Low-order bits of noisy answers tell nothing (Mironov 2012): each is an ideal Gaussian's, rounded to a public grid.",
     "Synthetic rows are independent of each other and each gets a fresh identifier: no row follows a real unit over "
     "time.",
 )
@@ -183,7 +183,10 @@ def columns(declared: Schema, resolved: Schema) -> list[dict[str, Any]]:
 def _noise_source(*, rehearsal: bool) -> str:
     if rehearsal:
         return "a seed: the noise can be regenerated, so this is a rehearsal and not for release"
-    return "AES-256-CTR keyed by the operating system's entropy, Gaussian by Box-Muller; no seed exists"
+    return (
+        "AES-256-CTR keyed by the operating system's entropy; an ideal Gaussian, sampled exactly and rounded to a public "
+        "grid of 1/128 to 1/64 of its deviation; no seed exists"
+    )
 
 
 def _plain(value: Any) -> Any:
