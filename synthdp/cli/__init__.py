@@ -17,13 +17,18 @@ COMMANDS = {
     "sample": "draw synthetic records from a release",
     "evaluate": "judge synthetic records against real ones (internal)",
     "report": "write the statement of a release's guarantee, as a page and as JSON",
+    "budget": "show what the fits of a data set have spent, and what is left",
     "account": "compute epsilon of a mechanism or of a ledger",
     "calibrate": "find the noise that keeps a budget",
     "schema": "draft a schema from a file, for review",
     "data": "list the named data sets",
     "demo": "run the whole job on the embedded data set",
 }
-ELSEWHERE = {"account": "accounts", "calibrate": "accounts"}  # commands that are not in commands.py
+ELSEWHERE = {
+    "account": "accounts",
+    "calibrate": "accounts",
+    "budget": "budgets",
+}  # commands that are not in commands.py
 BAD_INPUT, INTERRUPTED = 2, 130
 
 

@@ -4,16 +4,19 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from synthdp.cli import places, settings, show
+from synthdp.cli.budgets import brief, spent_of
+from synthdp.cli.dataaccount import account_of
 from synthdp.errors import BadInput
+from synthdp.privacy.accounts import AccountFile
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Ledger
+from synthdp.privacy.ledger import RECORD, Ledger
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,11 +33,14 @@ def fit(config: Config) -> None:
     out = places.folder(config["out"], force=options.force or options.resume)
     if options.resume:
         places.check_unfinished(out)
-    schema, frame = _training(config["data"])
-    release = _fit(config, schema, frame, out)
+    account = account_of(config["account"], config["data"])
+    schema, frame = _training(config["data"], lambda schema: _check_account(account, config, schema, out))
+    release = _fit(config, schema, frame, out, account)
     statement = release.statement
     print(f"release    {out / 'release'}")
     print(f"guarantee  {_guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
+    for line in brief(account):
+        print(line)
     if statement.rehearsal:
         print("rehearsal  seeded noise can be regenerated: not for release")
 
@@ -120,10 +126,12 @@ def demo(config: Config) -> None:
 
     options: settings.Demo = config["options"]
     out = places.folder(options.out, force=options.force)
+    account = account_of(config["account"], settings.Data(name="meps"))
+    _check_account(account, config, named.schema_of("meps"), out)
     chosen = named.load("meps")
     for note in chosen.notes:
         print(note)
-    release = _fit(config, chosen.schema, chosen.train, out)
+    release = _fit(config, chosen.schema, chosen.train, out, account)
     synthetic = out / "synthetic.csv"
     rows = len(chosen.test) * 4  # a public number: the split is 80 to 20
     with show.progress("sample") as step:
@@ -140,6 +148,7 @@ def demo(config: Config) -> None:
     print(f"epsilon             {_guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     for line in headline(result):
         print(line)
+    print(f"account             {spent_of(account)}")
 
 
 def headline(result: Mapping[str, Any]) -> list[str]:
@@ -158,7 +167,16 @@ def headline(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path) -> "Release":
+def _check_account(account: AccountFile | None, config: Config, schema: "Schema", out: Path) -> None:
+    """Refuse what the account refuses, before a record is read."""
+    if account is None or (account.source is not None and not account.source.exists()):
+        return  # that the records are not there will be said
+    ledger = out / "internal" / places.NEW
+    resumed = ledger if getattr(config["options"], "resume", False) and ledger.exists() else None
+    account.check(config["budget"], schema.unit or RECORD, resumed=resumed)
+
+
+def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path, account: AccountFile | None) -> "Release":
     from synthdp.api import Synthesizer
 
     options = config["options"]
@@ -182,6 +200,7 @@ def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path) -> 
                 ledger=ledger,
                 checkpoint=internal / "checkpoint.safetensors",
                 resume=resume,
+                account=account,
                 progress=seen,
             )
             release.save(out / "release", force=True)
@@ -214,12 +233,14 @@ def _evaluate(
     return result
 
 
-def _training(source: settings.Data) -> "tuple[Schema, pd.DataFrame]":
+def _training(source: settings.Data, check: "Callable[[Schema], None]") -> "tuple[Schema, pd.DataFrame]":
+    """The schema and the records, which are read when `check` does not refuse."""
     from synthdp.data import named, sources
     from synthdp.data.schema import Schema
 
     _refuse_both(source)
     if source.name is not None:
+        check(named.schema_of(source.name))
         chosen = named.load(source.name)
         return _targeted(chosen.schema, source.target), chosen.train
     path = source.path or source.train
@@ -228,6 +249,7 @@ def _training(source: settings.Data) -> "tuple[Schema, pd.DataFrame]":
             "records need data=NAME, or data.path=FILE with data.schema=FILE.yaml (synthdp schema path=FILE drafts one)"
         )
     schema = _targeted(Schema.load(source.schema), source.target)
+    check(schema)
     return schema, sources.read(Path(path), schema=schema)
 
 

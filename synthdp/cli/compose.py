@@ -22,6 +22,7 @@ from synthdp.data.named import conf_dir
 from synthdp.errors import BadInput
 
 MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
+ACCOUNT = "account.path"  # account=FILE is short for it
 Config = dict[str, Any]
 
 
@@ -32,6 +33,8 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
     options that are missing.
     """
     words, folders, multirun = _flags(words)
+    if "account" in settings.GROUPS.get(command, {}):
+        words = [ACCOUNT + word.removeprefix("account") if word.startswith("account=") else word for word in words]
     _check_experiment(words, folders)
     overrides = [_readable(_quoted(word)) for word in words]
     if command in settings.GROUPS and "data" in settings.GROUPS[command]:
@@ -54,8 +57,9 @@ def help_text(command: str, summary: str, words: Sequence[str]) -> str:
     rows: list[tuple[str, Any, str]] = []
     lists: list[str] = []
     for group, default in settings.GROUPS.get(command, {}).items():
-        name = chosen.get(group, default)
-        lists.append(f"  {group}=NAME   one of: {', '.join(_options(group))}   (default: {default})")
+        name = default if group == "account" else chosen.get(group, default)
+        choices = f"NAME   one of: {', '.join(_options(group))}   (default: {default})"
+        lists.append(f"  {group}={'FILE' if group == 'account' else choices}")
         kind = generators.find(name) if group == "generator" else settings.KINDS[group]
         rows += [(f"{group}.{field}", value, text) for field, value, text in settings.helps(kind)]
     rows = [*settings.helps(settings.OPTIONS[command]), *rows]
@@ -184,7 +188,7 @@ def _typed(command: str, plain: Config) -> Config:
 
 def _options(group: str) -> list[str]:
     own = [file.stem for file in sorted((conf_dir() / group).glob("*.yaml"))]
-    own += ["default"] if group in ("budget", "evaluate") else []
+    own += ["default"] if group in ("budget", "evaluate", "account") else []
     return sorted({*own, *(generators.names() if group == "generator" else ())})
 
 

@@ -28,6 +28,34 @@ class Data:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CapOf:
+    """The cap of an account, as far as it is given."""
+
+    epsilon: float | None = option(None, "epsilon of all fits together; fixed when the account is made")
+    delta: float | None = option(None, "delta of all fits together; fixed when the account is made")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataAccount:
+    """The account of the data set (the group `account`): its budget over all fits."""
+
+    path: str | None = option(
+        None,
+        "account=FILE; default: beside the data, for named sets in $SYNTHDP_HOME/accounts; account=none enters the fit nowhere",
+    )
+    cap: CapOf = option(CapOf(), "what all fits together may spend")
+    filter: Literal["additive", "renyi"] | None = option(
+        None, "how fits add up, fixed when the account is made: additive (default) or renyi"
+    )
+    head: str | None = option(None, "hash that was kept elsewhere (synthdp budget prints it): the account must hold it")
+    by: str | None = option(None, "who fits; default: the user's name")
+    add_version: bool = option(
+        False, "the table is a newer version of the one that the account is kept for: same people"
+    )
+    change_cap: bool = option(False, "record account.cap as a new cap")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Fit:
     """Options of `synthdp fit`."""
 
@@ -82,24 +110,38 @@ class Report:
 class AccountOf:
     """Options of `synthdp account`: a mechanism by rate, noise and steps, or a ledger."""
 
-    rate: float = option(1.0, "Poisson sampling probability; 1 is no sampling")
+    rate: float = option(1.0, "probability of a unit to be in the sample; 1 is no sampling")
     noise: float | None = option(None, "noise multiplier: standard deviation / L2 sensitivity")
     steps: int = option(1, "number of compositions")
+    sampler: Literal["poisson", "without_replacement", "shuffle"] = option(
+        "poisson", "how batches are drawn: poisson, without_replacement (with relation=replace_one) or shuffle (refused)"
+    )
     ledger: str | None = option(None, "ledger.jsonl to account instead of rate, noise and steps")
     delta: float = option(1e-6, "delta at which epsilon is computed")
-    accountant: str = option("all", "one accountant, or all that have a proof")
+    accountant: tuple[str, ...] = option(("all",), "one accountant, several as [moments,strong], or all that have a proof")
     relation: Relation = option("add_remove", "neighbouring data sets: add_remove or replace_one")
+    group: int = option(1, "units of one person that are protected together")
+    plot: str | None = option(None, "file to draw epsilon against steps into, .png, .pdf or .svg")
+    curve: bool = option(False, "also print epsilon at other deltas")
     format: Format = option("text", "text or json")
+    force: bool = option(False, "write over an existing plot")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrate:
-    """Options of `synthdp calibrate`."""
+    """Options of `synthdp calibrate`: solves for the noise; with noise=... and rate=... for the steps; with noise=... and
+    steps=... for the rate."""
 
     epsilon: float = option(MISSING, "epsilon to keep")
     delta: float = option(1e-6, "delta to keep")
-    rate: float = option(1.0, "Poisson sampling probability; 1 is no sampling")
-    steps: int = option(1, "number of compositions")
+    noise: float | None = option(None, "noise multiplier; default: the least that keeps the budget")
+    rate: float | None = option(
+        None, "Poisson sampling probability; default: 1, no sampling, or the largest where noise= and steps= are given"
+    )
+    steps: int | None = option(
+        None, "number of compositions; default: 1, or the most where noise= and rate= are given"
+    )
+    ledger: str | None = option(None, "ledger.jsonl of earlier fits, which the budget covers too")
     accountant: str = option("pld", "accountant to solve with")
     relation: Relation = option("add_remove", "neighbouring data sets: add_remove or replace_one")
     format: Format = option("text", "text or json")
@@ -117,6 +159,13 @@ class Draft:
 @dataclass(frozen=True, kw_only=True)
 class Listing:
     """Options of `synthdp data`."""
+
+    format: Format = option("text", "text or json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetOf:
+    """Options of `synthdp budget`."""
 
     format: Format = option("text", "text or json")
 
@@ -140,14 +189,16 @@ OPTIONS: dict[str, Any] = {
     "calibrate": Calibrate,
     "schema": Draft,
     "data": Listing,
+    "budget": BudgetOf,
     "demo": Demo,
 }
 GROUPS: dict[str, dict[str, str]] = {
-    "fit": {"data": "meps", "generator": "dpgan", "budget": "default"},
+    "fit": {"data": "meps", "generator": "dpgan", "budget": "default", "account": "default"},
     "evaluate": {"data": "meps", "evaluate": "default"},
-    "demo": {"generator": "dpgan", "budget": "demo"},
+    "budget": {"data": "meps", "account": "default"},
+    "demo": {"generator": "dpgan", "budget": "demo", "account": "default"},
 }
-KINDS: dict[str, Any] = {"data": Data, "budget": Budget, "evaluate": Judge}
+KINDS: dict[str, Any] = {"data": Data, "budget": Budget, "evaluate": Judge, "account": DataAccount}
 # Text that Hydra's grammar must not read: file names may hold spaces, commas, brackets and equals signs.
 TEXT = (
     "out",
@@ -155,11 +206,15 @@ TEXT = (
     "synthetic",
     "path",
     "ledger",
+    "plot",
     "data.path",
     "data.schema",
     "data.train",
     "data.test",
     "data.target",
+    "account.path",
+    "account.head",
+    "account.by",
 )
 
 
@@ -169,8 +224,11 @@ def defaults(kind: Any) -> dict[str, Any]:
 
 
 def helps(kind: Any) -> Iterator[tuple[str, Any, str]]:
-    """Name, default and help of each field."""
+    """Name, default and help of each field; those of a group within by their full name."""
     for field in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(field.default):
+            yield from ((f"{field.name}.{name}", value, text) for name, value, text in helps(type(field.default)))
+            continue
         yield field.name, _default(field), field.metadata.get(HELP, "")
 
 
@@ -181,6 +239,8 @@ def made(kind: type[Made], values: Mapping[str, Any], where: str = "") -> Made:
 
 
 def _default(field: "dataclasses.Field[Any]") -> Any:
+    if dataclasses.is_dataclass(field.default):
+        return defaults(type(field.default))
     if field.default is not MISSING:
         return list(field.default) if isinstance(field.default, tuple) else field.default
     if field.default_factory is not MISSING:
@@ -202,6 +262,8 @@ def _checked(value: Any, hint: Any, name: str) -> Any:
     if origin is tuple:
         items = value if isinstance(value, list | tuple) else [value]
         return tuple(_checked(item, parts[0], name) for item in items)
+    if dataclasses.is_dataclass(hint):
+        return made(typing.cast("type[Any]", hint), value, f"{name}.")
     return _plain(value, hint, name)
 
 

@@ -1,0 +1,131 @@
+"""`synthdp budget`: what the account of a data set says. No record is read."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from synthdp.cli.dataaccount import account_of
+from synthdp.errors import BadInput
+from synthdp.privacy.accounts import AccountFile, Standing
+
+Config = Mapping[str, Any]
+
+
+def budget(config: Config) -> None:
+    """What was spent by whom and on what, what is left, and the head to keep."""
+    account = account_of(config["account"], config["data"])
+    if account is None:
+        raise BadInput("account=none is no account; give account=FILE, data=NAME or data.path=FILE")
+    standing = account.read()
+    if account.cap is not None:  # makes the account before its first fit, or changes its cap
+        standing = account.open()
+    if standing is None:
+        raise BadInput(
+            f"no account at {account.path}: nothing was fitted yet; account.cap.epsilon= and account.cap.delta= make one"
+        )
+    if config["options"].format == "json":
+        print(json.dumps(_plain(told(account.path, standing)), allow_nan=False))
+        return
+    for line in lines(account.path, standing):
+        print(line)
+
+
+def brief(account: AccountFile | None) -> list[str]:
+    """What a fit says of its account when it ends."""
+    standing = None if account is None else account.read()
+    return [f"account    {spent_of(account)}", *([] if standing is None else [f"head       {standing.head}"])]
+
+
+def spent_of(account: AccountFile | None) -> str:
+    """Where the account is and what was spent of it, in a line."""
+    standing = None if account is None else account.read()
+    if account is None or standing is None:
+        return "none: this fit is counted with no other"
+    return f"{account.path}: {_spent(standing)}"
+
+
+def lines(path: Path, standing: Standing) -> list[str]:
+    """The account as text, a line each."""
+    neighbours = standing.neighbours
+    left = standing.left
+    order = getattr(standing.filter, "order", None)
+    how = "budgets add up" if order is None else f"Renyi divergences of order {order:g} add up"
+    said = [f"account    {path}", f"spent      {_spent(standing)} ({how})"]
+    said.append("left       no cap" if left is None else f"left       epsilon {left[0]:.6g}, delta {left[1]:.3g}")
+    if neighbours is not None:
+        versions = f"{len(standing.fingerprints)} version{'s' if len(standing.fingerprints) > 1 else ''} of the table"
+        said.append(f"protects   {neighbours[1]}, {neighbours[0]}; {versions}")
+    said += [
+        f"head       {standing.head}",
+        "           keep it elsewhere; account.head=... then detects entries that were removed",
+    ]
+    rows = [("fit", "time", "by", "generator", "epsilon", "delta", "state")]
+    rows += [
+        (
+            str(number),
+            fit.time,
+            fit.by,
+            f"{fit.body['generator']}{' (rehearsal)' if fit.body['rehearsal'] else ''}",
+            f"{fit.budget[0]:.6g}",
+            f"{fit.budget[1]:.3g}",
+            fit.state,
+        )
+        for number, fit in enumerate(standing.fits, 1)
+    ]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    table = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    changes = [f"{change['time']}  {change['by']}  {_change(change)}" for change in standing.changes]
+    return [*said, "", *(table if standing.fits else ["no fits yet"]), "", *changes]
+
+
+def told(path: Path, standing: Standing) -> dict[str, Any]:
+    """The account as JSON values, with every fit's settings and plan."""
+    hidden = ("kind", "fingerprint", "price", "by", "time")
+    return {
+        "account": str(path),
+        "filter": standing.filter.name,
+        "order": getattr(standing.filter, "order", None),
+        "cap": _pair(None if standing.cap is None else (standing.cap.epsilon, standing.cap.delta)),
+        "spent": _pair(standing.spent),
+        "left": _pair(standing.left),
+        "head": standing.head,
+        "versions": len(standing.fingerprints),
+        "fits": [
+            {"number": number, "time": fit.time, "by": fit.by, "state": fit.state}
+            | {name: value for name, value in fit.body.items() if name not in hidden}
+            | {"epsilon": fit.budget[0]}
+            for number, fit in enumerate(standing.fits, 1)
+        ],
+        "changes": [
+            {name: value for name, value in change.items() if name != "fingerprint"} for change in standing.changes
+        ],
+    }
+
+
+def _spent(standing: Standing) -> str:
+    epsilon, delta = standing.spent
+    cap = standing.cap
+    of = ("", "") if cap is None else (f" of {cap.epsilon:g}", f" of {cap.delta:g}")
+    fits = f"{len(standing.fits)} fit{'' if len(standing.fits) == 1 else 's'}"
+    return f"epsilon {epsilon:.6g}{of[0]}, delta {delta:.3g}{of[1]} spent by {fits}"
+
+
+def _change(change: Mapping[str, Any]) -> str:
+    if change["kind"] == "version":
+        return f"a version of the table was recorded, by its {'bytes' if change['form'] == 'file' else 'content'}"
+    cap = change.get("cap")
+    said = "no cap" if cap is None else f"cap epsilon {cap['epsilon']:g}, delta {cap['delta']:g}"
+    return f"{'account opened' if change['kind'] == 'opened' else 'new cap'}: {said}"
+
+
+def _pair(values: tuple[float, float] | None) -> dict[str, float] | None:
+    return None if values is None else {"epsilon": values[0], "delta": values[1]}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return "inf" if value == float("inf") else value

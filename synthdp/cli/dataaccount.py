@@ -1,0 +1,79 @@
+"""Which account a command means: the one that is named, or the data set's own."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from synthdp.cli import settings
+from synthdp.errors import BadInput
+from synthdp.privacy.accounts import AccountFile, Cap
+
+HOME = "SYNTHDP_HOME"
+ENDING = ".account"
+NONE = "none"  # account=none
+
+
+def account_of(options: settings.DataAccount, source: settings.Data) -> AccountFile | None:
+    """The account that the options name, or the data set's own; None where the steward wants none."""
+    if options.path == NONE:
+        given = [
+            name
+            for name, value, _ in settings.helps(settings.DataAccount)
+            if name != "path" and _given(options, name, value)
+        ]
+        if given:
+            raise BadInput(
+                f"account=none and account.{given[0]} contradict each other: name a file or leave the option out"
+            )
+        return None
+    if options.path == "":
+        raise BadInput("account= needs a file, or none")
+    file = source.path or source.train
+    return AccountFile(
+        path=Path(options.path) if options.path is not None else _own(source),
+        cap=_cap(options.cap),
+        filter=options.filter,
+        head=options.head,
+        by=options.by,
+        add_version=options.add_version,
+        change_cap=options.change_cap,
+        source=None if source.name is not None or file is None else Path(file),
+    )
+
+
+def home() -> Path:
+    """$SYNTHDP_HOME, else synthdp in $XDG_DATA_HOME, else in ~/.local/share."""
+    chosen = os.environ.get(HOME)
+    if chosen:
+        return Path(chosen)
+    data = os.environ.get("XDG_DATA_HOME")
+    try:
+        return (Path(data) if data else Path.home() / ".local" / "share") / "synthdp"
+    except RuntimeError as error:  # a user without a home
+        raise BadInput("there is no home folder to keep accounts in; give account=FILE or set SYNTHDP_HOME") from error
+
+
+def _own(source: settings.Data) -> Path:
+    """Beside the file of the records, whatever name led to it; for named sets in the user's data folder."""
+    file = source.path or source.train
+    if source.name is None and file is not None:
+        real = Path(file).resolve()
+        return real.with_name(real.name + ENDING)
+    if source.name is None:
+        raise BadInput("give account=FILE, data=NAME or data.path=FILE")
+    return home() / "accounts" / (source.name + ENDING)
+
+
+def _cap(given: settings.CapOf) -> Cap | None:
+    if given.epsilon is None and given.delta is None:
+        return None
+    if given.epsilon is None or given.delta is None:
+        raise BadInput("a cap needs both account.cap.epsilon and account.cap.delta")
+    return Cap(epsilon=given.epsilon, delta=given.delta)
+
+
+def _given(options: settings.DataAccount, name: str, default: Any) -> bool:
+    value: Any = options
+    for part in name.split("."):
+        value = getattr(value, part)
+    return bool(value != default)

@@ -1,0 +1,215 @@
+"""The account of a data set on the command line: where it is, what it refuses, what `synthdp budget` prints."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from clinic import make_frame, make_schema
+
+from synthdp import load
+from synthdp.cli import run
+from synthdp.cli.dataaccount import home
+
+CAP = ["account.cap.epsilon=2", "account.cap.delta=1e-5"]
+
+
+@pytest.fixture
+def files(tmp_path):
+    folder = tmp_path / "files with spaces = (1)"
+    folder.mkdir()
+    make_frame(60).to_csv(folder / "a=b (1).csv", index=False)
+    make_schema().save(folder / "schema.yaml")
+    return folder
+
+
+@pytest.fixture
+def fit(files, tmp_path):
+    """A fit as words; `out` is a folder of `tmp_path`."""
+
+    def words(out, *more, data="a=b (1).csv"):
+        source = [f"data.path={files / data}", f"data.schema={files / 'schema.yaml'}"]
+        return ["fit", *source, "generator=independent", f"out={tmp_path / out}", *map(str, more)]
+
+    return words
+
+
+def refused(capsys, words):
+    capsys.readouterr()
+    assert run(words) == 2
+    error = capsys.readouterr().err.strip()
+    assert len(error.splitlines()) == 1, error
+    return error
+
+
+def shown(capsys, *words):
+    capsys.readouterr()
+    assert run(["budget", *map(str, words), "format=json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_account_is_beside_the_data_and_outlives_every_output_folder(files, fit, capsys, tmp_path):
+    assert run(fit("one", *CAP)) == 0
+    assert "epsilon 1 of 2" in capsys.readouterr().out
+    assert run(fit("two", "seed=1", "account.by=Ada")) == 0
+    error = refused(capsys, fit("three"))
+    assert "epsilon 0" in error
+    assert "is left" in error
+    assert not (tmp_path / "three").exists()
+    said = shown(capsys, f"account={files / 'a=b (1).csv.account'}")
+    assert said["spent"]["epsilon"] == 2.0
+    assert said["left"]["epsilon"] == 0.0
+    assert [(item["by"], item["rehearsal"], item["state"]) for item in said["fits"]][1] == ("Ada", True, "finished")
+    assert said["fits"][0]["plan"][0]["event"]["type"] == "Gaussian"
+    assert shown(capsys, f"data.path={files / 'a=b (1).csv'}") == said
+    assert load(tmp_path / "one" / "release").statement.account.cap.epsilon == 2.0
+
+
+def test_a_link_leads_to_the_same_account(files, fit, capsys):
+    (files / "link.csv").symlink_to(files / "a=b (1).csv")
+    assert run(fit("one", data="link.csv")) == 0
+    assert len(shown(capsys, f"data.path={files / 'a=b (1).csv'}")["fits"]) == 1
+
+
+def test_the_text_says_what_was_spent_by_whom_and_when(fit, files, capsys):
+    assert run(fit("one", *CAP, "account.by=Ada Lovelace", "budget.epsilon=0.5")) == 0
+    capsys.readouterr()
+    assert run(["budget", f"data.path={files / 'a=b (1).csv'}"]) == 0
+    text = capsys.readouterr().out
+    for part in (
+        "epsilon 0.5 of 2",
+        "epsilon 1.5",
+        "Ada Lovelace",
+        "independent",
+        "finished",
+        "account opened",
+        "head",
+    ):
+        assert part in text
+
+
+def test_another_table_is_refused_and_a_newer_version_recorded(files, fit, capsys):
+    assert run(fit("one")) == 0
+    make_frame(60, seed=5).to_csv(files / "a=b (1).csv", index=False)
+    assert "account.add_version=true" in refused(capsys, fit("two"))
+    assert run(fit("two", "account.add_version=true")) == 0
+    assert shown(capsys, f"data.path={files / 'a=b (1).csv'}")["versions"] == 2
+
+
+def test_a_head_that_was_kept_is_checked_and_the_statement_says_so(files, fit, capsys, tmp_path):
+    assert run(fit("one")) == 0
+    account = files / "a=b (1).csv.account"
+    head = shown(capsys, f"account={account}")["head"]
+    assert run(fit("two", f"account.head={head}")) == 0
+    assert [load(tmp_path / out / "release").statement.account.head_checked for out in ("one", "two")] == [False, True]
+    account.unlink()
+    assert "rolled back" in refused(capsys, fit("three", f"account.head={head}"))
+    assert not account.exists()
+
+
+def test_none_is_said_in_the_statement(fit, files, capsys, tmp_path):
+    assert run(fit("one", "account=none")) == 0
+    assert "counted with no other" in capsys.readouterr().out
+    assert load(tmp_path / "one" / "release").statement.account is None
+    assert not (files / "a=b (1).csv.account").exists()
+    assert "contradict" in refused(capsys, fit("two", "account=none", "account.head=abc"))
+
+
+def test_a_named_file_with_any_name(fit, capsys, tmp_path):
+    account = tmp_path / "new folder" / "x=y, [z] (1).account"
+    assert run(fit("one", f"account={account}", "account.by=O'Brien, {a}=b")) == 0
+    said = shown(capsys, f"account={account}")
+    assert said["fits"][0]["by"] == "O'Brien, {a}=b"
+    assert said["account"] == str(account)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["account.cap.epsilon=1"], "both account.cap.epsilon and account.cap.delta"),
+        (["account.cap.epsilon=0", "account.cap.delta=1e-6"], "account.cap.epsilon"),
+        (["account.cap.epsilon=much", "account.cap.delta=1e-6"], "account.cap.epsilon must be a number"),
+        (["account.cap.epsilom=1"], "did you mean 'account.cap.epsilon'"),
+        (["account.filter=strong"], "account.filter must be one of"),
+        (["account.filter=renyi"], "needs account.cap"),
+        (["account.change_cap=true"], "needs account.cap"),
+        (["account.head=00"], "account.head"),
+        (["account="], "account= needs a file"),
+        (["account={data}"], "is not an account"),
+        (["account={data}/x"], "account=FILE"),
+        (["budget.epsilon=3", "account.cap.epsilon=2", "account.cap.delta=1e-5"], "is left"),
+        (["budget.epsilon=inf", "account.cap.epsilon=2", "account.cap.delta=1e-5"], "epsilon inf"),
+    ],
+)
+def test_bad_input_gets_one_line_and_leaves_nothing(files, fit, capsys, tmp_path, words, says):
+    before = sorted(files.iterdir())
+    assert says in refused(capsys, fit("x", *(word.replace("{data}", str(files / "a=b (1).csv")) for word in words)))
+    assert sorted(files.iterdir()) == before
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_missing_file_is_what_is_complained_of(fit, capsys):
+    assert "no such file" in refused(capsys, fit("x", data="none.csv"))
+
+
+def test_a_refused_budget_reads_no_record(files, fit, capsys, monkeypatch):
+    assert run(fit("one", *CAP, "budget.epsilon=2")) == 0
+    from synthdp.data import sources
+
+    monkeypatch.setattr(sources, "read", lambda *_, **__: pytest.fail("a record was read"))
+    assert "is left" in refused(capsys, fit("two"))
+
+
+def test_budget_makes_an_account_and_changes_its_cap_only_when_told_to(capsys, tmp_path):
+    account = f"account={tmp_path / 'a'}"
+    assert "nothing was fitted yet" in refused(capsys, ["budget", account])
+    assert shown(capsys, account, *CAP)["left"] == {"epsilon": 2.0, "delta": 1e-5}
+    other = ["account.cap.epsilon=3", "account.cap.delta=1e-5"]
+    assert "account.change_cap=true" in refused(capsys, ["budget", account, *other])
+    said = shown(capsys, account, *other, "account.change_cap=true", "account.by=the board")
+    assert said["cap"]["epsilon"] == 3.0
+    assert (said["changes"][-1]["kind"], said["changes"][-1]["by"]) == ("cap", "the board")
+
+
+def test_where_accounts_of_named_sets_are(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("SYNTHDP_HOME", str(tmp_path / "ours"))
+    assert shown(capsys, "data=meps", *CAP)["account"] == str(tmp_path / "ours" / "accounts" / "meps.account")
+    monkeypatch.delenv("SYNTHDP_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    assert home() == tmp_path / "share" / "synthdp"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert home() == tmp_path / ".local" / "share" / "synthdp"
+
+
+def test_three_processes_at_once_on_a_budget_for_one(fit):
+    command = [sys.executable, "-m", "synthdp"]
+    cap = ["account.cap.epsilon=1", "account.cap.delta=1e-5"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    made = [
+        subprocess.Popen([*command, *fit(f"run{number}", *cap)], **pipes, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        for number in range(3)
+    ]
+    answers = [process.communicate(timeout=300) for process in made]
+    assert sorted(process.returncode for process in made) == [0, 2, 2], answers
+    errors = [error for process, (_, error) in zip(made, answers, strict=True) if process.returncode]
+    assert all("is left" in error.splitlines()[-1] and "Traceback" not in error for error in errors)
+
+
+def test_a_stopped_fit_stays_charged_and_goes_on_at_no_further_price(fit, files, capsys, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    words = fit("one", "account.cap.epsilon=1", "account.cap.delta=1e-5")
+    with monkeypatch.context() as patch:
+        patch.setattr("synthdp.privacy.sensitive.Sensitive._answer", stop)  # what was asked is charged by then
+        assert run(words) == 130
+    data = f"data.path={files / 'a=b (1).csv'}"
+    assert shown(capsys, data)["fits"][0]["state"] == "interrupted"
+    assert "is left" in refused(capsys, fit("two"))
+    assert run([*words, "resume=true"]) == 0
+    said = shown(capsys, data)
+    assert [item["state"] for item in said["fits"]] == ["finished"]
+    assert said["spent"]["epsilon"] == 1.0
+    assert "is left" in refused(capsys, [*words, "force=true"])
