@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 
     from synthdp.privacy.sensitive import Sensitive  # imports torch, which a list of names does not need
 
-SHARED = ("marginals", "networks")  # files here that are no generators
+SHARED = (
+    "checks",
+    "game",
+    "marginals",
+    "networks",
+    "optimizers",
+    "states",
+    "strategies",
+    "tables",
+)  # files here that are no generators
 GROUP = "synthdp.generators"
 
 Tensors = dict[str, NDArray[Any]]

@@ -6,31 +6,24 @@ is clipped and noised (GUARANTEE 14): generated rows and their labels are functi
 discriminator steps per generator step and averaged weights follow Bie, Kamath & Zhang 2023.
 """
 
-import copy
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from synthdp.data.codec import Codec
 from synthdp.data.schema import LEARN, Schema
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
-from synthdp.generators.networks import (
-    Blocks,
-    Discriminator,
-    Network,
-    average,
-    draw_latent,
-    nearest_distribution,
-    random,
-    with_label,
-)
+from synthdp.generators import Model, Progress, Tensors, check_tensors, silent, strategies
+from synthdp.generators.checks import refuse_unused
+from synthdp.generators.game import Game
+from synthdp.generators.networks import Blocks, Network, draw_latent, random, with_label
+from synthdp.generators.optimizers import OPTIMIZERS
+from synthdp.generators.tables import STARTS
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.ledger import Entry, Gaussian, Plan, Sampled
@@ -39,14 +32,19 @@ from synthdp.privacy.sensitive import Sensitive
 if TYPE_CHECKING:
     import pandas as pd
 
-RECENTRE_EVERY = 10
 SHOW_EVERY = 25
 ROWS = 4096  # sampled at a time
-STARTS = ("label", "columns", "none")
 MOST_LABELS = 64  # a target with more codes than this is a column like any other
-CALIBRATION_ROUNDS, CALIBRATION_ROWS = 8, 8192
-STRONGEST = 5.0  # factor by which the penalty may scale a generated row's gradient
-SMALL = 2e-5  # of a probability: what a cell keeps though its noisy count is zero
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The public numbers of one fit, fixed before its first answer. `noise` is the gradients'."""
+
+    rate: float
+    noise: float
+    table_noise: float
+    count_deviation: float | None  # of the count of units within the clip; None: there is none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +59,19 @@ class DPGAN:
     rate: float | None = option(
         None, "Poisson sampling probability, in place of batch; needed where units is not declared"
     )
-    clip: float = option(1.0, "L2 bound on a unit's gradient")
+    clip: float = option(1.0, "L2 bound on a unit's gradient; where it moves, its first value")
+    clipping: str = option("flat", "; ".join(f"{name}: {meaning}" for name, meaning in strategies.STRATEGIES.items()))
+    clip_quantile: float = option(0.5, "adaptive: share of the units that the clip is to leave whole")
+    clip_speed: float = option(0.2, "adaptive: the clip moves by exp(-clip_speed x (share - quantile)) a step")
+    clip_count_noise: float | None = option(
+        None, "adaptive: standard deviation of the noise on the count; default: the expected batch / 20"
+    )
+    clip_decay: float = option(0.1, "decay: the clip's last value over its first, along an exponential")
+    clip_gamma: float = option(0.01, "automatic: what is added to the norm that a gradient is divided by")
+    clip_shares: tuple[float, ...] = option((), "per_group: proportions of the layers' bounds; default: equal")
+    clip_allocation: str = option(
+        "proportional", "per_group: noise in proportion to the bounds, or by dimension, so that its norm is"
+    )
     start: str = option("label", "noisy tables to start at: label (label x column), columns (one-way) or none")
     tables: float = option(0.25, "share of the precision spent on these tables, in (0, 1)")
     condition: str | None = option(
@@ -71,7 +81,9 @@ class DPGAN:
     latent: int = option(32, "latent values per row")
     generator_every: int = option(5, "discriminator steps per generator step")
     fake_batch: int = option(256, "generated rows per step")
-    discriminator_rate: float = option(1e-3, "learning rate of the discriminator (Adam)")
+    optimizer: str = option("adam", f"of the discriminator, over noisy gradients: {', '.join(OPTIMIZERS)}")
+    momentum: float = option(0.9, "of optimizer=momentum")
+    discriminator_rate: float = option(1e-3, "learning rate of the discriminator")
     generator_rate: float = option(1e-3, "learning rate of the generator (Adam), falling to zero along a cosine")
     penalty: float = option(5.0, "weight of the squared scores of generated rows: what keeps the discriminator bounded")
     table_weight: float = option(2.0, "weight of the tables in the generator's loss")
@@ -86,10 +98,10 @@ class DPGAN:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise BadInput(f"generator.{name} must be a whole number of 1 or more, got {value!r}")
-        for name in ("clip", "discriminator_rate", "generator_rate", "temperature"):
+        for name in ("discriminator_rate", "generator_rate", "temperature"):
             if not getattr(self, name) > 0:
                 raise BadInput(f"generator.{name} must be greater than 0, got {getattr(self, name)}")
-        for name in ("average", "discriminator_average"):
+        for name in ("average", "discriminator_average", "momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise BadInput(f"generator.{name} must lie in [0, 1), got {getattr(self, name)}")
         if not 0 < self.tables < 1:
@@ -101,14 +113,30 @@ class DPGAN:
         object.__setattr__(self, "hidden", tuple(self.hidden))
         if not self.hidden or min(self.hidden) < 1:
             raise BadInput("generator.hidden must hold at least one width of 1 or more")
+        object.__setattr__(self, "clip_shares", tuple(self.clip_shares))
+        strategies.check(self)
+        if self.optimizer not in OPTIMIZERS:
+            raise BadInput(f"generator.optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")
+        refuse_unused(self, "optimizer", {"momentum": "momentum"})
 
     def plan(self, schema: Schema, noise: float) -> Plan:
-        """One Gaussian for all tables, then `steps` sampled gradients."""
+        """One Gaussian for all tables, then `steps` sampled gradients; with each, a count of units where the clip adapts."""
+        terms = self.terms(schema, noise)
+        steps = Entry(self.event(terms), self.steps)
+        return (steps,) if self.start == "none" else (Entry(Gaussian(terms.table_noise)), steps)
+
+    def terms(self, schema: Schema, noise: float) -> Terms:
+        """What a fit at this noise asks with."""
         rate = self.sampling_rate(schema)
-        steps = Entry(Sampled(rate, (Gaussian(noise),)), self.steps)
-        if self.start == "none":
-            return (steps,)
-        return Entry(Gaussian(self.table_noise(rate, noise))), steps
+        units = schema.units if isinstance(schema.units, int) else None
+        expected = None if units is None else rate * units
+        deviation = strategies.count_deviation(self, expected)
+        tables = self.table_noise(rate, strategies.together(noise, deviation))
+        return Terms(rate=rate, noise=noise, table_noise=tables, count_deviation=deviation)
+
+    def event(self, terms: Terms) -> Sampled:
+        """One step."""
+        return Sampled(terms.rate, strategies.events(terms.noise, terms.count_deviation))
 
     def sampling_rate(self, schema: Schema) -> float:
         """`rate`, or batch / units; raises `BadInput` where the schema declares no units."""
@@ -132,20 +160,21 @@ class DPGAN:
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
         """Tables, then the adversarial game, then the biases made to agree with the tables once more."""
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
-        rate = self.sampling_rate(schema)
+        terms = self.terms(schema, data.commit(lambda z: self.plan(schema, z), budget))
         schema = data.resolve()
-        game = Game(self, data, schema, rate, noise, random(seed))
-        game.start()
-        event = Sampled(rate, (Gaussian(noise),))
-        with data.reserve(event, self.steps):
-            for step in range(self.steps):
-                game.discriminator_step(step)
-                if (step + 1) % self.generator_every == 0:
-                    game.generator_step(step // self.generator_every)
-                if (step + 1) % SHOW_EVERY == 0 or step + 1 == self.steps:
-                    progress(step + 1, self.steps, {"generator loss": game.generator_loss})
-        return game.finish()
+        game = Game(self, data, terms, random(seed))
+        saved = data.restored()
+        if saved is None:
+            game.start()
+        else:
+            game.restore(saved)
+        for step in data.steps(self.event(terms), self.steps, game.state):
+            game.discriminator_step(step)
+            if (step + 1) % self.generator_every == 0:
+                game.generator_step(step // self.generator_every)
+            if (step + 1) % SHOW_EVERY == 0 or step + 1 == self.steps:
+                progress(step + 1, self.steps, {"generator loss": game.generator_loss})
+        return DPGANModel(schema, game.finish(), game.labels, game.label, self.latent)
 
     def label(self, schema: Schema) -> int | None:
         """Place of the label among the modelled columns; raises `BadInput` for one that is not there."""
@@ -181,168 +210,6 @@ class DPGAN:
         """The generator's network for columns of these sizes."""
         labels = 1 if label is None else sizes[label]
         return Network(self.latent, labels, self.hidden, sum(sizes), generator)
-
-
-class Game:
-    """The state of one training: two networks, their averages and optimisers, and the noisy tables."""
-
-    def __init__(
-        self, settings: DPGAN, data: Sensitive, schema: Schema, rate: float, noise: float, generator: torch.Generator
-    ) -> None:
-        self.settings, self.data, self.schema, self.rate, self.noise = settings, data, schema, rate, noise
-        self.random = generator
-        self.units = schema.units if isinstance(schema.units, int) else None
-        sizes = data.codec.sizes
-        self.blocks, self.label = Blocks(sizes), settings.label(schema)
-        self.g = settings.network(sizes, self.label, generator)
-        self.d = Discriminator(self.blocks.width, settings.hidden, len(sizes), generator)
-        self.g_average, self.d_average = copy.deepcopy(self.g), copy.deepcopy(self.d)
-        self.g_optimizer = torch.optim.Adam(self.g.parameters(), settings.generator_rate, betas=(0.5, 0.999))
-        self.d_optimizer = torch.optim.Adam(self.d.parameters(), settings.discriminator_rate, betas=(0.5, 0.999))
-        self.g_schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
-            self.g_optimizer, max(1, settings.steps // settings.generator_every)
-        )
-        labels = self.g.bias.shape[0]
-        self.labels = torch.full((labels,), 1 / labels)
-        self.tables: Tensor | None = None  # P(column | label), (labels, width)
-        self.joint = True  # whether the tables tell labels apart
-        self.generator_loss = 0.0
-
-    def start(self) -> None:
-        """Ask for the tables; the generator's biases begin at their logarithms."""
-        self.beginning = copy.deepcopy(self.g)
-        if self.settings.start == "none":
-            return
-        names, label = self.data.codec.names, self.label
-        joint = label is not None and self.settings.start == "label" and len(names) > 1
-        columns = [place for place in range(len(names)) if not (joint and place == label)]
-        cliques = [
-            (names[label], names[place]) if joint and label is not None else (names[place],) for place in columns
-        ]
-        noise = self.settings.table_noise(self.rate, self.noise)
-        answers = [torch.from_numpy(table) for table in self.data.marginals(cliques, noise)]
-        total = torch.stack([table.sum() for table in answers]).mean().clamp_min(1.0)
-        if self.units is None:
-            self.units = round(float(total))
-        if joint:
-            self.labels = nearest_distribution(torch.stack([table.sum(1) for table in answers]).mean(0)).float()
-        elif label is not None:
-            self.labels = nearest_distribution(answers[label]).float()
-        expected = total * (self.labels.double().clamp_min(1e-3) if joint else torch.ones(1, dtype=torch.float64))
-        self.tables = torch.zeros(len(self.labels), self.blocks.width)
-        for place, table in zip(columns, answers, strict=True):
-            rows = zip(table.reshape(len(expected), -1), expected, strict=True)
-            shares = torch.stack([nearest_distribution(row / count) for row, count in rows])
-            self.tables[:, self.blocks.slices[place]] = shares.float()  # one row serves all labels where it is one-way
-        if label is not None:
-            self.tables[:, self.blocks.slices[label]] = torch.eye(len(self.labels))
-        self.joint = joint or label is None
-        with torch.no_grad():
-            for network in (self.g, self.g_average):
-                network.bias.copy_((self.tables + SMALL).log())
-
-        self.beginning = copy.deepcopy(self.g)
-
-    def latent(self, rows: int) -> tuple[Tensor, Tensor]:
-        """Latent values and one-hot labels, (rows, latent) and (rows, labels)."""
-        return draw_latent(rows, self.settings.latent, self.labels, self.random)
-
-    @torch.no_grad()
-    def fakes(self, rows: int) -> Tensor:
-        """Generated codes, (rows, columns)."""
-        latent, label = self.latent(rows)
-        codes = self.blocks.draw(self.g(latent, label), self.random)
-        return with_label(codes, label, self.label)
-
-    def discriminator_step(self, step: int) -> None:
-        """One noisy step: the real half through the seal, the fake half exactly."""
-        settings = self.settings
-        fakes = self.fakes(settings.fake_batch)
-        if step % RECENTRE_EVERY == 0:
-            self.d.recentre(self.blocks.one_hot(fakes), 1.0 if step == 0 else 0.3, self.d_average)
-        with self.data.sample(self.rate) as batch:
-            real = batch.gradient(self.d, self.real_loss, settings.clip, self.noise)
-        self.d_optimizer.zero_grad()
-        self.fake_loss(self.blocks.one_hot(fakes)).backward()  # type: ignore[no-untyped-call]
-        expected = self.expected_batch()
-        for name, parameter in self.d.named_parameters():
-            if parameter.grad is not None:
-                parameter.grad.add_(real[name], alpha=1 / expected)
-        self.d_optimizer.step()
-        average(self.d_average, self.d, settings.discriminator_average, step)
-
-    def real_loss(self, module: nn.Module, codes: Tensor) -> Tensor:
-        """-D(x), one per record: the only place where records pass."""
-        scores: Tensor = module(self.blocks.one_hot(codes))
-        return -scores
-
-    def fake_loss(self, rows: Tensor) -> Tensor:
-        """Mean of D(x) + penalty D(x)^2 / 2 over generated rows, exact. At its best D is (p / q - 1) / penalty, so the
-        square keeps the scores near zero. Each row's gradient of D is clipped as a record's is, to balance the halves."""
-        settings = self.settings
-        weights = (settings.clip / self.d.norms(rows).clamp_min(1e-12)).clamp_max(1.0)
-        scores: Tensor = self.d(rows)
-        weights = weights * (1 + settings.penalty * scores.detach()).clamp(-STRONGEST, STRONGEST)
-        return (weights * scores).mean()
-
-    def expected_batch(self) -> float:
-        """The public divisor: rate x units, declared, bought, or the noisy total of the tables."""
-        return max(1.0, self.rate * (self.units or 1))
-
-    def generator_step(self, step: int) -> None:
-        """Descend on -D of generated rows and on the distance to the noisy tables."""
-        settings = self.settings
-        latent, label = self.latent(settings.fake_batch)
-        logits = self.g(latent, label)
-        rows = self.blocks.soft_draw(logits, settings.temperature, self.random)
-        if self.label is not None:
-            block = self.blocks.slices[self.label]
-            rows = torch.cat([rows[:, : block.start], label, rows[:, block.stop :]], 1)
-        loss = -self.d_average(rows).mean()
-        if self.tables is not None and settings.table_weight > 0:
-            loss = loss + settings.table_weight * self.table_loss(logits, label, self.tables)
-        self.g_optimizer.zero_grad()
-        loss.backward()
-        self.g_optimizer.step()
-        self.g_schedule.step()
-        self.generator_loss = float(loss.detach())
-        average(self.g_average, self.g, settings.average, step)
-
-    def table_loss(self, logits: Tensor, label: Tensor, tables: Tensor) -> Tensor:
-        """Squared distance of the joint (label x column) tables, relative to each cell; the two halves of the rows make
-        the square unbiased."""
-        shares = self.blocks.probabilities(logits)
-        target = tables * self.labels[:, None]
-        half = len(label) // 2
-        halves = [label[:half], label[half:]], [shares[:half], shares[half:]]
-        one, other = (y.T @ p / max(1, len(y)) - target for y, p in zip(*halves, strict=True))
-        if not self.joint:  # one-way tables say nothing of the labels apart
-            one, other, target = one.sum(0, keepdim=True), other.sum(0, keepdim=True), target.sum(0, keepdim=True)
-        cells = one * other / (target + 1e-3)
-        if self.label is not None:
-            block = self.blocks.slices[self.label]
-            cells = torch.cat([cells[:, : block.start], cells[:, block.stop :]], 1)
-        return cells.sum()
-
-    @torch.no_grad()
-    def finish(self) -> "DPGANModel":
-        """The averaged generator, its biases moved until its tables are the noisy ones; a game that diverged is dropped."""
-        network = self.g_average
-        if not all(bool(torch.isfinite(value).all()) for value in network.state_dict().values()):
-            warnings.warn(
-                "the adversarial game diverged; the model is what it started from: lower the learning rates",
-                stacklevel=3,
-            )
-            network = self.beginning
-        if self.tables is not None:
-            latent, label = self.latent(CALIBRATION_ROWS)
-            weights = label if self.joint else torch.ones(len(label), 1)
-            tables = self.tables if self.joint else self.tables[:1]
-            for _ in range(CALIBRATION_ROUNDS):
-                shares = weights.T @ self.blocks.probabilities(network(latent, label))
-                shares = shares / weights.sum(0)[:, None].clamp_min(1)
-                network.bias.add_(((tables + SMALL) / (shares + SMALL)).log().clamp(-1, 1))
-        return DPGANModel(self.schema, network, self.labels, self.label, self.settings.latent)
 
 
 @dataclass(frozen=True)

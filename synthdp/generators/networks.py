@@ -72,12 +72,16 @@ class Discriminator(nn.Module):
         return self._pass(rows)[0]
 
     def norms(self, rows: Tensor) -> Tensor:
-        """L2 norm of the gradient of each row's score, (rows,): inputs' norms times output gradients' norms, by layer."""
+        """L2 norm of the gradient of each row's score, (rows,)."""
+        return self.layer_squares(rows).sum(0).sqrt()
+
+    def layer_squares(self, rows: Tensor) -> Tensor:
+        """Squared norms by layer, (layers, rows): inputs' norms times output gradients' norms."""
         scores, inputs, outputs = self._pass(rows)
         gradients = torch.autograd.grad(scores.sum(), outputs)
         pairs = zip(inputs, gradients, strict=True)
         squares = [(x.square().sum(1) + 1) * gradient.square().sum(1) for x, gradient in pairs]
-        return torch.stack(squares).sum(0).sqrt().detach()
+        return torch.stack(squares).detach()
 
     def _pass(self, rows: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Scores, and what went into and came out of each layer."""
@@ -104,6 +108,10 @@ class Discriminator(nn.Module):
 
     def _linear(self) -> list[nn.Linear]:
         return [layer for layer in self.layers if isinstance(layer, nn.Linear)]
+
+    def layer_parameters(self) -> list[list[nn.Parameter]]:
+        """The parameters of each layer, in the order of `layer_squares`."""
+        return [list(layer.parameters()) for layer in self._linear()]
 
 
 class Network(nn.Module):

@@ -1,0 +1,19 @@
+"""Checks of settings that several generators share."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from synthdp.errors import BadInput
+
+
+def refuse_unused(settings: Any, choice: str, applies: Mapping[str, str]) -> None:
+    """Raise `BadInput` where a setting was changed that the chosen value of `choice` would not read.
+
+    `settings` is a dataclass; `applies` maps a setting to the one value of `choice` that reads it.
+    """
+    chosen = getattr(settings, choice)
+    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
+    for name, reader in applies.items():
+        if chosen != reader and getattr(settings, name) != defaults[name]:
+            raise BadInput(f"generator.{name} is for {choice}={reader} and would be ignored with {choice}={chosen}")

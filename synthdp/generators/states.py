@@ -1,0 +1,69 @@
+"""The state of a training as named arrays, and back: what a stopped fit goes on from (GUARANTEE 23)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+Arrays = dict[str, NDArray[Any]]
+State = Mapping[str, NDArray[Any]]
+
+
+def module_state(name: str, module: nn.Module) -> Arrays:
+    """Parameters and buffers."""
+    return {f"{name}/{key}": value.detach().numpy().copy() for key, value in module.state_dict().items()}
+
+
+def restore_module(name: str, module: nn.Module, state: State) -> None:
+    """The inverse of `module_state`."""
+    module.load_state_dict({key: tensor(state[f"{name}/{key}"]) for key in module.state_dict()})
+
+
+def optimizer_state(name: str, optimizer: Optimizer) -> Arrays:
+    """What it remembers of each parameter, and its learning rates, which a schedule moves."""
+    arrays: Arrays = {f"{name}/rates": np.array([group["lr"] for group in optimizer.param_groups])}
+    for place, kept in optimizer.state_dict()["state"].items():
+        for key, value in kept.items():
+            if value is not None:
+                arrays[f"{name}/{place}/{key}"] = torch.as_tensor(value).numpy().copy()
+    return arrays
+
+
+def restore_optimizer(name: str, optimizer: Optimizer, state: State) -> None:
+    """The inverse of `optimizer_state`."""
+    whole = optimizer.state_dict()
+    whole["state"] = {}
+    for path, value in state.items():
+        parts = path.split("/")
+        if parts[0] == name and len(parts) == 3:
+            whole["state"].setdefault(int(parts[1]), {})[parts[2]] = tensor(value)
+    for group, rate in zip(whole["param_groups"], state[f"{name}/rates"], strict=True):
+        group["lr"] = float(rate)
+    optimizer.load_state_dict(whole)
+
+
+def schedule_state(name: str, schedule: LRScheduler) -> Arrays:
+    """Its step; the rates are the optimiser's."""
+    return {name: np.array([schedule.last_epoch])}
+
+
+def restore_schedule(name: str, schedule: LRScheduler, state: State) -> None:
+    """The inverse of `schedule_state`, after the optimiser was restored."""
+    schedule.load_state_dict(
+        {
+            **schedule.state_dict(),
+            "last_epoch": int(state[name][0]),
+            "_step_count": int(state[name][0]) + 1,
+            "_last_lr": [group["lr"] for group in schedule.optimizer.param_groups],
+        }
+    )
+
+
+def tensor(array: NDArray[Any]) -> torch.Tensor:
+    """A tensor of its own memory."""
+    return torch.from_numpy(np.array(array))
