@@ -2,16 +2,24 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from synthdp.cli import settings
 from synthdp.errors import BadInput
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Entry, Event, Gaussian, Ledger, Plan, Sampled
+from synthdp.privacy.ledger import Entry, Event, Gaussian, Ledger, Plan, Sampled, scoped
 
 Config = Mapping[str, Any]
+CURVE = tuple(10.0**-power for power in range(2, 11))  # the deltas of `curve=true`
+POINTS = 24  # numbers of steps at which a plot computes epsilon
+
+SHUFFLE = (
+    "no accountant has a proof for sampler=shuffle: batches of a shuffled epoch protect less than Poisson samples (noise 0.5, "
+    "10^4 steps, delta 1e-6: epsilon is at least 10.99, where Poisson's formula prints 1.95; Chua et al. 2024). Draw batches "
+    "by Poisson sampling, or of fixed size without replacement (sampler=without_replacement relation=replace_one)"
+)
 
 
 def account(config: Config) -> None:
@@ -20,41 +28,80 @@ def account(config: Config) -> None:
 
     options: settings.AccountOf = config["options"]
     _check_delta(options.delta)
+    plot = None if options.plot is None else _plot_file(options)
     entries = _asked(options)
-    if options.accountant == "all":
-        values = accounting.epsilons(entries, options.delta)
-        refused = accounting.refusals(entries)
-        if not values:
-            raise BadInput("; ".join(refused.values()))
-    else:
-        values, refused = {options.accountant: accounting.epsilon(entries, options.delta, options.accountant)}, {}
+    names = _chosen(options.accountant, accounting.ACCOUNTANTS)
+    values, refused = accounting.answers(entries, options.delta, options.group, names)
+    if not values:
+        raise BadInput("; ".join(refused.values()))
+    curves = _curves(entries, options, tuple(values)) if options.curve else {}
+    if plot is not None:
+        _draw(plot, options, tuple(values))
     if options.format == "json":
-        print(json.dumps({"epsilon": {name: _plain(value) for name, value in values.items()}, "delta": options.delta}))
-        return
-    for name, value in values.items():
-        print(f"{name:<8} epsilon {value:.6g} at delta {options.delta:g}")
-    for name, reason in refused.items():
-        print(f"{name:<8} no figure: {reason}")
+        answer: dict[str, Any] = {
+            "epsilon": {name: _plain(value) for name, value in values.items()},
+            "delta": options.delta,
+        }
+        answer |= {"group": options.group} if options.group > 1 else {}
+        answer |= {"curve": curves} if options.curve else {}
+        print(json.dumps(answer))
+    else:
+        _print(options, values, refused, curves)
 
 
 def calibrate(config: Config) -> None:
-    """The least noise that keeps a budget over steps of a sampled Gaussian."""
+    """The least noise, the largest rate or the most steps that keep a budget: whichever is not given."""
     from synthdp.privacy import accounting
 
     options: settings.Calibrate = config["options"]
     budget = Budget(options.epsilon, options.delta, options.relation)
-    if options.steps < 1:
+    if options.steps is not None and options.steps < 1:
         raise BadInput(f"steps must be 1 or more, got {options.steps}")
+    earlier = _earlier(options)
+    unit = earlier[0].event.unit if earlier else "record"
+    what = _missing(options)
+    rate, steps = 1.0 if options.rate is None else options.rate, 1 if options.steps is None else options.steps
 
-    def plan(noise: float) -> Plan:
-        return (Entry(_event(options.rate, noise, options.relation), options.steps),)
+    def plan(value: float) -> Plan:
+        each = {"noise": options.noise, "rate": rate, "steps": steps, what: value}
+        event = _event(float(each["rate"] or 0), float(each["noise"] or 0), options.relation)
+        return scoped((Entry(event, int(each["steps"] or 0)),), relation=options.relation, unit=unit)
 
-    noise = accounting.calibrate(plan, budget, options.accountant)
-    epsilon = accounting.epsilon(plan(noise), options.delta, options.accountant)
+    solve: dict[str, Callable[..., float]] = {
+        "noise": accounting.calibrate,
+        "rate": accounting.calibrate_rate,
+        "steps": accounting.calibrate_steps,
+    }
+    value = solve[what](plan, budget, options.accountant, spent=earlier)
+    epsilon = accounting.epsilon((*earlier, *plan(value)), options.delta, options.accountant)
     if options.format == "json":
-        print(json.dumps({"noise": noise, "epsilon": _plain(epsilon), "accountant": options.accountant}))
+        print(json.dumps({what: value, "epsilon": _plain(epsilon), "accountant": options.accountant}))
     else:
-        print(f"noise {noise:.6g} gives epsilon {epsilon:.6g} at delta {options.delta:g} ({options.accountant})")
+        together = f", together with {options.ledger}" if earlier else ""
+        print(
+            f"{what} {value:.6g} gives epsilon {epsilon:.6g} at delta {options.delta:g} ({options.accountant}){together}"
+        )
+
+
+def _missing(options: settings.Calibrate) -> str:
+    """What is to be solved for."""
+    if options.noise is None:
+        return "noise"
+    if (options.rate is None) == (options.steps is None):
+        raise BadInput(
+            "calibrate solves for what is left out: noise=, or with noise=... given steps= (give rate=; 1 is no sampling) or "
+            "rate= (give steps=)"
+        )
+    return "rate" if options.rate is None else "steps"
+
+
+def _earlier(options: settings.Calibrate) -> Plan:
+    if options.ledger is None:
+        return ()
+    earlier = Ledger.read(Path(options.ledger)).entries()
+    for relation in {entry.event.relation for entry in earlier} - {options.relation}:
+        raise BadInput(f"the ledger's events are under {relation}: give relation={relation}")
+    return earlier
 
 
 def _asked(options: settings.AccountOf) -> Plan:
@@ -66,16 +113,105 @@ def _asked(options: settings.AccountOf) -> Plan:
         raise BadInput("account needs noise=... (with rate= and steps=), or ledger=FILE")
     if options.steps < 0:
         raise BadInput(f"steps must be 0 or more, got {options.steps}")
-    return (Entry(_event(options.rate, options.noise, options.relation), options.steps),)
+    if options.sampler == "shuffle" and options.rate < 1:
+        raise BadInput(SHUFFLE)
+    if (options.sampler, options.relation) == ("without_replacement", "add_remove"):
+        raise BadInput("sampler=without_replacement needs relation=replace_one: adding a unit changes what a sample is")
+    return _plan(options, options.steps)
 
 
-def _event(rate: float, noise: float, relation: Any) -> Event:
+def _plan(options: settings.AccountOf, steps: int) -> Plan:
+    return (Entry(_event(options.rate, options.noise or 0.0, options.relation, options.sampler), steps),)
+
+
+def _event(rate: float, noise: float, relation: Any, sampler: str = "poisson") -> Event:
     if not 0 <= rate <= 1:
         raise BadInput(f"rate must lie in [0, 1], got {rate}")
     if not noise >= 0:
         raise BadInput(f"noise must be 0 or more, got {noise}")
     inner = Gaussian(noise, relation=relation)
-    return inner if rate == 1 else Sampled(rate, (inner,), relation=relation)
+    return inner if rate == 1 else Sampled(rate, (inner,), sampler=sampler, relation=relation)
+
+
+def _chosen(asked: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    if asked == ("all",):
+        return known
+    for name in asked or ("",):
+        if name not in known:
+            raise BadInput(f"accountant must be all or some of {', '.join(known)}, got {name!r}")
+    return asked
+
+
+def _curves(entries: Plan, options: settings.AccountOf, names: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+    from synthdp.privacy import accounting
+
+    return {
+        name: [
+            {"delta": delta, "epsilon": _plain(accounting.group_epsilon(entries, delta, options.group, name))}
+            for delta in CURVE
+        ]
+        for name in names
+    }
+
+
+def _plot_file(options: settings.AccountOf) -> Path:
+    from synthdp.report.compared import FORMATS
+
+    path = Path(str(options.plot))
+    if options.ledger is not None:
+        raise BadInput(
+            "plot=FILE draws epsilon against steps: it needs noise=... (with rate= and steps=), not a ledger"
+        )
+    if options.steps < 1:
+        raise BadInput(f"plot=FILE needs steps=1 or more, got {options.steps}")
+    if path.suffix.lower() not in FORMATS:
+        raise BadInput(f"plot={path} must end in {', '.join(FORMATS)}")
+    if path.is_dir() or (path.exists() and not options.force):
+        raise BadInput(f"plot={path} exists; choose another file or pass force=true")
+    return path
+
+
+def _draw(path: Path, options: settings.AccountOf, names: tuple[str, ...]) -> None:
+    from synthdp.privacy import accounting
+    from synthdp.report import compared
+
+    # Closer together at the beginning, where epsilon bends.
+    counts = sorted({max(1, round(options.steps * (part / POINTS) ** 2)) for part in range(1, POINTS + 1)})
+    lines = {
+        name: [
+            (steps, accounting.group_epsilon(_plan(options, steps), options.delta, options.group, name))
+            for steps in counts
+        ]
+        for name in names
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    together = f", {options.group} units together" if options.group > 1 else ""
+    compared.save(
+        path,
+        lines,
+        f"noise {options.noise:g}, rate {options.rate:g}, delta {options.delta:g}, {options.relation}{together}",
+    )
+
+
+def _print(
+    options: settings.AccountOf,
+    values: Mapping[str, float],
+    refused: Mapping[str, str],
+    curves: Mapping[str, list[dict[str, Any]]],
+) -> None:
+    width = max(map(len, (*values, *refused)))
+    group = f" for {options.group} units together" if options.group > 1 else ""
+    numbers = {name: f"{value:.6g}" for name, value in values.items()}
+    digits = max(map(len, numbers.values()))
+    for name, number in numbers.items():
+        print(f"{name:<{width}}  epsilon {number:<{digits}}  at delta {options.delta:g}{group}")
+    for name, reason in refused.items():
+        print(f"{name:<{width}}  no figure: {reason}")
+    if curves:
+        print("\n" + " ".join(f"{name:>16}" for name in ("delta", *curves)))
+        for place, delta in enumerate(CURVE):
+            row = [points[place]["epsilon"] for points in curves.values()]
+            print(f"{delta:>16g} " + " ".join(f"{float(value):>16.6g}" for value in row))
 
 
 def _check_delta(delta: float) -> None:

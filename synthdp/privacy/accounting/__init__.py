@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from synthdp.errors import BadInput
-from synthdp.privacy.accounting import accountants
+from synthdp.privacy.accounting import accountants as files
 from synthdp.privacy.accounting.charges import Charges, Unproven, charges, combined
 from synthdp.privacy.accounting.search import calibrate_to, most_rate, most_steps
 from synthdp.privacy.budget import Budget
@@ -38,7 +38,7 @@ __all__ = [
     "refusals",
 ]
 
-ACCOUNTANTS: tuple[str, ...] = tuple(sorted(module.name for module in pkgutil.iter_modules(accountants.__path__)))
+ACCOUNTANTS: tuple[str, ...] = tuple(sorted(module.name for module in pkgutil.iter_modules(files.__path__)))
 
 QUICK = "rdp"  # answers in milliseconds, a little high: where the search for the noise begins
 
@@ -71,12 +71,14 @@ def refusals(ledger: Entries) -> dict[str, str]:
     return answers(ledger, 0.5)[1]
 
 
-def answers(ledger: Entries, delta: float, k: int = 1) -> tuple[dict[str, float], dict[str, str]]:
+def answers(
+    ledger: Entries, delta: float, k: int = 1, accountants: Sequence[str] = ACCOUNTANTS
+) -> tuple[dict[str, float], dict[str, str]]:
     """Epsilon (for k units of one person, see `group_epsilon`) by every accountant that has a proof, and why others have none."""
     found: dict[str, float] = {}
     refused: dict[str, str] = {}
     charged = charges(ledger)
-    for name in ACCOUNTANTS:
+    for name in accountants:
         try:
             found[name] = _group(_accountant(name), charged, delta, k)
         except Unproven as refusal:
@@ -186,7 +188,7 @@ def provenance() -> dict[str, Any]:
 def _accountant(name: str) -> Accountant:
     if name not in ACCOUNTANTS:
         raise BadInput(f"accountant must be one of {', '.join(ACCOUNTANTS)}, got {name!r}")
-    return cast("Accountant", import_module(f"{accountants.__name__}.{name}"))
+    return cast("Accountant", import_module(f"{files.__name__}.{name}"))
 
 
 def _bound(accountant: Accountant, charged: Charges, delta: float) -> float:
