@@ -113,7 +113,7 @@ def text(results: list[dict[str, Any]], config: dict[str, Any], seen: dict[str, 
 Nanoseconds of processor time per number, and the ratio to torch's `normal_` in the same round, for calls that make as many
 numbers as the column says. One thread; mean and standard deviation over {config["repetitions"]} repetitions of the median over rounds.
 "Hardened" adds the noise to sums and rounds to the public grid, exactly (`synthdp/privacy/hardened.py`); "plain" only draws.
-A call has a fixed cost of a third of a millisecond at most, which is what the first column shows.
+A call has a fixed cost, the same for one number and for thousands, which is what the first column shows.
 
 {table(results)}
 

@@ -13,7 +13,7 @@ words of the stream are the beginning. In float32 an error of at most E covers e
 Gaussian. Elsewhere (about one pair in 250) the same strings are read 64 bits further and evaluated in float64, then in
 interval arithmetic with ever more bits, until the answer is certain.
 
-How E comes about, in units of u = 2^-24, with R the radius and s = deviation / g < 128. Let log, sin and cos be right to 4
+How E comes about, in units of u = 2^-24, with R the radius and 64 <= s = deviation / g < 128. Let log, sin and cos be right to 4
 units in the last place, 8u; the vector libraries beneath torch (SLEEF, MKL) promise 1. The uniform's relative error is 2u,
 plus 8u for the bits not read where it is least (2^-11); its logarithm's absolute error is as much. Hence R is wrong by
 10u / R at R = 3.9 and by 2.1u / R at R = 1/32, and relatively by 8u / 2 + 2u for the rest; the angle, up to pi, by
@@ -40,6 +40,7 @@ Places = NDArray[np.intp]
 FINE = 7  # the grid is this many powers of two below the deviation's next one: deviation / 128 < g <= deviation / 64
 NORMAL = {torch.float32: (-126, 120), torch.float64: (-1022, 1017)}  # exponents of g: g and 1 / g are normal numbers
 ERROR = 2.0**-17  # of the float32 evaluation, in units of the deviation
+LEAST_SCALE = 64.0  # a tinier deviation's scale is smaller, but not the error of the last sum
 LEAST, MOST = 2.0**-5, 3.9  # radii for which that holds
 WIDTH = 2.0**-31  # of the uniforms that share one word
 ERROR_DOUBLE = 2.0**-30  # of the float64 evaluation, in units of g
@@ -110,7 +111,7 @@ def _in_float32(sums: Tensor, answers: Tensor, parts: tuple[slice, slice], grid:
     """Answer one block of pairs, and say which of them are in doubt."""
     radius, angle = polar(words, grid.scale)
     # How far each pair is from certainty: at `margin` or beyond, nothing is. First by its radius, then by its rests.
-    margin = 0.5 - ERROR * grid.scale
+    margin = 0.5 - ERROR * max(grid.scale, LEAST_SCALE)
     centre, reach = (MOST + LEAST) / 2 * grid.scale, (MOST - LEAST) / 2 * grid.scale
     doubt = radius.sub(centre).abs_().mul_(margin / reach)
     for part, wave in zip(parts, (torch.cos, torch.sin), strict=True):

@@ -59,6 +59,16 @@ def test_answers_are_those_of_a_recomputation_in_high_precision(dtype, deviation
     assert (answers.double() / Grid.of(deviation, dtype).step).tolist() == steps
 
 
+def test_deviations_too_small_for_a_finer_grid_are_exact_too():
+    """The grid ends at 2^-1022; beside a boundary the sum alone fills float32, and must not hide the noise."""
+    deviation, step = 2.0**-1049, 2.0**-1022
+    assert Grid.of(deviation, torch.float64) == Grid(step=step, scale=2.0**-27)
+    values = (0.5 + np.arange(-500, 500) * 2.0**-29) * step
+    answers = hardened.rounded(torch.from_numpy(values), deviation, Noise(8)._stream)
+    assert (answers.numpy() / step).tolist() == all_recomputed(values, deviation, torch.float64, 8)
+    assert 0.3 < (answers > 0).double().mean() < 0.7
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("bound", ["ERROR", "ERROR_DOUBLE"])
 def test_every_precision_gives_the_same_answers(dtype, bound, monkeypatch):
