@@ -1,5 +1,6 @@
 """`synthdp budget`: what the account of a data set says. No record is read."""
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 from synthdp.cli.dataaccount import account_of
 from synthdp.errors import BadInput
 from synthdp.privacy.accounts import AccountFile, Standing
+from synthdp.privacy.accounts.filters import Price
 
 Config = Mapping[str, Any]
 
@@ -49,10 +51,14 @@ def lines(path: Path, standing: Standing) -> list[str]:
     """The account as text, a line each."""
     neighbours = standing.neighbours
     left = standing.left
-    order = getattr(standing.filter, "order", None)
-    how = "budgets add up" if order is None else f"Renyi divergences of order {order:g} add up"
-    said = [f"account    {path}", f"spent      {_spent(standing)} ({how})"]
-    said.append("left       no cap" if left is None else f"left       epsilon {left[0]:.6g}, delta {left[1]:.3g}")
+    said = [f"account    {path}", f"spent      {_spent(standing)}"]
+    said.append(
+        "left       no cap"
+        if left is None
+        else f"left       {standing.measure} {left.loss:.6g}, delta {left.delta:.3g}"
+    )
+    if standing.cap is not None:
+        said.append(f"cap        all fits together: epsilon {standing.cap.epsilon:g}, delta {standing.cap.delta:g}")
     if neighbours is not None:
         versions = f"{len(standing.fingerprints)} version{'s' if len(standing.fingerprints) > 1 else ''} of the table"
         said.append(f"protects   {neighbours[1]}, {neighbours[0]}; {versions}")
@@ -85,10 +91,11 @@ def told(path: Path, standing: Standing) -> dict[str, Any]:
     return {
         "account": str(path),
         "filter": standing.filter.name,
-        "order": getattr(standing.filter, "order", None),
-        "cap": _pair(None if standing.cap is None else (standing.cap.epsilon, standing.cap.delta)),
-        "spent": _pair(standing.spent),
-        "left": _pair(standing.left),
+        "order": standing.filter.order,
+        "cap": standing.cap and dataclasses.asdict(standing.cap),
+        "spent": _pair(standing, standing.spent),
+        "limit": _pair(standing, standing.limit),
+        "left": _pair(standing, standing.left),
         "head": standing.head,
         "versions": len(standing.fingerprints),
         "fits": [
@@ -104,11 +111,10 @@ def told(path: Path, standing: Standing) -> dict[str, Any]:
 
 
 def _spent(standing: Standing) -> str:
-    epsilon, delta = standing.spent
-    cap = standing.cap
-    of = ("", "") if cap is None else (f" of {cap.epsilon:g}", f" of {cap.delta:g}")
+    spent, limit = standing.spent, standing.limit
+    of = ("", "") if limit is None else (f" of {limit.loss:.6g}", f" of {limit.delta:.3g}")
     fits = f"{len(standing.fits)} fit{'' if len(standing.fits) == 1 else 's'}"
-    return f"epsilon {epsilon:.6g}{of[0]}, delta {delta:.3g}{of[1]} spent by {fits}"
+    return f"{standing.measure} {spent.loss:.6g}{of[0]}, delta {spent.delta:.3g}{of[1]}, by {fits}"
 
 
 def _change(change: Mapping[str, Any]) -> str:
@@ -119,8 +125,9 @@ def _change(change: Mapping[str, Any]) -> str:
     return f"{'account opened' if change['kind'] == 'opened' else 'new cap'}: {said}"
 
 
-def _pair(values: tuple[float, float] | None) -> dict[str, float] | None:
-    return None if values is None else {"epsilon": values[0], "delta": values[1]}
+def _pair(standing: Standing, price: Price | None) -> dict[str, float] | None:
+    loss = "epsilon" if standing.filter.order is None else "divergence"
+    return None if price is None else {loss: price.loss, "delta": price.delta}
 
 
 def _plain(value: Any) -> Any:

@@ -131,5 +131,5 @@ def entered(
 
 
 def _statement(standing: Standing, *, head_checked: bool) -> Entered:
-    order = getattr(standing.filter, "order", None)
-    return Entered(filter=standing.filter.name, order=order, cap=standing.cap, head_checked=head_checked)
+    chosen = standing.filter
+    return Entered(filter=chosen.name, order=chosen.order, cap=standing.cap, head_checked=head_checked)

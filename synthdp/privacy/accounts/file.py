@@ -26,8 +26,8 @@ NEW = "account.add_version=true"
 class AccountFile:
     """The budget of one data set over all its fits, kept in one file that outlives every output folder.
 
-    `cap` and `filter` are fixed when the file is made; given later they must agree, but `change_cap` records a new cap. Without
-    a cap everything is recorded and nothing refused. `head` is the hash that was kept elsewhere: the file must still hold
+    `cap` and `filter` are fixed when the file is made; given later they must agree, but `change_cap` records a new cap (additive
+    only). Without a cap everything is recorded and nothing refused. `head` is the hash that was kept elsewhere: the file must still hold
     it. `by` says who fits (default: the user's name). `add_version` records a table that the account does not know as a newer
     version of the same people's. `source` is the file of the records, whose bytes then are what is recognised; without it,
     the content of the frame is.
@@ -70,7 +70,7 @@ class AccountFile:
         self._check_neighbours(found, budget, unit)
         number = None if resumed is None else found.unfinished(str(resumed.absolute()))
         if number is None:  # what a plan costs by its events is known later
-            self._afford(found, found.filter.price((), budget), budget)
+            self._afford(found, found.filter.price((), budget))
         return number
 
     def check_table(self, fingerprint: Fingerprint) -> None:
@@ -95,7 +95,7 @@ class AccountFile:
         with chain.transaction(self.path) as book:
             found = self._opened(book)
             self._check_neighbours(found, budget, unit)
-            self._afford(found, price, budget)
+            self._afford(found, price)
             self._recognise(book, found, known)
             body = {
                 "kind": CHARGED,
@@ -119,7 +119,7 @@ class AccountFile:
             if instead:
                 price = price.above(found.fit(number).price)
             if price.loss > 0 or price.delta > 0:
-                self._afford(found, price, budget)
+                self._afford(found, price)
                 body = {"kind": MORE, "fit": number, "price": asdict(price), "plan": _told(plan)}
                 book.append("charges", self._signed(body))
 
@@ -137,10 +137,9 @@ class AccountFile:
         self._check_head(found)
         if found is None:
             imagined = self._imagined()
-            order, cap = getattr(imagined.filter, "order", None), imagined.cap and asdict(imagined.cap)
-            book.append(
-                "charges", self._signed({"kind": "opened", "filter": imagined.filter.name, "order": order, "cap": cap})
-            )
+            chosen, cap = imagined.filter, imagined.cap and asdict(imagined.cap)
+            body = {"kind": "opened", "filter": chosen.name, "order": chosen.order, "cap": cap}
+            book.append("charges", self._signed(body))
         elif self._agreed(found) != found.cap:
             book.append("charges", self._signed({"kind": "cap", "cap": self.cap and asdict(self.cap)}))
         return standing(book.rows())
@@ -158,14 +157,14 @@ class AccountFile:
             )
         if self.cap is None or self.cap == found.cap:
             return found.cap
-        held = "no cap" if found.cap is None else f"a cap of {_pair(found.cap.epsilon, found.cap.delta)}"
+        held = "no cap" if found.cap is None else f"a cap of {_pair(filters.Additive().limit(found.cap))}"
         if not self.change_cap:
             raise BadInput(
-                f"account.cap of {_pair(self.cap.epsilon, self.cap.delta)}, but {self.path} has {held}; account.change_cap=true "
+                f"account.cap of {_pair(filters.Additive().limit(self.cap))}, but {self.path} has {held}; account.change_cap=true "
                 "records a new cap"
             )
-        if found.filter.name == "renyi" and self.cap != _lower(self.cap, found.cap):
-            raise BadInput(f"{self.path} has {held} and the filter renyi, whose cap can be lowered and never raised")
+        if found.filter.name == "renyi":
+            raise BadInput(f"{self.path} has {held} and the filter renyi, whose cap is fixed for good")
         return self.cap
 
     def _check_head(self, found: Standing | None) -> None:
@@ -185,15 +184,15 @@ class AccountFile:
                     f"use {name} {held!r}, or another account if the guarantees may stand apart"
                 )
 
-    def _afford(self, found: Standing, asked: Price, budget: Budget) -> None:
-        cap, chosen = found.cap, found.filter
-        if cap is None or filters.within(filters.total([found.total, asked]), chosen.limit(cap)):
+    def _afford(self, found: Standing, asked: Price) -> None:
+        if found.limit is None or found.left is None:
             return
-        epsilon, delta = found.spent
-        rest = _pair(filters.left(epsilon, cap.epsilon), filters.left(delta, cap.delta))
+        if filters.within(filters.total([found.spent, asked]), found.limit):
+            return
+        measure = found.measure
         raise BadInput(
-            f"{self.path}: the fit asks for {_pair(budget.epsilon, budget.delta)}; of the cap of {_pair(cap.epsilon, cap.delta)} "
-            f"{_pair(epsilon, delta)} is spent and {rest} is left ({chosen.name})"
+            f"{self.path}: the fit asks for {_pair(asked, measure)}; of the limit of {_pair(found.limit, measure)} "
+            f"{_pair(found.spent, measure)} is spent and {_pair(found.left, measure)} is left ({found.filter.name})"
         )
 
     def _check_table(self, found: Standing, known: str) -> None:
@@ -219,12 +218,8 @@ def _told(plan: Plan) -> list[dict[str, Any]]:
     return [{"event": to_json(entry.event), "count": entry.count} for entry in plan]
 
 
-def _lower(cap: Cap, held: Cap | None) -> Cap:
-    return cap if held is None else Cap(epsilon=min(cap.epsilon, held.epsilon), delta=min(cap.delta, held.delta))
-
-
-def _pair(epsilon: float, delta: float) -> str:
-    return f"epsilon {epsilon:.6g}, delta {delta:.3g}"
+def _pair(price: Price, measure: str = "epsilon") -> str:
+    return f"{measure} {price.loss:.6g}, delta {price.delta:.3g}"
 
 
 def _user() -> str:

@@ -62,16 +62,15 @@ class Filter(Protocol):
     @property
     def name(self) -> FilterName: ...
 
+    @property
+    def order(self) -> float | None: ...
+
     def price(self, plan: Plan, budget: Budget) -> Price:
         """What a fit with this plan and this budget adds."""
         ...
 
     def limit(self, cap: Cap) -> Price:
         """Where each sum must stay, that all fits together are within the cap."""
-        ...
-
-    def spent(self, prices: Iterable[Price], cap: Cap | None) -> tuple[float, float]:
-        """(epsilon, delta) of all fits together."""
         ...
 
 
@@ -82,6 +81,7 @@ class Additive:
     """
 
     name: FilterName = "additive"
+    order: None = None
 
     def price(self, plan: Plan, budget: Budget) -> Price:  # noqa: ARG002
         """The budget: a fit's plan never costs more."""
@@ -91,18 +91,15 @@ class Additive:
         """The cap itself."""
         return Price(loss=cap.epsilon, delta=cap.delta)
 
-    def spent(self, prices: Iterable[Price], cap: Cap | None) -> tuple[float, float]:  # noqa: ARG002
-        """The sums."""
-        found = total(prices)
-        return found.loss, min(1.0, found.delta)
-
 
 @dataclass(frozen=True)
 class Renyi:
     """Renyi divergences at one order, fixed with the account, add up to a bound that is fixed too (Feldman & Zrnic 2021,
     theorem 4.3 for the filter; Canonne, Kamath & Steinke 2020, proposition 12 for epsilon).
 
-    Half of the cap's delta is for that conversion and half for what thresholds in the plans claim for themselves.
+    Half of the cap's delta is for that conversion and half for what thresholds in the plans claim for themselves. What holds
+    for all fits together is the cap, however little of it is spent: a smaller epsilon from the sum so far would be a bound
+    chosen after the fact (GUARANTEE 11).
     """
 
     order: float
@@ -129,13 +126,6 @@ class Renyi:
     def limit(self, cap: Cap) -> Price:
         """The divergence whose epsilon at half of delta is the cap's, and the other half of delta."""
         return Price(loss=cap.epsilon - self._added(cap.delta / 2), delta=cap.delta / 2)
-
-    def spent(self, prices: Iterable[Price], cap: Cap | None) -> tuple[float, float]:
-        """What the divergences mean at half of the cap's delta; nothing where nothing was asked."""
-        found = total(prices)
-        if cap is None or (found.loss == 0 and found.delta == 0):
-            return (0.0, 0.0) if cap is not None else (math.inf, 1.0)
-        return max(0.0, found.loss + self._added(cap.delta / 2)), cap.delta / 2 + found.delta
 
     def _added(self, delta: float) -> float:
         a = self.order

@@ -51,22 +51,25 @@ class Standing:
         return self.hashes[-1]
 
     @property
-    def total(self) -> Price:
-        """What the filter has added up."""
+    def spent(self) -> Price:
+        """What the filter has added up over all fits."""
         return filters.total(fit.price for fit in self.fits)
 
     @property
-    def spent(self) -> tuple[float, float]:
-        """(epsilon, delta) of all fits together, by the account's filter."""
-        return self.filter.spent((fit.price for fit in self.fits), self.cap)
+    def limit(self) -> Price | None:
+        """Where the sums must stay; None without a cap."""
+        return None if self.cap is None else self.filter.limit(self.cap)
 
     @property
-    def left(self) -> tuple[float, float] | None:
-        """(epsilon, delta) that further fits may add before the cap; None without a cap."""
-        if self.cap is None:
-            return None
-        epsilon, delta = self.spent
-        return filters.left(epsilon, self.cap.epsilon), filters.left(delta, self.cap.delta)
+    def left(self) -> Price | None:
+        """What further fits may add; None without a cap."""
+        return None if self.limit is None else self.limit.above(self.spent)
+
+    @property
+    def measure(self) -> str:
+        """What the filter adds up, in words."""
+        order = self.filter.order
+        return "epsilon" if order is None else f"divergence of order {order:g}"
 
     def fit(self, number: int) -> Fit:
         """The fit of that number."""
