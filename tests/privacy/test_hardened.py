@@ -13,7 +13,7 @@ from synthdp.errors import BadInput
 from synthdp.privacy import hardened
 from synthdp.privacy.hardened import ERROR, ERROR_DOUBLE, LEAST, MOST, WIDTH, Grid
 from synthdp.privacy.noise import Noise
-from synthdp.privacy.stream import PAIRS
+from synthdp.privacy.stream import PAIRS, Stream
 
 REJECT = 1e-4  # seeds are fixed: a test either always passes or never
 TYPES = [torch.float32, torch.float64]
@@ -128,6 +128,45 @@ def test_sums_at_a_boundary_are_decided_by_more_bits(monkeypatch):
             further = [(source._further, source._further)] * 4
             assert float(answer) * 64 == recomputed(sums[sine], 1.0, 2.0**-6, words[:, 0], further, sine=bool(sine))
     assert len(asked) >= 400
+
+
+class Deep(Scripted):
+    """Its further bits are zero at first."""
+
+    def further(self, pairs, depth):
+        return np.full((len(pairs), 2), 0 if depth < 3 else self._further, np.uint64)
+
+
+def test_bits_are_read_until_they_decide():
+    """An angle of a quarter turn and 2^-159 or more of it: the cosine is below zero, which 128 further bits do not show."""
+    for sums, steps in ((0.5, 0), (-0.5, -1), (1.5, 1)):
+        answers = hardened.rounded(torch.full((2,), sums / 64), 1.0, Deep(715827882, 2**30, 12345))
+        assert float(answers[0]) * 64 == steps
+    with pytest.raises(ArithmeticError, match="do not decide"):
+        hardened.rounded(torch.full((2,), 0.5 / 64), 1.0, Deep(715827882, 2**30))
+
+
+def test_no_pair_s_further_bits_are_another_s(monkeypatch):
+    monkeypatch.setattr(hardened, "ERROR", 1.0)  # every pair asks
+    noise = Noise(22)
+    for place in (1, 2):
+        noise.turn(place)
+        stream, asked = noise._stream, []
+        further = stream.further
+        stream.further = lambda pairs, depth, asked=asked, further=further: (
+            asked.append(pairs),
+            further(pairs, depth),
+        )[1]
+        for count in (1, 7, 2 * PAIRS + 9, 100):
+            noise.added(np.zeros(count), 1.0)
+        pairs = np.concatenate(asked)
+        assert np.array_equal(pairs, np.arange(len(pairs)))
+        assert len(pairs) == 1 + 4 + PAIRS + 5 + 50
+    streams = [Stream(b"a secret", purpose) for purpose in (b"one", b"two")]
+    blocks = [stream.further(np.arange(9, dtype=np.uint64), depth) for stream in streams for depth in (1, 2)]
+    words = [stream.words(18, torch.int64).numpy().view(np.uint64) for stream in streams]
+    everything = np.concatenate([*(block.ravel() for block in blocks), *words])
+    assert len(np.unique(everything)) == len(everything)
 
 
 def test_the_error_of_float32_is_half_of_what_is_allowed_for():
