@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 
 from synthdp.errors import BadInput
 from synthdp.privacy import accounting
@@ -169,6 +170,7 @@ def _least_noise(plan: Callable[[float], Plan], budget: Budget) -> float:
         return accounting.calibrate(plan, budget, "rdp")
 
 
+@lru_cache(maxsize=16)  # an audit makes thousands of fits of one plan
 def _check(plan: Plan, noise: float, budget: Budget) -> None:
     if noise == 0 and math.isinf(budget.epsilon):
         return

@@ -1,0 +1,23 @@
+"""Audits: what an attacker measures against what was claimed. Pure statistics and canaries; what runs fits is elsewhere.
+
+Every bound here is a *lower* bound on epsilon that holds with a stated confidence. Far below the claim it says nothing
+about the mechanism but that this attack was weak; above the claim, the claim is wrong.
+"""
+
+from synthdp.evaluate.audit.canaries import Canaries, hold_out, plant
+from synthdp.evaluate.audit.region import Claim, Region, clopper_pearson, region
+from synthdp.evaluate.audit.thresholds import Thresholds, Verdict, judge, tune
+
+__all__ = [
+    "Canaries",
+    "Claim",
+    "Region",
+    "Thresholds",
+    "Verdict",
+    "clopper_pearson",
+    "hold_out",
+    "judge",
+    "plant",
+    "region",
+    "tune",
+]
