@@ -7,6 +7,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 from synthdp.privacy.ledger import (
+    Capped,
     Choice,
     Event,
     Gaussian,
@@ -21,8 +22,9 @@ ACCOUNTANTS = {
     "Doroshenko et al. 2022)",
     "rdp": "Rényi differential privacy, the best of many orders (Mironov 2017; Mironov, Talwar & Zhang 2019)",
     "naive": "basic composition: the epsilons and deltas added up (Dwork et al. 2006)",
-    "strong": "advanced composition (Dwork, Rothblum & Vadhan 2010)",
+    "strong": "advanced composition (Dwork, Rothblum & Vadhan 2010; Kairouz, Oh & Viswanath 2015)",
     "moments": "the moments accountant (Abadi et al. 2016)",
+    "analytic_moments": "fixed-size samples without replacement (Wang, Balle & Kasiviswanathan 2019)",
 }
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -55,6 +57,14 @@ _PARAMETERS = {
     "noise": "noise multiplier",
     "rate": "rate",
     "categories": "categories that one unit can touch",
+    "bound": "allowance",
+    "order": "Rényi order",
+    "filter": "counted in",
+}
+_CAPS = {
+    "gaussian": "It is no worse than one Gaussian answer that a unit moves by the allowance times the noise’s deviation.",
+    "zcdp": "It is counted in zero-concentrated differential privacy (rho).",
+    "renyi": "It is counted as a Rényi divergence of the order given here.",
 }
 
 
@@ -89,6 +99,12 @@ def _words(event: Event) -> tuple[str, str]:
             if event.sampler != "poisson":
                 how = f"drawn by the sampler “{event.sampler}” with the probability “rate”."
             return "Questions to a random sample", f"Asked of a random sample of the units only: {how}"
+        case Capped():
+            return "Questions chosen one after another", (
+                "Which question came next, and how noisy it was, was decided after seeing the earlier answers. What they may "
+                "cost together was fixed beforehand; a question that would have passed it was refused. The whole allowance is "
+                f"counted, used or not. {_CAPS.get(event.filter, '')}"
+            )
         case Revealed():
             return "The records themselves", (
                 "The records were handed out without noise. No finite epsilon holds for anything that was made from them."

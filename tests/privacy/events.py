@@ -1,6 +1,8 @@
 """Short names for the plans that the accounting suites use."""
 
-from synthdp.privacy.ledger import Choice, Entry, Gaussian, Laplace, Sampled, Threshold
+import dataclasses
+
+from synthdp.privacy.ledger import Capped, Choice, Entry, Gaussian, Laplace, Sampled, Threshold, scoped
 
 
 def gaussian(noise, count=1, **neighbours):
@@ -22,3 +24,28 @@ def threshold(noise, delta, count=1):
 def sampled(rate, noise, count=1, sampler="poisson", **neighbours):
     event = Sampled(rate=rate, queries=(Gaussian(noise=noise, **neighbours),), sampler=sampler, **neighbours)
     return (Entry(event, count),)
+
+
+def capped(filter, bound, count=1, **more):
+    return (Entry(Capped(filter=filter, bound=bound, **more), count),)
+
+
+def without_replacement(rate, noise, count=1):
+    """The one sampled event that `analytic_moments` has a proof for."""
+    return sampled(rate, noise, count, sampler="without_replacement", relation="replace_one")
+
+
+def replaced(entries):
+    """The same events under replace_one, sampled ones without replacement."""
+    found = scoped(entries, relation="replace_one", unit="record")
+    return tuple(
+        Entry(dataclasses.replace(entry.event, sampler="without_replacement"), entry.count)
+        if isinstance(entry.event, Sampled)
+        else entry
+        for entry in found
+    )
+
+
+def known_to(accountant, entries):
+    """The events in the form that the accountant has a proof for."""
+    return replaced(entries) if accountant == "analytic_moments" else tuple(entries)

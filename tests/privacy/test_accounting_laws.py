@@ -4,7 +4,7 @@ import itertools
 import math
 
 import pytest
-from events import choice, gaussian, laplace, sampled, threshold
+from events import capped, choice, gaussian, known_to, laplace, sampled, threshold, without_replacement
 
 from synthdp.errors import BadInput
 from synthdp.privacy.accounting import ACCOUNTANTS, Unproven, best, curve, epsilon, epsilons, provenance
@@ -17,6 +17,7 @@ KINDS = {
     "threshold": threshold(6.0, 1e-7, 3),
     "sampled": sampled(0.02, 1.2, 30),
     "sampled_high_rate": sampled(0.7, 5.0, 3),
+    "capped": capped("gaussian", 0.3, 3),
 }
 GRID = 1e-4  # relative error that PLD's grid may leave, twice over
 
@@ -27,18 +28,19 @@ each_accountant = pytest.mark.parametrize("accountant", ACCOUNTANTS)
 @each_accountant
 @each_kind
 def test_counting_is_repeating(entries, accountant):
+    entries, other = known_to(accountant, entries), known_to(accountant, gaussian(9.0))
     event, count = entries[0].event, entries[0].count
     counted = epsilon(entries, 1e-5, accountant)
     repeated = epsilon([Entry(event)] * count, 1e-5, accountant)
-    apart = epsilon([Entry(event), *gaussian(9.0), Entry(event, count - 1)], 1e-5, accountant)
-    together = epsilon([*entries, *gaussian(9.0)], 1e-5, accountant)
+    apart = epsilon([Entry(event), *other, Entry(event, count - 1)], 1e-5, accountant)
+    together = epsilon([*entries, *other], 1e-5, accountant)
     assert counted == repeated > epsilon([Entry(event)], 1e-5, accountant)
     assert apart == together
 
 
 @each_accountant
 def test_order_is_irrelevant(accountant):
-    plans = list(KINDS.values())
+    plans = [known_to(accountant, entries) for entries in KINDS.values()]
     values = {
         epsilon(list(itertools.chain(*order)), 1e-5, accountant)
         for order in (plans, plans[::-1], plans[2:] + plans[:2])
@@ -49,14 +51,16 @@ def test_order_is_irrelevant(accountant):
 @each_accountant
 @each_kind
 def test_more_is_never_cheaper(entries, accountant):
+    entries = known_to(accountant, entries)
     alone = epsilon(entries, 1e-5, accountant)
     for more in KINDS.values():
-        assert epsilon([*entries, *more], 1e-5, accountant) >= alone * (1 - GRID)
+        assert epsilon([*entries, *known_to(accountant, more)], 1e-5, accountant) >= alone * (1 - GRID)
 
 
 @each_accountant
 @each_kind
 def test_monotone_in_count_and_delta(entries, accountant):
+    entries = known_to(accountant, entries)
     event = entries[0].event
     counts = [epsilon([Entry(event, count)], 1e-5, accountant) for count in (0, 1, 2, 5, 20, 50)]
     assert counts[0] == 0
@@ -75,9 +79,10 @@ def test_monotone_in_noise_rate_and_parameter(accountant):
         [sampled(q, 1.0, 50) for q in (1.0, 0.99, 0.9, 0.5, 0.1, 0.01, 1e-3, 1e-5, 0.0)],
         [choice(e, 10) for e in (50.0, 3.0, 1.0, 0.1, 1e-3, 0.0)],
         [threshold(3.0, d) for d in (9e-6, 5e-6, 1e-6, 1e-9, 0.0)],
+        [capped("gaussian", b) for b in (math.inf, 10.0, 1.0, 0.1, 0.0)],
     ]
     for plans in falling:
-        values = [epsilon(plan, 1e-5, accountant) for plan in plans]
+        values = [epsilon(known_to(accountant, plan), 1e-5, accountant) for plan in plans]
         assert all(value >= 0 for value in values)
         assert all(high >= low * (1 - GRID) for high, low in itertools.pairwise(values)), values
 
@@ -85,28 +90,30 @@ def test_monotone_in_noise_rate_and_parameter(accountant):
 @each_accountant
 @pytest.mark.parametrize("steps", [99, 100, 101, 102, 1000, 1001])
 def test_one_more_step_costs_more(steps, accountant):
-    assert epsilon(sampled(0.01, 1.0, steps), 1e-5, accountant) < epsilon(
-        sampled(0.01, 1.0, steps + 1), 1e-5, accountant
-    )
+    few, more = (known_to(accountant, sampled(0.01, 1.0, count)) for count in (steps, steps + 1))
+    assert epsilon(few, 1e-5, accountant) < epsilon(more, 1e-5, accountant)
 
 
 @each_accountant
 def test_the_ends(accountant):
     for nothing in ([], sampled(0.01, 1.0, 0), sampled(0.0, 1.0, 100), gaussian(math.inf, 5), choice(0.0, 5)):
-        assert epsilon(nothing, 1e-5, accountant) == 0
+        assert epsilon(known_to(accountant, nothing), 1e-5, accountant) == 0
     revealed = (Entry(Revealed(reason="a test")),)
     for everything in (gaussian(0.0), laplace(0), sampled(0.01, 0.0), threshold(0.0, 1e-9), revealed, choice(math.inf)):
-        assert epsilon(everything, 1e-5, accountant) == math.inf
-    assert epsilon(sampled(1.0, 2.0, 4), 1e-5, accountant) == epsilon(gaussian(2.0, 4), 1e-5, accountant)
+        assert epsilon(known_to(accountant, everything), 1e-5, accountant) == math.inf
+    whole, alone = known_to(accountant, sampled(1.0, 2.0, 4)), known_to(accountant, gaussian(2.0, 4))
+    assert epsilon(whole, 1e-5, accountant) == epsilon(alone, 1e-5, accountant)
     # Extremes stay numbers, and are found in reasonable time.
     for extreme in (
         gaussian(1e-200),
         gaussian(1e200),
         laplace(1e-7, 3),
         sampled(1e-9, 50.0, 10**7),
+        sampled(0.5, 1e200, 10),
+        sampled(0.5, 1e-200, 10),
         gaussian(1.0, 10**12),
     ):
-        assert epsilon(extreme, 1e-5, accountant) >= 0
+        assert epsilon(known_to(accountant, extreme), 1e-5, accountant) >= 0
 
 
 @each_accountant
@@ -114,9 +121,11 @@ def test_the_ends(accountant):
 def test_extreme_deltas(accountant, delta):
     for entries in KINDS.values():
         if entries[0].event.__class__ is not Threshold:
-            found = epsilon(entries, delta, accountant)
-            # dp-accounting cuts off 1e-15 of the mass when it composes: no finite bound below that.
-            assert 0 <= found < 100 or (accountant == "pld" and delta <= 1e-15 and found == math.inf)
+            found = epsilon(known_to(accountant, entries), delta, accountant)
+            # dp-accounting cuts off 1e-15 of the mass when it composes: no finite bound below that. Adding up epsilons of
+            # single steps is dear: at delta 1e-60 thirty sampled ones of 10 each, and 40 each where units are replaced.
+            most = 1300 if accountant in ("naive", "strong") else 100
+            assert 0 <= found < most or (accountant == "pld" and delta <= 1e-15 and found == math.inf)
 
 
 @each_accountant
@@ -214,9 +223,64 @@ def test_a_plug_in_brings_an_event_and_its_rules():
     assert epsilon(entries, 1e-5) == pytest.approx(epsilon(choice(0.5, 3), 1e-5), rel=1e-12)
     assert set(epsilons(entries, 1e-5)) == {"pld"}
     rdp.rule.register(Coin, lambda event: rdp.rule(Choice(epsilon=event.bias)))
-    assert epsilons(entries, 1e-5) == pytest.approx(epsilons(choice(0.5, 3), 1e-5), rel=1e-12)
+    found, known = epsilons(entries, 1e-5), epsilons(choice(0.5, 3), 1e-5)
+    assert set(found) == {"analytic_moments", "pld", "rdp"}  # analytic_moments asks rdp for what is not sampled
+    assert found == pytest.approx({name: known[name] for name in found}, rel=1e-12)
 
 
 def test_laplace_is_not_below_its_pure_bound_for_small_delta():
     assert epsilon([Entry(Laplace(noise=1.0))], 1e-15) == pytest.approx(1.0, rel=1e-4)
     assert epsilon([Entry(Choice(epsilon=1.0))], 1e-15, "rdp") == pytest.approx(1.0, rel=1e-9)
+
+
+def test_published_orderings_on_a_listed_grid():
+    """Where the bounds are known to be ranked: tail bounds of the same moments, and composition theorems of the same parts."""
+    for rate, noise, steps in [(0.01, 4.0, 10_000), (0.005, 1.1, 2500), (0.05, 0.8, 100), (0.2, 3.0, 100)]:
+        found = epsilons(sampled(rate, noise, steps), 1e-5)
+        assert found["pld"] < found["rdp"] < found["moments"] < found["strong"] <= found["naive"]
+
+
+@pytest.mark.parametrize("accountant", ["naive", "strong"])
+def test_amplification_holds_for_any_question_of_the_sample(accountant):
+    """log(1 + rate (e^epsilon - 1)) of pure questions, exactly; nobody else has a proof for them."""
+    event = Sampled(rate=0.1, queries=(Laplace(noise=1.0), Choice(epsilon=0.5)))
+    assert epsilon([Entry(event)], 1e-5, accountant) == pytest.approx(math.log1p(0.1 * math.expm1(1.5)), rel=1e-12)
+    assert set(epsilons([Entry(event)], 1e-5)) == {"naive", "strong"}
+
+
+@each_accountant
+def test_shuffled_batches_are_refused_by_all_by_name(accountant):
+    for sampler in ("shuffle", "fixed", "with_replacement"):
+        for relation in ("add_remove", "replace_one"):
+            with pytest.raises(Unproven, match=f"'{sampler}'"):
+                epsilon(sampled(0.01, 1.0, 100, sampler=sampler, relation=relation), 1e-5, accountant)
+
+
+def test_samples_without_replacement_belong_to_replace_one():
+    assert set(epsilons(without_replacement(0.01, 2.0, 10), 1e-5)) == {"analytic_moments", "naive", "strong"}
+    assert epsilons(sampled(0.01, 2.0, 10, sampler="without_replacement"), 1e-5) == {}
+    two = Sampled(
+        rate=0.01,
+        queries=tuple(Gaussian(noise=math.sqrt(2) * 2.0, relation="replace_one") for _ in range(2)),
+        sampler="without_replacement",
+        relation="replace_one",
+    )
+    assert epsilons([Entry(two, 10)], 1e-5) == pytest.approx(
+        epsilons(without_replacement(0.01, 2.0, 10), 1e-5), rel=1e-12
+    )
+
+
+def test_each_accountant_answers_in_milliseconds():
+    """Median of five; generous for a busy machine: measured below 10 ms each (pld apart) on one free core."""
+    import statistics
+    import time
+
+    ledger = [*sampled(0.01, 1.1, 2000), *gaussian(20.0, 3), *threshold(30.0, 1e-8)]
+    for accountant in set(ACCOUNTANTS) - {"pld"}:
+        entries, seconds = known_to(accountant, ledger), []
+        epsilon(entries, 1e-5, accountant)
+        for _ in range(5):
+            start = time.perf_counter()
+            epsilon(entries, 1e-5, accountant)
+            seconds.append(time.perf_counter() - start)
+        assert statistics.median(seconds) < 0.5, accountant

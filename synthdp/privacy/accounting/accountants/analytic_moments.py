@@ -19,6 +19,7 @@ Array = np.ndarray
 
 GREATEST = 256  # integer order up to which the theorem's sum is evaluated; beyond, the unsampled divergence stands in
 MOST_POINTS = 20_000  # of the integral for one difference; noises that need more do without differences
+LEAST_NOISE = 0.025  # below it sampling is not used: it hardly lowers epsilon
 MOST_NOISE = 1e100  # above it, squares overflow
 ROUND_UP = 1 + 1e-10  # relative error of sums and integrals of positive terms, with room
 
@@ -61,7 +62,10 @@ def divergence(event: Event) -> Array:
 @lru_cache(maxsize=256)
 def _sampled(rate: float, noise: float) -> Array:
     orders = np.array(rdp.WIDE_ORDERS)
-    unsampled = orders / (2 * noise * noise)
+    mu = 1 / noise
+    unsampled = orders * (mu * mu / 2)
+    if noise < LEAST_NOISE:
+        return unsampled
     # (order - 1) times the divergence is convex in the order and 0 at order 1 (corollary 10): chords are above it.
     chords = np.interp(
         orders - 1, np.arange(GREATEST), np.concatenate([[0.0], log_moments(rate, noise)]), right=math.inf

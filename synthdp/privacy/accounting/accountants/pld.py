@@ -21,6 +21,7 @@ EVENT_POINTS, MOST_POINTS = 400_000, 2_000_000  # that one event and the whole m
 CHEAP_POINTS = 60_000  # up to which a finer grid is worth trying
 GAIN = 0.02  # relative gain of epsilon for which a finer grid is tried again
 LEAST_SAMPLED_NOISE = 0.05  # below it sampling is not used: it hardly lowers epsilon and the grid would be huge
+MOST_SAMPLED_NOISE = 1e6  # above it dp-accounting's squares overflow at last; less noise is never cheaper
 
 Loss = Callable[[float], Any]  # grid -> dp_accounting's PrivacyLossDistribution
 
@@ -102,7 +103,7 @@ def _(event: Sampled) -> Loss:
     noise = event.queries[0].noise
     if noise < LEAST_SAMPLED_NOISE:
         return _gaussian(noise / contributions(event))
-    return _gaussian(noise, rate=event.rate, replace=event.relation == "replace_one")
+    return _gaussian(min(noise, MOST_SAMPLED_NOISE), rate=event.rate, replace=event.relation == "replace_one")
 
 
 def _gaussian(noise: float, *, rate: float = 1.0, replace: bool = False) -> Loss:

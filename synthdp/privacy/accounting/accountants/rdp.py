@@ -26,6 +26,7 @@ ORDERS: tuple[float, ...] = (
     *(float(round(64 * 2 ** (x / 2))) for x in range(11)),
 )
 WIDE_ORDERS: tuple[float, ...] = (*ORDERS, *(float(2**x) for x in range(12, 41)))
+LEAST_NOISE, MOST_NOISE = 1e-100, 1e100  # outside, dp-accounting's squares overflow; sampling is not used there
 ROUND_OFF = 1e-14  # absolute error of a logarithm of a moment, per unit of order
 
 
@@ -140,7 +141,10 @@ def _sampled_gaussian(rate: float, noise: float) -> Array:
     """Beyond `ORDERS` an integer order costs one term per unit of order: the unsampled bound stands in."""
     from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 
-    unsampled = np.array(WIDE_ORDERS) / (2 * noise * noise)
+    mu = 1 / noise
+    unsampled = np.array(WIDE_ORDERS) * (mu * mu / 2)
+    if not LEAST_NOISE <= noise <= MOST_NOISE:
+        return unsampled
     orders = np.array(ORDERS)
     sampled = _divergence(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), ORDERS)
     # Near order 1 and for tiny rates the series' value is lost in round-off, down to 0: what it may have lost is added.
