@@ -136,7 +136,7 @@ class Clipper:
     """The clip of one training, from step to step."""
 
     def __init__(self, settings: Settings, module: nn.Module, noise: float, deviation: float | None) -> None:
-        self._settings, self._noise, self._deviation = settings, noise, deviation
+        self._settings, self._multiplier, self._deviation = settings, noise, deviation
         self._rule = rule(settings)
         groups = layout(self._rule, {name: value.numel() for name, value in module.named_parameters()})
         self._bounds = groups.bounds
@@ -150,7 +150,7 @@ class Clipper:
         self.clip = self._next
         if settings.clipping == "decay":
             self.clip = decayed(settings.clip, step, settings.steps, settings.clip_decay)
-        question = Gradient(module, loss, self.clip, self._noise, self._rule)
+        question = Gradient(module, loss, self.clip, self._multiplier, self._rule)
         if self._deviation is None:
             return batch.ask(question)
         sums, within = batch.ask(Counted(question, self._deviation))

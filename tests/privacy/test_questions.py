@@ -11,13 +11,15 @@ from scipy.stats import kstest, norm
 
 from synthdp import BadInput
 from synthdp.data.codec import Codec
+from synthdp.privacy.clipping import Automatic, PerGroup
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions.domain import Domain
 from synthdp.privacy.questions.gradient import Gradient
 from synthdp.privacy.questions.grid import SIGNED_POWERS, Grid, fine_edges, occupied, quantiles
 from synthdp.privacy.questions.marginals import Marginals
 from synthdp.privacy.questions.size import Size
-from synthdp.privacy.questions.sums import Group, Sums
+from synthdp.privacy.questions.sums import Group, Joint, Scaled, Sums
+from synthdp.privacy.questions.together import Counted, Together
 from synthdp.privacy.store import encoded, seal
 
 SCHEMA = make_schema(unit="patient", max_records_per_unit=3)
@@ -48,6 +50,12 @@ QUESTIONS = {
     "sums": Sums((Group(one_hot, WIDTH, 1.5, 2.0), Group(lambda c: 1e9 * one_hot(c)[:, :3], 3, 0.1, 4.0))),
     "marginals": Marginals(((0,), (1, 2), (0, 1, 4)), CODEC.sizes, 2.0, 3),
     "gradient": Gradient(network(), loss, 0.7, 2.0),
+    "per layer": Gradient(network(), loss, 0.7, 2.0, PerGroup(shares=(1.0, 2.0), noise="dimension")),
+    "automatic": Gradient(network(), loss, 0.7, 2.0, Automatic()),
+    "microbatches": Gradient(network(), loss, 0.7, 2.0, PerGroup(), 4),
+    "joint": Joint((Scaled(one_hot, WIDTH, 3.0), Scaled(lambda c: 1e9 * one_hot(c)[:, :3], 3, 1e-3)), 1.5, 2.0),
+    "counted": Counted(Gradient(network(), loss, 0.7, 2.0), 1.0),
+    "together": Together((Gradient(network(), loss, 0.7, 2.0), Sums((Group(one_hot, WIDTH, 1.5, 2.0),)))),
     "size": Size(3.0),
     "grid": Grid("age", tuple(range(0, 101, 10)), 2.0, 3),
     "powers": Grid("dose", SIGNED_POWERS, 2.0, 3),
