@@ -5,7 +5,9 @@ Only the noise multiplier was found beforehand, once, since it is a function of 
 (initial weights, latent draws) are fixed, as the adversary of differential privacy may know all but the noise.
 """
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,6 +69,16 @@ def rare() -> Pair:
 
 
 PAIRS = {"worst_case": worst_case, "rare": rare}
+
+
+def small(generator: Generator) -> Generator:
+    """The generator with its `audit_settings` wherever a setting is at its default: what makes thousands of fits cheap."""
+    kind: Any = type(generator)
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    chosen = getattr(kind, "audit_settings", {}).items()
+    changed = {name: value for name, value in chosen if getattr(generator, name) == defaults[name]}
+    made: Generator = dataclasses.replace(generator, **changed)  # type: ignore[type-var]
+    return made
 
 
 def audit(

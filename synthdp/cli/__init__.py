@@ -1,6 +1,6 @@
 """The command line: `synthdp COMMAND key=value ...`. It starts in a blink; each command imports what it needs.
 
-Exit status: 0 done, 2 bad input (one clear line on stderr), 130 interrupted.
+Exit status: 0 done, 2 bad input (one clear line on stderr), 3 an audit contradicts its claim, 130 interrupted.
 """
 
 import importlib
@@ -18,6 +18,7 @@ COMMANDS = {
     "evaluate": "judge synthetic records against real ones (internal)",
     "report": "write the statement of a release's guarantee, as a page and as JSON",
     "budget": "show what the fits of a data set have spent, and what is left",
+    "audit": "attack a release or a generator, and compare what leaks with what was claimed",
     "account": "compute epsilon of a mechanism or of a ledger",
     "calibrate": "find the noise that keeps a budget",
     "schema": "draft a schema from a file, for review",
@@ -28,6 +29,7 @@ ELSEWHERE = {
     "account": "accounts",
     "calibrate": "accounts",
     "budget": "budgets",
+    "audit": "audits",
 }  # commands that are not in commands.py
 BAD_INPUT, INTERRUPTED = 2, 130
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from synthdp.cli import places, settings, show
+from synthdp.cli import audits, places, settings, show
 from synthdp.cli.budgets import brief, spent_of
 from synthdp.cli.dataaccount import account_of
 from synthdp.errors import BadInput
@@ -183,6 +183,7 @@ def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path, acc
     internal, history = out / "internal", []
     resume = getattr(options, "resume", False)
     ledger = places.open_ledger(internal, resume=resume)
+    frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
     start = time.monotonic()
     with show.progress(f"fit {config['generator'].name}") as step:
@@ -206,6 +207,8 @@ def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path, acc
             release.save(out / "release", force=True)
         except BaseException:
             _say_what_was_charged(ledger, config["budget"])
+            if not ledger.exists():
+                audits.forget(internal)
             raise
     places.close_ledger(internal)
     internal.mkdir(parents=True, exist_ok=True)

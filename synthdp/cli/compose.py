@@ -188,7 +188,7 @@ def _typed(command: str, plain: Config) -> Config:
 
 def _options(group: str) -> list[str]:
     own = [file.stem for file in sorted((conf_dir() / group).glob("*.yaml"))]
-    own += ["default"] if group in ("budget", "evaluate", "account") else []
+    own += ["default"] if group in ("budget", "evaluate", "account", "audit") else []
     return sorted({*own, *(generators.names() if group == "generator" else ())})
 
 

@@ -69,6 +69,32 @@ class Fit:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Plant:
+    """What a fit prepares for `synthdp audit` (the group `audit`)."""
+
+    canaries: int = option(0, "made-up records to plant, each by a coin, for synthdp audit (a thousand say something)")
+    records: int = option(0, "units of the data to use in their place: each stays in the training set by a coin")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """Options of `synthdp audit`: of a release by its canaries, or of a generator by many small fits."""
+
+    release: str | None = option(None, "folder of a release that was fitted with audit.canaries= or audit.records=")
+    canaries: str | None = option(None, "internal/canaries.json of that fit")
+    rows: int = option(100_000, "records to draw from the release")
+    runs: int = option(1000, "fits a side that judge a generator")
+    tuning_runs: int = option(500, "further fits a side that choose what to look at")
+    pair: Literal["worst_case", "rare"] = option("worst_case", "the two neighbouring tables of a generator's audit")
+    error: float = option(0.05, "probability that the lower bound on epsilon is wrong")
+    gate_error: float = option(1e-3, "probability that a true claim is called contradicted")
+    workers: int | None = option(None, "processes; default: one per core")
+    out: str | None = option(None, "file for the result as JSON (internal); default: print")
+    format: Format = option("text", "text or json")
+    force: bool = option(False, "write over an existing file")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sample:
     """Options of `synthdp sample`."""
 
@@ -114,11 +140,14 @@ class AccountOf:
     noise: float | None = option(None, "noise multiplier: standard deviation / L2 sensitivity")
     steps: int = option(1, "number of compositions")
     sampler: Literal["poisson", "without_replacement", "shuffle"] = option(
-        "poisson", "how batches are drawn: poisson, without_replacement (with relation=replace_one) or shuffle (refused)"
+        "poisson",
+        "how batches are drawn: poisson, without_replacement (with relation=replace_one) or shuffle (refused)",
     )
     ledger: str | None = option(None, "ledger.jsonl to account instead of rate, noise and steps")
     delta: float = option(1e-6, "delta at which epsilon is computed")
-    accountant: tuple[str, ...] = option(("all",), "one accountant, several as [moments,strong], or all that have a proof")
+    accountant: tuple[str, ...] = option(
+        ("all",), "one accountant, several as [moments,strong], or all that have a proof"
+    )
     relation: Relation = option("add_remove", "neighbouring data sets: add_remove or replace_one")
     group: int = option(1, "units of one person that are protected together")
     plot: str | None = option(None, "file to draw epsilon against steps into, .png, .pdf or .svg")
@@ -138,9 +167,7 @@ class Calibrate:
     rate: float | None = option(
         None, "Poisson sampling probability; default: 1, no sampling, or the largest where noise= and steps= are given"
     )
-    steps: int | None = option(
-        None, "number of compositions; default: 1, or the most where noise= and rate= are given"
-    )
+    steps: int | None = option(None, "number of compositions; default: 1, or the most where noise= and rate= are given")
     ledger: str | None = option(None, "ledger.jsonl of earlier fits, which the budget covers too")
     accountant: str = option("pld", "accountant to solve with")
     relation: Relation = option("add_remove", "neighbouring data sets: add_remove or replace_one")
@@ -190,19 +217,22 @@ OPTIONS: dict[str, Any] = {
     "schema": Draft,
     "data": Listing,
     "budget": BudgetOf,
+    "audit": Audit,
     "demo": Demo,
 }
 GROUPS: dict[str, dict[str, str]] = {
-    "fit": {"data": "meps", "generator": "dpgan", "budget": "default", "account": "default"},
+    "fit": {"data": "meps", "generator": "dpgan", "budget": "default", "account": "default", "audit": "default"},
     "evaluate": {"data": "meps", "evaluate": "default"},
     "budget": {"data": "meps", "account": "default"},
+    "audit": {"generator": "dpgan", "budget": "default"},
     "demo": {"generator": "dpgan", "budget": "demo", "account": "default"},
 }
-KINDS: dict[str, Any] = {"data": Data, "budget": Budget, "evaluate": Judge, "account": DataAccount}
+KINDS: dict[str, Any] = {"data": Data, "budget": Budget, "evaluate": Judge, "account": DataAccount, "audit": Plant}
 # Text that Hydra's grammar must not read: file names may hold spaces, commas, brackets and equals signs.
 TEXT = (
     "out",
     "release",
+    "canaries",
     "synthetic",
     "path",
     "ledger",

@@ -27,15 +27,28 @@ INTERNAL = "internal: membership in the training set; never part of a release"
 @dataclass(frozen=True, kw_only=True)
 class Canaries:
     """Units and their coins. `owner[i]` is the canary (0 .. number - 1) that row i of `frame` belongs to; `included`
-    says which canaries were trained on."""
+    says which canaries are trained on; `positions` where real records stand in their table (made-up ones: -1).
+    """
 
     kind: Kind
     frame: pd.DataFrame
     owner: NDArray[np.int64]
+    positions: NDArray[np.int64]
     included: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.included)
+
+    def applied(self, frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+        """The table to train on: made-up canaries that are in are added, real ones that are out are taken away."""
+        whole = schema.validate(frame, "clamp").reset_index(drop=True)
+        rows = self.included[self.owner]
+        if self.kind == "records":
+            kept = np.ones(len(whole), np.bool_)
+            kept[self.positions[~rows]] = False
+            return whole[kept].reset_index(drop=True)
+        chosen = self.frame[rows]
+        return pd.DataFrame({name: _joined(whole[name], chosen[name]) for name in schema.names})
 
     def save(self, path: Path) -> None:
         """Write as JSON that only its owner can read."""
@@ -45,6 +58,7 @@ class Canaries:
             "kind": self.kind,
             "included": self.included.tolist(),
             "owner": self.owner.tolist(),
+            "positions": self.positions.tolist(),
             "columns": {str(name): [_plain(cell) for cell in self.frame[name].astype(object)] for name in self.frame},
         }
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,14 +76,15 @@ class Canaries:
             if body["format"] != FORMAT or body["kind"] not in ("made_up", "records"):
                 raise BadInput(f"{path} is not a file of canaries of format {FORMAT}")
             frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in body["columns"].items()})
-            owner, included = np.array(body["owner"], np.int64), np.array(body["included"], np.bool_)
+            owner, positions = (np.array(body[name], np.int64) for name in ("owner", "positions"))
+            included = np.array(body["included"], np.bool_)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, BadInput):
                 raise
             raise BadInput(f"{path} is not a file of canaries") from error
-        if len(owner) != len(frame) or set(owner) != set(range(len(included))):
+        if not len(owner) == len(positions) == len(frame) or set(owner) != set(range(len(included))):
             raise BadInput(f"{path}: its records and its coins do not belong together")
-        return cls(kind=body["kind"], frame=frame, owner=owner, included=included)
+        return cls(kind=body["kind"], frame=frame, owner=owner, positions=positions, included=included)
 
 
 def plant(
@@ -90,11 +105,10 @@ def plant(
     for column in schema.columns:
         if column.kind == "identifier":
             made[column.name] = [f"canary-{word:016x}" for word in rng.integers(0, 2**63, number)]
-    included = rng.random(number) < 0.5
-    whole = schema.validate(frame, "clamp")
-    chosen = made[included]
-    joined = pd.DataFrame({name: _joined(whole[name], chosen[name]) for name in schema.names})
-    return joined, Canaries(kind="made_up", frame=made, owner=np.arange(number), included=included)
+    nowhere = np.full(number, -1)
+    coins = rng.random(number) < 0.5
+    canaries = Canaries(kind="made_up", frame=made, owner=np.arange(number), positions=nowhere, included=coins)
+    return canaries.applied(frame, schema), canaries
 
 
 def hold_out(
@@ -114,14 +128,15 @@ def hold_out(
     place[rng.permutation(units)[:number]] = np.arange(number)
     included = rng.random(number) < 0.5
     owner = place[unit]
-    kept = (owner < 0) | included[owner]
+    positions = np.flatnonzero(owner >= 0)
     canaries = Canaries(
         kind="records",
-        frame=whole[owner >= 0].reset_index(drop=True),
-        owner=owner[owner >= 0].astype(np.int64),
+        frame=whole.iloc[positions].reset_index(drop=True),
+        owner=owner[positions].astype(np.int64),
+        positions=positions,
         included=included,
     )
-    return whole[kept].reset_index(drop=True), canaries
+    return canaries.applied(whole, schema), canaries
 
 
 def encoded(canaries: Canaries, schema: Schema) -> NDArray[np.int32]:

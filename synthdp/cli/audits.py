@@ -1,0 +1,160 @@
+"""The command `audit`, and what a fit prepares for it: canaries whose membership a coin decided."""
+
+import contextlib
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from synthdp.cli import places, settings, show
+from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from synthdp.auditing.claims import Audit
+    from synthdp.auditing.one_run import OneRun
+    from synthdp.data.schema import Schema
+
+Config = Mapping[str, Any]
+CANARIES = "canaries.json"
+CONTRADICTED = 3  # exit status
+
+
+def audit(config: Config) -> None:
+    """Audit a release by its canaries, or a generator by many small fits; exits with status 3 on a contradiction."""
+    options: settings.Audit = config["options"]
+    if (options.release is None) != (options.canaries is None):
+        raise BadInput("audit needs release=FOLDER and canaries=FILE together, or generator=NAME")
+    for name in ("error", "gate_error"):
+        if not 0 < getattr(options, name) < 1:
+            raise BadInput(f"{name} must lie strictly between 0 and 1, got {getattr(options, name)}")
+    out = None if options.out is None else places.file(options.out, force=options.force)
+    lines, result = _release(options) if options.release is not None else _generator(config)
+    text = json.dumps(result, indent=1)
+    if out is not None:
+        out.write_text(text + "\n", encoding="utf-8")
+    print(text if options.format == "json" else "\n".join(lines))
+    if result["contradicted"]:
+        raise SystemExit(CONTRADICTED)
+
+
+def planted(
+    plant: settings.Plant | None, frame: "pd.DataFrame", schema: "Schema", internal: Path, *, resume: bool
+) -> "pd.DataFrame":
+    """The table to fit, with its canaries written to internal/canaries.json; a resumed fit keeps those that it had."""
+    path = internal / CANARIES
+    if resume and path.exists():
+        from synthdp.evaluate.audit import Canaries
+
+        return Canaries.load(path).applied(frame, schema)
+    path.unlink(missing_ok=True)  # of an earlier fit: they say nothing of this one
+    if plant is None or not (plant.canaries or plant.records):
+        return frame
+    if plant.canaries and plant.records:
+        raise BadInput("give audit.canaries= or audit.records=, not both")
+    from synthdp.evaluate.audit import canaries
+
+    chosen = canaries.plant if plant.canaries else canaries.hold_out
+    table, coins = chosen(frame, schema, plant.canaries or plant.records)
+    coins.save(path)
+    return table
+
+
+def forget(internal: Path) -> None:
+    """Take the canaries of a fit away that was refused before its first charge."""
+    (internal / CANARIES).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        internal.rmdir()  # only where nothing else is in it
+
+
+def _release(options: settings.Audit) -> tuple[list[str], dict[str, Any]]:
+    from synthdp.api import load
+    from synthdp.auditing import one_run
+    from synthdp.evaluate.audit import Canaries
+
+    release = load(str(options.release))
+    statement = release.statement
+    if statement.relation != "add_remove":
+        raise BadInput(
+            f"canaries are added or left out, the release promises {statement.relation}: no comparison is valid"
+        )
+    found = one_run.audit_model(
+        release.model,
+        Canaries.load(Path(str(options.canaries))),
+        statement.epsilon,
+        statement.delta,
+        rows=options.rows,
+        error=options.error,
+        gate_error=options.gate_error,
+    )
+    return _told_release(found), _plain(dataclasses.asdict(found))
+
+
+def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
+    from synthdp.auditing import black_box
+
+    options: settings.Audit = config["options"]
+    generator = black_box.small(config["generator"])
+    with show.progress(f"audit {generator.name}") as step:
+        found = black_box.audit(
+            generator,
+            config["budget"],
+            runs=options.runs,
+            tuning_runs=options.tuning_runs,
+            pair=black_box.PAIRS[options.pair](),
+            error=options.error,
+            gate_error=options.gate_error,
+            workers=options.workers,
+            progress=step,
+        )
+    verdict = found.verdict
+    result = {
+        "generator": generator.name,
+        "settings": dataclasses.asdict(generator),  # type: ignore[call-overload]
+        "pair": options.pair,
+        "claimed": found.epsilon,
+        "delta": found.delta,
+        "epsilon": verdict.epsilon,
+        "gaussian_epsilon": found.gaussian_epsilon,
+        "gaussian_plan": found.claim.mu is not None,
+        "error": verdict.error,
+        "runs": verdict.runs,
+        "tuning_runs": found.tuning_runs,
+        "contradicted": verdict.contradicted,
+        "gate_error": verdict.gate_error,
+    }
+    return _told_generator(found), _plain(result)
+
+
+def _told_generator(found: "Audit") -> list[str]:
+    verdict = found.verdict
+    diagnostic = "" if found.claim.mu is not None else " (a diagnostic: the plan is not one Gaussian)"
+    return [
+        f"claimed   epsilon {found.epsilon:.4g} at delta {found.delta:g}",
+        f"measured  epsilon of {verdict.epsilon:.4g} or more, with {1 - verdict.error:.0%} confidence, "
+        f"from {verdict.runs} fits a side",
+        f"          {found.gaussian_epsilon:.4g} by the Gaussian bound{diagnostic}",
+        _told(contradicted=verdict.contradicted, gate_error=verdict.gate_error),
+    ]
+
+
+def _told_release(found: "OneRun") -> list[str]:
+    return [
+        f"claimed   epsilon {found.claimed:.4g} at delta {found.delta:g}",
+        f"guessed   {found.correct} of {found.guesses} right, on {found.canaries} canaries (half by chance)",
+        f"measured  epsilon of {found.epsilon:.4g} or more, with {1 - found.error:.0%} confidence (internal: do not release)",
+        _told(contradicted=found.contradicted, gate_error=found.gate_error),
+    ]
+
+
+def _told(*, contradicted: bool, gate_error: float) -> str:
+    if contradicted:
+        return f"CONTRADICTED: the claim is false (but for a chance of {gate_error:g}). Do not release; report this."
+    return "verdict   the claim stands: this attack does not contradict it"
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: "inf" if isinstance(value, float) and math.isinf(value) else value for name, value in values.items()}
