@@ -53,6 +53,14 @@ class DPGAN:
 
     name: ClassVar[str] = "dpgan"
     contract_settings: ClassVar[dict[str, Any]] = {"steps": 30, "batch": 64, "hidden": (32,)}
+    audit_settings: ClassVar[dict[str, Any]] = {
+        "steps": 4,
+        "rate": 0.5,
+        "hidden": (4,),
+        "latent": 2,
+        "generator_every": 1,
+        "fake_batch": 8,
+    }
 
     steps: int = option(3000, "discriminator steps, each one charged sample")
     batch: int = option(384, "expected units per sample; the rate is batch / units")
@@ -64,7 +72,7 @@ class DPGAN:
     clip_quantile: float = option(0.5, "adaptive: share of the units that the clip is to leave whole")
     clip_speed: float = option(0.2, "adaptive: the clip moves by exp(-clip_speed x (share - quantile)) a step")
     clip_count_noise: float | None = option(
-        None, "adaptive: standard deviation of the noise on the count; default: the expected batch / 20"
+        None, "adaptive: deviation of the noise on the count; default: batch / 20, or 5 x the gradient's noise if more"
     )
     clip_decay: float = option(0.1, "decay: the clip's last value over its first, along an exponential")
     clip_gamma: float = option(0.01, "automatic: what is added to the norm that a gradient is divided by")
@@ -130,7 +138,7 @@ class DPGAN:
         rate = self.sampling_rate(schema)
         units = schema.units if isinstance(schema.units, int) else None
         expected = None if units is None else rate * units
-        deviation = strategies.count_deviation(self, expected)
+        deviation = strategies.count_deviation(self, expected, noise)
         tables = self.table_noise(rate, strategies.together(noise, deviation))
         return Terms(rate=rate, noise=noise, table_noise=tables, count_deviation=deviation)
 

@@ -38,9 +38,9 @@ APPLIES = {  # setting -> the only strategy that reads it
     "clip_shares": "per_group",
     "clip_allocation": "per_group",
 }
-COUNT_SHARE = (
-    20  # the count's deviation is the expected batch over this, unless given (Andrew et al. 2021, section 3.1)
-)
+# The deviation of an adaptive clip's count, unless given: the expected batch over 20 (Andrew et al. 2021), or 5 times the
+# gradient's noise where that is more, so that the count never takes more than 1 % of a step's precision.
+COUNT_SHARE, COUNT_LEAST = 20, 5.0
 
 
 class Settings(Protocol):
@@ -107,8 +107,8 @@ def rule(settings: Settings) -> Rule:
     return Flat()
 
 
-def count_deviation(settings: Settings, expected: float | None) -> float | None:
-    """sigma_b, the standard deviation of the count's noise; None where nothing is counted.
+def count_deviation(settings: Settings, expected: float | None, noise: float) -> float | None:
+    """sigma_b, the standard deviation of the count's noise beside a gradient of this noise; None where nothing is counted.
 
     `expected` is the public expected batch size, None where the schema does not say.
     """
@@ -119,7 +119,7 @@ def count_deviation(settings: Settings, expected: float | None) -> float | None:
             "clipping=adaptive needs generator.clip_count_noise, or units in the schema: its default is a twentieth of the "
             "expected batch"
         )
-    return expected / COUNT_SHARE
+    return max(expected / COUNT_SHARE, COUNT_LEAST * noise)
 
 
 def events(noise: float, deviation: float | None) -> tuple[Event, ...]:
