@@ -6,11 +6,19 @@ import sys
 import time
 
 import pytest
-from events import choice, gaussian, laplace, sampled, threshold
+from events import choice, gaussian, known_to, laplace, sampled, threshold
 
 from synthdp import Budget
 from synthdp.errors import BadInput
-from synthdp.privacy.accounting import ACCOUNTANTS, calibrate, calibrate_steps, epsilon
+from synthdp.privacy.accounting import (
+    ACCOUNTANTS,
+    calibrate,
+    calibrate_groups,
+    calibrate_rate,
+    calibrate_steps,
+    combined,
+    epsilon,
+)
 
 PLANS = {
     "one": lambda noise: gaussian(noise),
@@ -25,8 +33,10 @@ PLANS = {
 @pytest.mark.parametrize("target", [0.2, 1.0, 8.0])
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_the_budget_is_kept_and_nearly_used(plan, target, accountant):
-    noise = calibrate(plan, Budget(epsilon=target, delta=1e-6), accountant)
-    spent = epsilon(plan(noise), 1e-6, accountant)
+    relation = known_to(accountant, plan(1.0))[0].event.relation
+    budget = Budget(epsilon=target, delta=1e-6, relation=relation)
+    noise = calibrate(lambda z: known_to(accountant, plan(z)), budget, accountant)
+    spent = epsilon(known_to(accountant, plan(noise)), 1e-6, accountant)
     assert 0.995 * target <= spent <= target
 
 
@@ -68,8 +78,11 @@ def test_a_fixed_part_that_overspends_is_told_with_its_cost():
     ],
 )
 def test_one_more_step_would_exceed(plan, accountant):
-    steps = calibrate_steps(plan, Budget(epsilon=1.5, delta=1e-5), accountant)
-    assert epsilon(plan(steps), 1e-5, accountant) <= 1.5 < epsilon(plan(steps + 1), 1e-5, accountant)
+    relation = known_to(accountant, plan(1))[0].event.relation
+    budget = Budget(epsilon=1.5, delta=1e-5, relation=relation)
+    steps = calibrate_steps(lambda count: known_to(accountant, plan(count)), budget, accountant)
+    few, more = (known_to(accountant, plan(count)) for count in (steps, steps + 1))
+    assert epsilon(few, 1e-5, accountant) <= 1.5 < epsilon(more, 1e-5, accountant)
 
 
 def test_steps_without_an_answer():
@@ -99,3 +112,59 @@ def test_the_package_is_light():
         "assert not heavy, heavy; assert 'rdp' in a.ACCOUNTANTS"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize(("noise", "steps"), [(1.1, 500), (3.0, 40), (0.7, 1)])
+def test_the_rate_keeps_the_budget_and_nearly_uses_it(noise, steps, accountant):
+    more = 4 if accountant == "analytic_moments" else 1  # at less noise no rate at all keeps this budget by its theorem
+
+    def plan(rate):
+        return known_to(accountant, sampled(rate, more * noise, steps))
+
+    budget = Budget(epsilon=1.0, delta=1e-6, relation=plan(0.5)[0].event.relation)
+    rate = calibrate_rate(plan, budget, accountant)
+    assert 0.995 <= epsilon(plan(rate), 1e-6, accountant) <= 1.0
+    assert 0 < rate < 1
+
+
+def test_rates_at_the_ends():
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    assert calibrate_rate(lambda rate: sampled(rate, 50.0, 10), budget) == 1.0
+    assert calibrate_rate(lambda rate: sampled(rate, 1.0, 10), Budget(epsilon=math.inf, delta=1e-5)) == 1.0
+    with pytest.raises(BadInput, match="fixed part"):
+        calibrate_rate(lambda rate: (*sampled(rate, 1.0, 10), *gaussian(1.0)), budget)
+    with pytest.raises(BadInput, match="no rate"):
+        calibrate_rate(lambda rate: sampled(rate, 0.3, 10**9), Budget(epsilon=1e-3, delta=1e-9), "rdp")
+
+
+def test_what_was_spent_before_is_part_of_the_budget():
+    budget, earlier = Budget(epsilon=1.0, delta=1e-5), (*gaussian(8.0), *threshold(40.0, 1e-7))
+    noise = calibrate(lambda z: sampled(0.01, z, 300), budget, spent=earlier)
+    assert 0.995 <= epsilon((*earlier, *sampled(0.01, noise, 300)), 1e-5) <= 1.0
+    assert noise > calibrate(lambda z: sampled(0.01, z, 300), budget)
+    steps = calibrate_steps(lambda count: gaussian(20.0, count), budget, spent=earlier)
+    assert (
+        epsilon((*earlier, *gaussian(20.0, steps)), 1e-5) <= 1.0 < epsilon((*earlier, *gaussian(20.0, steps + 1)), 1e-5)
+    )
+    rate = calibrate_rate(lambda q: sampled(q, 1.5, 100), budget, spent=iter(earlier))
+    assert 0.995 <= epsilon((*earlier, *sampled(rate, 1.5, 100)), 1e-5) <= 1.0
+    with pytest.raises(BadInput, match="fixed part"):
+        calibrate(lambda z: gaussian(z), budget, spent=gaussian(1.0))
+
+
+def test_groups_share_one_scale():
+    """McMahan & Andrew 2018, section 4: groups of relative noises (2, 3, 6) are one Gaussian of their combined noise."""
+    from synthdp.privacy.ledger import Entry, Gaussian, Sampled
+
+    def plan(noises):
+        return (Entry(Sampled(rate=0.01, queries=tuple(Gaussian(noise=z) for z in noises)), 1000),)
+
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    noises = calibrate_groups((2.0, 3.0, 6.0), plan, budget)
+    assert 0.995 <= epsilon(plan(noises), 1e-5) <= 1.0
+    assert [z / noises[0] for z in noises] == pytest.approx([1.0, 1.5, 3.0])
+    assert combined(noises) == pytest.approx(calibrate(lambda z: sampled(0.01, z, 1000), budget), rel=2e-3)
+    for relative in ((), (1.0, 0.0), (1.0, math.inf)):
+        with pytest.raises(BadInput, match="relative"):
+            calibrate_groups(relative, plan, budget)

@@ -11,6 +11,7 @@ from synthdp.privacy import ledger as module
 from synthdp.privacy.accounting import epsilon
 from synthdp.privacy.ledger import (
     EVENTS,
+    Capped,
     Choice,
     Entry,
     Event,
@@ -33,6 +34,7 @@ ALL = (
     Sampled(rate=0.1, queries=(Gaussian(noise=1.0), Sampled(rate=0.5, queries=(Laplace(noise=2.0),)))),
     Sampled(rate=1.0, queries=(), sampler="shuffled"),
     Gaussian(noise=math.inf),
+    Capped(filter="renyi", bound=0.5, order=12.0, delta=1e-9, relation="replace_one"),
     Revealed(reason="a steward's look, ünïcode\nand a line break"),
 )
 

@@ -1,8 +1,9 @@
-"""The moments accountant (Abadi et al. 2016): log-moments of the privacy loss add up, and theorem 2.2's tail bound ends them.
+"""The moments accountant (Abadi et al. 2016): log-moments of the privacy loss add up, and theorem 2's tail bound ends them.
 
 alpha(l) = log E[exp(l loss)], at integer orders l as in the paper, then at the best real order (Waites 2019: the bound is
 unimodal in l, since alpha is convex with alpha(0) = 0). It is Renyi accounting at order l + 1 with the conversion of Mironov
-2017, hence never below `rdp`; the moments of a sampled Gaussian are computed here from their definition, a second source.
+2017; the moments of a sampled Gaussian are computed here from their definition, a second source beside `rdp`. `rdp` converts
+more tightly, but on a fixed grid of orders, so neither is always below the other.
 """
 
 import math
@@ -63,7 +64,7 @@ def provenance() -> dict[str, Any]:
     """What decides the last digits: the orders."""
     return {
         "orders": {"integers_up_to": SUMMED, "greatest": float(INTEGERS[-1]), "least_real": LEAST_ORDER},
-        "conversion": "Abadi et al. 2016, theorem 2.2",
+        "conversion": "Abadi et al. 2016, theorem 2",
     }
 
 
