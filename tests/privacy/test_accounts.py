@@ -172,8 +172,7 @@ def test_renyi_holds_more_gaussian_fits_and_is_never_below_the_exact_value(tmp_p
     plan = (Entry(Gaussian(20.0)),)  # epsilon about 0.17 at delta 1e-6 each
     budget = Budget(epsilon(plan, 1e-6) + 1e-3, 1e-6)
     with pytest.raises(BadInput, match="is left"):
-        for _ in range(1000):
-            enter(renyi, budget, plan=plan)
+        [enter(renyi, budget, plan=plan) for _ in range(1000)]
     held = len(renyi.read().fits)
     exact = epsilon((Entry(Gaussian(20.0), held),), cap.delta)
     assert exact <= cap.epsilon < exact * 1.5
