@@ -95,7 +95,9 @@ class Capped(Event):
     `filter` says what was added up: "gaussian", unsampled Gaussians only, the sum of 1 / noise^2 up to bound^2, which is no
     worse than one Gaussian of noise 1 / bound (Smith & Thakurta 2022, theorem 4; Koskela, Tobaben & Honkela 2023); "zcdp",
     the sum of rho up to `bound` (Feldman & Zrnic 2021); "renyi", the sum of the Renyi divergences at `order` alone up to
-    `bound` (ibid.). `delta` bounds the sum of what thresholds in the block claim for themselves.
+    `bound` (ibid.). What is added up are the events' own divergences under their own relation: under replace_one a Gaussian adds
+    (2 / noise)^2 and the cap is a Gaussian whose means lie `bound` apart; nothing is doubled again. `delta` bounds the sum of
+    what thresholds in the block claim for themselves.
     """
 
     filter: str
