@@ -309,3 +309,19 @@ def test_a_count_too_dear_for_the_budget_is_refused():
     generator = settings("adaptive", clip_count_noise=0.01)
     with pytest.raises(BadInput, match="fixed part of the plan"):
         run(generator, make_frame(40), make_schema())
+
+
+@pytest.mark.parametrize("way", ["flat", "adaptive"])
+def test_a_stopped_fit_is_resumed(way, tmp_path):
+    synthesizer = Synthesizer(settings(way, steps=50), schema=make_schema(), budget=BUDGET)
+    files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.safetensors"}
+
+    def stop(step, steps, figures):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        synthesizer.fit(make_frame(150), seed=2, progress=stop, **files)
+    assert files["checkpoint"].exists()
+    release = synthesizer.fit(make_frame(150), seed=2, resume=True, **files)
+    assert release.statement.epsilon <= BUDGET.epsilon
+    make_schema().validate(release.sample(30, seed=1), "error")

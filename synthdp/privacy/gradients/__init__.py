@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
-from synthdp.privacy.clipping import Rule, layout
+from synthdp.privacy.clipping import PerGroup, Rule, layout
 from synthdp.privacy.gradients import bookkeeping, fallback
 from synthdp.privacy.gradients.bound import FLAT, MARGIN, Bound, Gradients, Sums
 from synthdp.privacy.gradients.memory import keep_freed_memory
@@ -94,9 +94,11 @@ def sum_and_count(
     trained, layers = survey(module)
     if any(parameter.dtype not in (torch.float32, torch.float64) for parameter in trained.values()):
         raise BadInput("parameters must be float32 or float64: in fewer bits a clipped gradient may exceed its bound")
-    groups = layout(rule, {name: parameter.numel() for name, parameter in trained.items()})
+    groups = None
+    if isinstance(rule, PerGroup):
+        groups = layout(rule, {name: parameter.numel() for name, parameter in trained.items()})
     bound = Bound(clip, rule, groups, counting=counting)
-    if layers is not None and any(bound.splits(mine.values()) for mine in layers.values()):
+    if groups is not None and layers is not None and any(bound.splits(mine.values()) for mine in layers.values()):
         layers = None
     sums = Sums(trained, len(records))
     with torch.autocast(records.device.type, enabled=False):
