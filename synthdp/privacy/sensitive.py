@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -237,7 +237,7 @@ class Safe:
         self._data = data
         from synthdp.privacy.accounting.filters import Filter
 
-        self._filter = Filter(data.account.scoped_event(event))
+        self._filter = Filter(cast("Capped", data.account.scoped_event(event)))
         self._open = True
 
     @property
