@@ -1,14 +1,18 @@
 """The sealed door: what it charges, what it refuses, how it samples and bounds."""
 
 import dataclasses
+import math
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from clinic import make_frame, make_schema
 
 from synthdp import BadInput, Budget
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
+from synthdp.privacy.gradients import per_unit_reference
 from synthdp.privacy.ledger import Entry, Gaussian, Ledger, Revealed, Sampled
 from synthdp.privacy.sensitive import Sensitive
 
@@ -267,3 +271,27 @@ def test_sealed_records_open_only_while_a_question_is_answered():
     data.sum(ones, 1, 1.0, noise)
     with pytest.raises(RuntimeError, match="outside of a question"):
         data._sealed.read()
+
+
+def test_a_gradient_is_the_sum_over_the_units_that_came_whatever_their_number():
+    """Law 16: no batch size divides it. Without noise the answer is the reference's, and twice the records give twice."""
+    answers = []
+    for frame in (make_frame(30), pd.concat([make_frame(30)] * 2, ignore_index=True)):
+        data = sealed(frame, make_schema(), Budget(math.inf, 1e-5))
+        data.commit(lambda z: (Entry(Gaussian(z)),), Budget(math.inf, 1e-5))
+        data.resolve()
+        module = torch.nn.Linear(6, 1)
+        with torch.no_grad():
+            module.weight.fill_(0.1)
+            module.bias.zero_()
+
+        def loss(module, codes):
+            return module(codes.float()).squeeze(1).square()
+
+        answers.append(data.gradient(module, loss, 0.5, 0.0))
+        codes = torch.from_numpy(data.codec.encode(frame))
+        reference = per_unit_reference(module, loss, codes, None, 0.5)
+        for name, value in answers[-1].items():
+            torch.testing.assert_close(value.double(), reference[name], rtol=1e-4, atol=1e-5)
+    for name, value in answers[0].items():
+        torch.testing.assert_close(2 * value, answers[1][name], rtol=1e-4, atol=1e-5)

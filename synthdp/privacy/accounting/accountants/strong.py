@@ -44,7 +44,7 @@ def composed(epsilons: Iterable[tuple[float, int]], slack: float) -> float:
 
 def provenance() -> dict[str, Any]:
     """The list of shares decides the last digits."""
-    return {"composition": "Kairouz, Oh & Viswanath 2015, theorem 3.5", "shares": SHARES, "events": "as naive"}
+    return {"composition": "Kairouz, Oh & Viswanath 2015, theorem 3.5", "shares": list(SHARES), "events": "as naive"}
 
 
 def as_published(each: float, count: int, slack: float) -> float:

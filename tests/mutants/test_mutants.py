@@ -1,0 +1,240 @@
+"""Seeded mutants (GUARANTEE 29): each is a patch that breaks one promise; the tests that guard it must fail.
+
+A mutant is applied to a copy of the package, and the tests named with it run against that copy in a process of their own. The
+same tests must pass on a copy that was not changed, or being caught would mean nothing.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import synthdp
+
+HOME = Path(__file__).parents[2]
+PACKAGE = Path(synthdp.__file__).parent
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`old` occurs once in `file` and becomes `new`; `tests` are what should notice."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+QUESTIONS = "tests/privacy/test_questions.py"
+SENSITIVE = "tests/privacy/test_sensitive.py"
+GRADIENTS = "tests/privacy/test_gradients.py"
+CONTRACT = "tests/generators/test_contract.py"
+
+MUTANTS = (
+    Mutant(
+        "no clip of sums",
+        "privacy/questions/sums.py",
+        "scale = np.minimum(1.0, group.clip * MARGIN / np.maximum(norms[finite], np.finfo(float).tiny))",
+        "scale = np.ones(int(finite.sum()))",
+        (f"{QUESTIONS}::test_one_unit_moves_the_bounded_value_by_at_most_the_sensitivity",),
+    ),
+    Mutant(
+        "no clip of gradients",
+        "privacy/gradients/bound.py",
+        "return squares.clamp_min(limit * limit).rsqrt_().mul_(limit)",
+        "return torch.ones_like(squares)",
+        (f"{GRADIENTS}::test_one_unit_more_moves_the_sum_by_at_most_the_clip",),
+    ),
+    Mutant(
+        "clip after averaging",
+        "privacy/questions/sums.py",
+        "total += scale @ per_unit[finite]",
+        "mean = per_unit[finite].sum(0) / max(1, records.units)\n"
+        "    total += mean * min(1.0, group.clip / max(float(np.linalg.norm(mean)), 1e-300)) * records.units",
+        (f"{QUESTIONS}::test_one_unit_moves_the_bounded_value_by_at_most_the_sensitivity",),
+    ),
+    Mutant(
+        "each record clipped, not each unit",
+        "privacy/questions/sums.py",
+        "np.add.at(per_unit, records.owner, vectors)",
+        "lengths = np.linalg.norm(vectors, axis=1, keepdims=True)\n"
+        "        np.add.at(per_unit, records.owner, vectors * np.minimum(1.0, group.clip / np.maximum(lengths, 1e-300)))\n"
+        "        return per_unit.sum(0)",
+        (f"{SENSITIVE}::test_sums_clip_each_unit_not_each_record_nor_the_batch",),
+    ),
+    Mutant(
+        "noise divided by the batch twice",
+        "privacy/questions/gradient.py",
+        "deviation = self.noise * self.sensitivity",
+        "deviation = self.noise * self.sensitivity / 64",
+        (f"{QUESTIONS}::test_the_gradient_s_noise_is_its_charge_and_differs_each_time",),
+    ),
+    Mutant(
+        "noise drawn once",
+        "privacy/noise.py",
+        "return self._rounded(here, deviation).float().to(sums.device)",
+        "kept = self.__dict__.setdefault('_once', {})\n"
+        "        if len(here) not in kept:\n"
+        "            kept[len(here)] = self._rounded(torch.zeros_like(here), deviation)\n"
+        "        return (here + kept[len(here)]).float()",
+        (f"{QUESTIONS}::test_the_gradient_s_noise_is_its_charge_and_differs_each_time",),
+    ),
+    Mutant(
+        "the same seed each step",
+        "privacy/noise.py",
+        "            return hardened.rounded(flat, deviation, self._stream)",
+        "            self._stream = Stream(self._master or bytes(32), b'synthdp stream')\n"
+        "            return hardened.rounded(flat, deviation, self._stream)",
+        (f"{QUESTIONS}::test_the_gradient_s_noise_is_its_charge_and_differs_each_time",),
+    ),
+    Mutant(
+        "deviation in place of the noise multiplier",
+        "privacy/questions/marginals.py",
+        "return self.max_records * math.sqrt(len(self.cliques))",
+        "return float(self.max_records)",
+        (f"{QUESTIONS}::test_one_unit_moves_the_bounded_value_by_at_most_the_sensitivity",),
+    ),
+    Mutant(
+        "missing bracket in the moments",
+        "privacy/accounting/accountants/moments.py",
+        "found: Array = (whole - math.log(delta)) / orders",
+        "found: Array = whole - math.log(delta) / orders",
+        ("tests/privacy/test_accounting_reference.py",),
+    ),
+    Mutant(
+        "missing log in the moments",
+        "privacy/accounting/accountants/moments.py",
+        "found: Array = (whole - math.log(delta)) / orders",
+        "found: Array = (whole - delta) / orders",
+        ("tests/privacy/test_accounting_reference.py",),
+    ),
+    Mutant(
+        "divisor is the batch that came",
+        "privacy/questions/gradient.py",
+        "        return self.measured(records, counting=False)[0]",
+        "        found = self.measured(records, counting=False)[0]\n"
+        "        found.flat.div_(max(1, records.units))\n"
+        "        return found",
+        (f"{SENSITIVE}::test_a_gradient_is_the_sum_over_the_units_that_came_whatever_their_number",),
+    ),
+    Mutant(
+        "bounds from the data",
+        "privacy/sensitive.py",
+        "                schema = learning.resolve(self.schema, self._terms, self)",
+        "                schema = learning.resolve(self.schema, self._terms, self)\n"
+        "                with reading():\n"
+        "                    age = self._sealed.read().column('age')\n"
+        "                schema = schema.with_learned('age', bounds=(min(0, int(age.min())), max(99, int(age.max()))))",
+        ("tests/generators/test_laws.py::test_an_outlier_or_a_rare_category_changes_no_shape",),
+    ),
+    Mutant(
+        "accountant skipped on an early return",
+        "privacy/sensitive.py",
+        "        check_question(question)\n        for event in question.events:\n            self.account.book(event)",
+        "        check_question(question)\n"
+        "        with reading():\n"
+        "            if not self._sealed.read().units:\n"
+        "                return self._answer(question)\n"
+        "        for event in question.events:\n            self.account.book(event)",
+        (f"{CONTRACT}::test_the_ledger_is_the_plan_whatever_the_records_are",),
+    ),
+    Mutant(
+        "answered before it is charged",
+        "privacy/sensitive.py",
+        "        for event in question.events:\n            self.account.book(event)\n        return self._answer(question)",
+        "        answer = self._answer(question)\n"
+        "        for event in question.events:\n            self.account.book(event)\n        return answer",
+        (f"{SENSITIVE}::test_a_question_outside_the_plan_is_refused_and_not_charged", f"{SENSITIVE}"),
+    ),
+    Mutant(
+        "stop one step late",
+        "privacy/account.py",
+        "if self._left[event] < count:",
+        "if self._left[event] < count - 1:",
+        (f"{SENSITIVE}::test_a_question_outside_the_plan_is_refused_and_not_charged",),
+    ),
+    Mutant(
+        "ledger reset on resume",
+        "privacy/ledger.py",
+        "        ledger = cls._read(path)\n        ledger._path, ledger._made = path, True",
+        "        path.unlink()\n        ledger = cls(path)\n        path.touch()\n        ledger._made = True",
+        ("tests/privacy/test_resume.py::test_redone_steps_are_charged_again_and_leave_fewer",),
+    ),
+    Mutant(
+        "a redone step repeats its noise",
+        "privacy/sensitive.py",
+        "            self._noise.turn(self._place)",
+        "            self._noise.turn(0) if self._place == 1 else None",
+        (
+            "tests/privacy/test_resume.py::test_a_rehearsal_resumed_before_its_first_redone_step_equals_an_uninterrupted_one",
+        ),
+    ),
+    Mutant(
+        "a checkpoint resumed twice",
+        "privacy/checkpoint.py",
+        "            if each.name not in ledger.resumed:",
+        "            if True:",
+        ("tests/privacy/test_resume.py::test_a_checkpoint_is_resumed_once",),
+    ),
+    Mutant(
+        "real rows kept in the artefact",
+        "generators/independent.py",
+        "        schema = data.resolve()",
+        "        schema = data.resolve()\n"
+        "        rows, plain = data._sealed._Sealed__records.codes, IndependentModel.tensors\n"
+        "        IndependentModel.tensors = lambda own: {**plain(own), 'rows': rows}",
+        (f"{CONTRACT}::test_the_release_holds_no_rows",),
+    ),
+)
+
+
+def copied(folder: Path, mutant: Mutant | None) -> Path:
+    """A copy of the package, with the mutant's patch."""
+    shutil.copytree(PACKAGE, folder / "synthdp", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "conf").symlink_to(HOME / "conf")
+    if mutant is not None:
+        file = folder / "synthdp" / mutant.file
+        text = file.read_text(encoding="utf-8")
+        assert text.count(mutant.old) == 1, f"the patch of {mutant.name!r} does not fit {mutant.file} any more"
+        file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    return folder
+
+
+def run_against(folder: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    """The tests, run against the package in `folder`."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not slow", *tests],
+        cwd=HOME,
+        env={**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_mutant_is_caught(mutant, tmp_path):
+    done = run_against(copied(tmp_path, mutant), mutant.tests)
+    assert done.returncode == 1, f"{mutant.name} was not caught:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    assert " failed" in done.stdout
+    assert "error" not in done.stdout.splitlines()[-1]
+
+
+def test_the_same_tests_pass_on_a_copy_that_was_not_changed(tmp_path):
+    tests = tuple(sorted({test for mutant in MUTANTS for test in mutant.tests}))
+    done = run_against(copied(tmp_path, None), tests)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_the_copy_is_what_is_tested(tmp_path):
+    copied(tmp_path, None)
+    (tmp_path / "synthdp" / "errors.py").write_text("raise RuntimeError('this is the copy')\n", encoding="utf-8")
+    done = run_against(tmp_path, (f"{QUESTIONS}",))
+    assert done.returncode != 0
+    assert "this is the copy" in done.stdout + done.stderr
