@@ -52,7 +52,7 @@ def audit_model(
     codes = encoded(canaries, model.schema)
     codec = Codec(model.schema)
     drawn = codec.encode(model.sample(rows))
-    scores = per_canary(remembered(codes, drawn, codec.sizes), canaries)
+    scores = per_canary(remembered(codes, drawn), canaries)
     return verdict(scores, canaries.included, claimed, delta, error=error, gate_error=gate_error)
 
 

@@ -4,7 +4,7 @@ One stacked Gaussian query over all one-way tables (GUARANTEE 18); columns are t
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ class Independent:
     """Noisy one-way marginals; it has no settings."""
 
     name: ClassVar[str] = "independent"
+    audit_settings: ClassVar[dict[str, Any]] = {}
 
     def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
         """One Gaussian query over all columns together."""
