@@ -1,0 +1,57 @@
+"""PRIVACY.md is true: each law has its row, and every test that a row names exists and runs in CI."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+HOME = Path(__file__).parents[1]
+TEXT = (HOME / "PRIVACY.md").read_text(encoding="utf-8")
+WAITING = {8, 19}  # laws of teachers, of which the house has none yet
+
+
+def rows():
+    table = TEXT.split("<!-- laws -->")[1].split("<!-- end -->")[0]
+    return [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table.strip().splitlines()[2:]]
+
+
+def named(cell):
+    """(file, test) of every test in a cell; `::name` is of the file named before it."""
+    file = ""
+    for word in re.findall(r"`([^`]+)`", cell):
+        before, _, test = word.partition("::")
+        file = before or file
+        yield file, test
+
+
+def functions(file):
+    """Tests of a file that run in CI: those without the mark `slow`."""
+    found = {}
+    for node in ast.walk(ast.parse((HOME / "tests" / file).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            found[node.name] = not any("slow" in ast.dump(decorator) for decorator in node.decorator_list)
+    return found
+
+
+def test_every_law_has_its_row():
+    assert [int(row[0]) for row in rows()] == list(range(1, 35))
+    for number, _, tests in rows():
+        assert bool(list(named(tests))) != (int(number) in WAITING), f"law {number}"
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: f"law {row[0]}")
+def test_every_test_that_it_names_exists_and_runs_in_ci(row):
+    for file, test in named(row[2]):
+        assert (HOME / "tests" / file).is_file(), file
+        assert functions(file).get(test), f"{file}::{test} does not exist, or is slow"
+
+
+def test_no_teacher_is_in_the_house_while_their_laws_wait():
+    names = {path.stem for path in (HOME / "synthdp").rglob("*.py")}
+    assert not WAITING or not names & {"teachers", "pate", "pategan", "votes"}
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
+        assert (HOME / target).exists(), target
