@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test test-slow lint bench recipes clean
+.PHONY: install demo test test-slow lint bench audit recipes clean
 
 install: $(STAMP)
 
@@ -31,6 +31,9 @@ lint: install
 bench: install
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/bench_step.py
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/bench_noise.py
+
+audit: install  ## no data needed; about 25 minutes
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/audit.py
 
 recipes: install  ## needs SYNTHDP_DATA; about half an hour
 	$(BIN)/python recipes/adult_dpgan.py
