@@ -12,6 +12,7 @@ from clinic import make_frame, make_schema
 from synthdp import Budget, Synthesizer, generators
 from synthdp.data.codec import Codec
 from synthdp.generators import dpgan
+from synthdp.generators.game import Game
 from synthdp.privacy.account import Account
 from synthdp.privacy.sensitive import Sensitive
 
@@ -79,12 +80,10 @@ def test_the_fake_half_does_not_see_a_record():
         data = Sensitive(frame, make_schema(), Account(BUDGET), seed=4)
         noise = data.commit(lambda z, settings=settings: settings.plan(make_schema(), z), BUDGET)
         schema = data.resolve()
-        game = dpgan.Game(
-            settings, data, schema, settings.sampling_rate(schema), noise, torch.Generator().manual_seed(1)
-        )
+        game = Game(settings, data, settings.terms(schema, noise), torch.Generator().manual_seed(1))
         fakes = game.fakes(64)
         game.d.recentre(game.blocks.one_hot(fakes), 1.0, game.d_average)
-        game.fake_loss(game.blocks.one_hot(fakes)).backward()
+        game.fake_gradient(game.blocks.one_hot(fakes))
         grads.append([parameter.grad.numpy().copy() for parameter in game.d.parameters() if parameter.grad is not None])
     assert grads[0]
     for one, other in zip(*grads, strict=True):
