@@ -104,14 +104,14 @@ MUTANTS = (
         "privacy/accounting/accountants/moments.py",
         "found: Array = (whole - math.log(delta)) / orders",
         "found: Array = whole - math.log(delta) / orders",
-        ("tests/privacy/test_accounting_reference.py",),
+        ("tests/privacy/test_accounting_reference.py::test_published_figures_of_strong_composition_and_moments",),
     ),
     Mutant(
         "missing log in the moments",
         "privacy/accounting/accountants/moments.py",
         "found: Array = (whole - math.log(delta)) / orders",
         "found: Array = (whole - delta) / orders",
-        ("tests/privacy/test_accounting_reference.py",),
+        ("tests/privacy/test_accounting_reference.py::test_published_figures_of_strong_composition_and_moments",),
     ),
     Mutant(
         "divisor is the batch that came",
@@ -149,7 +149,7 @@ MUTANTS = (
         "        for event in question.events:\n            self.account.book(event)\n        return self._answer(question)",
         "        answer = self._answer(question)\n"
         "        for event in question.events:\n            self.account.book(event)\n        return answer",
-        (f"{SENSITIVE}::test_a_question_outside_the_plan_is_refused_and_not_charged", f"{SENSITIVE}"),
+        (f"{SENSITIVE}::test_the_charge_is_on_disk_before_the_answer",),
     ),
     Mutant(
         "stop one step late",
