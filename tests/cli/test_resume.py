@@ -1,0 +1,70 @@
+"""A fit that is killed, and the same command with resume=true."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from clinic import make_frame, make_schema
+
+from synthdp import load
+from synthdp.cli import run
+from synthdp.privacy.ledger import Ledger
+
+
+def command(folder, *more):
+    words = ["fit", f"data.path={folder / 'train.csv'}", f"data.schema={folder / 'schema.yaml'}", "generator=dpgan"]
+    words += ["generator.steps=3200", "generator.batch=64", "generator.hidden=[16]", "budget.delta=1e-5"]
+    return [sys.executable, "-m", "synthdp", *words, f"out={folder / 'run'}", *more]
+
+
+def test_kill_9_and_resume(tmp_path, capsys):
+    make_frame(300).to_csv(tmp_path / "train.csv", index=False)
+    make_schema().save(tmp_path / "schema.yaml")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    internal = tmp_path / "run" / "internal"
+    process = subprocess.Popen(
+        command(tmp_path), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and process.poll() is None:
+            ledger = internal / "ledger.new.jsonl"
+            if ledger.exists() and len(ledger.read_text().splitlines()) > 6:
+                break
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    charged = sum(entry.count for entry in Ledger.read(internal / "ledger.new.jsonl").entries())
+    assert 0 < charged < 3201
+    assert not (tmp_path / "run" / "release").exists()
+
+    # Without resume the folder is refused; another budget is another fit; with resume the same command goes on.
+    refused = subprocess.run(command(tmp_path), env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "not empty" in refused.stderr
+    other = command(tmp_path, "resume=true", "budget.epsilon=2")
+    refused = subprocess.run(other, env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "another fit" in refused.stderr
+    done = subprocess.run(
+        command(tmp_path, "resume=true"), env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    release = load(tmp_path / "run" / "release")
+    assert release.statement.epsilon <= 1.0
+    assert sum(entry.count for entry in release.ledger.entries()) == 3201  # tables and steps: what was planned
+    assert sorted(path.name for path in internal.iterdir()) == ["config.yaml", "ledger.jsonl", "training.json"]
+    assert run(["budget", f"account={tmp_path / 'train.csv.account'}", "format=json"]) == 0
+    assert [fit["state"] for fit in json.loads(capsys.readouterr().out)["fits"]] == ["finished"]
+
+    again = subprocess.run(
+        command(tmp_path, "resume=true"), env=environment, capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 2
+    assert "nothing to resume" in again.stderr
