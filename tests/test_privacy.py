@@ -52,6 +52,13 @@ def test_no_teacher_is_in_the_house_while_their_laws_wait():
     assert not WAITING or not names & {"teachers", "pate", "pategan", "votes"}
 
 
+@pytest.mark.parametrize("report", re.findall(r"<!-- (reports/\S+\.md) -->", TEXT))
+def test_the_tables_are_those_of_the_reports(report):
+    own = TEXT.split(f"<!-- {report} -->")[1].split("<!-- end -->")[0].strip().splitlines()
+    lines = (HOME / report).read_text(encoding="utf-8").splitlines()
+    assert own == [line for line in lines if line.startswith("|")]
+
+
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
         assert (HOME / target).exists(), target
