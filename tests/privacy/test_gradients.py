@@ -4,10 +4,11 @@ import copy
 
 import pytest
 import torch
-from modules import FALLEN_BACK, FOLLOWED, MODULES, gap, loss, make, norm
+from modules import FOLLOWED, MODULES, gap, loss, make, norm
 from torch import nn
 
 from synthdp.errors import BadInput
+from synthdp.privacy.clipping import Automatic, Flat, PerGroup
 from synthdp.privacy.gradients import MARGIN, add_noise, bookkeeping, clipped_gradient_sum, fallback, per_unit_reference
 from synthdp.privacy.noise import Noise
 
@@ -77,13 +78,13 @@ def test_what_is_not_finite_contributes_zero(name, poison):
     expected = clipped_gradient_sum(module, loss, records[[0, 1, 3, 4, 5]], None, 1.0)
     ours = clipped_gradient_sum(module, poisoned, records, None, 1.0)
     assert all(bool(torch.isfinite(value).all()) for value in ours.values())
-    if poison == 1e30 and name in FALLEN_BACK:
-        assert norm({name: ours[name] - expected[name] for name in ours}) <= 1.0  # norms are float64 there
+    if poison == 1e30:
+        assert norm({name: ours[name] - expected[name] for name in ours}) <= 1.0  # finite in float64: one clip
     else:
         assert gap(ours, expected) < 1e-5
 
 
-@pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e30])
+@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
 @pytest.mark.parametrize("size", [None, 2])
 def test_poisoned_inputs_contribute_zero(poison, size):
     module, records, _ = make("linear", 6, size)
@@ -117,6 +118,29 @@ def test_one_unit_more_moves_the_sum_by_at_most_the_clip(name):
     for other in (records, -3 * records):
         after = clipped_gradient_sum(module, loss, torch.cat([other, crowd]), None, clip)
         assert norm({key: after[key] - before[key] for key in after}) <= clip
+
+
+@pytest.mark.parametrize("units", [383, 1023, 1024, 4096, 65536])
+@pytest.mark.parametrize("alike", ["all", "in turns"])
+def test_who_else_is_there_moves_no_contribution(units, alike):
+    """Law 12, where rounding is systematic: alike records round alike, and a product's rounding depends on its rows. In float32
+    one unit more among 65,536 moved the sum by 1.95 clips, where a chunk's size changed."""
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(24, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+    records = torch.randn(24).repeat(units + 1, 1)
+    if alike == "in turns":
+        records[::3] = torch.randn(24)
+    records[units // 2] = 5 * torch.randn(24)  # the one who comes, in the middle
+
+    def moved(rule):
+        others = torch.arange(units + 1) != units // 2
+        whole, fewer = (
+            clipped_gradient_sum(module, loss, rows, None, 0.9375, rule=rule) for rows in (records, records[others])
+        )
+        return float((whole.flat.double() - fewer.flat.double()).norm())
+
+    for rule in (Flat(), Automatic(), PerGroup()):
+        assert moved(rule) <= 0.9375
 
 
 def test_records_that_cancel_do_not_hide_their_rounding():

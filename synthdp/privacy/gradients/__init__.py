@@ -15,6 +15,7 @@ from synthdp.privacy.clipping import PerGroup, Rule, layout
 from synthdp.privacy.gradients import bookkeeping, fallback
 from synthdp.privacy.gradients.bound import FLAT, MARGIN, Bound, Gradients, Sums
 from synthdp.privacy.gradients.memory import keep_freed_memory
+from synthdp.privacy.gradients.precise import in_float64, take_float32
 from synthdp.privacy.gradients.reference import per_unit_reference
 from synthdp.privacy.gradients.rows import Batch
 from synthdp.privacy.gradients.survey import survey
@@ -53,13 +54,12 @@ def clipped_gradient_sum(
     `loss(module, flat)` maps (n, ...) to n losses, and loss i may depend on record i alone: no statistics of the batch.
     That cannot be read off a function; compare with `per_unit_reference`, which takes one unit at a time.
 
-    Returns sums by the name of each parameter that requires a gradient (0 units: zeros), views of one flat tensor. They
-    do not depend on `microbatch`, the units per forward pass, beyond rounding. Products of at most 256 units (1,024 where
-    there are at most 65,536) are taken in the parameters' type and added up in float64, so one unit more moves the result
-    by at most `clip` (GUARANTEE 12); up to 1,024 units in all there is nothing to add up, and the result keeps the
-    parameters' type. Units with
-    a non-finite gradient, or a norm that overflows, contribute zero. A unit whose positions cancel more than 300-fold
-    is scaled down further: float32 cannot vouch for its norm.
+    Everything is computed in float64 (`precise`), so one unit more moves the result by at most `clip` (GUARANTEE 12): the
+    loss is given the module with float64 parameters, whose layers also take float32 inputs; float records are converted.
+
+    Returns float64 sums by the name of each parameter that requires a gradient (0 units: zeros), views of one flat tensor.
+    They do not depend on `microbatch`, the units per forward pass, beyond rounding. Units with a non-finite gradient, or a
+    norm that overflows, contribute zero. A unit whose positions cancel more than 300-fold is scaled down further.
 
     Nothing is written to `module`. Raises `BadInput` for layers that mix records or keep statistics of them (BatchNorm).
     """
@@ -91,16 +91,21 @@ def sum_and_count(
     if counts is not None and counts.shape != records.shape[:1]:
         raise BadInput(f"counts must have the shape (units,) = {tuple(records.shape[:1])}, got {tuple(counts.shape)}")
     keep_freed_memory()
-    trained, layers = survey(module)
+    trained, _ = survey(module)
     if any(parameter.dtype not in (torch.float32, torch.float64) for parameter in trained.values()):
         raise BadInput("parameters must be float32 or float64: in fewer bits a clipped gradient may exceed its bound")
+    own, module = module, in_float64(module)
+    records = records.double() if records.is_floating_point() else records
+    trained, layers = survey(module)
+    if module is not own:
+        take_float32(module)
     groups = None
     if isinstance(rule, PerGroup):
         groups = layout(rule, {name: parameter.numel() for name, parameter in trained.items()})
     bound = Bound(clip, rule, groups, counting=counting)
     if groups is not None and layers is not None and any(bound.splits(mine.values()) for mine in layers.values()):
         layers = None
-    sums = Sums(trained, len(records))
+    sums = Sums(trained)
     with torch.autocast(records.device.type, enabled=False):
         for start in range(0, len(records), microbatch):
             part = slice(start, start + microbatch)

@@ -9,9 +9,8 @@ from torch import Tensor
 from synthdp.privacy.clipping import Automatic, Flat, Layout, Rule
 
 FLAT = Flat()
-MARGIN = 1e-4  # what float32 may move a sum by, in clips (GUARANTEE 12)
-CHUNK, LARGE_CHUNK = 256, 1024  # units that one float32 product sums over; the large one where there are at most FEW
-FEW = 1 << 16  # a sum's rounding grows with the square root of units x chunk; at both ends it is half of MARGIN at most
+MARGIN = 1e-4  # what rounding may move a sum by, in clips (GUARANTEE 12); float64 needs far less
+CHUNK = 1024  # units whose scaled copies are held at a time
 CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
 RAMP = 0.05  # of the clip, to either side: where a count of units within the clip goes from 1/2 to -1/2
 
@@ -94,13 +93,12 @@ class Gradients(dict[str, Tensor]):
 
 
 class Sums:
-    """Where weighted sums are added up: float64, or the parameters' own type where one product holds all units."""
+    """Where weighted sums are added up, in float64."""
 
-    def __init__(self, trained: Mapping[str, Tensor], units: int) -> None:
-        types = {parameter.dtype for parameter in trained.values()}
-        own = types.pop() if len(types) == 1 and units <= LARGE_CHUNK else torch.float64
-        self.chunk = LARGE_CHUNK if units <= FEW else CHUNK
-        self.dtype = own if own == torch.float32 else torch.float64
+    dtype = torch.float64
+    chunk = CHUNK
+
+    def __init__(self, trained: Mapping[str, Tensor]) -> None:
         device = next(iter(trained.values())).device if trained else None
         size = sum(parameter.numel() for parameter in trained.values())
         flat = torch.empty(size, dtype=self.dtype, device=device)
