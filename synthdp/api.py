@@ -1,5 +1,6 @@
 """What a Python user sees: `Synthesizer` fits, `Release` is what may leave, `load` reads one back."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -21,6 +22,7 @@ from synthdp import generators
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Generator, Model, Progress
+from synthdp.privacy import fingerprint
 from synthdp.privacy.account import Account
 from synthdp.privacy.accounts import AccountFile, entered
 from synthdp.privacy.budget import Budget
@@ -182,11 +184,14 @@ class Synthesizer:
         _warn_of_large_delta(self.budget, self.schema)
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
         about = {"generator": self.generator.name, "settings": settings, "rehearsal": seed is not None}
-        with entered(account, frame, self.budget, unit, ledger=ledger, resume=resume, **about) as entry:
+        kept = None if checkpoint is None else Checkpoint(Path(checkpoint), self._made_of(frame, seed, account))
+        book, found = _opened(ledger, kept, resume=resume)
+        with (
+            contextlib.closing(book),
+            entered(account, frame, self.budget, unit, ledger=ledger, resume=resume, **about) as entry,
+        ):
             valid = self.schema.validate(frame, invalid=invalid)
             entry.check_table()
-            kept = None if checkpoint is None else Checkpoint(Path(checkpoint), self._purpose(seed))
-            book, found = _opened(ledger, kept, resume=resume)
             noise = None if found is None else float(found.facts["noise"])
             charged = Account(self.budget, book, unit=unit, noise=noise, enter=entry.enter)
             data = Sensitive(valid, self.schema, charged, seed=seed, checkpoint=kept, resumed=found)
@@ -204,10 +209,23 @@ class Synthesizer:
             )
         return Release(self.generator, model, statement, book)
 
-    def _purpose(self, seed: int | None) -> str:
-        """Which fit a checkpoint belongs to: all that a fit is made of, but the records."""
-        made = [self.generator.name, settings_of(self.generator), self.schema.to_dict(), asdict(self.budget), seed]
-        return hashlib.sha256(json.dumps(made, sort_keys=True, default=str).encode()).hexdigest()
+    def _made_of(
+        self, frame: "pd.DataFrame", seed: int | None, account: AccountFile | Path | str | None
+    ) -> dict[str, str]:
+        """Which fit a checkpoint belongs to: a digest of each thing that a fit is made of. Internal, as the checkpoint is."""
+        path = account.path if isinstance(account, AccountFile) else account
+        made = {
+            "generator": [self.generator.name, settings_of(self.generator)],
+            "schema": self.schema.to_dict(),
+            "budget": asdict(self.budget),
+            "seed": seed,
+            "account": None if path is None else str(Path(path).resolve()),
+            "records": fingerprint.of_frame(frame)(b"checkpoint"),
+        }
+        return {
+            name: hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+            for name, value in made.items()
+        }
 
 
 def _opened(ledger: Path | str | None, kept: Checkpoint | None, *, resume: bool) -> tuple[Ledger, Kept | None]:
@@ -219,7 +237,11 @@ def _opened(ledger: Path | str | None, kept: Checkpoint | None, *, resume: bool)
     if not Path(ledger).exists():
         return Ledger(Path(ledger)), None  # stopped before its first charge: nothing was asked yet
     book = Ledger.resume(Path(ledger))
-    return book, kept.load(book)
+    try:
+        return book, kept.load(book)
+    except BaseException:
+        book.close()
+        raise
 
 
 def check_seed(seed: Any) -> None:

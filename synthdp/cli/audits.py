@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Config = Mapping[str, Any]
 CANARIES = "canaries.json"
+RELEASE = "release"  # in it: a digest of the model that was fitted with them
 CONTRADICTED = 3  # exit status
 
 
@@ -63,6 +65,25 @@ def planted(
     return table
 
 
+def bind(internal: Path, release: Path) -> None:
+    """Say in the canaries' file which release they belong to."""
+    path = internal / CANARIES
+    if path.exists():
+        body = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps({**body, RELEASE: _name(release)}, ensure_ascii=False), encoding="utf-8")
+
+
+def _name(release: Path) -> str:
+    return hashlib.sha256((release / "model.safetensors").read_bytes()).hexdigest()
+
+
+def _check_bound(canaries: Path, release: Path) -> None:
+    """Refuse canaries of another fit: guesses about them would say nothing, and reassure."""
+    body = json.loads(canaries.read_text(encoding="utf-8"))
+    if body.get(RELEASE) != _name(release):
+        raise BadInput(f"{canaries} is of another fit than {release}: give internal/{CANARIES} of the same fit")
+
+
 def forget(internal: Path) -> None:
     """Take the canaries of a fit away that was refused before its first charge."""
     (internal / CANARIES).unlink(missing_ok=True)
@@ -76,6 +97,8 @@ def _release(options: settings.Audit) -> tuple[list[str], dict[str, Any]]:
     from synthdp.evaluate.audit import Canaries
 
     release = load(str(options.release))
+    canaries = Canaries.load(Path(str(options.canaries)))
+    _check_bound(Path(str(options.canaries)), Path(str(options.release)))
     statement = release.statement
     if statement.relation != "add_remove":
         raise BadInput(
@@ -83,7 +106,7 @@ def _release(options: settings.Audit) -> tuple[list[str], dict[str, Any]]:
         )
     found = one_run.audit_model(
         release.model,
-        Canaries.load(Path(str(options.canaries))),
+        canaries,
         statement.epsilon,
         statement.delta,
         rows=options.rows,

@@ -169,7 +169,7 @@ def headline(result: Mapping[str, Any]) -> list[str]:
 
 def _check_account(account: AccountFile | None, config: Config, schema: "Schema", out: Path) -> None:
     """Refuse what the account refuses, before a record is read."""
-    if account is None or (account.source is not None and not account.source.exists()):
+    if account is None or (isinstance(account.source, Path) and not account.source.exists()):
         return  # that the records are not there will be said
     ledger = out / "internal" / places.NEW
     resumed = ledger if getattr(config["options"], "resume", False) and ledger.exists() else None
@@ -183,6 +183,8 @@ def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path, acc
     internal, history = out / "internal", []
     resume = getattr(options, "resume", False)
     ledger = places.open_ledger(internal, resume=resume)
+    if account is not None and account.source is None:
+        account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
     frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
     start = time.monotonic()
@@ -205,6 +207,7 @@ def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path, acc
                 progress=seen,
             )
             release.save(out / "release", force=True)
+            audits.bind(internal, out / "release")
         except BaseException:
             _say_what_was_charged(ledger, config["budget"])
             if not ledger.exists():

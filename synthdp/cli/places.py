@@ -41,11 +41,14 @@ def open_ledger(internal: Path, *, resume: bool) -> Path:
 
 
 def check_unfinished(out: Path) -> None:
-    """Refuse to resume a fit that was finished."""
-    if (out / RELEASE).exists() and not (out / "internal" / NEW).exists():
+    """Refuse to resume where no fit was stopped."""
+    if (out / "internal" / NEW).exists():
+        return
+    if (out / RELEASE).exists():
         raise BadInput(
             f"out={out}: the fit was finished, there is nothing to resume; leave resume out, or choose another"
         )
+    raise BadInput(f"out={out}: no fit was stopped there, there is nothing to resume; leave resume out to start one")
 
 
 def close_ledger(internal: Path) -> None:

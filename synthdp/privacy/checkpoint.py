@@ -34,12 +34,12 @@ class Kept:
 
 
 class Checkpoint:
-    """The file `path` of one fit; `of` says which fit: a digest of generator, settings, schema, budget and seed."""
+    """The file `path` of one fit; `of` says which fit: a digest of each thing that it is made of, by name."""
 
-    def __init__(self, path: Path, of: str) -> None:
+    def __init__(self, path: Path, of: Mapping[str, str]) -> None:
         self._path = path
         self._next = path.with_name(path.name + ".next")
-        self._of = of
+        self._of = dict(of)
 
     def save(self, facts: Mapping[str, Any], state: State) -> None:
         """Replace the checkpoint, whole and durably."""
@@ -49,19 +49,24 @@ class Checkpoint:
     def load(self, ledger: Ledger) -> Kept | None:
         """The checkpoint to continue; None where the fit was stopped before its first.
 
-        Raises `BadInput` where it was continued before, or belongs to another fit.
+        Raises `BadInput` where it was continued before, belongs to another fit, or is gone: then answers may have been seen,
+        and a plan made anew on what they left would have been chosen by them (GUARANTEE 11).
         """
         found = [self._read(path) for path in (self._path, self._next) if path.exists()]
         kept = [each for each in found if each is not None]
         for each in kept:
-            if each.facts.get("of") != self._of:
+            of = dict(each.facts.get("of", {}))
+            other = [name for name in self._of if of.get(name) != self._of[name]]
+            if other:
                 raise BadInput(
-                    f"{self._path} is of another fit: resume with the same generator, settings, schema, budget and seed"
+                    f"{self._path} is of another fit ({', '.join(other)} differ): resume with what it began with"
                 )
             if each.name not in ledger.resumed:
                 return each
         if kept:
             raise BadInput(f"{self._path} was resumed already; a checkpoint is resumed once")
+        if ledger.kept:
+            raise BadInput(f"{self._path} is gone: without its checkpoint this fit cannot go on; start a new one")
         return None
 
     def take(self, kept: Kept, ledger: Ledger) -> None:

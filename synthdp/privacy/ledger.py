@@ -5,10 +5,12 @@ An event is a frozen value: what was asked, with the mathematics of why it is pr
 """
 
 import dataclasses
+import fcntl
 import hashlib
 import json
 import os
 import re
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -199,15 +201,15 @@ class Ledger:
     """An append-only list of entries, hash-chained, on disk when it has a path.
 
     The file is made by the first charge. Every line is durable (fsync) before `append` returns. A line is never changed: a
-    block of which part was not used is corrected by a later line (`unused`). One ledger is one fit; it is not safe to share
-    between processes.
+    block of which part was not used is corrected by a later line (`unused`). One ledger is one fit: its file is held (a lock
+    of the operating system's) until `close`, or the end of the process, so that no other fit can go on with it meanwhile.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self._lines: list[dict[str, Any]] = []
         self._head = GENESIS
         self._path = path
-        self._made = False  # whether the file is there
+        self._file: int | None = None  # open, and held, from the first line on
         self.torn: str | None = None
         if path is not None and path.exists():
             raise BadInput(f"a ledger exists at {path}; a ledger is never written over")
@@ -234,10 +236,18 @@ class Ledger:
     @classmethod
     def resume(cls, path: Path) -> "Ledger":
         """Read a ledger back to write on at its end; a torn last line waits for `mend`."""
-        ledger = cls._read(path)
-        ledger._path, ledger._made = path, True
+        if not path.is_file():
+            raise BadInput(f"no ledger at {path}")
+        file = _held(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            ledger = cls._read(path)
+        except BaseException:
+            os.close(file)
+            raise
+        ledger._path = path
+        ledger._hold(file)
         if ledger.torn is None and not path.read_bytes().endswith(b"\n") and ledger._lines:
-            _append(path, "\n", new=False)  # all but the line's end was written
+            _append(file, "\n")  # all but the line's end was written
         return ledger
 
     @classmethod
@@ -268,6 +278,11 @@ class Ledger:
         """The hash of the last line: kept elsewhere, it detects truncation."""
         return self._head
 
+    def close(self) -> None:
+        """Let the file go; nothing can be written any more."""
+        if self._file is not None:
+            self._let_go()
+
     @property
     def charges(self) -> int:
         """Number of lines that charge something."""
@@ -277,6 +292,16 @@ class Ledger:
     def resumed(self) -> frozenset[str]:
         """The checkpoints from which this ledger was continued."""
         return frozenset(line["resumed"] for line in self._lines if "resumed" in line)
+
+    @property
+    def kept(self) -> bool:
+        """Whether a checkpoint of this fit was kept: steps were, or may have been, answered since."""
+        return any("kept" in line for line in self._lines)
+
+    def keep(self) -> None:
+        """Say, durably and once, that a checkpoint is kept from here on."""
+        if not self.kept:
+            self._write({"kept": True})
 
     def resume_from(self, checkpoint: str) -> None:
         """Say, durably, that a checkpoint is continued now: it cannot be continued again."""
@@ -336,10 +361,19 @@ class Ledger:
             head = _digest(head, body)
         path.write_text("".join(rows), encoding="utf-8")
 
+    def _hold(self, file: int) -> int:
+        self._file = file
+        self._let_go = weakref.finalize(self, os.close, file)
+        return file
+
     def _write(self, body: dict[str, Any]) -> int:
         if self._path is not None:
-            _append(self._path, _row(self._head, body), new=not self._made)
-            self._made = True
+            file = self._file
+            if file is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                file = self._hold(_held(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL))
+                _sync_folder(self._path.parent)
+            _append(file, _row(self._head, body))
         self._head = _digest(self._head, body)
         self._lines.append(body)
         return len(self._lines) - 1
@@ -381,15 +415,22 @@ def _row(previous: str, body: Mapping[str, Any]) -> str:
     return _canonical({**body, "previous": previous, "hash": _digest(previous, body)}) + "\n"
 
 
-def _append(path: Path, row: str, *, new: bool) -> None:
-    if new:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("x" if new else "a", encoding="utf-8") as file:
-        file.write(row)
-        file.flush()
-        os.fsync(file.fileno())
-    if new:
-        _sync_folder(path.parent)
+def _held(path: Path, flags: int) -> int:
+    """The file, opened to write on, under an exclusive lock; raises `BadInput` where another fit holds it."""
+    file = os.open(path, flags, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(file)
+        raise BadInput(f"{path}: another fit is writing this ledger; wait for its end, or stop it") from error
+    return file
+
+
+def _append(file: int, row: str) -> None:
+    rest = row.encode()
+    while rest:
+        rest = rest[os.write(file, rest) :]
+    os.fsync(file)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -154,6 +154,7 @@ class Sensitive:
         if self._checkpoint is not None:
             facts = {"noise": self._plan_noise, "schema": self.schema.to_dict(), "step": step}
             self._checkpoint.save(facts, state())
+            self.account.ledger.keep()
 
     @contextmanager
     def sample(self, rate: float) -> Iterator["Batch"]:

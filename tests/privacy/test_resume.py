@@ -106,12 +106,10 @@ def killed(folder, number, how, resume):
                 write()
             os._exit(9)
         return write()
-    def append(path, row, *, new):
+    def append(file, row):
         def torn():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("a") as file:
-                file.write(row[: 5 + 7 * number % len(row)])
-        return count(lambda: plain_append(path, row, new=new), torn)
+            os.write(file, row[: 5 + 7 * number % len(row)].encode())
+        return count(lambda: plain_append(file, row), torn)
     def replace(*paths):
         return count(lambda: plain_replace(*paths))
     ledger._append, os.replace = append, replace
@@ -259,6 +257,7 @@ def test_redone_steps_are_charged_again_and_leave_fewer(tmp_path):
     ledger = Ledger.resume(tmp_path / "ledger.jsonl")
     event = next(entry.event for entry in ledger.entries() if isinstance(entry.event, Sampled))
     ledger.append(event, 10)  # ten more were charged, and lost with the process
+    ledger.close()
     release = fit(tmp_path, resume=True)
     assert release.model.done == STEPS - 4 * STEPS // 32 - 10
     assert release.statement.epsilon <= BUDGET.epsilon
@@ -271,3 +270,20 @@ def test_resume_needs_both_files_and_starts_anew_where_nothing_was_asked(tmp_pat
     with pytest.raises(BadInput, match="resume needs"):
         synth.fit(make_frame(50), resume=True)
     assert fit(tmp_path, resume=True).model.done == STEPS
+
+
+def test_a_fit_that_runs_cannot_be_resumed(tmp_path):
+    """Two fits on one ledger would give two releases for one charge."""
+    stopped(tmp_path)
+    live = Ledger.resume(tmp_path / "ledger.jsonl")
+    with pytest.raises(BadInput, match="another fit is writing"):
+        fit(tmp_path, resume=True)
+    live.close()
+    assert fit(tmp_path, resume=True).model.done > 0
+
+
+def test_without_its_checkpoint_a_fit_whose_answers_were_seen_does_not_go_on(tmp_path):
+    stopped(tmp_path)
+    (tmp_path / "checkpoint.safetensors").unlink()
+    with pytest.raises(BadInput, match="is gone"):
+        fit(tmp_path, resume=True)

@@ -59,7 +59,8 @@ class Entry:
         if account is not None:
             self._number = account.check(budget, unit, resumed=resumed)
             source = account.source
-            found = fingerprint.of_frame(frame) if source is None else fingerprint.of_file(source)
+            table = frame if source is None else source
+            found = fingerprint.of_file(table) if isinstance(table, Path) else fingerprint.of_frame(table)
             self._fingerprint = lru_cache(maxsize=1)(found)
         self._resumed = self._number is not None
         self.mark("running")

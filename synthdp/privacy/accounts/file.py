@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
 from synthdp.privacy.accounts import chain, filters
@@ -17,6 +17,9 @@ from synthdp.privacy.accounts.standing import CHARGED, MORE, Standing, standing
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.fingerprint import Fingerprint
 from synthdp.privacy.ledger import Plan, to_json
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STATES = ("running", "finished", "failed", "interrupted")
 NEW = "account.add_version=true"
@@ -29,8 +32,8 @@ class AccountFile:
     `cap` and `filter` are fixed when the file is made; given later they must agree, but `change_cap` records a new cap (additive
     only). Without a cap everything is recorded and nothing refused. `head` is the hash that was kept elsewhere: the file must still hold
     it. `by` says who fits (default: the user's name). `add_version` records a table that the account does not know as a newer
-    version of the same people's. `source` is the file of the records, whose bytes then are what is recognised; without it,
-    the content of the frame is.
+    version of the same people's. `source` is the file of the records, whose bytes then are what is recognised, or the table itself
+    where what is fitted has canaries in it; without it, the content of the fitted frame is.
     """
 
     path: Path
@@ -40,7 +43,7 @@ class AccountFile:
     by: str | None = None
     add_version: bool = False
     change_cap: bool = False
-    source: Path | None = None
+    source: "Path | pd.DataFrame | None" = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))
@@ -205,7 +208,7 @@ class AccountFile:
     def _recognise(self, book: chain.Book, found: Standing, known: str) -> None:
         self._check_table(found, known)
         if known not in found.fingerprints:
-            form = "frame" if self.source is None else "file"
+            form = "file" if isinstance(self.source, Path) else "frame"
             book.append("charges", self._signed({"kind": "version", "form": form, "fingerprint": known}))
 
     def _signed(self, body: Mapping[str, Any]) -> dict[str, Any]:

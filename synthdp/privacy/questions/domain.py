@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.stats import norm
 
 from synthdp.data import cells
+from synthdp.privacy.hardened import Grid
 from synthdp.privacy.ledger import Event, Threshold
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records, within
@@ -40,9 +42,11 @@ class Domain:
 
     @property
     def threshold(self) -> float:
-        """What a noisy count must exceed."""
+        """What a noisy count must exceed: half a step more than for a Gaussian that is not rounded to a grid."""
         each = -math.expm1(math.log1p(-self.delta) / self.categories)
-        return 1.0 + self.noise * self.sensitivity * float(norm.isf(each))
+        deviation = self.noise * self.sensitivity
+        step = Grid.of(deviation, torch.float64).step if deviation > 0 else 0.0
+        return 1.0 + deviation * float(norm.isf(each)) + step / 2
 
     def bounded(self, records: Records) -> dict[str, float]:
         """Units per category; a category counts once for a unit."""
