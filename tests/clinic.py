@@ -10,6 +10,7 @@ def make_schema(**changes):
     """Every kind of column, fully declared; `changes` are top-level keys, or columns under `columns`."""
     values = {
         "name": "clinic",
+        "declared_by": "the tests",
         "units": 400,
         "targets": ["ill"],
         "columns": {

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,12 @@ def fit(config: Config) -> None:
         places.check_unfinished(out)
     account = account_of(config["account"], config["data"])
     schema, frame = _training(config["data"], lambda schema: _check_account(account, config, schema, out))
+    if schema.declared_by is None:
+        warnings.warn(
+            "the schema names nobody in declared_by: review every line of it (a draft was read off the records), then say who "
+            "declared it; the statement will tell that nobody did",
+            stacklevel=1,
+        )
     release = _fit(config, schema, frame, out, account)
     statement = release.statement
     print(f"release    {out / 'release'}")

@@ -151,7 +151,7 @@ def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
             raise BadInput(f"{command} needs {needed} (see synthdp {command} --help)")
         plain: Config = OmegaConf.to_container(node, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
-        raise BadInput(_explained(command, error)) from error
+        raise BadInput(_explained(command, overrides, error)) from error
     return _typed(command, plain)
 
 
@@ -192,15 +192,19 @@ def _options(group: str) -> list[str]:
     return sorted({*own, *(generators.names() if group == "generator" else ())})
 
 
-def _explained(command: str, error: Exception) -> str:
+def _explained(command: str, overrides: Sequence[str], error: Exception) -> str:
     known = [name for name, _, _ in settings.helps(settings.OPTIONS[command])]
+    named = dict(word.split("=", 1) for word in overrides)
     for group, default in settings.GROUPS.get(command, {}).items():
-        kind = generators.find(default) if group == "generator" else settings.KINDS[group]
+        kind = generators.find(named.get(group, default)) if group == "generator" else settings.KINDS[group]
         known += [group, *(f"{group}.{name}" for name, _, _ in settings.helps(kind))]
     match = re.search(r"Could not override '([^']+)'", str(error))
     if match:
-        near = difflib.get_close_matches(match[1], known, 1)
+        near = [name for name in difflib.get_close_matches(match[1], known, 2) if name != match[1]]
         hint = f"; did you mean {near[0]!r}?" if near else ""
+        if match[1].startswith("generator."):
+            name = named.get("generator", "dpgan")
+            return f"generator {name} has no option {match[1]!r}{hint} (see synthdp {command} --help generator={name})"
         return f"{command} has no option {match[1]!r}{hint} (see synthdp {command} --help)"
     match = re.search(r"Could not find '([^/']+)/([^']+)'", str(error))
     if match:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Protocol
@@ -13,7 +14,17 @@ from synthdp.privacy.budget import Budget
 from synthdp.privacy.ledger import Entry, Gaussian, Plan, Threshold, scoped
 from synthdp.privacy.questions import Question
 from synthdp.privacy.questions.domain import Domain
-from synthdp.privacy.questions.grid import SIGNED_POWERS, Grid, Numbers, fine_edges, occupied, quantiles, tightened
+from synthdp.privacy.questions.grid import (
+    SIGNED_POWERS,
+    Grid,
+    Numbers,
+    clear,
+    fine_edges,
+    occupied,
+    quantiles,
+    tightened,
+    widened,
+)
 from synthdp.privacy.questions.size import Size
 
 SHARE = 0.2  # of epsilon, for all that is learned together
@@ -97,7 +108,16 @@ def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dic
     bounds_too = column.bounds == LEARN
     if bounds_too:
         coarse = Grid(column.name, MONTHS if dates else SIGNED_POWERS, terms.noise, most, dates)
-        low, high = occupied(coarse.edges, ask(coarse), coarse.deviation)
+        seen: Numbers = ask(coarse)
+        cells = clear(seen, coarse.deviation)
+        if len(cells) == 0:
+            warnings.warn(
+                f"column {column.name!r}: its bounds cannot be told from noise at this budget; declare them in the schema",
+                stacklevel=2,
+            )
+        low, high = occupied(coarse.edges, seen, coarse.deviation)
+        low, high = widened(coarse.edges, low, high, seen, coarse.deviation)
+        records = float(seen[cells].sum())
     else:
         low, high = (microseconds(end) if dates else float(end) for end in column.bounds)
     if integers:
@@ -106,7 +126,7 @@ def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dic
     counts: Numbers = ask(fine)
     items: dict[str, Any] = {}
     if bounds_too:
-        low, high = tightened(fine.edges, counts, fine.deviation)
+        low, high = tightened(fine.edges, counts, fine.deviation, records)
         counts = counts * [low <= edge < high for edge in fine.edges[:-1]]
         items["bounds"] = (
             low,

@@ -68,3 +68,24 @@ def test_kill_9_and_resume(tmp_path, capsys):
     )
     assert again.returncode == 2
     assert "nothing to resume" in again.stderr
+
+
+def test_nothing_is_resumed_where_nothing_was_stopped(tmp_path, capsys):
+    assert run(["fit", "data=meps", f"out={tmp_path / 'none'}", "resume=true"]) == 2
+    assert "nothing to resume" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp_path, capsys):
+    make_frame(120).to_csv(tmp_path / "train.csv", index=False)
+    make_schema().save(tmp_path / "schema.yaml")
+    words = [f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}", "generator=independent"]
+    for name in ("a", "b"):
+        assert run(["fit", *words, "audit.canaries=20", f"out={tmp_path / name}"]) == 0
+    assert run(["fit", *words, f"out={tmp_path / 'plain'}"]) == 0
+    capsys.readouterr()
+    mixed = [f"release={tmp_path / 'a' / 'release'}", f"canaries={tmp_path / 'b' / 'internal' / 'canaries.json'}"]
+    assert run(["audit", *mixed]) == 2
+    assert "of another fit" in capsys.readouterr().err
+    own = [mixed[0], f"canaries={tmp_path / 'a' / 'internal' / 'canaries.json'}"]
+    assert run(["audit", *own]) == 0

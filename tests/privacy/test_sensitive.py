@@ -295,3 +295,25 @@ def test_a_gradient_is_the_sum_over_the_units_that_came_whatever_their_number():
             torch.testing.assert_close(value.double(), reference[name], rtol=1e-4, atol=1e-5)
     for name, value in answers[0].items():
         torch.testing.assert_close(2 * value, answers[1][name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+def test_learned_bounds_hold_nearly_all_records_at_any_budget(epsilon):
+    """Where the noise hides the ends, they are left in: bounds of a single cell would cut the column to nothing."""
+    rng = np.random.default_rng(0)
+    frame = make_frame(900).assign(dose=np.exp(rng.normal(0, 0.45, 900)).clip(0.26, 3.51))
+    learned = {"dose": {"kind": "continuous", "bounds": "learn"}}
+    schema = make_schema(columns=learned, unit="patient", max_records_per_unit=3, units=900)
+    data = sealed(frame, schema, Budget(epsilon, 1e-6))
+    data.commit(lambda z: (Entry(Gaussian(z)),), Budget(epsilon, 1e-6))
+    low, high = data.resolve().to_dict()["columns"]["dose"]["bounds"]
+    assert frame["dose"].between(low, high).mean() > 0.9
+    assert high - low < 20
+
+
+def test_bounds_that_cannot_be_told_from_noise_are_warned_of():
+    schema = make_schema(columns={"dose": {"kind": "continuous", "bounds": "learn"}})
+    data = sealed(make_frame(5), schema, Budget(0.1, 1e-6))
+    data.commit(lambda z: (Entry(Gaussian(z)),), Budget(0.1, 1e-6))
+    with pytest.warns(UserWarning, match="'dose': its bounds cannot be told from noise"):
+        data.resolve()

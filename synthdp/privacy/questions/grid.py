@@ -22,6 +22,7 @@ POWERS = tuple(2.0**power for power in range(-10, 41))
 SIGNED_POWERS = (*(-edge for edge in reversed(POWERS[1:])), 0.0, *POWERS[1:])  # no cell straddles zero
 CELLS = 512  # of the fine grid that quantiles are read from
 FALSE_CELLS = 0.05  # chance that noise alone lifts an empty cell above the threshold
+FEW = 0.02  # of the records: what the ends of learned bounds may leave out
 BLOCKS = 32  # of the fine grid, whose sums stand clear of the noise where single cells do not
 
 
@@ -78,16 +79,32 @@ def numbers(column: "pd.Series[Any]", *, dates: bool) -> Numbers:
     return np.where(read.missing | (read.wrong if dates else False), np.nan, read.cells.astype(np.float64))
 
 
+def clear(counts: Numbers, deviation: float) -> NDArray[np.intp]:
+    """The cells whose noisy count stands clear of the noise."""
+    return np.flatnonzero(counts > max(0.5, _threshold(len(counts), deviation)))
+
+
+def _threshold(cells: int, deviation: float) -> float:
+    return deviation * math.sqrt(2 * math.log(cells / FALSE_CELLS))
+
+
+def widened(edges: Sequence[float], low: float, high: float, counts: Numbers, deviation: float) -> tuple[float, float]:
+    """One cell more at either end, not across zero, where a cell that the noise hides may hold more than FEW of the records."""
+    if _threshold(len(counts), deviation) <= FEW * float(counts[clear(counts, deviation)].sum()):
+        return low, high
+    below, above = edges.index(low), edges.index(high)
+    return edges[max(0, below - 1)] if low != 0 else low, edges[min(len(edges) - 1, above + 1)] if high != 0 else high
+
+
 def occupied(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple[float, float]:
     """From the lowest edge to the highest edge of the cells whose noisy count stands clear of the noise.
 
     With no such cell, the fullest one: an answer is due whatever the records are.
     """
-    threshold = max(0.5, deviation * math.sqrt(2 * math.log(len(counts) / FALSE_CELLS)))
-    clear = np.flatnonzero(counts > threshold)
-    if len(clear) == 0:
-        clear = np.array([int(np.argmax(counts))])
-    return float(edges[clear[0]]), float(edges[clear[-1] + 1])
+    found = clear(counts, deviation)
+    if len(found) == 0:
+        found = np.array([int(np.argmax(counts))])
+    return float(edges[found[0]]), float(edges[found[-1] + 1])
 
 
 def fine_edges(low: float, high: float, *, integers: bool) -> tuple[float, ...]:
@@ -99,9 +116,15 @@ def fine_edges(low: float, high: float, *, integers: bool) -> tuple[float, ...]:
     return tuple(float(edge) for edge in np.linspace(low, high, CELLS + 1))
 
 
-def tightened(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple[float, float]:
-    """As `occupied`, on blocks of cells: the ends of a fine grid's mass, to within a block."""
+def tightened(edges: Sequence[float], counts: Numbers, deviation: float, records: float) -> tuple[float, float]:
+    """As `occupied`, on blocks of cells: the ends of a fine grid's mass, to within a block.
+
+    Where a block with FEW of the (about so many) `records` would not stand clear, the grid's own ends: what is left out then
+    would be cut off.
+    """
     size = math.ceil(len(counts) / BLOCKS)
+    if _threshold(BLOCKS, deviation * math.sqrt(size)) > FEW * records:
+        return float(edges[0]), float(edges[-1])
     starts = np.arange(0, len(counts), size)
     block_edges = [*(float(edges[int(start)]) for start in starts), edges[-1]]
     return occupied(block_edges, np.add.reduceat(counts, starts), deviation * math.sqrt(size))
