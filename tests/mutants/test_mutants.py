@@ -175,6 +175,21 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "gradients in float32",
+        "privacy/gradients/__init__.py",
+        "    own, module = module, in_float64(module)\n"
+        "    records = records.double() if records.is_floating_point() else records",
+        "    own = module",
+        (f"{GRADIENTS}::test_who_else_is_there_moves_no_contribution",),
+    ),
+    Mutant(
+        "two fits on one ledger",
+        "privacy/ledger.py",
+        "        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "        pass",
+        ("tests/privacy/test_resume.py::test_a_fit_that_runs_cannot_be_resumed",),
+    ),
+    Mutant(
         "a checkpoint resumed twice",
         "privacy/checkpoint.py",
         "            if each.name not in ledger.resumed:",
