@@ -180,7 +180,7 @@ MUTANTS = (
         "    own, module = module, in_float64(module)\n"
         "    records = records.double() if records.is_floating_point() else records",
         "    own = module",
-        (f"{GRADIENTS}::test_who_else_is_there_moves_no_contribution",),
+        (f"{GRADIENTS}::test_rounding_that_adds_up_stays_within_the_margin",),
     ),
     Mutant(
         "two fits on one ledger",

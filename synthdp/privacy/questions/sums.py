@@ -22,7 +22,8 @@ MARGIN = 1 - 1e-4  # contributions are clipped a little below the bound, so that
 class Group:
     """One group: `vectors` maps codes (records, columns) to one vector per record, (records, dimension).
 
-    A unit's vector is the sum over its records, clipped to L2 norm `clip`; the answer's deviation is `noise * clip`.
+    A unit's vector is the sum over its records, clipped to L2 norm `clip`; the answer's deviation is `noise * clip`. What
+    `vectors` says of a record must not depend on the others, not even by rounding: compute it row by row, or in float64.
     """
 
     vectors: Callable[[Codes], Any]
