@@ -40,7 +40,7 @@ CHUNK = 50_000  # rows sampled at a time
 MODEL, RELEASE, LEDGER = "model.safetensors", "release.json", "ledger.jsonl"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Release:
     """A model, its schema and the statement of its guarantee: the folder that may leave the hospital."""
 
@@ -48,6 +48,11 @@ class Release:
     model: Model
     statement: Statement
     ledger: Ledger
+
+    def __repr__(self) -> str:
+        said = self.statement
+        promise = f"epsilon {said.epsilon:.4g} at delta {said.delta:g} per {said.unit}"
+        return f"Release({self.generator.name}: {promise}, {len(said.columns)} columns{', rehearsal' * said.rehearsal})"
 
     @property
     def schema(self) -> Schema:
@@ -230,6 +235,8 @@ class Synthesizer:
 
 def _opened(ledger: Path | str | None, kept: Checkpoint | None, *, resume: bool) -> tuple[Ledger, Kept | None]:
     """The ledger to write on, and the checkpoint to go on from."""
+    if kept is not None and ledger is None:
+        raise BadInput("a checkpoint needs ledger= beside it: without what was charged no fit can go on")
     if not resume:
         return Ledger(None if ledger is None else Path(ledger)), None
     if ledger is None or kept is None:

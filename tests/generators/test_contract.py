@@ -213,6 +213,13 @@ def test_settings_are_frozen_keyword_only_and_documented(name):
         assert field.metadata.get("help"), f"setting {field.name} has no help"
 
 
+def test_a_release_is_printed_in_one_line(name, frame, schema):
+    said = repr(fitted(name, frame, schema))
+    assert len(said) < 140
+    assert name in said
+    assert "rehearsal" in said
+
+
 def test_unknown_settings_are_refused_by_name(name, schema, budget):
     with pytest.raises(BadInput, match="no_such_setting"):
         Synthesizer(name, schema=schema, budget=budget, no_such_setting=1)

@@ -269,6 +269,8 @@ def test_resume_needs_both_files_and_starts_anew_where_nothing_was_asked(tmp_pat
     synth = Synthesizer(Walk(), schema=make_schema(), budget=BUDGET)
     with pytest.raises(BadInput, match="resume needs"):
         synth.fit(make_frame(50), resume=True)
+    with pytest.raises(BadInput, match="a checkpoint needs ledger="):
+        synth.fit(make_frame(50), checkpoint=tmp_path / "checkpoint.safetensors")
     assert fit(tmp_path, resume=True).model.done == STEPS
 
 
