@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from synthdp.privacy import gradients
 from synthdp.privacy.gradients import fallback
 from synthdp.privacy.gradients.bound import Bound, Sums
+from synthdp.privacy.gradients.precise import in_float64
 from synthdp.privacy.gradients.rows import Batch
 from synthdp.privacy.noise import Noise
 
@@ -126,9 +127,10 @@ def steps(case: Case) -> dict[str, Step]:
         return gradients.clipped_gradient_sum(module, loss, rows, None, CLIP)
 
     def by_vmap(module: nn.Module) -> gradients.Gradients:
-        trained = dict(module.named_parameters())
-        sums = Sums(trained, case.batch)
-        fallback.add(module, loss, Batch.of(rows, None), Bound(CLIP), trained, sums)
+        double = in_float64(module)
+        trained = dict(double.named_parameters())
+        sums = Sums(trained)
+        fallback.add(double, loss, Batch.of(rows.double(), None), Bound(CLIP), trained, sums)
         return sums.finished()
 
     def one_at_a_time(module: nn.Module) -> gradients.Gradients:
@@ -144,7 +146,7 @@ def steps(case: Case) -> dict[str, Step]:
         PLAIN: plain(),
         NOISE: noise_alone,
         "ours, torch's noise": private(ours, TorchNoise()),
-        "ours, cryptographic noise": private(ours, Noise()),
+        "ours, hardened noise": private(ours, Noise()),
         SLOW[0]: private(by_vmap, TorchNoise()),
         SLOW[1]: private(one_at_a_time, TorchNoise()),
     }
