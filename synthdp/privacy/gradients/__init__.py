@@ -1,4 +1,4 @@
-"""Sums of clipped per-unit gradients at nearly the price of an ordinary gradient (Abadi et al. 2016, algorithm 1).
+"""Sums of clipped per-unit gradients in one pass, with no gradient of any single unit (Abadi et al. 2016, algorithm 1).
 
 `clipped_gradient_sum` (with `sum_and_count`) is the whole of it: book-keeping (Bu, Wang, Zha & Karypis 2022) where every
 parameter belongs to a layer that `layers` knows, `torch.func.vmap` elsewhere. `add_noise` is where sums meet noise.
