@@ -173,6 +173,7 @@ class Synthesizer:
         checkpoint: Path | str | None = None,
         resume: bool = False,
         account: AccountFile | Path | str | None = None,
+        audit: str | None = None,
         progress: Progress = generators.silent,
     ) -> Release:
         """Check the frame (for the steward's eyes), seal it, and learn a model within the budget.
@@ -182,7 +183,8 @@ class Synthesizer:
         if the fit dies; with a `checkpoint` file (internal) beside it a fit that was stopped goes on when it is called again
         with `resume=True`: what was charged counts, steps that are done again are charged again. `account` is the file (or an
         `AccountFile`) that all fits of these records are entered in before their first question; without one the fit is
-        entered nowhere, and the statement says so. Raises `BadInput` for a frame that does not fit its schema, a budget too
+        entered nowhere, and the statement says so. `audit` tells, in a sentence for the statement, how the frame was prepared
+        for an audit (planted canaries). Raises `BadInput` for a frame that does not fit its schema, a budget too
         small for the plan, an account that refuses it, or a checkpoint of another fit.
         """
         check_seed(seed)
@@ -211,6 +213,7 @@ class Synthesizer:
                 settings=settings,
                 rehearsal=data.rehearsal,
                 account=entry.statement,
+                audit=audit,
             )
         return Release(self.generator, model, statement, book)
 

@@ -73,6 +73,10 @@ def calibrate(config: Config) -> None:
         "steps": accounting.calibrate_steps,
     }
     value = solve[what](plan, budget, options.accountant, spent=earlier)
+    if value == 0 and what == "steps":
+        raise BadInput(
+            f"not one step of noise {options.noise:g} at rate {rate:g} keeps epsilon {options.epsilon:g}: more noise"
+        )
     epsilon = accounting.epsilon((*earlier, *plan(value)), options.delta, options.accountant)
     if options.format == "json":
         print(json.dumps({what: value, "epsilon": _plain(epsilon), "accountant": options.accountant}))
@@ -106,8 +110,9 @@ def _earlier(options: settings.Calibrate) -> Plan:
 
 def _asked(options: settings.AccountOf) -> Plan:
     if options.ledger is not None:
-        if options.noise is not None:
-            raise BadInput("account takes ledger=FILE or noise=..., not both")
+        both = settings.changed(options, ("noise", "rate", "steps", "sampler", "relation"))
+        if both:
+            raise BadInput(f"account takes ledger=FILE or {both[0]}=..., not both: the ledger's events say it")
         return Ledger.read(Path(options.ledger)).entries()
     if options.noise is None:
         raise BadInput("account needs noise=... (with rate= and steps=), or ledger=FILE")

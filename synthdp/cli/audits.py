@@ -30,6 +30,11 @@ def audit(config: Config) -> None:
     options: settings.Audit = config["options"]
     if (options.release is None) != (options.canaries is None):
         raise BadInput("audit needs release=FOLDER and canaries=FILE together, or generator=NAME")
+    of_generator = ("runs", "tuning_runs", "pair", "workers")
+    unused = settings.changed(options, ("rows",) if options.release is None else of_generator)
+    if unused:
+        what = "of a release by its canaries" if options.release is None else "of a generator by many fits"
+        raise BadInput(f"{unused[0]}= is for the audit {what}, and would be ignored here")
     for name in ("error", "gate_error"):
         if not 0 < getattr(options, name) < 1:
             raise BadInput(f"{name} must lie strictly between 0 and 1, got {getattr(options, name)}")
@@ -63,6 +68,18 @@ def planted(
     table, coins = chosen(frame, schema, plant.canaries or plant.records)
     coins.save(path)
     return table
+
+
+def told(internal: Path) -> str | None:
+    """What a statement says of the canaries; which of them were in stays inside."""
+    path = internal / CANARIES
+    if not path.exists():
+        return None
+    from synthdp.evaluate.audit import Canaries
+
+    found = Canaries.load(path)
+    what = "made-up records were added" if found.kind == "made_up" else "units of the records were left out"
+    return f"For an audit, some of {len(found.included)} {what} before the fit, each by the toss of a fair coin."
 
 
 def bind(internal: Path, release: Path) -> None:

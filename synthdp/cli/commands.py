@@ -211,6 +211,7 @@ def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path, acc
                 checkpoint=internal / "checkpoint.safetensors",
                 resume=resume,
                 account=account,
+                audit=audits.told(internal),
                 progress=seen,
             )
             release.save(out / "release", force=True)

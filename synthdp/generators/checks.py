@@ -1,10 +1,18 @@
 """Checks of settings that several generators share."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from synthdp.errors import BadInput
+
+
+def refuse_ignored(settings: Any, names: Sequence[str], given: str) -> None:
+    """Raise `BadInput` where a setting was changed that is not read because of another one, `given` as the user wrote it."""
+    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
+    for name in names:
+        if getattr(settings, name) != defaults[name]:
+            raise BadInput(f"generator.{name} would be ignored with generator.{given}: leave one of them out")
 
 
 def refuse_unused(settings: Any, choice: str, applies: Mapping[str, str]) -> None:

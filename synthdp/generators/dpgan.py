@@ -19,7 +19,7 @@ from synthdp.data.codec import Codec
 from synthdp.data.schema import LEARN, Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, check_tensors, silent, strategies
-from synthdp.generators.checks import refuse_unused
+from synthdp.generators.checks import refuse_ignored, refuse_unused
 from synthdp.generators.game import Game
 from synthdp.generators.networks import Blocks, Network, draw_latent, random, with_label
 from synthdp.generators.optimizers import OPTIMIZERS
@@ -126,6 +126,8 @@ class DPGAN:
         if self.optimizer not in OPTIMIZERS:
             raise BadInput(f"generator.optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")
         refuse_unused(self, "optimizer", {"momentum": "momentum"})
+        refuse_ignored(self, ("batch",) if self.rate is not None else (), f"rate={self.rate}")
+        refuse_ignored(self, ("tables", "table_weight") if self.start == "none" else (), "start=none")
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """One Gaussian for all tables, then `steps` sampled gradients; with each, a count of units where the clip adapts."""

@@ -119,6 +119,7 @@ def state(
     settings: Mapping[str, Any],
     rehearsal: bool,
     account: Entered | None = None,
+    audit: str | None = None,
 ) -> Statement:
     """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought."""
     accountant, epsilon = accounting.best(ledger, budget.delta)
@@ -142,6 +143,7 @@ def state(
             "units": "learned" if declared.units == "learn" else declared.units,
             "targets": list(declared.targets),
             "name": declared.name,
+            **({} if audit is None else {"audit": audit}),
         },
         noise_source=_noise_source(rehearsal=rehearsal),
         rehearsal=rehearsal,

@@ -139,3 +139,16 @@ def test_a_condition_that_is_no_column_is_refused():
         Synthesizer("dpgan", schema=make_schema(), budget=Budget(1.0, 1e-5), condition="nowhere", steps=2).fit(
             make_frame(50)
         )
+
+
+@pytest.mark.parametrize(
+    ("settings", "ignored"),
+    [
+        ({"rate": 0.1, "batch": 7}, "batch"),
+        ({"start": "none", "tables": 0.5}, "tables"),
+        ({"start": "none", "table_weight": 1.0}, "table_weight"),
+    ],
+)
+def test_a_setting_that_another_one_overrules_is_refused(settings, ignored):
+    with pytest.raises(BadInput, match=f"generator.{ignored} would be ignored"):
+        DPGAN(**settings)
