@@ -77,6 +77,22 @@ class Threshold(Event):
 
 
 @dataclass(frozen=True)
+class Vote(Event):
+    """Teachers trained on disjoint parts of the units answered a question together: what they say is added up, with noise.
+
+    A unit is in one teacher's part, and that teacher may change arbitrarily: the sum then moves by at most s. The other
+    teachers stay as they are. `noise` is the Gaussian deviation over the L2 sensitivity s or, with law "laplace", the Laplace
+    scale over the L1 sensitivity s, so that the privacy is that of a `Gaussian` or `Laplace` of this noise, whatever was voted;
+    under replace_one two teachers may change. A vote that goes from one class to another moves two counts by one: GNMax of
+    deviation sigma has noise sigma / sqrt(2) (Papernot et al. 2018, section 4.1), LNMax of scale 1 / gamma has noise
+    1 / (2 gamma) (Papernot et al. 2017, section 3.1).
+    """
+
+    noise: float
+    law: str = "gaussian"
+
+
+@dataclass(frozen=True)
 class Sampled(Event):
     """`queries`, all asked of one random sample of units that contains each unit with probability `rate`.
 
@@ -130,7 +146,7 @@ class Entry:
 Plan = tuple[Entry, ...]
 
 EVENTS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (Gaussian, Laplace, Choice, Threshold, Sampled, Capped, Revealed)
+    kind.__name__: kind for kind in (Gaussian, Laplace, Choice, Threshold, Vote, Sampled, Capped, Revealed)
 }
 
 

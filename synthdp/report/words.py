@@ -15,6 +15,7 @@ from synthdp.privacy.ledger import (
     Revealed,
     Sampled,
     Threshold,
+    Vote,
 )
 
 ACCOUNTANTS = {
@@ -43,7 +44,7 @@ def tell(event: Event) -> Told:
     """The event in words; one that this house does not know is told by its own docstring."""
     inner = tuple(tell(query) for query in event.queries) if isinstance(event, Sampled) else ()
     title, sentence = _words(event)
-    skipped = {"relation", "unit", "queries", "reason", "sampler"}
+    skipped = {"relation", "unit", "queries", "reason", "sampler", "law"}
     values = ((field.name, getattr(event, field.name)) for field in fields(event) if field.name not in skipped)
     return Told(
         title=title,
@@ -90,6 +91,14 @@ def _words(event: Event) -> tuple[str, str]:
             return "A list of categories", (
                 "Noisy counts of the categories that occur; only those above a threshold are named. The threshold is so high "
                 "that a category held by one unit alone is named with at most the probability delta given here."
+            )
+        case Vote():
+            kind = "The standard deviation" if event.law == "gaussian" else "The scale"
+            two = " Replacing one unit by another may change two models." if two else ""
+            return "A noisy vote of models", (
+                "Models were trained on separate parts of the units, each unit in one part only, and their answers were added "
+                f"up. {event.law.capitalize()} noise is added to the sum. {kind} of the noise is the noise multiplier times what "
+                f"one model can change in the sum at most.{two}"
             )
         case Sampled():
             how = (

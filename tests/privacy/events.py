@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from synthdp.privacy.ledger import Capped, Choice, Entry, Gaussian, Laplace, Sampled, Threshold, scoped
+from synthdp.privacy.ledger import Capped, Choice, Entry, Gaussian, Laplace, Sampled, Threshold, Vote, scoped
 
 
 def gaussian(noise, count=1, **neighbours):
@@ -19,6 +19,10 @@ def choice(epsilon, count=1):
 
 def threshold(noise, delta, count=1):
     return (Entry(Threshold(noise=noise, delta=delta, categories=2), count),)
+
+
+def vote(noise, count=1, law="gaussian", **neighbours):
+    return (Entry(Vote(noise=noise, law=law, **neighbours), count),)
 
 
 def sampled(rate, noise, count=1, sampler="poisson", **neighbours):

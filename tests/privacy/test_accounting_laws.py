@@ -4,17 +4,19 @@ import itertools
 import math
 
 import pytest
-from events import capped, choice, gaussian, known_to, laplace, sampled, threshold, without_replacement
+from events import capped, choice, gaussian, known_to, laplace, sampled, threshold, vote, without_replacement
 
 from synthdp.errors import BadInput
 from synthdp.privacy.accounting import ACCOUNTANTS, Unproven, best, curve, epsilon, epsilons, provenance
-from synthdp.privacy.ledger import Choice, Entry, Event, Gaussian, Laplace, Ledger, Revealed, Sampled, Threshold
+from synthdp.privacy.ledger import Choice, Entry, Event, Gaussian, Laplace, Ledger, Revealed, Sampled, Threshold, Vote
 
 KINDS = {
     "gaussian": gaussian(4.0, 3),
     "laplace": laplace(6.0, 3),
     "choice": choice(0.1, 3),
     "threshold": threshold(6.0, 1e-7, 3),
+    "vote": vote(5.0, 3),
+    "laplace_vote": vote(7.0, 3, law="laplace"),
     "sampled": sampled(0.02, 1.2, 30),
     "sampled_high_rate": sampled(0.7, 5.0, 3),
     "capped": capped("gaussian", 0.3, 3),
@@ -77,6 +79,8 @@ def test_monotone_in_noise_rate_and_parameter(accountant):
         [laplace(z) for z in (1e-3, 0.1, 1.0, 10.0, 1e4)],
         [sampled(0.01, z, 100) for z in (0.005, 0.02, 0.1, 0.3, 0.5, 1.0, 2.0, 30.0, math.inf)],
         [sampled(q, 1.0, 50) for q in (1.0, 0.99, 0.9, 0.5, 0.1, 0.01, 1e-3, 1e-5, 0.0)],
+        [vote(z) for z in (1e-3, 0.1, 1.0, 1e4, math.inf)],
+        [vote(z, law="laplace") for z in (1e-3, 0.1, 1.0, 1e4, math.inf)],
         [choice(e, 10) for e in (50.0, 3.0, 1.0, 0.1, 1e-3, 0.0)],
         [threshold(3.0, d) for d in (9e-6, 5e-6, 1e-6, 1e-9, 0.0)],
         [capped("gaussian", b) for b in (math.inf, 10.0, 1.0, 0.1, 0.0)],
@@ -96,10 +100,26 @@ def test_one_more_step_costs_more(steps, accountant):
 
 @each_accountant
 def test_the_ends(accountant):
-    for nothing in ([], sampled(0.01, 1.0, 0), sampled(0.0, 1.0, 100), gaussian(math.inf, 5), choice(0.0, 5)):
+    for nothing in (
+        [],
+        sampled(0.01, 1.0, 0),
+        sampled(0.0, 1.0, 100),
+        gaussian(math.inf, 5),
+        vote(math.inf, 5),
+        choice(0.0, 5),
+    ):
         assert epsilon(known_to(accountant, nothing), 1e-5, accountant) == 0
     revealed = (Entry(Revealed(reason="a test")),)
-    for everything in (gaussian(0.0), laplace(0), sampled(0.01, 0.0), threshold(0.0, 1e-9), revealed, choice(math.inf)):
+    for everything in (
+        gaussian(0.0),
+        laplace(0),
+        vote(0.0),
+        vote(0.0, law="laplace"),
+        sampled(0.01, 0.0),
+        threshold(0.0, 1e-9),
+        revealed,
+        choice(math.inf),
+    ):
         assert epsilon(known_to(accountant, everything), 1e-5, accountant) == math.inf
     whole, alone = known_to(accountant, sampled(1.0, 2.0, 4)), known_to(accountant, gaussian(2.0, 4))
     assert epsilon(whole, 1e-5, accountant) == epsilon(alone, 1e-5, accountant)
@@ -150,6 +170,10 @@ def test_delta_must_lie_between_0_and_1(accountant, delta):
         ((Entry(Threshold(noise=1.0, delta=1e-9, categories=0)),), "categories"),
         ((Entry(Gaussian(noise=1.0), 1.5),), "count"),
         (gaussian(1.0, relation="something"), "relation"),
+        (vote(1.0, relation="something"), "relation"),
+        (vote(-1.0), "noise"),
+        (vote(math.nan, law="laplace"), "noise"),
+        (vote(1.0, law="exponential"), "law"),
     ],
 )
 def test_impossible_arguments_are_named(entries, named):
@@ -246,6 +270,26 @@ def test_amplification_holds_for_any_question_of_the_sample(accountant):
     event = Sampled(rate=0.1, queries=(Laplace(noise=1.0), Choice(epsilon=0.5)))
     assert epsilon([Entry(event)], 1e-5, accountant) == pytest.approx(math.log1p(0.1 * math.expm1(1.5)), rel=1e-12)
     assert set(epsilons([Entry(event)], 1e-5)) == {"naive", "strong"}
+
+
+@each_accountant
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_a_vote_costs_what_one_teacher_can_change(accountant, relation):
+    """Replacing a unit changes two teachers: half the noise multiplier, and the moments' Laplace bound of twice the loss."""
+    half = 2 if relation == "replace_one" else 1
+    for law, plain in (("gaussian", gaussian), ("laplace", laplace)):
+        found = epsilon(vote(8.0, 5, law=law, relation=relation), 1e-5, accountant)
+        assert found == epsilon(plain(8.0 / half, 5), 1e-5, accountant)
+    assert epsilon([*vote(8.0, 2), *gaussian(8.0)], 1e-5, accountant) == epsilon(gaussian(8.0, 3), 1e-5, accountant)
+
+
+def test_votes_of_a_sample_are_gaussians_of_a_sample():
+    queries = Vote(noise=2.0), Vote(noise=2.0)
+    one = sampled(0.02, 2.0 / math.sqrt(2), 10)
+    assert epsilons([Entry(Sampled(rate=0.02, queries=queries), 10)], 1e-5) == pytest.approx(epsilons(one, 1e-5))
+    pure = Sampled(rate=0.1, queries=(Vote(noise=1.0, law="laplace"), Choice(epsilon=0.5)))
+    found = epsilons([Entry(pure)], 1e-5)
+    assert found == pytest.approx(dict.fromkeys(("naive", "strong"), math.log1p(0.1 * math.expm1(1.5))), rel=1e-12)
 
 
 @each_accountant

@@ -23,6 +23,7 @@ from synthdp.privacy.ledger import (
     Revealed,
     Sampled,
     Threshold,
+    Vote,
     to_json,
 )
 
@@ -117,6 +118,13 @@ def _(event: Threshold) -> tuple[Event, ...]:
 
 
 @canonical.register
+def _(event: Vote) -> tuple[Event, ...]:
+    """One teacher's part of the sum moves, as one unit's part of any sum does."""
+    kind = Gaussian if event.law == "gaussian" else Laplace
+    return canonical(kind(noise=event.noise, relation=event.relation, unit=event.unit))
+
+
+@canonical.register
 def _(event: Capped) -> tuple[Event, ...]:
     """A Gaussian filter is a Gaussian whose means lie `bound` apart, whatever the relation. Its delta is `own_delta`."""
     bound = event.bound * (1 + CAP_ALLOWANCE)
@@ -153,7 +161,10 @@ def _(event: Sampled) -> tuple[Event, ...]:
         noise = combined(query.noise for query in queries if isinstance(query, Gaussian))
         joint = Gaussian(noise=noise, relation=event.relation, unit=event.unit)
         return (dataclasses.replace(event, queries=(joint,)),)
-    return (event,)
+    plain = tuple(
+        form for asked in event.queries for form in (canonical(asked) if isinstance(asked, Vote) else (asked,))
+    )
+    return (dataclasses.replace(event, queries=plain),)
 
 
 def contributions(event: Event) -> float:

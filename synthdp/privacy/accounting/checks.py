@@ -15,9 +15,11 @@ from synthdp.privacy.ledger import (
     Revealed,
     Sampled,
     Threshold,
+    Vote,
 )
 
 FILTERS = ("gaussian", "zcdp", "renyi")
+VOTE_LAWS = ("gaussian", "laplace")
 
 
 class Unproven(BadInput):
@@ -59,6 +61,13 @@ def check(event: Event) -> None:
 def _(event: Gaussian | Laplace) -> None:
     check(Revealed(reason="", relation=event.relation))
     _at_least_zero("noise", event.noise)
+
+
+@check.register
+def _(event: Vote) -> None:
+    check(Gaussian(noise=event.noise, relation=event.relation))
+    if event.law not in VOTE_LAWS:
+        raise BadInput(f"a vote's law must be one of {', '.join(VOTE_LAWS)}, got {event.law!r}")
 
 
 @check.register
