@@ -1,6 +1,7 @@
 """Data sets by name: their records, their public schemas and their split into train and test."""
 
 import hashlib
+import importlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,9 @@ from synthdp.errors import BadInput
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-NAMES = ("meps", "adult", "diabetes130")
+NAMES = (
+    "meps", "adult", "diabetes130", "epileptic_seizure", "cervical_cancer", "spambase", "isolet_part", "creditcard_sample",
+)  # fmt: skip
 FOLDER = "SYNTHDP_DATA"
 TEST_SHARE = 5  # one unit of five is for testing where no split is official
 
@@ -100,12 +103,10 @@ def conf_dir() -> Path:
 
 def _set(name: str) -> Any:
     from synthdp.data.schema import nearest
-    from synthdp.data.sets import adult, diabetes130, meps
 
-    sets: dict[str, Any] = {"meps": meps, "adult": adult, "diabetes130": diabetes130}
-    if name not in sets:
+    if name not in NAMES:
         raise BadInput(f"no data set is named {name!r}{nearest(name, NAMES)}; known: {', '.join(NAMES)}")
-    return sets[name]
+    return importlib.import_module(f"synthdp.data.sets.{name}")
 
 
 def _held_out(name: str, keys: list[str]) -> Any:

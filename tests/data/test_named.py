@@ -9,7 +9,7 @@ import yaml
 
 from synthdp.data import named
 from synthdp.data.codec import Codec
-from synthdp.data.sets import diabetes130, meps
+from synthdp.data.sets import cervical_cancer, diabetes130, epileptic_seizure, isolet_part, meps
 from synthdp.errors import BadInput
 
 KEYS = {"name", "path", "schema", "target", "train", "test"}
@@ -72,6 +72,11 @@ SPLITS = {
     "meps": ((8313, 2078), "income", "a2507b3b3fba"),
     "adult": ((32561, 16281), "fnlwgt", "51d29c01883a"),
     "diabetes130": ((81615, 20151), "patient_nbr", "0d8d83d25266"),
+    "epileptic_seizure": ((9200, 2300), "X1", "b235d970ef24"),
+    "cervical_cancer": ((687, 171), "Age", "0908b466313f"),
+    "spambase": ((3681, 920), "word_freq_make", "1a5f2635f26b"),
+    "isolet_part": ((1248, 311), "f1", "ccdfc78bba7b"),
+    "creditcard_sample": ((45570, 11392), "V1", "3bb95cd71e65"),
 }
 
 
@@ -119,6 +124,56 @@ def test_of_two_health_flags_the_worse_counts():
     assert "2 records carry two health flags" in notes[0]
 
 
+# Published: 2,300 of 11,500 windows; 55 of 858 patients; 1,813 of 4,601 messages; 98 frauds in this part; two vowels of
+# each kind from 30 speakers of the test part: 300 of 1,559.
+POSITIVE = {
+    "epileptic_seizure": 2300,
+    "cervical_cancer": 55,
+    "spambase": 1813,
+    "isolet_part": 300,
+    "creditcard_sample": 98,
+}
+
+
+@pytest.mark.parametrize("data", list(POSITIVE), indirect=True)
+def test_targets_are_as_often_true_as_published(data):
+    name, held = data
+    target = pd.concat([held.train, held.test])[held.schema.targets[0]]
+    assert target.dtype == bool
+    assert int(target.sum()) == POSITIVE[name]
+
+
+def test_a_seizure_is_class_one_of_five():
+    raw = pd.DataFrame({"X1": [1, 2, 3, 4, 5], "y": [1, 2, 3, 4, 5]}, dtype="int16")
+    frame, test, _ = epileptic_seizure.decided(raw)
+    assert test is None
+    assert frame["seizure"].tolist() == [True, False, False, False, False]
+    assert "y" not in frame
+
+
+def test_vowels_are_the_letters_a_e_i_o_u():
+    raw = pd.DataFrame({"f1": 0.5, "class": np.arange(1, 27, dtype=np.float64)})
+    frame, test, _ = isolet_part.decided(raw)
+    assert test is None
+    assert "".join(chr(64 + int(letter)) for letter in raw["class"][frame["vowel"]]) == "AEIOU"
+    assert "class" not in frame
+
+
+def test_patients_who_did_not_answer_have_missing_values():
+    flags = [c.name for c in named.schema_of("cervical_cancer").columns if c.kind == "boolean"]
+    numbers = [c.name for c in named.schema_of("cervical_cancer").columns if c.kind != "boolean"]
+    raw = pd.DataFrame(1.0, index=range(2), columns=[*numbers, *flags]).assign(Biopsy=[0.0, 1.0])
+    raw.loc[1, ["Smokes", "IUD (years)", "STDs (number)"]] = np.nan
+    raw.loc[0, ["IUD (years)", "Smokes (packs/year)"]] = [0.123456, 0.123456]
+    frame, test, _ = cervical_cancer.typed(raw)
+    assert test is None
+    assert frame["Smokes"].isna().tolist() == [False, True]
+    assert frame["STDs (number)"].isna().tolist() == [False, True]
+    assert frame.loc[0, ["IUD (years)", "Smokes (packs/year)"]].tolist() == [0.12, 0.123]
+    assert frame["Biopsy"].tolist() == [False, True]
+    named.schema_of("cervical_cancer").validate(frame.assign(Age=20))
+
+
 @pytest.mark.parametrize(
     ("code", "group"),
     [
@@ -143,7 +198,10 @@ def test_absent_files_are_named_with_folder_and_source(tmp_path, monkeypatch):
         assert str(tmp_path / name) in message
         assert "SYNTHDP_DATA" in message
         assert "CC BY 4.0" in message
-    assert {info.name for info in named.describe() if not info.present} >= {"adult", "diabetes130"}
+    assert {info.name for info in named.describe() if not info.present} == set(named.NAMES) - {"meps"}
+    for name in set(named.NAMES) - {"meps"}:
+        with pytest.raises(BadInput, match=f"put .* into {tmp_path / name} .*; source: ."):
+            named.load(name)
 
 
 def test_without_the_extra_its_name_is_told(monkeypatch):
