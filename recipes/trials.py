@@ -1,0 +1,130 @@
+"""Fits that are counted once: each (data set, generator, settings, epsilon, seed) runs in a process of its own and is kept.
+
+A recipe that is stopped, or that a generator was added to, runs only what its scratch file lacks. The file knows
+nothing of the code: after a change that matters, take the generator's trials out of it with `forget`.
+"""
+
+import json
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from record import provenance, spread
+
+from synthdp import Budget, Synthesizer
+from synthdp.generators import names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from synthdp.data.named import Named
+
+Figures = dict[str, Any]
+REAL = "real"  # in the place of a generator: the real training rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One fit, or none of `generator` real. `label` is the report's name for it."""
+
+    data: str
+    label: str
+    generator: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    epsilon: float | None = None
+    delta: float | None = None
+    seed: int = 0
+
+    @property
+    def key(self) -> str:
+        """What the scratch file knows it by: all but the label."""
+        return json.dumps({name: value for name, value in asdict(self).items() if name != "label"}, sort_keys=True)
+
+
+def rows_of(trial: Trial, chosen: "Named") -> tuple["pd.DataFrame", Figures]:
+    """As many rows as the training part has, synthetic or real, and what they cost: seconds, epsilon."""
+    if trial.generator == REAL or trial.epsilon is None or trial.delta is None:
+        return chosen.train, {}
+    start, cpu = time.perf_counter(), time.process_time()
+    budget = Budget(trial.epsilon, trial.delta)
+    made = Synthesizer(trial.generator, schema=chosen.schema, budget=budget, **trial.settings)
+    release = made.fit(chosen.train, seed=trial.seed)
+    figures = {
+        "epsilon_spent": release.statement.epsilon,
+        "fit_seconds": time.perf_counter() - start,
+        "fit_cpu_seconds": time.process_time() - cpu,
+        "fit_peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    return release.sample(len(chosen.train), seed=trial.seed), figures
+
+
+def kept(trials: Iterable[Trial], run: Callable[[Trial], Figures], scratch: Path) -> dict[str, Figures]:
+    """key -> figures of every trial whose generator is there; runs those that the scratch file lacks, one at a time.
+
+    A process that the system ends (memory) is kept as {"broken": why}; an error of a fit is the recipe's.
+    """
+    known = json.loads(scratch.read_text(encoding="utf-8")) if scratch.exists() else {}
+    origin = provenance()
+    present = {REAL, *names()}
+    for trial in trials:
+        if trial.generator not in present:
+            print(f"left out: there is no generator {trial.generator} yet", flush=True)
+        elif trial.key not in known:
+            known[trial.key] = {**_apart(trial, run), "seed": trial.seed, **origin}
+            _save(known, scratch)
+            print(trial.data, trial.label, trial.epsilon, trial.seed, _short(known[trial.key]), flush=True)
+    return known
+
+
+def forget(generator: str, scratch: Path) -> int:
+    """Take a generator's trials out of the scratch file; how many there were."""
+    known = json.loads(scratch.read_text(encoding="utf-8")) if scratch.exists() else {}
+    left = {key: figures for key, figures in known.items() if json.loads(key)["generator"] != generator}
+    _save(left, scratch)
+    return len(known) - len(left)
+
+
+def together(trials: Iterable[Trial], known: Mapping[str, Figures], figures: Iterable[str]) -> Figures | None:
+    """Mean and spread over the seeds of alike trials; None where one of them has not run or broke."""
+    runs = [known.get(trial.key, {"broken": "not run"}) for trial in trials]
+    if any("broken" in run for run in runs):
+        return None
+    shared = {name: spread([run[name] for run in runs]) for name in figures if all(name in run for run in runs)}
+    return {
+        **shared,
+        "seeds": [run["seed"] for run in runs],
+        "commits": sorted({str(run["commit"]) + "+" * run["uncommitted_changes"] for run in runs}),
+        "runs": runs,
+    }
+
+
+def shown(figure: Figures | None, digits: int) -> str:
+    """Mean ± standard deviation; a dash where there is none."""
+    return "-" if figure is None else f"{figure['mean']:.{digits}f} ± {figure['sd']:.{digits}f}"
+
+
+def _apart(trial: Trial, run: Callable[[Trial], Figures]) -> Figures:
+    """A process of its own: its peak of memory is that of this trial alone."""
+    spawn = multiprocessing.get_context("spawn")
+    try:
+        with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as pool:
+            return pool.submit(run, trial).result()
+    except BrokenProcessPool:
+        return {"broken": "the process was ended from outside, most likely for its memory"}
+
+
+def _save(known: Mapping[str, Figures], scratch: Path) -> None:
+    scratch.parent.mkdir(parents=True, exist_ok=True)
+    whole = scratch.with_suffix(".new")
+    whole.write_text(json.dumps(known, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    whole.replace(scratch)
+
+
+def _short(figures: Figures) -> Figures:
+    return {name: round(value, 4) for name, value in figures.items() if isinstance(value, float)}
