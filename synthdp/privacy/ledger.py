@@ -93,6 +93,19 @@ class Vote(Event):
 
 
 @dataclass(frozen=True)
+class SmoothGaussian(Event):
+    """A number f plus N(0, (noise * S)^2), where S depends on the records too: a beta-smooth bound of the sensitivity of f.
+
+    Adding or removing a unit changes f by at most S, and S by a factor of at most e^beta (Nissim, Raskhodnikova & Smith 2007,
+    definition 2.1). Its Renyi divergence is that of two Gaussians of different deviations, finite below order
+    1 / (1 - e^(-2 beta)); under replace_one the two changes come one after another.
+    """
+
+    noise: float
+    beta: float
+
+
+@dataclass(frozen=True)
 class Sampled(Event):
     """`queries`, all asked of one random sample of units that contains each unit with probability `rate`.
 
@@ -146,7 +159,8 @@ class Entry:
 Plan = tuple[Entry, ...]
 
 EVENTS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (Gaussian, Laplace, Choice, Threshold, Vote, Sampled, Capped, Revealed)
+    kind.__name__: kind
+    for kind in (Gaussian, Laplace, Choice, Threshold, Vote, SmoothGaussian, Sampled, Capped, Revealed)
 }
 
 

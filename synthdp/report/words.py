@@ -14,6 +14,7 @@ from synthdp.privacy.ledger import (
     Laplace,
     Revealed,
     Sampled,
+    SmoothGaussian,
     Threshold,
     Vote,
 )
@@ -99,6 +100,11 @@ def _words(event: Event) -> tuple[str, str]:
                 "Models were trained on separate parts of the units, each unit in one part only, and their answers were added "
                 f"up. {event.law.capitalize()} noise is added to the sum. {kind} of the noise is the noise multiplier times what "
                 f"one model can change in the sum at most.{two}"
+            )
+        case SmoothGaussian():
+            return "A noisy figure of what the answers cost", (
+                "A number that depends on the answers of the models, with Gaussian noise. The noise fits how much one unit could "
+                "change that number for records like these; how that itself may change is bounded by beta, and is counted."
             )
         case Sampled():
             how = (

@@ -90,7 +90,7 @@ def test_numbers_are_readable():
 def test_every_event_of_the_house_has_words_of_its_own():
     for kind in EVENTS.values():
         arguments = {"rate": 0.1, "queries": (Gaussian(1.0),), "noise": 1.0, "epsilon": 0.5, "delta": 1e-7}
-        arguments |= {"categories": 3, "reason": "test", "filter": "gaussian", "bound": 1.0}
+        arguments |= {"categories": 3, "reason": "test", "filter": "gaussian", "bound": 1.0, "beta": 0.1}
         if not kind.__module__.startswith("synthdp."):
             continue
         told = words.tell(

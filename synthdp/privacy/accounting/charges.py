@@ -22,6 +22,7 @@ from synthdp.privacy.ledger import (
     Ledger,
     Revealed,
     Sampled,
+    SmoothGaussian,
     Threshold,
     Vote,
     to_json,
@@ -122,6 +123,14 @@ def _(event: Vote) -> tuple[Event, ...]:
     """One teacher's part of the sum moves, as one unit's part of any sum does."""
     kind = Gaussian if event.law == "gaussian" else Laplace
     return canonical(kind(noise=event.noise, relation=event.relation, unit=event.unit))
+
+
+@canonical.register
+def _(event: SmoothGaussian) -> tuple[Event, ...]:
+    """With beta 0 the deviation is the same everywhere. Infinite noise would still show S, up to a factor."""
+    if event.beta == 0:
+        return canonical(Gaussian(noise=event.noise, relation=event.relation, unit=event.unit))
+    return (_revealed(event, "noise 0"),) if event.noise == 0 or math.isinf(event.beta) else (event,)
 
 
 @canonical.register

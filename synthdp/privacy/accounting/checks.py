@@ -14,6 +14,7 @@ from synthdp.privacy.ledger import (
     Laplace,
     Revealed,
     Sampled,
+    SmoothGaussian,
     Threshold,
     Vote,
 )
@@ -68,6 +69,12 @@ def _(event: Vote) -> None:
     check(Gaussian(noise=event.noise, relation=event.relation))
     if event.law not in VOTE_LAWS:
         raise BadInput(f"a vote's law must be one of {', '.join(VOTE_LAWS)}, got {event.law!r}")
+
+
+@check.register
+def _(event: SmoothGaussian) -> None:
+    check(Gaussian(noise=event.noise, relation=event.relation))
+    _at_least_zero("beta", event.beta)
 
 
 @check.register

@@ -15,7 +15,8 @@ import numpy as np
 
 from synthdp.privacy.accounting.charges import Charges, Unproven, contributions
 from synthdp.privacy.accounting.sampled import ROUND_UP, SUMMED, at_integers, at_real
-from synthdp.privacy.ledger import Capped, Choice, Event, Gaussian, Laplace, Revealed, Sampled
+from synthdp.privacy.accounting.smoothed import divergence
+from synthdp.privacy.ledger import Capped, Choice, Event, Gaussian, Laplace, Revealed, Sampled, SmoothGaussian
 
 Array = np.ndarray
 Moment = Callable[[Array], Array]  # orders l > 0, real -> log-moments; inf where none is known
@@ -104,6 +105,12 @@ def _(event: Choice) -> Moment:
         return _pure(orders, event.epsilon, exact)
 
     return moment
+
+
+@rule.register
+def _(event: SmoothGaussian) -> Moment:
+    moves = int(contributions(event))
+    return lambda orders: orders * divergence(event.noise, event.beta, orders + 1, moves)
 
 
 @rule.register

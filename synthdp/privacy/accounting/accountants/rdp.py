@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from synthdp.privacy.accounting.charges import Charges, Unproven, contributions
-from synthdp.privacy.ledger import Capped, Choice, Event, Gaussian, Laplace, Sampled
+from synthdp.privacy.accounting.smoothed import divergence
+from synthdp.privacy.ledger import Capped, Choice, Event, Gaussian, Laplace, Sampled, SmoothGaussian
 
 Array = np.ndarray
 # Down to 1.001 for huge losses (a grid from 1.25 turned 7,801 into 5,907,982) and up to 2^20 for tiny ones; fractional orders
@@ -104,6 +105,11 @@ def _(event: Choice) -> Array:
     bound: Array = np.minimum(small, e)
     tight: Array = np.where((a - 1) * e > 1e-6, np.minimum(bound, np.maximum(exact, 0.0)), bound)
     return tight
+
+
+@rule.register
+def _(event: SmoothGaussian) -> Array:
+    return divergence(event.noise, event.beta, np.array(WIDE_ORDERS), int(contributions(event)))
 
 
 @rule.register
