@@ -2,10 +2,11 @@
 
 What is defended. The stream is AES-256 under a key from the operating system (`stream.py`): who reads any number of
 outputs can neither predict nor repeat another one, a forked process never repeats the noise of its parent, a resumed one
-never that of the killed one, and nothing else in the process (a library's global seed) can touch it. `added` and
-`added_flat`, by which every question adds its noise, answer with an ideal real Gaussian rounded to a public grid
-(`hardened.py`), so the low-order bits of an answer say nothing of the sum (Mironov 2012; arXiv 2107.10138), and what is
-drawn is what is accounted. `normal` is the plain floating-point stream: never add it to what records say.
+never that of the killed one, and nothing else in the process (a library's global seed) can touch it. `added`,
+`added_flat` and `added_laplace`, by which every question adds its noise, answer with an ideal real Gaussian or Laplace
+variable rounded to a public grid (`hardened.py`, `laplace.py`), so the low-order bits of an answer say nothing of the sum
+(Mironov 2012; arXiv 2107.10138), and what is drawn is what is accounted. `normal` is the plain floating-point stream: never
+add it to what records say.
 
 What is taken on trust: AES-256 as a pseudo-random function; the operating system's entropy; that float32 sine, cosine,
 logarithm are right to 4 units in the last place and the square root to 1/2 (a test measures them). On a GPU the noise is
@@ -28,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.privacy import hardened
+from synthdp.privacy import hardened, laplace
 from synthdp.privacy.stream import PAIRS, Stream, permutation
 
 RARE = 4096.0  # radius words below this (one in 2^19 of 32-bit words) get 53 bits more
@@ -111,6 +112,21 @@ class Noise:
         if not hardened.fits(deviation):
             here = here.double()
         return self._rounded(here, deviation).float().to(sums.device)
+
+    def added_laplace(self, counts: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+        """`counts`, whole numbers, plus independent real Laplace variables of `scale`, rounded to a public grid of at most
+        scale / 64: see `laplace.py`. The only way in which a question adds Laplace noise.
+
+        Raises `BadInput` for a scale that is not within (0, 2^40], or for what is not whole.
+        """
+        if not 0 < scale <= laplace.MOST_SCALE:
+            raise BadInput(f"scale of Laplace noise must lie in (0, 2^40], got {scale}")
+        flat = np.array(counts, np.float64).reshape(-1)
+        if not (np.abs(flat) <= 2.0**40).all() or not (flat == np.rint(flat)).all():
+            raise BadInput("Laplace noise is added to counts: whole numbers")
+        with self._lock:
+            self._check_process()
+            return laplace.rounded(flat, scale, self._stream).reshape(np.shape(counts))
 
     def uniform(self, shape: int | Sequence[int] = ()) -> NDArray[np.float64]:
         """Independent uniforms in [0, 1), multiples of 2^-53."""

@@ -1,7 +1,9 @@
 """The sealed door: records go in, only charged and noised answers come out."""
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -26,9 +28,13 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
+    from synthdp.privacy.questions.ballots import Ballot
     from synthdp.privacy.replay import Recorder
+    from synthdp.privacy.teachers import Teachers
+    from synthdp.privacy.teachers.protocols import Kind
 
 ALL_COINS = 2.0**64
+HIDDEN = "sealed/teachers/"  # what a checkpoint holds of them, which no generator is handed
 QUESTIONS = "synthdp.privacy.questions."  # a new question is trusted code
 
 
@@ -57,8 +63,10 @@ class Sensitive:
         self.account = account
         self._noise = Noise(seed)
         self._recorder = recorder
-        self._sealed = Sealed(seal(frame, schema, self._noise.bits(32)))
         self._checkpoint, self._resumed = checkpoint, resumed
+        self._key = self._seal_key()
+        self._sealed = Sealed(seal(frame, schema, self._key))
+        self._teachers: list[Sealed[Ballot]] = []
         self._terms: learning.Purchase | None = None
         self._codec: Codec | None = None
         self._plan_noise = 0.0
@@ -105,8 +113,8 @@ class Sensitive:
     def ask(self, question: Question[Answer]) -> Answer:
         """Charge a question, then answer it from all records."""
         check_question(question)
-        for event in question.events:
-            self.account.book(event)
+        for event, equal in groupby(question.events):
+            self.account.book(event, len(list(equal)))
         return self._answer(question)
 
     @contextmanager
@@ -121,7 +129,9 @@ class Sensitive:
 
     def restored(self) -> State | None:
         """What `state` of `steps` returned in the part of this fit that was stopped; None in a fresh fit."""
-        return None if self._resumed is None else self._resumed.state
+        if self._resumed is None:
+            return None
+        return {name: value for name, value in self._resumed.state.items() if not name.startswith(HIDDEN)}
 
     def steps(self, event: Event, count: int, state: Callable[[], State]) -> Iterator[int]:
         """The numbers of `count` steps, each of which asks for `event` once, charged in durable blocks.
@@ -153,8 +163,19 @@ class Sensitive:
     def _keep(self, step: int, state: Callable[[], State]) -> None:
         if self._checkpoint is not None:
             facts = {"noise": self._plan_noise, "schema": self.schema.to_dict(), "step": step}
-            self._checkpoint.save(facts, state())
+            if self._teachers:
+                facts["seal"] = self._key.hex()
+            with reading():
+                taught = [sealed.read().ensemble.state() for sealed in self._teachers]
+            hidden = {f"{HIDDEN}{i}/{name}": value for i, each in enumerate(taught) for name, value in each.items()}
+            self._checkpoint.save(facts, {**state(), **hidden})
             self.account.ledger.keep()
+
+    def _seal_key(self) -> bytes:
+        """Names units, and so deals them to teachers: drawn once for a fit, and kept where it goes on with teachers."""
+        drawn = self._noise.bits(32)
+        kept = {} if self._resumed is None else self._resumed.facts
+        return bytes.fromhex(kept["seal"]) if "seal" in kept else drawn
 
     @contextmanager
     def sample(self, rate: float) -> Iterator["Batch"]:
@@ -203,6 +224,25 @@ class Sensitive:
         places = tuple(tuple(codec.names.index(name) for name in clique) for clique in cliques)
         most = self.schema.max_records_per_unit if self.schema.unit else 1
         return Marginals(places, codec.sizes, noise, most)
+
+    def partition(self, count: int, teacher: "Kind") -> "Teachers":
+        """`count` sealed teachers on disjoint parts of the units: unit to teacher by its secret key, fixed for the fit, also
+        where it was stopped and resumed. Costs nothing; their answers do (`Teachers.ask`).
+
+        `teacher` says of which kind they are: `Stacked` or `Estimators` of `synthdp.privacy.teachers`.
+        """
+        from synthdp.privacy.stream import derived
+        from synthdp.privacy.teachers import partitioned
+
+        units, place = self.resolve().units, len(self._teachers)
+        if isinstance(units, int | float) and isinstance(count, int) and count > units:
+            warnings.warn(f"{count} teachers share {units:g} declared units: most have none", UserWarning, stacklevel=2)
+        mark, kept = f"{HIDDEN}{place}/", {} if self._resumed is None else self._resumed.state
+        state = {name.removeprefix(mark): value for name, value in kept.items() if name.startswith(mark)} or None
+        seed = derived(self._key, b"teachers %d" % place)
+        teachers, sealed = partitioned(self, self._sealed, count, teacher, seed, state)
+        self._teachers.append(sealed)
+        return teachers
 
     def reveal(self, reason: str) -> "pd.DataFrame | None":
         """The records themselves: epsilon becomes infinite, and the statement says why."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -73,14 +73,18 @@ class Records:
 _READING: ContextVar[bool] = ContextVar("reading", default=False)
 
 
-class Sealed:
-    """Records that open only while a question is answered: a read at any other time raises, whoever reads."""
+Kept = TypeVar("Kept")
 
-    def __init__(self, records: Records) -> None:
+
+class Sealed(Generic[Kept]):
+    """Records, or what was trained on them, that open only while a question is answered: a read at any other time raises,
+    whoever reads."""
+
+    def __init__(self, records: Kept) -> None:
         self.__records = records
 
-    def read(self) -> Records:
-        """The records; raises `RuntimeError` outside `reading()`."""
+    def read(self) -> Kept:
+        """What is sealed; raises `RuntimeError` outside `reading()`."""
         if not _READING.get():
             raise RuntimeError("sealed records were read outside of a question: ask `Sensitive` instead")
         return self.__records

@@ -1,0 +1,50 @@
+"""What teachers refuse, found on public rows before any record is read."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from synthdp.data.codec import Codec
+from synthdp.errors import BadInput
+from synthdp.privacy.store import Codes
+
+ROWS = 16
+MIXING = (nn.modules.batchnorm._BatchNorm, nn.modules.batchnorm._LazyNormBase)
+CHANCE = (nn.modules.dropout._DropoutNd, nn.RReLU, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
+
+
+def public_rows(codec: Codec) -> Codes:
+    """Some rows that are nobody's, (ROWS, columns): codes that run through every column's domain."""
+    sizes = np.array(codec.sizes)
+    rows: Codes = ((np.arange(ROWS)[:, None] * (np.arange(len(sizes)) + 1)) % sizes).astype(np.int32)
+    return rows
+
+
+def check_module(module: nn.Module) -> None:
+    """Refuse what mixes rows, keeps a state or draws chance that copies would share, and what has nothing to train."""
+    for name, layer in module.named_modules():
+        where = name or "module"
+        if isinstance(layer, MIXING) or (
+            isinstance(layer, nn.modules.instancenorm._InstanceNorm) and layer.track_running_stats
+        ):
+            raise BadInput(f"{where} ({type(layer).__name__}) mixes records; use LayerNorm or GroupNorm in teachers")
+        if isinstance(layer, CHANCE) and getattr(layer, "p", 1.0) > 0:
+            raise BadInput(
+                f"{where} ({type(layer).__name__}) draws chance that copies would share; leave it out of teachers"
+            )
+    if not any(value.requires_grad for value in module.parameters()):
+        raise BadInput("module of teachers has no parameters to train")
+    if any(not value.is_floating_point() for value in module.parameters()):
+        raise BadInput("module of teachers must have floating-point parameters")
+
+
+def check_row_by_row(features: Callable[[Tensor], Tensor], codes: Tensor) -> None:
+    """Refuse features that say of a row what depends on the others."""
+    together = features(codes)
+    if together.shape[:1] != codes.shape[:1] or not together.is_floating_point():
+        raise BadInput("features must give one row of floating-point numbers per record")
+    alone = torch.cat([features(codes[place : place + 1]) for place in range(len(codes))])
+    if not torch.allclose(together, alone, rtol=1e-4, atol=1e-6, equal_nan=True):
+        raise BadInput("features must treat each record on its own; these depend on the other records of the batch")
