@@ -64,14 +64,17 @@ def rows_of(trial: Trial, chosen: "Named") -> tuple["pd.DataFrame", Figures]:
     return release.sample(len(chosen.train), seed=trial.seed), figures
 
 
-def kept(trials: Iterable[Trial], run: Callable[[Trial], Figures], scratch: Path) -> dict[str, Figures]:
+def kept(
+    trials: Iterable[Trial], run: Callable[[Trial], Figures], scratch: Path, special: Iterable[str] = ()
+) -> dict[str, Figures]:
     """key -> figures of every trial whose generator is there; runs those that the scratch file lacks, one at a time.
 
+    `special`: names in the place of a generator that `run` knows by itself.
     A process that the system ends (memory) is kept as {"broken": why}; an error of a fit is the recipe's.
     """
     known = json.loads(scratch.read_text(encoding="utf-8")) if scratch.exists() else {}
     origin = provenance()
-    present = {REAL, *names()}
+    present = {REAL, *special, *names()}
     for trial in trials:
         if trial.generator not in present:
             print(f"left out: there is no generator {trial.generator} yet", flush=True)
