@@ -2,8 +2,9 @@
 
     SYNTHDP_DATA=/path/to/data python recipes/pategan_paper.py
 
-Four of its tables (two of them in part) and Spambase, twelve predictive models, epsilon 1. Writes reports/pategan_paper.{json,md}; `--only GENERATOR ...` runs
-these alone, and the report is made of everything that the scratch file holds. No setting is tuned to a table.
+Four of its tables (two of them in part) and Spambase, twelve predictive models, epsilon 1. Writes
+reports/pategan_paper.{json,md}; `--only GENERATOR ...` runs these alone, and the report is made of everything that the
+scratch file holds. No setting is tuned to a table.
 """
 
 import argparse
@@ -105,9 +106,14 @@ def about(data: str) -> dict[str, Any]:
 
 def page(result: dict[str, Any]) -> str:
     """The tables as Markdown."""
-    labels = [label for label, _, _ in GENERATORS if any(label in table["generators"] for table in result["tables"])]
+    tables = result["tables"]
+    labels = [label for label, _, _ in GENERATORS if any(label in table["generators"] for table in tables)]
+    fitted = [label for label in labels if label != GENERATORS[0][0]]
     lacking = [label for label, _, _ in GENERATORS if label not in labels]
-    runs = [run for table in result["tables"] for row in table["generators"].values() for run in row["runs"]]
+    runs = [run for table in tables for row in table["generators"].values() for run in row["runs"]]
+    commits = sorted({commit for table in tables for row in table["generators"].values() for commit in row["commits"]})
+    seeds = ", ".join(str(seed) for seed in sorted({run["seed"] for run in runs}))
+    machines = ", ".join(sorted({run["processor"] for run in runs}))
     lines = [
         "# The tables of the PATE-GAN paper at epsilon 1",
         "",
@@ -123,43 +129,29 @@ def page(result: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|",
         *(
             f"| {t['data']} | {t['target']} | {t['train']} | {t['test']} | {t['test_positive']} | {t['columns']} |"
-            for t in result["tables"]
+            for t in tables
         ),
+        *section(tables, "AUROC", "auroc", labels, 3),
+        *section(tables, "AUPRC", "auprc", labels, 3),
+        *section(tables, "Seconds of a fit", "fit_seconds", fitted, 0),
+        *section(tables, "Peak memory of a fit, MiB", "fit_peak_mib", fitted, 0),
+        *([] if not lacking else ["", f"Not run: {', '.join(lacking)}."]),
+        "",
+        f"delta {result['delta']:g}; unit: one record; seeds {seeds}; one thread of {machines}, other work beside it; "
+        f"commits {', '.join(commits)}.",
+        "",
     ]
-    for metric, title, digits in (
-        ("auroc", "AUROC", 3),
-        ("auprc", "AUPRC", 3),
-        ("fit_seconds", "Seconds of a fit", 0),
-        ("fit_peak_mib", "Peak memory of a fit, MiB", 0),
-    ):
-        shown_labels = labels if metric.startswith("au") else [label for label in labels if label != GENERATORS[0][0]]
-        lines += [
-            "",
-            f"## {title}",
-            "",
-            f"| table | {' | '.join(shown_labels)} |",
-            "|---" * (1 + len(shown_labels)) + "|",
-        ]
-        for table in result["tables"]:
-            rows = [table["generators"].get(label) for label in shown_labels]
-            cells = " | ".join(shown(row[metric] if row else None, digits) for row in rows)
-            lines.append(f"| {table['data']} | {cells} |")
-    if lacking:
-        lines += ["", f"Not run: {', '.join(lacking)}."]
-    commits = sorted(
-        {commit for t in result["tables"] for row in t["generators"].values() for commit in row["commits"]}
-    )
-    seeds = sorted({run["seed"] for run in runs})
-    machines = sorted({run["processor"] for run in runs})
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"delta {result['delta']:g}; unit: one record; seeds {', '.join(map(str, seeds))}; one thread of {', '.join(machines)}; "
-            f"commits {', '.join(commits)}.",
-            "",
-        ]
-    )
+    return "\n".join(lines)
+
+
+def section(tables: list[dict[str, Any]], title: str, figure: str, labels: list[str], digits: int) -> list[str]:
+    """One figure, a line per table and a column per generator."""
+    lines = ["", f"## {title}", "", f"| table | {' | '.join(labels)} |", "|---" * (1 + len(labels)) + "|"]
+    for table in tables:
+        rows = [table["generators"].get(label) for label in labels]
+        cells = " | ".join(shown(row[figure] if row else None, digits) for row in rows)
+        lines.append(f"| {table['data']} | {cells} |")
+    return lines
 
 
 if __name__ == "__main__":
