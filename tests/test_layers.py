@@ -12,8 +12,9 @@ import synthdp
 HOME = Path(synthdp.__file__).parent
 FILES = sorted(HOME.rglob("*.py"))
 MAY = {
-    "cli": {"cli", "auditing", "api", "report", "evaluate", "generators", "privacy", "data", "errors", "options", ""},
+    "cli": {"cli", "auditing", "api", "pate", "report", "evaluate", "generators", "privacy", "data", "errors", "options", ""},
     "auditing": {"auditing", "evaluate", "generators", "privacy", "data", "errors", "options", ""},
+    "pate": {"pate", "report", "generators", "privacy", "data", "errors", "options", ""},
     "api": {"report", "generators", "privacy", "data", "errors", "options", ""},
     "report": {"report", "privacy", "data", "errors", "options", ""},
     "evaluate": {"evaluate", "data", "errors", "options", ""},

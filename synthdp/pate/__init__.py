@@ -1,0 +1,28 @@
+"""PATE for classification: teachers on sensitive records, noisy votes on public ones, a student that may leave the hospital."""
+
+from synthdp.pate.classifier import Answers, Classifier, load
+from synthdp.pate.fit import PATE
+from synthdp.pate.selection import Selection
+from synthdp.pate.students.estimator import Estimator
+from synthdp.pate.students.network import Network
+from synthdp.pate.students.semi_supervised import SemiSupervised
+from synthdp.pate.teaching import Networks
+from synthdp.privacy.questions.votes import Confident, Counts, GNMax, Interactive, LNMax, Shares
+
+__all__ = [
+    "PATE",
+    "Answers",
+    "Classifier",
+    "Confident",
+    "Counts",
+    "Estimator",
+    "GNMax",
+    "Interactive",
+    "LNMax",
+    "Network",
+    "Networks",
+    "Selection",
+    "SemiSupervised",
+    "Shares",
+    "load",
+]

@@ -1,0 +1,231 @@
+"""What a fit of PATE returns: a classifier that may leave the hospital, with the statement of its guarantee."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+from safetensors.numpy import save as dump
+
+from synthdp.data.codec import Codec, Codes
+from synthdp.data.columns import Boolean
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.pate.features import ENCODINGS, classes, features, public_codes, public_schema
+from synthdp.pate.students import Learned, Lesson, Probabilities, Student
+from synthdp.pate.students.choice import called, of_name, settings_of
+from synthdp.privacy.ledger import Ledger
+from synthdp.report.statement import Statement
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KIND = "pate"
+FORMAT = 1
+TOLERANCE = 1e-3  # between versions of the accountants (GUARANTEE 34)
+MODEL, RELEASE, LEDGER = "student.safetensors", "release.json", "ledger.jsonl"
+STUDENT, ANSWERS = "student/", "answers/"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """All that the teachers ever said: codes (answers, columns) of public records, where these stood in the public table
+    (answers,), and their noisy labels (answers, classes).
+
+    Whatever is learned from them is post-processing: another student may learn from them again, at no charge.
+    """
+
+    codes: Codes
+    places: NDArray[np.int64]
+    targets: NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Classifier:
+    """A student, the noisy answers that it learned from, the schema, and the statement of the guarantee."""
+
+    student: Student
+    learned: Learned
+    answers: Answers
+    schema: Schema
+    target: str
+    features: str | Callable[[Codes], Any]
+    draw: int  # the student's own randomness
+    statement: Statement
+    ledger: Ledger
+
+    def __repr__(self) -> str:
+        said = self.statement
+        promise = f"epsilon {said.epsilon:.4g} at delta {said.delta:g} per {said.unit}"
+        learned = f"{self.student.name} from {len(self.answers.codes)} noisy labels"
+        return f"Classifier({self.target}: {promise}, {learned}{', rehearsal' * said.rehearsal})"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The declared classes, in the order of `predict_proba`'s columns."""
+        return classes(self.schema, self.target)
+
+    def predict(self, frame: "pd.DataFrame") -> NDArray[Any]:
+        """The likeliest class of each record, (rows,): text, or truth values for a boolean target."""
+        boolean = isinstance(self.schema.column(self.target), Boolean)
+        names: NDArray[Any] = np.array([False, True]) if boolean else np.array(self.classes, dtype=object)
+        found: NDArray[Any] = names[self.predict_proba(frame).argmax(1)]
+        return found
+
+    def predict_proba(self, frame: "pd.DataFrame") -> Probabilities:
+        """(rows, classes). `frame` holds the schema's columns; target and identifiers are not needed, nor looked at.
+
+        Raises `BadInput` where a column is absent; cells that the schema does not allow are mapped as in a fit.
+        """
+        wanted = public_schema(self.schema, self.target)
+        known = frame[[name for name in frame.columns if name in wanted.names]]
+        codes = public_codes(Codec(self.schema), self.target, wanted.validate(known, "clamp"))
+        return self.learned.probabilities(feature_map(self.features, Codec(self.schema), self.target)(codes))
+
+    def relearn(self, student: Student, *, draw: int | None = None) -> "Classifier":
+        """The same answers with another student, for free; public records that were not asked about are not kept, so it
+        learns from the answered ones alone."""
+        draw = self.draw if draw is None else draw
+        rows = feature_map(self.features, Codec(self.schema), self.target)(self.answers.codes)
+        learned = student.learn(Lesson(rows=rows, targets=self.answers.targets, pool=rows), draw)
+        fields = {
+            name: getattr(self, name) for name in ("answers", "schema", "target", "features", "statement", "ledger")
+        }
+        return Classifier(student=student, learned=learned, draw=draw, **fields)
+
+    def save(self, folder: Path | str, *, force: bool = False) -> Path:
+        """Write the release folder, whole or not at all. An existing one is refused unless `force`.
+
+        It holds the answers (codes of the queried public records, noisy labels), the student where it is a network, the
+        statement and the ledger. A scikit-learn student is not stored, since that would take pickle: see `load`.
+        """
+        folder = Path(folder)
+        if folder.exists() and not force:
+            raise BadInput(f"{folder} exists; choose another folder or pass force=True")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            self._write(new)
+            if folder.exists():
+                shutil.rmtree(folder)
+            os.replace(new, folder)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+        return folder
+
+    def _write(self, folder: Path) -> None:
+        folder.chmod(0o755)
+        student = self.learned.tensors()
+        tensors = {f"{STUDENT}{name}": np.ascontiguousarray(array) for name, array in (student or {}).items()}
+        tensors |= {f"{ANSWERS}{name}": getattr(self.answers, name) for name in ("codes", "places", "targets")}
+        (folder / MODEL).write_bytes(dump(tensors))
+        description = {
+            "format": FORMAT,
+            "kind": KIND,
+            "student": {
+                "name": self.student.name,
+                "settings": settings_of(self.student),
+                "stored": student is not None,
+            },
+            "draw": self.draw,
+            "features": called(self.features),
+            "target": self.target,
+            "schema": self.schema.to_dict(),
+            "statement": self.statement.to_json(),
+        }
+        text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False)
+        (folder / RELEASE).write_text(text + "\n", encoding="utf-8")
+        self.ledger.write(folder / LEDGER)
+
+
+def feature_map(given: Any, codec: Codec, target: str) -> Callable[[Codes], NDArray[np.float32]]:
+    """Codes (rows, columns) -> features (rows, width) float32: by name, or a public function that the user brought."""
+    if not callable(given):
+        return features(codec, target, given)
+
+    def mapped(codes: Codes) -> NDArray[np.float32]:
+        found = np.asarray(given(codes), np.float32)
+        if found.ndim != 2 or len(found) != len(codes):
+            raise BadInput(
+                f"features must map ({len(codes)}, columns) codes to ({len(codes)}, width), got {found.shape}"
+            )
+        return found
+
+    return mapped
+
+
+def load(
+    folder: Path | str, *, student: Student | None = None, features: Callable[[Codes], Any] | None = None
+) -> Classifier:
+    """Read a release folder; every part is checked before any of it is used, and `BadInput` says which is not right.
+
+    A student that is not stored (scikit-learn, or a module of your own) is given as `student` and learns from the stored
+    answers again, with the same randomness; a `features` function of your own is given again too.
+    """
+    folder = Path(folder)
+    description, tensors = _parts(folder)
+    try:
+        name, settings, stored = (description["student"][key] for key in ("name", "settings", "stored"))
+        draw, mapping, target = int(description["draw"]), description["features"], description["target"]
+        schema, statement = Schema.from_dict(description["schema"]), Statement.from_json(description["statement"])
+        answers = Answers(**{name: tensors.pop(f"{ANSWERS}{name}") for name in ("codes", "places", "targets")})
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"{folder / RELEASE} lacks a part, or it has the wrong form") from error
+    ledger = _checked(folder, statement)
+    if features is None and mapping not in ENCODINGS:
+        raise BadInput(f"{folder} was made with a function for its features; pass the same one as features=")
+    _check_answers(folder, answers, schema, target)
+    own = of_name(name, settings) if student is None else student
+    if own is None or (student is None and not stored):
+        raise BadInput(f"{folder} holds answers, but no student ({name} is not stored); pass one like it as student=")
+    fields: dict[str, Any] = {"answers": answers, "schema": schema, "target": target, "statement": statement}
+    fields |= {"features": features or mapping, "ledger": ledger, "draw": draw}
+    if student is not None:
+        rows = feature_map(fields["features"], Codec(schema), target)(answers.codes)
+        learned = own.learn(Lesson(rows=rows, targets=answers.targets, pool=rows), draw)
+    else:
+        width = feature_map(fields["features"], Codec(schema), target)(answers.codes[:0]).shape[1]
+        arrays = {key.removeprefix(STUDENT): array for key, array in tensors.items()}
+        learned = own.restore(width, answers.targets.shape[1], arrays)
+    return Classifier(student=own, learned=learned, **fields)
+
+
+def _parts(folder: Path) -> tuple[Mapping[str, Any], dict[str, NDArray[Any]]]:
+    for name in (MODEL, RELEASE, LEDGER):
+        if not (folder / name).is_file():
+            raise BadInput(f"{folder} is not a release of PATE: it holds no {name}")
+    try:
+        description = json.loads((folder / RELEASE).read_text(encoding="utf-8"))
+        tensors = load_file(folder / MODEL)
+    except (json.JSONDecodeError, UnicodeDecodeError, SafetensorError) as error:
+        raise BadInput(f"{folder} is not a release: {type(error).__name__} while reading it") from error
+    if not isinstance(description, dict) or (description.get("kind"), description.get("format")) != (KIND, FORMAT):
+        raise BadInput(f"{folder / RELEASE} is not a release of PATE of format {FORMAT}")
+    return description, tensors
+
+
+def _checked(folder: Path, statement: Statement) -> Ledger:
+    """The ledger, where it is the statement's and the statement claims what it costs."""
+    ledger = Ledger.read(folder / LEDGER)
+    if ledger.entries() != statement.events:
+        raise BadInput(f"{folder}: the ledger and the statement do not hold the same events; the release was altered")
+    if not statement.recompute() <= statement.epsilon * (1 + TOLERANCE) + TOLERANCE:
+        raise BadInput(f"{folder}: the statement claims less epsilon than its events cost; the release was altered")
+    return ledger
+
+
+def _check_answers(folder: Path, answers: Answers, schema: Schema, target: str) -> None:
+    sizes, codes = np.array(Codec(schema).sizes), answers.codes
+    fits = codes.ndim == 2 and codes.shape[1] == len(sizes) and codes.dtype == np.int32
+    fits = fits and answers.places.shape == (len(codes),)
+    fits = fits and answers.targets.shape == (len(codes), len(classes(schema, target)))
+    if not fits or (codes < 0).any() or (codes >= sizes).any() or not np.isfinite(answers.targets).all():
+        raise BadInput(f"{folder}: the stored answers do not fit the schema; the release was altered")

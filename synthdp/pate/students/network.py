@@ -1,0 +1,127 @@
+"""A network as a student: supervised, on hard or soft noisy labels."""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from synthdp.errors import BadInput
+from synthdp.pate.students import Learned, Lesson, Probabilities, Tensors, check_positive
+from synthdp.pate.students.layers import Normal, cross_entropy, dense
+
+CHUNK = 4096  # rows at a time when predicting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A torch network that minimises the cross entropy with the noisy labels (Adam).
+
+    `hidden` are the widths of an MLP; a `module` of your own, (rows, width) -> (rows, classes) logits, takes its place and
+    starts from the weights that it has (a layer in it that draws by itself, such as dropout, draws from torch's own stream,
+    which no seed here reaches). `smoothing` mixes the labels with the uniform distribution; `noise` is added to the inputs.
+    """
+
+    hidden: tuple[int, ...] = (128, 128)
+    module: nn.Module | None = None
+    steps: int = 1000
+    batch: int = 100
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    smoothing: float = 0.0
+    noise: float = 0.0
+
+    name: ClassVar[str] = "network"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        check_positive(self, "steps", "batch", "learning_rate")
+        if not 0 <= self.smoothing < 1 or self.noise < 0 or self.weight_decay < 0:
+            raise BadInput("student: smoothing lies in [0, 1), noise and weight_decay are 0 or more")
+
+    def learn(self, lesson: Lesson, seed: int) -> Learned:
+        """See `Student`."""
+        generator = torch.Generator().manual_seed(seed)
+        network = self._network(lesson.rows.shape[1], lesson.classes, generator)
+        rows, targets = torch.from_numpy(lesson.rows), torch.from_numpy(lesson.targets)
+        targets = targets * (1 - self.smoothing) + self.smoothing / lesson.classes
+        optimizer = torch.optim.AdamW(network.parameters(), self.learning_rate, weight_decay=self.weight_decay)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / self.steps)
+        noise = Normal(generator)
+        network.train()
+        for chosen in batches(len(rows), self.batch, self.steps, generator):
+            optimizer.zero_grad()
+            loss = cross_entropy(network(noise.add(rows[chosen], self.noise)), targets[chosen])
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+        return Trained(network.eval(), lesson.classes)
+
+    def restore(self, width: int, classes: int, tensors: Tensors) -> Learned:
+        """See `Student`."""
+        return Trained(load(self._network(width, classes, torch.Generator().manual_seed(0)), tensors), classes)
+
+    def _network(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
+        return MLP(width, self.hidden, classes, generator) if self.module is None else copy.deepcopy(self.module)
+
+
+class MLP(nn.Module):
+    """Dense layers with rectifiers, (rows, width) -> (rows, classes) logits."""
+
+    def __init__(self, width: int, hidden: tuple[int, ...], classes: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.layers = dense((width, *hidden, classes), generator)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Logits."""
+        for place, layer in enumerate(self.layers):
+            rows = layer(rows.relu() if place else rows)
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A network that has learned."""
+
+    network: nn.Module
+    classes: int
+
+    @torch.no_grad()
+    def probabilities(self, rows: NDArray[np.float32]) -> Probabilities:
+        """See `Learned`."""
+        parts = [self.network(part).double().softmax(1) for part in torch.split(torch.from_numpy(rows), CHUNK)]
+        found: Any = torch.cat(parts).numpy() if len(rows) else np.zeros((0, self.classes))
+        if found.shape != (len(rows), self.classes):
+            raise BadInput(f"the student's module must return (rows, {self.classes}) logits, got {found.shape}")
+        return np.asarray(found, np.float64)
+
+    def tensors(self) -> Tensors:
+        """Parameters and buffers."""
+        return {key: value.detach().numpy().copy() for key, value in self.network.state_dict().items()}
+
+
+def load(network: nn.Module, tensors: Tensors) -> nn.Module:
+    """The network with these parameters; raises `BadInput` where names or shapes do not fit."""
+    expected = {key: tuple(value.shape) for key, value in network.state_dict().items()}
+    if {key: value.shape for key, value in tensors.items()} != expected:
+        raise BadInput("the release's arrays are not those that the student's settings imply; the release was altered")
+    network.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in tensors.items()})
+    return network.eval()
+
+
+def batches(rows: int, size: int, steps: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """`steps` index sets of min(size, rows) rows, each epoch in a new order; every step goes on where the last one ended."""
+    size = min(size, rows)
+    if size == 0:
+        return
+    order = torch.randperm(rows, generator=generator)
+    start = 0
+    for _ in range(steps):
+        if start + size > rows:
+            order, start = torch.randperm(rows, generator=generator), 0
+        yield order[start : start + size]
+        start += size

@@ -1,0 +1,189 @@
+"""PATE-G's student: a semi-supervised GAN with feature matching (Salimans et al. 2016, sections 3.1 and 5; used by Papernot
+et al. 2017, section 2.3).
+
+The discriminator tells K classes from each other and all of them from what the generator makes. It learns the classes from the
+labelled queries, "real" from all public records, "fake" from the generator; the generator matches the mean of its last hidden
+layer over public records. No private record comes near, so the student may be trained as long as one likes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.optim import Optimizer
+
+from synthdp.errors import BadInput
+from synthdp.pate.students import Learned, Lesson, Tensors, check_positive
+from synthdp.pate.students.layers import Normal, WeightNorm, cross_entropy
+from synthdp.pate.students.network import Trained, batches, load
+
+BETAS = (0.5, 0.999)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SemiSupervised:
+    """Layers and noise as published for MNIST, but for a narrower first layer, a smaller learning rate and fewer `steps` (the
+    paper trains 300 epochs), which suit a CPU.
+
+    Inputs are taken to lie in [0, 1]: the generator ends in a sigmoid. Noise is added to the discriminator's inputs
+    (`noise`) and hidden layers (`hidden_noise`) while it learns. `average` is the decay of the running mean of its weights,
+    which is what predicts.
+    """
+
+    hidden: tuple[int, ...] = (500, 250, 250, 250)
+    generator_hidden: tuple[int, ...] = (500, 500)
+    latent: int = 100
+    steps: int = 6000
+    batch: int = 100
+    learning_rate: float = 1e-3
+    noise: float = 0.3
+    hidden_noise: float = 0.5
+    average: float = 0.999
+
+    name: ClassVar[str] = "semi_supervised"
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "generator_hidden"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        check_positive(self, "latent", "steps", "batch", "learning_rate")
+        if not self.hidden or self.noise < 0 or self.hidden_noise < 0 or not 0 <= self.average < 1:
+            raise BadInput(
+                "student: hidden holds a width, noise and hidden_noise are 0 or more, average lies in [0, 1)"
+            )
+
+    def learn(self, lesson: Lesson, seed: int) -> Learned:
+        """See `Student`."""
+        stream = torch.Generator().manual_seed(seed)
+        game = Game(self, torch.from_numpy(lesson.rows), torch.from_numpy(lesson.targets), stream)
+        pool = torch.from_numpy(lesson.pool)
+        if len(pool) == 0 or len(lesson.rows) == 0:
+            return Trained(game.mean.eval(), lesson.classes)
+        game.discriminator.settle(pool[: 5 * self.batch])
+        game.mean.load_state_dict(game.discriminator.state_dict())
+        seen = batches(len(pool), self.batch, self.steps, stream)
+        labelled = batches(len(lesson.rows), self.batch, self.steps, stream)
+        for step, (one, other) in enumerate(zip(seen, labelled, strict=True)):
+            game.step(step, pool[one], other)
+        return Trained(game.mean.eval(), lesson.classes)
+
+    def restore(self, width: int, classes: int, tensors: Tensors) -> Learned:
+        """See `Student`."""
+        network = Discriminator(width, self.hidden, classes, torch.Generator().manual_seed(0), self)
+        return Trained(load(network, tensors), classes)
+
+
+class Discriminator(nn.Module):
+    """(rows, width) -> (rows, K) logits; the fake class has logit 0 (Salimans et al. 2016, section 5)."""
+
+    def __init__(
+        self, width: int, hidden: tuple[int, ...], classes: int, stream: torch.Generator, student: SemiSupervised
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(WeightNorm(a, b, stream) for a, b in pairwise((width, *hidden)))
+        self.out = WeightNorm(hidden[-1], classes, stream, 0.1)
+        self._normal = Normal(stream)
+        self._deviations = (student.noise, student.hidden_noise)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Logits."""
+        logits: Tensor = self.out(self.activations(rows))
+        return logits
+
+    def activations(self, rows: Tensor) -> Tensor:
+        """The last hidden layer, (rows, hidden[-1]): what the generator matches."""
+        for place, layer in enumerate(self.layers):
+            if self.training:
+                rows = self._normal.add(rows, self._deviations[place > 0])
+            rows = layer(rows).relu()
+        return rows
+
+    @torch.no_grad()
+    def settle(self, rows: Tensor) -> None:
+        """Initialise gains and biases on public rows (Salimans & Kingma 2016)."""
+        for layer in self._layers():
+            rows = layer.settle(rows).relu()
+
+    def _layers(self) -> Iterator[WeightNorm]:
+        for layer in self.layers:
+            if isinstance(layer, WeightNorm):
+                yield layer
+
+
+class Maker(nn.Module):
+    """The generator: (rows, latent) -> (rows, width) in (0, 1), softplus layers normalised over the batch."""
+
+    def __init__(self, latent: int, hidden: tuple[int, ...], width: int, stream: torch.Generator) -> None:
+        super().__init__()
+        sizes = (latent, *hidden)
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.norms = nn.ModuleList(nn.BatchNorm1d(size) for size in hidden)
+        self.out = WeightNorm(sizes[-1], width, stream)
+        with torch.no_grad():
+            for layer in self.layers:
+                if isinstance(layer, nn.Linear):
+                    layer.weight.normal_(0, 0.05, generator=stream)
+                    layer.bias.zero_()
+
+    def forward(self, latent: Tensor) -> Tensor:
+        """Records."""
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            latent = functional.softplus(norm(layer(latent)))
+        made: Tensor = self.out(latent).sigmoid()
+        return made
+
+
+class Game:
+    """Both networks and their optimisers; `step` updates each once."""
+
+    def __init__(self, student: SemiSupervised, rows: Tensor, targets: Tensor, stream: torch.Generator) -> None:
+        width, classes = rows.shape[1], targets.shape[1]
+        self._student, self._rows, self._targets, self._stream = student, rows, targets, stream
+        self.discriminator = Discriminator(width, student.hidden, classes, stream, student)
+        self.mean = Discriminator(width, student.hidden, classes, stream, student)
+        self._maker = Maker(student.latent, student.generator_hidden, width, stream)
+        self._of_discriminator, self._of_maker = (
+            torch.optim.Adam(network.parameters(), student.learning_rate, betas=BETAS, fused=True)
+            for network in (self.discriminator, self._maker)
+        )
+
+    def step(self, step: int, seen: Tensor, labelled: Tensor) -> None:
+        """`seen` are public records (rows, width), `labelled` places of answered queries."""
+        self._rate(step)
+        fake = self._maker(torch.randn(len(seen), self._student.latent, generator=self._stream))
+        loss = self._discriminator_loss(seen, fake.detach(), labelled)
+        self._update(self._of_discriminator, loss)
+        with torch.no_grad():
+            aim = self.discriminator.activations(seen).mean(0)
+        matched = (self.discriminator.activations(fake).mean(0) - aim).square().mean()
+        self._update(self._of_maker, matched)
+        self._follow(step)
+
+    def _discriminator_loss(self, seen: Tensor, fake: Tensor, labelled: Tensor) -> Tensor:
+        together = torch.cat([self._rows[labelled], seen, fake])
+        known, real, made = self.discriminator(together).split([len(labelled), len(seen), len(fake)])
+        real, made = real.logsumexp(1), made.logsumexp(1)
+        # log D = z - softplus(z) and log(1 - D) = - softplus(z), z the log of the summed class scores
+        unsupervised = (functional.softplus(real) - real).mean() + functional.softplus(made).mean()
+        loss: Tensor = cross_entropy(known, self._targets[labelled]) + unsupervised / 2
+        return loss
+
+    def _update(self, optimizer: Optimizer, loss: Tensor) -> None:
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    def _rate(self, step: int) -> None:
+        share = min(1.0, 3 * (1 - step / self._student.steps))  # falls over the last third, as published
+        for optimizer in (self._of_discriminator, self._of_maker):
+            for group in optimizer.param_groups:
+                group["lr"] = self._student.learning_rate * share
+
+    @torch.no_grad()
+    def _follow(self, step: int) -> None:
+        share = max(1 - self._student.average, 1 / (step + 1))
+        for mean, value in zip(self.mean.parameters(), self.discriminator.parameters(), strict=True):
+            mean.lerp_(value, share)
