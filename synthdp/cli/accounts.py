@@ -12,6 +12,7 @@ from synthdp.privacy.budget import Budget
 from synthdp.privacy.ledger import Entry, Event, Gaussian, Ledger, Plan, Sampled, scoped
 
 Config = Mapping[str, Any]
+VOTES = ("votes", "aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
 CURVE = tuple(10.0**-power for power in range(2, 11))  # the deltas of `curve=true`
 POINTS = 24  # numbers of steps at which a plot computes epsilon
 
@@ -23,11 +24,16 @@ SHUFFLE = (
 
 
 def account(config: Config) -> None:
-    """Epsilon of a mechanism, or of a ledger, by every accountant that has a proof."""
+    """Epsilon of a mechanism, or of a ledger, by every accountant that has a proof; or of teachers' votes."""
     from synthdp.privacy import accounting
 
     options: settings.AccountOf = config["options"]
     _check_delta(options.delta)
+    if settings.changed(options, VOTES):
+        from synthdp.cli import votes
+
+        votes.account(options)
+        return
     plot = None if options.plot is None else _plot_file(options)
     entries = _asked(options)
     names = _chosen(options.accountant, accounting.ACCOUNTANTS)
@@ -115,7 +121,7 @@ def _asked(options: settings.AccountOf) -> Plan:
             raise BadInput(f"account takes ledger=FILE or {both[0]}=..., not both: the ledger's events say it")
         return Ledger.read(Path(options.ledger)).entries()
     if options.noise is None:
-        raise BadInput("account needs noise=... (with rate= and steps=), or ledger=FILE")
+        raise BadInput("account needs noise=... (with rate= and steps=), ledger=FILE, or votes=FILE with aggregator=")
     if options.steps < 0:
         raise BadInput(f"steps must be 0 or more, got {options.steps}")
     if options.sampler == "shuffle" and options.rate < 1:

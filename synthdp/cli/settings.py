@@ -134,7 +134,7 @@ class Report:
 
 @dataclass(frozen=True, kw_only=True)
 class AccountOf:
-    """Options of `synthdp account`: a mechanism by rate, noise and steps, or a ledger."""
+    """Options of `synthdp account`: a mechanism by rate, noise and steps, a ledger, or the votes of teachers (PATE)."""
 
     rate: float = option(1.0, "probability of a unit to be in the sample; 1 is no sampling")
     noise: float | None = option(None, "noise multiplier: standard deviation / L2 sensitivity")
@@ -144,6 +144,22 @@ class AccountOf:
         "how batches are drawn: poisson, without_replacement (with relation=replace_one) or shuffle (refused)",
     )
     ledger: str | None = option(None, "ledger.jsonl to account instead of rate, noise and steps")
+    votes: str | None = option(
+        None, "matrix of teachers' votes to account instead, .npy or .csv: queries x classes, counts (give aggregator=)"
+    )
+    aggregator: Literal["lnmax", "gnmax", "confident"] | None = option(
+        None, "how votes are answered: lnmax (gamma=), gnmax (sigma=), confident (threshold=, sigma1=, sigma2=)"
+    )
+    gamma: float | None = option(None, "votes: inverse scale of the Laplace noise on each count")
+    sigma: float | None = option(None, "votes: deviation of the Gaussian noise on each count")
+    threshold: float | None = option(None, "votes: what the noisy largest count must reach to be answered")
+    sigma1: float | None = option(None, "votes: deviation of the noise at the threshold")
+    sigma2: float | None = option(None, "votes: deviation of the noise on each count of an answer")
+    queries: int | None = option(None, "votes: how many rows of the matrix; default: all")
+    answers: int | None = option(None, "votes: most answers behind the threshold that were declared; default: queries")
+    orders: tuple[float, ...] | None = option(
+        None, "votes: orders to try, as [1,2,3]; default: 1 to 8 (lnmax), 2 to 1,000 (gnmax, confident)"
+    )
     delta: float = option(1e-6, "delta at which epsilon is computed")
     accountant: tuple[str, ...] = option(
         ("all",), "one accountant, several as [moments,strong], or all that have a proof"
@@ -236,6 +252,7 @@ TEXT = (
     "synthetic",
     "path",
     "ledger",
+    "votes",
     "plot",
     "data.path",
     "data.schema",
