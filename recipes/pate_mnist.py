@@ -8,11 +8,12 @@ student's settings were found on USPS.
 """
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pate_runs import Case, Remembered, fit_all, table
+from pate_runs import Case, Data, Remembered, fit_all, table
 from record import provenance, write
 from sklearn.svm import SVC
 
@@ -23,7 +24,6 @@ from synthdp.pate import PATE, LNMax, SemiSupervised
 SIDE = 28
 PIXELS = tuple(f"p{place}" for place in range(SIDE * SIDE))
 TEACHERS, QUERIES, PUBLIC = 250, 100, 9000
-STEPS = 10_000
 CASES = (
     Case("LNMax, Laplace scale 20 (the paper's)", LNMax(0.05), None),
     Case("GNMax, solved for epsilon 2.04", "gnmax", 2.04),
@@ -62,17 +62,19 @@ def main() -> None:
     """Run all and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--keep", type=Path, help="scratch file of finished fits")
     arguments = parser.parse_args()
     origin = provenance()
     sensitive, public, test = frames()
-    student = Remembered(SemiSupervised(steps=STEPS))
+    data = Data(sensitive=sensitive, public=public, test=test, schema=schema(), target="label")
+    student = Remembered(SemiSupervised())
     pate = PATE(teachers=TEACHERS, teacher=SVC(C=10), queries=QUERIES, student=student, features=pixels)
-    rows = fit_all(CASES, pate, sensitive, public, test, schema(), "label", range(arguments.seeds))
+    rows = fit_all(CASES, pate, data, range(arguments.seeds), arguments.keep)
     result = {
         "data": "mnist",
         "teachers": TEACHERS,
         "teacher": "SVC(C=10) on 240 images each, pixels in [0, 1]",
-        "student": f"semi-supervised GAN (PATE-G), {STEPS} steps, on 9,000 public images without labels",
+        "student": f"semi-supervised GAN (PATE-G), {student.student.steps} steps, on 9,000 public images without labels",
         "queries": QUERIES,
         "paper": {"accuracy": 0.98, "epsilon_data_dependent": 2.04, "teacher": 0.8386, "aggregate": 0.9318},
         "rows": rows,

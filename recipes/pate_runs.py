@@ -1,8 +1,10 @@
 """What the PATE recipes share: fits by case and seed, every epsilon that there is to report, and the table."""
 
+import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,17 @@ class Case:
     aggregator: Any
     epsilon: float | None
     settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """Sensitive records, public ones (their labels serve to judge the votes, and are kept from the fit), and test records."""
+
+    sensitive: pd.DataFrame
+    public: pd.DataFrame
+    test: pd.DataFrame
+    schema: Schema
+    target: str
 
 
 class Remembered:
@@ -60,53 +73,49 @@ class Remembered:
 def fit_all(
     cases: Sequence[Case],
     pate: PATE,
-    sensitive: pd.DataFrame,
-    public: pd.DataFrame,
-    test: pd.DataFrame,
-    schema: Schema,
-    target: str,
+    data: Data,
     seeds: Iterable[int],
+    keep: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """A row per case, over all seeds; seeds are the outer loop, so that equal lessons follow each other."""
-    runs: dict[str, list[dict[str, Any]]] = {case.label: [] for case in cases}
+    """A row per case, over all seeds; seeds are the outer loop, so that equal lessons follow each other.
+
+    `keep` is a scratch file of finished fits, from which a recipe that was stopped goes on.
+    """
+    kept: dict[str, Any] = json.loads(keep.read_text()) if keep is not None and keep.exists() else {}
     for seed in seeds:
         for case in cases:
-            found = one(case, pate, sensitive, public, test, schema, target, seed)
-            runs[case.label].append(found)
-            print(case.label, found, flush=True)
-    return [
-        {
-            "case": case.label,
-            "delta": DELTA,
-            "seeds": [run["seed"] for run in runs[case.label]],
-            "aggregator": runs[case.label][0]["aggregator"],
-            "queries": runs[case.label][0]["queries"],
-            **{name: spread([run[name] for run in runs[case.label]]) for name in MEASURED},
-            "runs": runs[case.label],
-        }
-        for case in cases
-    ]
+            name = f"{case.label}/{seed}"
+            if name not in kept:
+                kept[name] = one(case, pate, data, seed)
+                print(case.label, kept[name], flush=True)
+                if keep is not None:
+                    keep.write_text(json.dumps(kept))
+    return [row(case, [kept[f"{case.label}/{seed}"] for seed in seeds]) for case in cases]
 
 
-def one(
-    case: Case,
-    pate: PATE,
-    sensitive: pd.DataFrame,
-    public: pd.DataFrame,
-    test: pd.DataFrame,
-    schema: Schema,
-    target: str,
-    seed: int,
-) -> dict[str, Any]:
+def row(case: Case, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """A case over its seeds."""
+    return {
+        "case": case.label,
+        "delta": DELTA,
+        "seeds": [run["seed"] for run in runs],
+        "aggregator": runs[0]["aggregator"],
+        "queries": runs[0]["queries"],
+        **{name: spread([run[name] for run in runs]) for name in MEASURED},
+        "runs": runs,
+    }
+
+
+def one(case: Case, pate: PATE, data: Data, seed: int) -> dict[str, Any]:
     """One fit, a rehearsal: its exact votes are recorded for the internal, data-dependent figure."""
     start, cpu = time.perf_counter(), time.process_time()
     settings = replace(pate, aggregator=case.aggregator, **case.settings)
     recorder = Recorder()
     made = settings.fit(
-        sensitive,
-        schema=schema,
-        target=target,
-        public=public.drop(columns=target),
+        data.sensitive,
+        schema=data.schema,
+        target=data.target,
+        public=data.public.drop(columns=data.target),
         budget=Budget(case.epsilon or ENOUGH, DELTA),
         seed=seed,
         recorder=recorder,
@@ -115,14 +124,14 @@ def one(
     votes = np.concatenate([bounded for _, bounded, _ in recorder.asked])
     places = made.answers.places
     truth = np.searchsorted(
-        made.classes, public[target].astype(str).to_numpy()[places], sorter=np.argsort(made.classes)
+        made.classes, data.public[data.target].astype(str).to_numpy()[places], sorter=np.argsort(made.classes)
     )
     truth = np.argsort(made.classes)[truth]
     said = made.statement.settings["aggregator"]
     return {
         "seed": seed,
         "queries": len(votes),
-        "accuracy": float((made.predict(test) == test[target].to_numpy()).mean()),
+        "accuracy": float((made.predict(data.test) == data.test[data.target].to_numpy()).mean()),
         "label_accuracy": float((made.answers.targets.argmax(1) == truth).mean()),
         "teacher_accuracy": float(votes[np.arange(len(truth)), truth].sum() / votes.sum()),
         "epsilon": made.statement.epsilon,

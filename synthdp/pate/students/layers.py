@@ -19,7 +19,9 @@ class WeightNorm(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """(rows, width) -> (rows, out)."""
-        return functional.linear(rows, functional.normalize(self.direction, dim=1) * self.gain[:, None], self.bias)
+        # The gain goes to the outputs: they are fewer than the weights.
+        out: Tensor = functional.linear(rows, self.direction) * (self.gain / self.direction.norm(dim=1)) + self.bias
+        return out
 
     @torch.no_grad()
     def settle(self, rows: Tensor) -> Tensor:

@@ -154,12 +154,13 @@ class Game:
         """`seen` are public records (rows, width), `labelled` places of answered queries."""
         self._rate(step)
         fake = self._maker(torch.randn(len(seen), self._student.latent, generator=self._stream))
-        loss = self._discriminator_loss(seen, fake.detach(), labelled)
-        self._update(self._of_discriminator, loss)
+        self._update(
+            self.discriminator, self._of_discriminator, self._discriminator_loss(seen, fake.detach(), labelled)
+        )
         with torch.no_grad():
             aim = self.discriminator.activations(seen).mean(0)
         matched = (self.discriminator.activations(fake).mean(0) - aim).square().mean()
-        self._update(self._of_maker, matched)
+        self._update(self._maker, self._of_maker, matched)
         self._follow(step)
 
     def _discriminator_loss(self, seen: Tensor, fake: Tensor, labelled: Tensor) -> Tensor:
@@ -171,9 +172,10 @@ class Game:
         loss: Tensor = cross_entropy(known, self._targets[labelled]) + unsupervised / 2
         return loss
 
-    def _update(self, optimizer: Optimizer, loss: Tensor) -> None:
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+    def _update(self, network: nn.Module, optimizer: Optimizer, loss: Tensor) -> None:
+        parameters = list(network.parameters())
+        for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+            parameter.grad = gradient
         optimizer.step()
 
     def _rate(self, step: int) -> None:
