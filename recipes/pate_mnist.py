@@ -63,13 +63,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--keep", type=Path, help="scratch file of finished fits")
+    parser.add_argument("--cases", type=int, default=len(CASES), help="the first so many cases only")
     arguments = parser.parse_args()
     origin = provenance()
     sensitive, public, test = frames()
     data = Data(sensitive=sensitive, public=public, test=test, schema=schema(), target="label")
     student = Remembered(SemiSupervised())
     pate = PATE(teachers=TEACHERS, teacher=SVC(C=10), queries=QUERIES, student=student, features=pixels)
-    rows = fit_all(CASES, pate, data, range(arguments.seeds), arguments.keep)
+    rows = fit_all(CASES[: arguments.cases], pate, data, range(arguments.seeds), arguments.keep)
     result = {
         "data": "mnist",
         "teachers": TEACHERS,
