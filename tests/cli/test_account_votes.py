@@ -1,0 +1,176 @@
+"""`synthdp account votes=FILE`: epsilon of teachers' votes, with the data-dependent figure marked as internal."""
+
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from synthdp.cli import run
+from synthdp.privacy.accounting import best
+from synthdp.privacy.ledger import Entry, Vote
+
+
+def reference(n=100):
+    """Row i gives 250 - (7 i mod 150) votes to class i mod 10 and the rest evenly to the others, earlier ones first."""
+    found = np.zeros((n, 10), dtype=int)
+    for i in range(n):
+        others = [j for j in range(10) if j != i % 10]
+        found[i, i % 10] = 250 - i * 7 % 150
+        np.add.at(found[i], [others[place % 9] for place in range(i * 7 % 150)], 1)
+    return found
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "votes, all = (1).npy"
+    np.save(path, reference())
+    return f"votes={path}"
+
+
+def answer(capsys, *words):
+    assert run(["account", *words, "format=json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def refused(capsys, *words):
+    assert run(["account", *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.strip().splitlines()) == 1
+    return captured.err
+
+
+def test_both_figures_side_by_side_and_the_private_one_is_marked(file, capsys):
+    assert run(["account", file, "aggregator=lnmax", "gamma=0.05", "queries=100", "delta=1e-5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["data-independent", "statement", "data-dependent"]
+    assert [line.split()[2] for line in (lines[0], lines[2])] == ["5.30259", "2.0511"]
+    assert ["INTERNAL, not for release" in line for line in lines] == [False, False, True]
+    assert len({line.index("epsilon") for line in lines}) == len({line.index("at delta") for line in lines}) == 1
+
+
+def test_json_of_each_aggregator(file, capsys):
+    lnmax = answer(capsys, file, "aggregator=lnmax", "gamma=0.05", "delta=1e-5")
+    assert lnmax["data_independent"] == {"epsilon": pytest.approx(5.302585092994046, abs=1e-9), "order": 5}
+    assert lnmax["data_dependent"]["epsilon"] == pytest.approx(2.0511043461769454, abs=1e-9)
+    assert lnmax["data_dependent"]["internal"] is True
+    assert "private" in lnmax["data_dependent"]["warning"]
+    assert lnmax["statement"]["epsilon"] == best([Entry(Vote(10.0, "laplace"), 100)], 1e-5)[1]
+    gnmax = answer(capsys, file, "aggregator=gnmax", "sigma=40", "delta=1e-5")
+    assert gnmax["data_dependent"]["epsilon"] == pytest.approx(1.2079779976703795, abs=1e-9)
+    assert gnmax["statement"]["epsilon"] == best([Entry(Vote(40 / math.sqrt(2)), 100)], 1e-5)[1]
+    words = ["aggregator=confident", "threshold=200", "sigma1=150", "sigma2=40", "delta=1e-5"]
+    confident, fewer = answer(capsys, file, *words), answer(capsys, file, *words, "answers=45")
+    assert confident["data_dependent"] == fewer["data_dependent"]
+    assert confident["data_dependent"]["epsilon"] == pytest.approx(0.7976089060871585, abs=1e-9)
+    assert confident["data_dependent"]["answered"] == pytest.approx(44.7913, abs=5e-5)
+    events = [Entry(Vote(150.0), 100), Entry(Vote(40 / math.sqrt(2)), 45)]
+    assert fewer["statement"]["epsilon"] == best(events, 1e-5)[1] < confident["statement"]["epsilon"]
+    assert fewer["data_independent"]["epsilon"] < confident["data_independent"]["epsilon"]
+    for found in (lnmax, gnmax, confident):
+        assert found["data_dependent"]["epsilon"] < found["statement"]["epsilon"] < found["data_independent"]["epsilon"]
+
+
+def test_some_rows_some_orders_and_csv(file, tmp_path, capsys):
+    words = ["aggregator=lnmax", "gamma=0.05", "delta=1e-5"]
+    part = answer(capsys, file, *words, "queries=40")
+    for name, header in (("plain", ""), ("headed", ",".join(f"class {j}" for j in range(10)))):
+        np.savetxt(tmp_path / f"{name}.csv", reference()[:40], fmt="%d", delimiter=",", header=header, comments="")
+        assert answer(capsys, f"votes={tmp_path / name}.csv", *words) == part
+    assert part["queries"] == 40
+    assert part["data_dependent"]["epsilon"] < answer(capsys, file, *words)["data_dependent"]["epsilon"]
+    assert answer(capsys, file, *words, "orders=[5]")["data_independent"]["order"] == 5
+    assert answer(capsys, file, *words, "orders=[2,3]")["data_dependent"]["order"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ([], "aggregator"),
+        (["aggregator=most"], "aggregator"),
+        (["aggregator=lnmax"], "gamma"),
+        (["aggregator=lnmax", "gamma=0"], "gamma"),
+        (["aggregator=lnmax", "gamma=-0.1"], "gamma"),
+        (["aggregator=lnmax", "gamma=many"], "gamma"),
+        (["aggregator=lnmax", "gamma=0.1", "sigma=3"], "sigma"),
+        (["aggregator=lnmax", "gamma=0.1", "answers=3"], "answers"),
+        (["aggregator=gnmax", "sigma=0"], "sigma"),
+        (["aggregator=gnmax"], "sigma"),
+        (["aggregator=gnmax", "sigma=1", "orders=[1]"], "orders"),
+        (["aggregator=confident", "sigma1=1", "sigma2=1"], "threshold"),
+        (["aggregator=confident", "threshold=9", "sigma1=0", "sigma2=1"], "sigma1"),
+        (["aggregator=confident", "threshold=inf", "sigma1=1", "sigma2=1"], "threshold"),
+        (["aggregator=confident", "threshold=9", "sigma1=1", "sigma2=1", "answers=101"], "answers"),
+        (["aggregator=lnmax", "gamma=0.1", "queries=101"], "queries"),
+        (["aggregator=lnmax", "gamma=0.1", "queries=0"], "queries"),
+        (["aggregator=lnmax", "gamma=0.1", "delta=1"], "delta"),
+        (["aggregator=lnmax", "gamma=0.1", "noise=2"], "noise"),
+        (["aggregator=lnmax", "gamma=0.1", "rate=0.1"], "rate"),
+        (["aggregator=lnmax", "gamma=0.1", "ledger=x.jsonl"], "ledger"),
+        (["aggregator=lnmax", "gamma=0.1", "relation=replace_one"], "relation"),
+        (["aggregator=lnmax", "gamma=0.1", "group=2"], "group"),
+        (["aggregator=lnmax", "gamma=0.1", "curve=true"], "curve"),
+    ],
+)
+def test_options_that_cannot_be(words, named, file, capsys):
+    assert named in refused(capsys, file, *words)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "named"),
+    [
+        (np.array([1, 2, 3]), "dimensions"),
+        (np.array([[3], [3]]), "classes"),
+        (np.array([[4, -1]]), "0 or more"),
+        (np.array([[1.5, 1.5]]), "whole"),
+        (np.array([[math.nan, 3.0]]), "whole"),
+        (np.array([[3, 1], [3, 2]]), "same number"),
+        (np.zeros((0, 3)), "no row"),
+        (np.array([["3", "1"]]), "numbers"),
+        (np.array([[True, False]]), "numbers"),
+    ],
+)
+def test_matrices_that_are_none(matrix, named, tmp_path, capsys):
+    np.save(tmp_path / "votes.npy", matrix)
+    error = refused(capsys, f"votes={tmp_path / 'votes.npy'}", "aggregator=lnmax", "gamma=0.1")
+    assert named in error
+
+
+def test_files_that_are_none(tmp_path, capsys):
+    words = ["aggregator=lnmax", "gamma=0.1"]
+    (tmp_path / "empty.npy").write_bytes(b"")
+    (tmp_path / "pickle.npy").write_bytes(pickle.dumps([1]))
+    np.save(tmp_path / "objects.npy", np.array([[3, None]], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "archive.npz", votes=np.eye(2))
+    (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
+    (tmp_path / "text.csv").write_text("1,2\n1,secret\n", encoding="utf-8")
+    (tmp_path / "ragged.csv").write_text("1,2\n3\n", encoding="utf-8")
+    (tmp_path / "nothing.csv").write_text("", encoding="utf-8")
+    (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00\x01")
+    (tmp_path / "votes.txt").write_text("1,2\n", encoding="utf-8")
+    (tmp_path / "folder.npy").mkdir()
+    for path in sorted(tmp_path.iterdir()):
+        error = refused(capsys, f"votes={path}", *words)
+        assert "secret" not in error
+    assert "no file" in refused(capsys, f"votes={tmp_path / 'absent.npy'}", *words)
+    assert "gamma" in refused(capsys, "gamma=0.1", "noise=1")
+
+
+def test_help_names_the_options(capsys):
+    assert run(["account", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for name in (
+        "votes",
+        "aggregator",
+        "gamma",
+        "sigma",
+        "threshold",
+        "sigma1",
+        "sigma2",
+        "queries",
+        "answers",
+        "orders",
+    ):
+        assert f"\n  {name} " in shown
