@@ -69,9 +69,9 @@ def page(result: dict[str, Any]) -> str:
     return table(
         result,
         "UCI Adult: PATE with random forests",
-        f"{TEACHERS} teachers and the student are forests of 100 trees with scikit-learn's defaults; {QUERIES} queries drawn from 8,140 "
-        "public records, accuracy on 8,141 others. The paper reports 83 % at a data-dependent epsilon of 2.66, 85 % without privacy. Nothing "
-        "was tuned. Written by `recipes/pate_adult.py`.",
+        f"{TEACHERS} teachers and the student are forests of 100 trees with scikit-learn's defaults; {QUERIES} queries (unless said) "
+        "drawn from 8,140 public records, accuracy on 8,141 others. The paper reports 83 % at a data-dependent epsilon of "
+        "2.66, 85 % without privacy. Nothing was tuned. Written by `recipes/pate_adult.py`.",
     )
 
 
