@@ -87,6 +87,12 @@ class Sensitive:
             self._checkpoint.take(self._resumed, self.account.ledger)
         return noise
 
+    def most(self, plan: Callable[[int], Plan], budget: Budget) -> int:
+        """The most repetitions whose `plan(count)` keeps the budget, beside what the schema leaves to learn: for a plan of
+        fixed noise, which is committed afterwards."""
+        learned = learning.prices(self.schema, learning.purchase(self.schema, budget, self.account.unit))
+        return self.account.most(lambda count: (*learned, *plan(count)), budget)
+
     def resolve(self) -> Schema:
         """Buy each `learn` item of the schema, encode the records, and return the fully declared schema."""
         if self._codec is None:
@@ -133,22 +139,22 @@ class Sensitive:
             return None
         return {name: value for name, value in self._resumed.state.items() if not name.startswith(HIDDEN)}
 
-    def steps(self, event: Event, count: int, state: Callable[[], State]) -> Iterator[int]:
-        """The numbers of `count` steps, each of which asks for `event` once, charged in durable blocks.
+    def steps(self, event: Event, count: int, state: Callable[[], State], *, times: int = 1) -> Iterator[int]:
+        """The numbers of `count` steps, each of which asks for `event` once, or `times`, charged in durable blocks.
 
         After every block `state()` is kept for `restored`. A resumed fit begins after its last kept block; what a stopped
         one had charged beyond it is charged again, so that there may be fewer steps.
         """
         done = 0 if self._resumed is None else int(self._resumed.facts["step"])
-        last = count if self._resumed is None else min(count, done + self.account.left(event))
+        last = count if self._resumed is None else min(count, done + self.account.left(event) // times)
         size = block(count)
         if self._resumed is None:
             self._keep(done, state)
         while done < last:
             self._turn()
-            self._step = count - self.account.left(event)  # coins of charged steps are not tossed again
+            self._step = count - self.account.left(event) // times  # coins of charged steps are not tossed again
             until = min(last, done - done % size + size)
-            with self.account.charged(event, until - done):
+            with self.account.charged(event, (until - done) * times):
                 yield from range(done, until)
             done = until
             self._keep(done, state)

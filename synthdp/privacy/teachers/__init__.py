@@ -3,5 +3,6 @@
 from synthdp.privacy.teachers.estimators import Estimators
 from synthdp.privacy.teachers.handle import Teachers, partitioned
 from synthdp.privacy.teachers.stacked import Stacked
+from synthdp.privacy.teachers.witness import Witness
 
-__all__ = ["Estimators", "Stacked", "Teachers", "partitioned"]
+__all__ = ["Estimators", "Stacked", "Teachers", "Witness", "partitioned"]

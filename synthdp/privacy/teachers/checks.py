@@ -1,10 +1,10 @@
 """What teachers refuse, found on public rows before any record is read."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from synthdp.data.codec import Codec
 from synthdp.errors import BadInput
@@ -40,11 +40,11 @@ def check_module(module: nn.Module) -> None:
         raise BadInput("module of teachers must have floating-point parameters")
 
 
-def check_row_by_row(features: Callable[[Tensor], Tensor], codes: Tensor) -> None:
-    """Refuse features that say of a row what depends on the others."""
-    together = features(codes)
-    if together.shape[:1] != codes.shape[:1] or not together.is_floating_point():
-        raise BadInput("features must give one row of floating-point numbers per record")
-    alone = torch.cat([features(codes[place : place + 1]) for place in range(len(codes))])
-    if not torch.allclose(together, alone, rtol=1e-4, atol=1e-6, equal_nan=True):
+def check_row_by_row(features: Callable[[Any], Any], codes: Any) -> None:
+    """Refuse features that say of a row what depends on the others. `codes` are an array or a tensor, as features take them."""
+    together = np.asarray(features(codes))
+    if together.shape[:1] != codes.shape[:1]:
+        raise BadInput(f"features must give one row of numbers per record, got shape {together.shape}")
+    alone = np.concatenate([np.asarray(features(codes[place : place + 1])) for place in range(len(codes))])
+    if not np.allclose(together, alone, rtol=1e-4, atol=1e-6, equal_nan=True):
         raise BadInput("features must treat each record on its own; these depend on the other records of the batch")

@@ -13,7 +13,7 @@ from synthdp.errors import BadInput
 from synthdp.privacy.checkpoint import State
 from synthdp.privacy.store import Codes
 from synthdp.privacy.stream import derived
-from synthdp.privacy.teachers.checks import public_rows
+from synthdp.privacy.teachers.checks import check_row_by_row, public_rows
 from synthdp.privacy.teachers.parts import Parts
 from synthdp.privacy.teachers.protocols import Scores, Votes
 
@@ -45,8 +45,9 @@ class Estimators:
             raise BadInput(f"target {self.target!r} has one class only: there is nothing to learn")
         codes = np.repeat(public_rows(codec), 4, axis=0)
         codes[:, place] = np.arange(len(codes)) % classes
+        check_row_by_row(self.features, codes)
         found = np.asarray(self.features(codes))
-        if found.ndim != 2 or len(found) != len(codes):
+        if found.ndim != 2:
             raise BadInput(f"features must give one row of numbers per record, got shape {found.shape}")
         changed = codes.copy()
         changed[:, place] = (codes[:, place] + 1) % classes
@@ -58,9 +59,9 @@ class Estimators:
             raise BadInput(f"estimator {type(self.estimator).__name__} cannot be fitted: {error}") from error
         return classes
 
-    def begin(self, parts: Parts, codec: Codec, seed: bytes) -> "Clones":
+    def begin(self, parts: Parts, codec: Codec, classes: int, seed: bytes) -> "Clones":
         """Teachers yet to be fitted."""
-        return Clones(self, parts, codec.names.index(self.target), self.check(codec), seed)
+        return Clones(self, parts, codec.names.index(self.target), classes, seed)
 
 
 class Clones:

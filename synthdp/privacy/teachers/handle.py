@@ -1,6 +1,5 @@
 """Teachers, sealed: what a generator holds of them, which is a way to train and a way to ask (Papernot et al. 2017)."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,10 +56,6 @@ class Teachers:
             raise BadInput("teachers were asked before they were trained: call train() first")
         return Voted(self._sealed, self.count, rows, aggregator)
 
-    def events(self, queries: int, aggregator: Aggregator[Any]) -> Sequence[Any]:
-        """What `ask` will charge for so many queries: for the plan."""
-        return aggregator.events(queries)
-
     def _checked(self, rows: NDArray[Any], name: str) -> Codes:
         found, sizes = np.asarray(rows), np.array(self._data.codec.sizes)
         if found.ndim != 2 or found.shape[1] != len(sizes) or len(found) == 0:
@@ -76,14 +71,14 @@ def partitioned(
     data: "Sensitive", sealed: Sealed[Any], count: int, kind: Kind, seed: bytes, state: State | None
 ) -> tuple[Teachers, Sealed[Ballot]]:
     """The handle, and what it holds sealed; for `Sensitive.partition`."""
-    if not isinstance(count, int) or count < 1:
+    if not isinstance(count, int | np.integer) or count < 1:
         raise BadInput(f"count of teachers must be a whole number of 1 or more, got {count!r}")
     if not type(kind).__module__.startswith(OWN):
         raise BadInput(f"{type(kind).__name__} is not one of the house's kinds of teachers: Stacked, Estimators")
     classes = kind.check(data.codec)
     with reading():
         records = sealed.read()
-        ensemble = kind.begin(dealt(records, count), data.codec, seed)
+        ensemble = kind.begin(dealt(records, count), data.codec, classes, seed)
         if state is not None:
             if int(state["count"][0]) != count:
                 raise BadInput(f"the fit to resume has {state['count'][0]} teachers, not {count}")

@@ -56,6 +56,6 @@ class Kind(Protocol):
         """The number of classes, found on public rows; raises `BadInput` where the settings cannot work on such codes."""
         ...
 
-    def begin(self, parts: Parts, codec: Codec, seed: bytes) -> Ensemble:
-        """Untrained teachers; teacher t's chances come of (seed, t) alone."""
+    def begin(self, parts: Parts, codec: Codec, classes: int, seed: bytes) -> Ensemble:
+        """Untrained teachers of as many classes as `check` found; teacher t's chances come of (seed, t) alone."""
         ...

@@ -41,7 +41,8 @@ class Stacked:
 
     Each call of `train` makes `steps` steps on `batch` records, which go round the teacher's part. `start`: "own" draws every
     teacher's first weights anew, normal, with the template's mean and deviation (parameters of one axis are kept); "template"
-    copies them. Everything happens on the template's device.
+    copies them. Parameters that want no gradient stay the template's. Everything happens on the template's device, in
+    stacks of `side_by_side` teachers (default: 100, on a GPU all of them).
     """
 
     module: nn.Module
@@ -56,12 +57,13 @@ class Stacked:
     momentum: float = 0.0
     weight_decay: float = 0.0
     start: str = "own"
-    side_by_side: int = SIDE_BY_SIDE
+    side_by_side: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "side_by_side"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"{name} of teachers must be 1 or more, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise BadInput(f"{name} of teachers must be 1 or more, got {value}")
         if not self.learning_rate > 0:
             raise BadInput(f"learning_rate of teachers must be greater than 0, got {self.learning_rate}")
         if self.optimizer not in OPTIMIZERS:
@@ -73,9 +75,13 @@ class Stacked:
     def check(self, codec: Codec) -> int:
         """The number of classes that the module tells apart, from its output on public rows."""
         codes = torch.from_numpy(public_rows(codec)).to(_device(self.module))
-        check_row_by_row(self.features, codes)
+        check_row_by_row(lambda rows: self.features(rows).cpu(), codes)
         weights = _first_weights(self.module, 2, torch.Generator(), self.start)
-        outputs = _outputs(self.module, weights, self.features(codes), shared=True)
+        with torch.no_grad():
+            try:
+                outputs = _outputs(self.module, weights, self.features(codes), shared=True)
+            except RuntimeError as error:  # of public rows: shapes, types, chance, what vmap cannot do
+                raise BadInput(f"module cannot be stacked, or not take what features give: {error}") from error
         if outputs.shape[:2] != (2, len(codes)) or outputs.ndim > 3:
             raise BadInput(f"module must give one row of outputs per record, got shape {tuple(outputs.shape[1:])}")
         for name, loss in (("loss", self.loss), ("public_loss", self.public_loss)):
@@ -84,9 +90,9 @@ class Stacked:
         last = 1 if outputs.ndim == 2 else outputs.shape[2]
         return max(2, last)
 
-    def begin(self, parts: Parts, codec: Codec, seed: bytes) -> "Stacks":
+    def begin(self, parts: Parts, codec: Codec, classes: int, seed: bytes) -> "Stacks":  # noqa: ARG002
         """Teachers at their first weights."""
-        return Stacks(self, parts, self.check(codec), seed)
+        return Stacks(self, parts, classes, seed)
 
 
 class Stacks:
@@ -101,10 +107,9 @@ class Stacks:
         self._starts = torch.from_numpy(parts.starts).to(self._device)
         self._done = 0
         chance = torch.Generator().manual_seed(int.from_bytes(seed[:7], "little"))
-        self._stacks = [
-            _Stack(kind, min(kind.side_by_side, len(parts.sizes) - first), chance)
-            for first in range(0, len(parts.sizes), kind.side_by_side)
-        ]
+        count = len(parts.sizes)
+        self._wide = kind.side_by_side or (SIDE_BY_SIDE if self._device.type == "cpu" else count)
+        self._stacks = [_Stack(kind, min(self._wide, count - first), chance) for first in range(0, count, self._wide)]
 
     @property
     def trained(self) -> bool:
@@ -121,14 +126,14 @@ class Stacks:
                 else "these teachers have no public_loss, so that there is nothing to do with public rows"
             )
         rows = None if public is None else torch.from_numpy(public).to(self._device)
-        others = None if rows is None else (kind.features(rows), rows)
         until = self._done + (kind.steps if steps is None else steps)
         for place, stack in enumerate(self._stacks):
-            first = place * kind.side_by_side
-            teachers = slice(first, first + stack.count)
+            teachers = slice(place * self._wide, place * self._wide + stack.count)
             for step in range(self._done, until):
                 own, weight = self._batch(teachers, step)
-                stack.step(self._codes[own], weight, None if others is None else _window(others, teachers, step, kind))
+                stack.step(
+                    self._codes[own], weight, None if rows is None else _window(rows, teachers, step, kind.batch)
+                )
         self._done = until
 
     def votes(self, queries: Codes) -> Votes:
@@ -194,18 +199,17 @@ class _Stack:
         self.weights = _first_weights(kind.module, count, chance, kind.start)
         self._optimizer = _optimizer(kind, self.weights)
 
-    def step(self, codes: Tensor, weight: Tensor, others: tuple[Tensor, Tensor] | None) -> None:
+    def step(self, codes: Tensor, weight: Tensor, others: Tensor | None) -> None:
         """One step on codes (teachers, batch, columns). The losses of all are added up: no teacher's gradient sees another's."""
         kind, batch = self._kind, codes.shape[1]
-        inputs = kind.features(codes.flatten(0, 1))
-        inputs = inputs.reshape(*codes.shape[:2], *inputs.shape[1:])
-        if others is not None:
-            inputs = torch.cat([inputs, others[0]], 1)
+        rows = codes if others is None else torch.cat([codes, others], 1)
+        inputs = kind.features(rows.flatten(0, 1))
+        inputs = inputs.reshape(*rows.shape[:2], *inputs.shape[1:])
         outputs = _outputs(kind.module, self.weights, inputs, shared=False)
         own = vmap(kind.loss)(outputs[:, :batch], codes)
         total = (torch.where(weight > 0, own, 0.0) * weight).sum()
         if others is not None and kind.public_loss is not None:
-            total = total + vmap(kind.public_loss)(outputs[:, batch:], others[1]).mean(1).sum()
+            total = total + vmap(kind.public_loss)(outputs[:, batch:], others).mean(1).sum()
         self._optimizer.zero_grad()
         torch.autograd.backward(total)
         self._optimizer.step()
@@ -232,10 +236,11 @@ class _Stack:
 
 def _outputs(module: nn.Module, weights: Weights, inputs: Tensor, *, shared: bool) -> Tensor:
     """Each copy's outputs (teachers, rows, ...) on its own inputs (teachers, rows, ...) or, shared, on the same."""
-    buffers = dict(module.named_buffers())
+    fixed: Weights = dict(module.named_buffers())
+    fixed |= {name: value for name, value in module.named_parameters() if not value.requires_grad}
 
     def one(own: Weights, rows: Tensor) -> Tensor:
-        found: Tensor = functional_call(module, {**own, **buffers}, (rows,))
+        found: Tensor = functional_call(module, {**own, **fixed}, (rows,))
         return found
 
     outputs: Tensor = vmap(one, in_dims=(0, None if shared else 0))(weights, inputs)
@@ -245,6 +250,8 @@ def _outputs(module: nn.Module, weights: Weights, inputs: Tensor, *, shared: boo
 def _first_weights(module: nn.Module, count: int, chance: torch.Generator, start: str) -> Weights:
     weights = {}
     for name, value in module.named_parameters():
+        if not value.requires_grad:
+            continue
         own = value.detach().expand(count, *value.shape).clone()
         if start == "own" and value.ndim > 1:
             drawn = torch.randn(own.shape, generator=chance).to(own)
@@ -260,13 +267,11 @@ def _optimizer(kind: Stacked, weights: Weights) -> Optimizer:
     return SGD(values, kind.learning_rate, momentum=kind.momentum, weight_decay=kind.weight_decay, fused=True)
 
 
-def _window(others: tuple[Tensor, Tensor], teachers: slice, step: int, kind: Stacked) -> tuple[Tensor, Tensor]:
-    """Features and codes of the public rows of one step, (teachers, batch, ...): each teacher another window of them."""
-    inputs, codes = others
-    teacher = torch.arange(teachers.start, teachers.stop, device=codes.device)[:, None]
-    place = torch.arange(kind.batch, device=codes.device)
-    rows = ((teacher + step) * kind.batch + place) % len(codes)
-    return inputs[rows], codes[rows]
+def _window(public: Tensor, teachers: slice, step: int, batch: int) -> Tensor:
+    """The public rows of one step, codes (teachers, batch, columns): each teacher another window of them."""
+    teacher = torch.arange(teachers.start, teachers.stop, device=public.device)[:, None]
+    place = torch.arange(batch, device=public.device)
+    return public[((teacher + step) * batch + place) % len(public)]
 
 
 def _device(module: nn.Module) -> torch.device:
