@@ -3,6 +3,8 @@
 import json
 import math
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -49,6 +51,16 @@ def test_both_figures_side_by_side_and_the_private_one_is_marked(file, capsys):
     assert [line.split()[2] for line in (lines[0], lines[2])] == ["5.30259", "2.0511"]
     assert ["INTERNAL, not for release" in line for line in lines] == [False, False, True]
     assert len({line.index("epsilon") for line in lines}) == len({line.index("at delta") for line in lines}) == 1
+
+
+def test_as_a_process(file, tmp_path):
+    """The words of the task, as someone types them; a bad option ends with status 2 and one line."""
+    words = [sys.executable, "-m", "synthdp", "account", file, "aggregator=lnmax", "delta=1e-5", "queries=100"]
+    done = subprocess.run([*words, "gamma=0.05"], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert "2.0511" in done.stdout
+    failed = subprocess.run([*words, "gamma=0"], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (failed.returncode, failed.stdout, failed.stderr.count("\n")) == (2, "", 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["votes, all = (1).npy"]
 
 
 def test_json_of_each_aggregator(file, capsys):
