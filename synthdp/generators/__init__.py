@@ -24,12 +24,17 @@ if TYPE_CHECKING:
 SHARED = (
     "checks",
     "game",
+    "lessons",
     "marginals",
+    "model",
     "networks",
     "optimizers",
+    "original",
+    "player",
     "states",
     "strategies",
     "tables",
+    "witness",
 )  # files here that are no generators
 GROUP = "synthdp.generators"
 

@@ -7,21 +7,16 @@ discriminator steps per generator step and averaged weights follow Bie, Kamath &
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from synthdp.data.codec import Codec
 from synthdp.data.schema import LEARN, Schema
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, check_tensors, silent, strategies
+from synthdp.generators import Model, Progress, Tensors, silent, strategies
 from synthdp.generators.checks import refuse_ignored, refuse_unused
 from synthdp.generators.game import Game
-from synthdp.generators.networks import Blocks, Network, draw_latent, random, with_label
+from synthdp.generators.model import NetworkModel, label_place, restored
+from synthdp.generators.networks import random
 from synthdp.generators.optimizers import OPTIMIZERS
 from synthdp.generators.tables import STARTS
 from synthdp.options import option
@@ -29,12 +24,7 @@ from synthdp.privacy.budget import Budget
 from synthdp.privacy.ledger import Entry, Gaussian, Plan, Sampled
 from synthdp.privacy.sensitive import Sensitive
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 SHOW_EVERY = 25
-ROWS = 4096  # sampled at a time
-MOST_LABELS = 64  # a target with more codes than this is a column like any other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,72 +173,17 @@ class DPGAN:
             if (step + 1) % self.generator_every == 0:
                 game.generator_step(step // self.generator_every)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == self.steps:
-                progress(step + 1, self.steps, {"generator loss": game.generator_loss})
-        return DPGANModel(schema, game.finish(), game.labels, game.label, self.latent)
+                progress(step + 1, self.steps, {"generator loss": game.player.loss})
+        player = game.player
+        return NetworkModel(schema, game.finish(), player.labels, player.label, self.latent)
 
     def label(self, schema: Schema) -> int | None:
-        """Place of the label among the modelled columns; raises `BadInput` for one that is not there."""
-        names = [column.name for column in schema.modelled]
-        if self.condition is None:
-            if not schema.targets:
-                return None
-            place = names.index(schema.targets[0])
-            return place if Codec(schema).sizes[place] <= MOST_LABELS else None
-        if self.condition not in names:
-            raise BadInput(
-                f"generator.condition: no modelled column named {self.condition!r}; known: {', '.join(names)}"
-            )
-        return names.index(self.condition)
+        """Place of the label among the modelled columns."""
+        return label_place(self.condition, schema)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution."""
-        sizes = Codec(schema).sizes
-        label = self.label(schema)
-        widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(self.hidden)))
-        if widths != self.hidden:  # before anything of these widths is allocated
-            raise BadInput(f"the model's layers have widths {widths}, its settings say {self.hidden}")
-        network = self.network(sizes, label, random(0))
-        shapes = {name: tuple(value.shape) for name, value in network.state_dict().items()}
-        check_tensors(tensors, {**shapes, "labels": (1 if label is None else sizes[label],)})
-        weights = {name: torch.from_numpy(np.array(tensors[name], dtype=np.float32)) for name in shapes}
-        network.load_state_dict(weights)
-        return DPGANModel(
-            schema, network, torch.from_numpy(np.array(tensors["labels"], dtype=np.float32)), label, self.latent
-        )
-
-    def network(self, sizes: Sequence[int], label: int | None, generator: torch.Generator) -> Network:
-        """The generator's network for columns of these sizes."""
-        labels = 1 if label is None else sizes[label]
-        return Network(self.latent, labels, self.hidden, sum(sizes), generator)
-
-
-@dataclass(frozen=True)
-class DPGANModel:
-    """The averaged generator and the distribution of its label."""
-
-    schema: Schema
-    network: Network
-    labels: Tensor
-    label: int | None
-    latent: int
-
-    @torch.no_grad()
-    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
-        """Latent values and a label per row, then one category per column."""
-        codec, generator = Codec(self.schema), random(seed)
-        blocks = Blocks(codec.sizes)
-        parts = [torch.zeros((0, len(codec.sizes)), dtype=torch.int64)]
-        for start in range(0, rows, ROWS):
-            latent, label = draw_latent(min(ROWS, rows - start), self.latent, self.labels, generator)
-            codes = blocks.draw(self.network(latent, label), generator)
-            parts.append(with_label(codes, label, self.label))
-        rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
-        return codec.decode(torch.cat(parts).numpy().astype(np.int32), rng, first_row=first_row)
-
-    def tensors(self) -> Tensors:
-        """The weights, and the label's distribution."""
-        weights = {name: value.numpy() for name, value in self.network.state_dict().items()}
-        return {**weights, "labels": self.labels.numpy()}
+        return restored(self, schema, tensors, self.label(schema))
 
 
 GENERATOR = DPGAN

@@ -66,6 +66,12 @@ class Account:
             self._left[entry.event] -= min(self._left[entry.event], entry.count)
         return noise
 
+    def most(self, plan: Callable[[int], Plan], budget: Budget) -> int:
+        """The most repetitions whose plan keeps `budget`, beside lost answers of an earlier start: for a plan of fixed noise,
+        before it is committed."""
+        lost = () if self._noise is not None else self.ledger.entries()
+        return accounting.calibrate_steps(lambda count: self.scoped(plan(count)), budget, spent=lost)
+
     def _solved(self, plan: Callable[[float], Plan], budget: Budget) -> tuple[float, Plan]:
         """The noise, and all that the ledger will hold in the end.
 

@@ -81,7 +81,7 @@ def test_the_fake_half_does_not_see_a_record():
         noise = data.commit(lambda z, settings=settings: settings.plan(make_schema(), z), BUDGET)
         schema = data.resolve()
         game = Game(settings, data, settings.terms(schema, noise), torch.Generator().manual_seed(1))
-        fakes = game.fakes(64)
+        fakes = game.player.fakes(64)
         game.d.recentre(game.blocks.one_hot(fakes), 1.0, game.d_average)
         game.fake_gradient(game.blocks.one_hot(fakes))
         grads.append([parameter.grad.numpy().copy() for parameter in game.d.parameters() if parameter.grad is not None])

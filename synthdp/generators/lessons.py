@@ -1,0 +1,115 @@
+"""Mode `shares` of PATE-GAN: teachers' margins on generated rows, a student who keeps all of them, a generator that follows.
+
+Round by round the generator draws rows, every teacher says how much rather it would see them among its own records, and the
+mean of the clipped answers comes out with Gaussian noise: an unbiased evaluation of the witness function at these rows. What
+generated rows contribute to it is public, so each answer, less that, tells of the records alone, whatever generator asked;
+none grows old, and the student learns from all of them.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from synthdp.generators import states
+from synthdp.generators.player import Player
+from synthdp.generators.witness import ORDERED, Interactions, distance, interactions, learnt
+from synthdp.privacy.questions.shares import Shares
+from synthdp.privacy.sensitive import Sensitive
+from synthdp.privacy.teachers import Witness
+from synthdp.privacy.teachers.witness import against
+
+if TYPE_CHECKING:
+    from synthdp.generators.pategan import PATEGAN
+
+GENERATED = 16_384  # rows that teachers compare their records with
+MOCK_TEACHERS = 256  # of generated rows, from which the clip is read off
+MOST_FEATURES, MOST_DEGREE = 128, 4  # of ordered columns
+
+
+class Lessons:
+    """The state of one training in this mode."""
+
+    def __init__(
+        self, settings: "PATEGAN", data: Sensitive, noise: float, player: Player, saved: states.State | None
+    ) -> None:
+        self.settings, self.player, self.noise = settings, player, noise
+        self.random = player.random
+        self.codes = torch.zeros((0, len(data.codec.sizes)), dtype=torch.int64)
+        self.answers = torch.zeros(0, dtype=torch.float64)
+        self.deviations = torch.zeros(0, dtype=torch.float64)
+        if saved is not None:
+            self.restore(saved)
+        self.units = units_of(data, player)
+        self.space = space_of(settings, data, player)
+        self.teachers = data.partition(settings.teachers_of(self.units), Witness(kernel=self.space.kernel))
+
+    def step(self, number: int) -> None:
+        """Ask, learn, follow."""
+        self._ask()
+        taught = learnt(self.space, self.codes, self.answers, self.deviations)
+        steps = int(self.settings.steps or 1)
+        for step in range(number * steps, (number + 1) * steps):
+            self.player.step(
+                lambda rows, label: distance(self.space, rows, label.argmax(1), taught) * self.settings.witness_weight,
+                step,
+            )
+
+    def _ask(self) -> None:
+        """One noisy evaluation of the witness function at freshly generated rows."""
+        queries = self.player.fakes(self.settings.queries_a_round)
+        generated = self.player.fakes(GENERATED)
+        mean, deviation = against(self.space.kernel, generated, queries)
+        shares = Shares(self.noise, "margins", self._clip(generated, queries, mean, deviation))
+        self.teachers.train(generated.numpy())
+        found = torch.from_numpy(self.teachers.ask(queries.numpy(), shares))
+        spread = shares.deviation(len(queries), self.teachers.count)
+        self.codes = torch.cat([self.codes, queries])
+        self.answers = torch.cat([self.answers, found * deviation + mean])
+        self.deviations = torch.cat([self.deviations, spread * deviation])
+
+    def _clip(self, generated: Tensor, queries: Tensor, mean: Tensor, deviation: Tensor) -> float:
+        """The norm that a teacher's answers would have in the middle case, if its records were generated ones: public."""
+        records = max(1, round(self.units / self.teachers.count))
+        count = max(1, min(MOCK_TEACHERS, len(generated) // records))
+        own = self.space.kernel(generated[: count * records], queries).double()
+        margins = (own.reshape(count, -1, len(queries)).mean(1) - mean) / deviation
+        norm = float(margins.norm(dim=1).quantile(self.settings.clip_quantile))
+        return norm if norm > 0 and math.isfinite(norm) else 1.0
+
+    def state(self) -> states.Arrays:
+        """All that the next rounds depend on, beside the teachers' own."""
+        return {
+            **self.player.state(),
+            "lesson_codes": self.codes.numpy().copy(),
+            "lesson_answers": self.answers.numpy().copy(),
+            "lesson_deviations": self.deviations.numpy().copy(),
+        }
+
+    def restore(self, state: states.State) -> None:
+        """The inverse of `state`."""
+        self.player.restore(state)
+        self.codes = states.tensor(np.asarray(state["lesson_codes"]))
+        self.answers = states.tensor(np.asarray(state["lesson_answers"]))
+        self.deviations = states.tensor(np.asarray(state["lesson_deviations"]))
+
+
+def units_of(data: Sensitive, player: Player) -> float:
+    """Declared or bought, or else the noisy total of the tables."""
+    if isinstance(data.schema.units, int):
+        return data.schema.units
+    return 1.0 if player.tables is None else player.tables.total
+
+
+def space_of(settings: "PATEGAN", data: Sensitive, player: Player) -> Interactions:
+    """The features of the noisy tables; of even tables where none were asked for."""
+    blocks, tables = player.blocks, player.tables
+    even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(player.labels), -1)
+    columns = even if tables is None else tables.columns
+    ordered = sum(column.kind in ORDERED for column in data.schema.modelled)
+    degree = settings.degree or max(1, min(MOST_DEGREE, MOST_FEATURES // max(1, ordered)))
+    return interactions(
+        data.schema, blocks, player.label, columns, player.labels, degree=degree, floor=settings.rare_floor
+    )

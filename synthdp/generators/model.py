@@ -1,0 +1,95 @@
+"""What the adversarial generators of tables return: a network, the distribution of its label, and how rows are drawn of them."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from synthdp.data.codec import Codec
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.generators import Tensors, check_tensors
+from synthdp.generators.networks import Blocks, Network, draw_latent, random, with_label
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS = 4096  # sampled at a time
+MOST_LABELS = 64  # a target with more codes than this is a column like any other
+
+
+class Shape(Protocol):
+    """The settings that a network's shapes follow from."""
+
+    @property
+    def hidden(self) -> tuple[int, ...]: ...
+    @property
+    def latent(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class NetworkModel:
+    """The averaged generator and the distribution of its label."""
+
+    schema: Schema
+    network: Network
+    labels: Tensor
+    label: int | None
+    latent: int
+
+    @torch.no_grad()
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+        """Latent values and a label per row, then one category per column."""
+        codec, generator = Codec(self.schema), random(seed)
+        blocks = Blocks(codec.sizes)
+        parts = [torch.zeros((0, len(codec.sizes)), dtype=torch.int64)]
+        for start in range(0, rows, ROWS):
+            latent, label = draw_latent(min(ROWS, rows - start), self.latent, self.labels, generator)
+            codes = blocks.draw(self.network(latent, label), generator)
+            parts.append(with_label(codes, label, self.label))
+        rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
+        return codec.decode(torch.cat(parts).numpy().astype(np.int32), rng, first_row=first_row)
+
+    def tensors(self) -> Tensors:
+        """The weights, and the label's distribution."""
+        weights = {name: value.numpy() for name, value in self.network.state_dict().items()}
+        return {**weights, "labels": self.labels.numpy()}
+
+
+def label_place(condition: str | None, schema: Schema) -> int | None:
+    """Place of the label among the modelled columns: `condition`, or else the first target; raises `BadInput` for a column
+    that is not there."""
+    names = [column.name for column in schema.modelled]
+    if condition is None:
+        if not schema.targets:
+            return None
+        place = names.index(schema.targets[0])
+        return place if Codec(schema).sizes[place] <= MOST_LABELS else None
+    if condition not in names:
+        raise BadInput(f"generator.condition: no modelled column named {condition!r}; known: {', '.join(names)}")
+    return names.index(condition)
+
+
+def network(settings: Shape, sizes: tuple[int, ...], label: int | None, generator: torch.Generator) -> Network:
+    """The generator's network for columns of these sizes."""
+    labels = 1 if label is None else sizes[label]
+    return Network(settings.latent, labels, settings.hidden, sum(sizes), generator)
+
+
+def restored(settings: Shape, schema: Schema, tensors: Tensors, label: int | None) -> NetworkModel:
+    """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
+    sizes = Codec(schema).sizes
+    widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(settings.hidden)))
+    if widths != settings.hidden:  # before anything of these widths is allocated
+        raise BadInput(f"the model's layers have widths {widths}, its settings say {settings.hidden}")
+    made = network(settings, sizes, label, random(0))
+    shapes = {name: tuple(value.shape) for name, value in made.state_dict().items()}
+    check_tensors(tensors, {**shapes, "labels": (1 if label is None else sizes[label],)})
+    made.load_state_dict({name: _float32(tensors[name]) for name in shapes})
+    return NetworkModel(schema, made, _float32(tensors["labels"]), label, settings.latent)
+
+
+def _float32(array: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> Tensor:
+    return torch.from_numpy(np.array(array, dtype=np.float32))

@@ -1,0 +1,258 @@
+"""PATE-GAN: a generative adversarial network whose student learns from teachers' noisy votes (Jordon, Yoon & van der Schaar 2019).
+
+Teachers on disjoint parts of the records, sealed, judge generated rows; only noisy answers come out. Two ways:
+
+- `mode=shares`: every teacher says by how much it would rather see a generated row among its own records than among generated
+  ones; the clipped answers are averaged under Gaussian noise, all queries are accounted exactly as one Gaussian mechanism, and
+  a student that keeps every noisy answer teaches the generator (`lessons.py`).
+- `mode=original`: the paper's algorithm 1 with Laplace votes (`original.py`), stopped by the bound that does not depend on
+  the votes. At epsilon 1 that buys some hundred noisy labels: it hardly learns, whatever it is given.
+"""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import tables as noisy_tables
+from synthdp.generators.checks import refuse_ignored, refuse_unused
+from synthdp.generators.lessons import Lessons
+from synthdp.generators.model import NetworkModel, label_place, restored
+from synthdp.generators.networks import random
+from synthdp.generators.original import Original
+from synthdp.generators.player import Player
+from synthdp.generators.tables import STARTS
+from synthdp.options import option
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.ledger import Entry, Event, Gaussian, Plan
+from synthdp.privacy.questions.shares import Shares
+from synthdp.privacy.questions.votes import LNMax
+from synthdp.privacy.sensitive import Sensitive
+
+MODES = ("shares", "original")
+DEFAULTS: dict[str, dict[str, Any]] = {  # what None stands for
+    "shares": {"rounds": 2, "queries": 2000, "steps": 1000, "start": "label", "teachers": None},
+    "original": {"rounds": 10, "queries": 10, "steps": 1, "start": "none", "teachers": 10},
+}
+RECORDS = 8  # of a teacher in mode shares: few teach more, since noise falls with the number of teachers
+MOST_ASKED = 20_000  # queries of a whole fit whose covariances are inverted
+SHOW_EVERY = 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class PATEGAN:
+    """Settings of the PATE-GAN."""
+
+    name: ClassVar[str] = "pategan"
+    contract_settings: ClassVar[dict[str, Any]] = {"steps": 40, "queries": 60, "teachers": 8, "hidden": (32,)}
+    audit_settings: ClassVar[dict[str, Any]] = {
+        "steps": 4,
+        "queries": 8,
+        "rounds": 1,
+        "teachers": 2,
+        "hidden": (4,),
+        "latent": 2,
+        "fake_batch": 8,
+    }
+
+    mode: str = option("shares", "shares: noisy means of teachers' margins; original: the paper's noisy majority votes")
+    teachers: int | None = option(None, f"number of teachers; default: units / {RECORDS} (shares), 10 (original)")
+    rounds: int | None = option(None, "times that teachers are asked; default: 2 (shares), 10 (original)")
+    queries: int | None = option(
+        None, "generated rows that teachers judge in a round; default: 2000 (shares), 10 (original)"
+    )
+    steps: int | None = option(None, "generator steps in a round; default: 1000 (shares), 1 (original)")
+    start: str | None = option(
+        None,
+        "noisy tables to start at: label (label x column), columns (one-way) or none; default: label (shares), none (original)",
+    )
+    tables: float = option(0.5, "share of the precision spent on these tables, in (0, 1)")
+    condition: str | None = option(
+        None,
+        "label column that the generator is conditional on; default: the first target, up to 64 codes; none in mode original",
+    )
+    hidden: tuple[int, ...] = option((128, 128), "widths of the hidden layers of generator and student")
+    latent: int = option(32, "latent values per row")
+    fake_batch: int = option(512, "generated rows per generator step")
+    generator_rate: float = option(3e-3, "learning rate of the generator (Adam), falling to zero along a cosine")
+    table_weight: float = option(2.0, "weight of the tables in the generator's loss")
+    average: float = option(0.99, "decay of the average of the generator's weights")
+    temperature: float = option(1.0, "of the straight-through Gumbel draws")
+    witness_weight: float = option(1.0, "shares: weight of the student in the generator's loss")
+    degree: int | None = option(
+        None,
+        "shares: degree of the polynomials in ordered columns; default: 4, less where there are more than 32 columns",
+    )
+    rare_floor: float = option(0.02, "shares: share below which a rare category's weight grows no more")
+    clip_quantile: float = option(0.5, "shares: share of mock teachers on generated rows that the clip leaves whole")
+    gamma: float | None = option(
+        None, "original: 1 / gamma is the scale of the noise on each count; default: what the budget asks for"
+    )
+    teacher_hidden: tuple[int, ...] = option((16,), "original: widths of a teacher's hidden layers")
+    teacher_steps: int = option(5, "original: steps of every teacher in a round")
+    teacher_batch: int = option(64, "original: records, and generated rows, of a teacher's step")
+    teacher_rate: float = option(1e-2, "original: learning rate of the teachers (Adam)")
+    student_steps: int = option(5, "original: steps of the student in a round")
+    student_rate: float = option(1e-3, "original: learning rate of the student (Adam)")
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise BadInput(f"generator.mode must be one of {', '.join(MODES)}, got {self.mode!r}")
+        for name in ("hidden", "teacher_hidden"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        whole = ("latent", "fake_batch", "teacher_steps", "teacher_batch", "student_steps")
+        for name in (*whole, "teachers", "rounds", "queries", "steps", "degree"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise BadInput(f"generator.{name} must be a whole number of 1 or more, got {value!r}")
+        for name in ("generator_rate", "teacher_rate", "student_rate", "temperature", "witness_weight", "gamma"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise BadInput(f"generator.{name} must be a finite number greater than 0, got {value}")
+        for name in ("tables", "clip_quantile", "rare_floor"):
+            if not 0 < getattr(self, name) < 1:
+                raise BadInput(f"generator.{name} must lie in (0, 1), got {getattr(self, name)}")
+        if not 0 <= self.average < 1:
+            raise BadInput(f"generator.average must lie in [0, 1), got {self.average}")
+        if not self.table_weight >= 0:
+            raise BadInput(f"generator.table_weight must be 0 or more, got {self.table_weight}")
+        if self.start is not None and self.start not in STARTS:
+            raise BadInput(f"generator.start must be one of {', '.join(STARTS)}, got {self.start!r}")
+        if not self.hidden or min((*self.hidden, *self.teacher_hidden)) < 1:
+            raise BadInput("generator.hidden must hold at least one width, and every width be 1 or more")
+        self._check_together()
+
+    def _check_together(self) -> None:
+        shares = ("witness_weight", "degree", "rare_floor", "clip_quantile")
+        original = (
+            "gamma",
+            "teacher_hidden",
+            "teacher_steps",
+            "teacher_batch",
+            "teacher_rate",
+            "student_steps",
+            "student_rate",
+        )
+        refuse_unused(self, "mode", {**dict.fromkeys(shares, "shares"), **dict.fromkeys(original, "original")})
+        none = self.started == "none"
+        refuse_ignored(self, ("tables", "table_weight") if none else (), "start=none")
+        if self.gamma is not None and not none:
+            raise BadInput(
+                "generator.gamma fixes the noise, and so needs start=none: tables would have to share the budget with it"
+            )
+        if self.mode == "shares" and self.total_rounds * self.queries_a_round > MOST_ASKED:
+            raise BadInput(f"generator.rounds x generator.queries must be at most {MOST_ASKED:,} in mode shares")
+
+    def _chosen(self, name: str) -> Any:
+        given = getattr(self, name)
+        return DEFAULTS[self.mode][name] if given is None else given
+
+    @property
+    def started(self) -> str:
+        """`start`, or the mode's own."""
+        return str(self._chosen("start"))
+
+    @property
+    def total_rounds(self) -> int:
+        """`rounds`, or the mode's own."""
+        return int(self._chosen("rounds"))
+
+    @property
+    def queries_a_round(self) -> int:
+        """`queries`, or the mode's own."""
+        return int(self._chosen("queries"))
+
+    @property
+    def votes(self) -> int:
+        """Votes of the whole fit: one a round, or in mode original one a labelled row."""
+        return self.total_rounds * (self.queries_a_round if self.mode == "original" else 1)
+
+    def teachers_of(self, units: float | None) -> int:
+        """`teachers`, or the mode's own, for so many units (declared, bought, or the noisy total of the tables)."""
+        given = self._chosen("teachers")
+        return max(2, round((units or 0) / RECORDS)) if given is None else int(given)
+
+    def label(self, schema: Schema) -> int | None:
+        """Place of the label among the modelled columns; the paper's own generator has none."""
+        if self.condition is None and self.started == "none" and self.mode == "original":
+            return None
+        return label_place(self.condition, schema)
+
+    def plan(self, schema: Schema, noise: float) -> Plan:
+        """One Gaussian for all tables, then the votes: one event a round, or in mode original one a labelled row."""
+        if self.started == "none" and self.mode == "shares" and self.teachers is None:
+            _declared(schema)
+        votes = Entry(self.vote(noise), self.votes)
+        return (votes,) if self.started == "none" else (Entry(Gaussian(self.table_noise(noise))), votes)
+
+    def aggregator(self, noise: float) -> LNMax:
+        """Mode original's, whose noise multiplier is 1 / (2 gamma)."""
+        return LNMax(self.gamma or (1 / (2 * noise) if noise > 0 else math.inf))
+
+    def vote(self, noise: float) -> Event:
+        """What one round, or one labelled row, costs."""
+        if self.mode == "original":
+            return self.aggregator(noise).events(1)[0]
+        return Shares(noise, "margins").events(1)[0]
+
+    def table_noise(self, noise: float) -> float:
+        """Noise at which the tables hold their share of the plan's precision, sum of 1 / noise^2. A Laplace vote of this
+        multiplier counts as a Gaussian of the same."""
+        return noise / math.sqrt(self.votes) * math.sqrt((1 - self.tables) / self.tables)
+
+    def fit(
+        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
+    ) -> Model:
+        """Tables, then rounds of votes and lessons, then the biases made to agree with the tables once more."""
+        if self.gamma is not None and self.rounds is None:
+            return self._affordable(data, budget).fit(data, schema, budget, seed=seed, progress=progress)
+        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        schema = data.resolve()
+        label = self.label(schema)
+        settings = dataclasses.replace(self, steps=int(self._chosen("steps")))
+        player = Player(settings, data.codec, label, self.total_rounds * int(settings.steps or 1), random(seed))
+        saved = data.restored()
+        if saved is None and self.started != "none":
+            deviation = self.table_noise(noise)
+            player.start(noisy_tables.ask(data, player.blocks, label, self.started, player.labels, deviation))
+        game: Lessons | Original
+        if self.mode == "shares":
+            game = Lessons(settings, data, noise, player, saved)
+        else:
+            game = Original(settings, data, self.aggregator(noise), player, saved)
+        total = self.votes
+        for step in data.steps(self.vote(noise), total, game.state):
+            game.step(step)
+            if self.mode == "shares" or (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
+                progress(step + 1, total, {"generator loss": player.loss})
+        return NetworkModel(schema, player.finish(), player.labels, label, self.latent)
+
+    def restore(self, schema: Schema, tensors: Tensors) -> Model:
+        """The generator's weights and the label's distribution."""
+        return restored(self, schema, tensors, self.label(schema))
+
+    def _affordable(self, data: Sensitive, budget: Budget) -> "PATEGAN":
+        """With as many rounds as the budget buys at this gamma, by the bound that does not depend on the votes."""
+        if math.isinf(budget.epsilon):
+            raise BadInput("generator.gamma with an infinite budget: give generator.rounds, which nothing else bounds")
+        votes = data.most(lambda count: (Entry(self.vote(0.0), count),), budget)
+        if votes < self.queries_a_round:
+            raise BadInput(
+                f"at generator.gamma={self.gamma:g} the budget buys {votes} votes, fewer than generator.queries="
+                f"{self.queries_a_round}: lower gamma (more noise) or queries"
+            )
+        return dataclasses.replace(self, rounds=votes // self.queries_a_round)
+
+
+def _declared(schema: Schema) -> None:
+    if schema.units is None:
+        raise BadInput(
+            "pategan without tables needs the number of units to choose that of its teachers: declare units in the "
+            "schema (a public count or estimate), or give generator.teachers"
+        )
+
+
+GENERATOR = PATEGAN

@@ -1,0 +1,143 @@
+"""The generator's side of a game on tables: its network, the noisy tables that it starts at and is held to, and its average."""
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from synthdp.data.codec import Codec
+from synthdp.generators import states
+from synthdp.generators.model import Shape, network
+from synthdp.generators.networks import Blocks, Network, average, draw_latent, with_label
+from synthdp.generators.optimizers import BETAS
+from synthdp.generators.tables import Tables
+
+CALIBRATION_ROUNDS, CALIBRATION_ROWS = 8, 8192
+MODULES = ("g", "g_average", "beginning")
+
+Judgement = Callable[[Tensor, Tensor], Tensor]  # rows (rows, width) and one-hot labels (rows, labels) -> a loss
+
+
+class Settings(Shape, Protocol):
+    """What a generator lets its user choose of this side."""
+
+    @property
+    def generator_rate(self) -> float: ...
+    @property
+    def fake_batch(self) -> int: ...
+    @property
+    def table_weight(self) -> float: ...
+    @property
+    def average(self) -> float: ...
+    @property
+    def temperature(self) -> float: ...
+
+
+class Player:
+    """A generator network in training. `label` is the place of the column that it is conditional on; `steps` how many
+    generator steps there will be, over which its learning rate falls to zero along a cosine."""
+
+    def __init__(
+        self, settings: Settings, codec: Codec, label: int | None, steps: int, generator: torch.Generator
+    ) -> None:
+        self.settings, self.label, self.random = settings, label, generator
+        self.blocks = Blocks(codec.sizes)
+        labels = 1 if label is None else codec.sizes[label]
+        self.g = network(settings, codec.sizes, label, generator)
+        self.g_average, self.beginning = copy.deepcopy(self.g), copy.deepcopy(self.g)
+        self.optimizer = torch.optim.Adam(self.g.parameters(), settings.generator_rate, betas=BETAS)
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, max(1, steps))
+        self.labels = torch.full((labels,), 1 / labels)
+        self.tables: Tables | None = None
+        self.loss = 0.0
+
+    def start(self, tables: Tables) -> None:
+        """Begin at noisy tables: the biases at their logarithms, the labels as they say."""
+        self.tables, self.labels = tables, tables.labels
+        with torch.no_grad():
+            for kept in (self.g, self.g_average):
+                kept.bias.copy_(tables.logarithms())
+        self.beginning = copy.deepcopy(self.g)
+
+    def latent(self, rows: int) -> tuple[Tensor, Tensor]:
+        """Latent values and one-hot labels, (rows, latent) and (rows, labels)."""
+        return draw_latent(rows, self.settings.latent, self.labels, self.random)
+
+    @torch.no_grad()
+    def fakes(self, rows: int) -> Tensor:
+        """Generated codes, (rows, columns)."""
+        latent, label = self.latent(rows)
+        codes = self.blocks.draw(self.g(latent, label), self.random)
+        return with_label(codes, label, self.label)
+
+    def step(self, judged: Judgement, step: int) -> None:
+        """Descend on a judgement of generated rows and on the distance to the noisy tables; `step` counts from 0."""
+        settings = self.settings
+        latent, label = self.latent(settings.fake_batch)
+        logits = self.g(latent, label)
+        rows = self.blocks.soft_draw(logits, settings.temperature, self.random)
+        if self.label is not None:
+            block = self.blocks.slices[self.label]
+            rows = torch.cat([rows[:, : block.start], label, rows[:, block.stop :]], 1)
+        loss = judged(rows, label)
+        if self.tables is not None and settings.table_weight > 0:
+            loss = loss + settings.table_weight * self.tables.distance(self.blocks, logits, label, self.label)
+        self.optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        self.optimizer.step()
+        self.schedule.step()
+        self.loss = float(loss.detach())
+        average(self.g_average, self.g, settings.average, step)
+
+    @torch.no_grad()
+    def finish(self) -> Network:
+        """The averaged generator, its biases moved until its tables are the noisy ones; a game that diverged is dropped."""
+        kept = self.g_average
+        if not all(bool(torch.isfinite(value).all()) for value in kept.state_dict().values()):
+            warnings.warn(
+                "the adversarial game diverged; the model is what it started from: lower the learning rates",
+                stacklevel=3,
+            )
+            kept = self.beginning
+        if self.tables is not None:
+            latent, label = self.latent(CALIBRATION_ROWS)
+            weights = label if self.tables.joint else torch.ones(len(label), 1)
+            for _ in range(CALIBRATION_ROUNDS):
+                shares = weights.T @ self.blocks.probabilities(kept(latent, label))
+                shares = shares / weights.sum(0)[:, None].clamp_min(1)
+                kept.bias.add_(self.tables.corrections(shares))
+        return kept
+
+    def state(self) -> states.Arrays:
+        """All that the next steps depend on, as arrays: `restore` in a new player of the same settings goes on from there."""
+        arrays: states.Arrays = {
+            "labels": self.labels.numpy().copy(),
+            "random": self.random.get_state().numpy().copy(),
+            "loss": np.array([self.loss]),
+        }
+        for name in MODULES:
+            arrays.update(states.module_state(name, getattr(self, name)))
+        arrays.update(states.optimizer_state("g_optimizer", self.optimizer))
+        arrays.update(states.schedule_state("g_schedule", self.schedule))
+        if self.tables is not None:
+            arrays["tables"] = self.tables.columns.numpy().copy()
+            arrays["table_figures"] = np.array([self.tables.joint, self.tables.total], np.float64)
+        return arrays
+
+    def restore(self, state: states.State) -> None:
+        """The inverse of `state`."""
+        self.labels = states.tensor(state["labels"])
+        self.random.set_state(states.tensor(state["random"]))
+        self.loss = float(state["loss"][0])
+        for name in MODULES:
+            states.restore_module(name, getattr(self, name), state)
+        states.restore_optimizer("g_optimizer", self.optimizer, state)
+        states.restore_schedule("g_schedule", self.schedule, state)
+        if "tables" in state:
+            joint, total = (float(value) for value in state["table_figures"])
+            columns = states.tensor(state["tables"])
+            self.tables = Tables(columns=columns, labels=self.labels, joint=bool(joint), total=total)
