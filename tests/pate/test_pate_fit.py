@@ -1,0 +1,193 @@
+"""PATE for classification: what is charged, what leaves, what is refused."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from pate.pate_tables import BUDGET, accuracy, fitted, problem, problem_schema, without_labels
+from sklearn.linear_model import LogisticRegression
+
+from synthdp import BadInput, Budget
+from synthdp.pate import PATE, Confident, GNMax, Interactive, LNMax, Networks, Selection
+from synthdp.privacy import accounting
+from synthdp.privacy.accounts import AccountFile
+from synthdp.privacy.ledger import Ledger, Vote
+from synthdp.privacy.replay import Recorder
+
+AGGREGATORS = {
+    "lnmax": {"aggregator": "lnmax"},
+    "gnmax": {"aggregator": "gnmax"},
+    "counts": {"aggregator": "counts", "distillation": True},
+    "shares": {"aggregator": "shares", "distillation": True},
+    "fixed": {"aggregator": GNMax(20.0)},
+    "confident": {"aggregator": lambda noise: Confident(60, 3 * noise, 1.5 * noise, 40), "queries": 100},
+    "interactive": {
+        "aggregator": lambda noise: Interactive(25, 3 * noise, 1.5 * noise, 40, np.zeros((1, 2))),
+        "queries": 100,
+        "selection": Selection(rounds=2),
+    },
+    "active": {"selection": Selection(rounds=3, active=True)},
+}
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_every_aggregator_teaches_within_its_budget(name):
+    made = fitted(budget=Budget(6.0, 1e-5), **AGGREGATORS[name])
+    said = made.statement
+    assert accuracy(made) > 0.85
+    assert said.epsilon <= 6.0
+    if name != "fixed":
+        assert said.epsilon >= 0.95 * 6.0
+    assert said.epsilon == pytest.approx(accounting.epsilon(made.ledger, 1e-5, said.accountant), abs=1e-12)
+    assert said.epsilon == pytest.approx(said.recompute(), abs=1e-12)
+    assert {type(entry.event) for entry in made.ledger.entries()} == {Vote}
+
+
+def test_what_a_batch_of_votes_costs_is_known_in_closed_form():
+    """60 Gaussian votes of multiplier sigma / sqrt(2) are one of sigma / sqrt(120): noise 2 costs 1.993091 (GUARANTEE 2)."""
+    made = fitted(aggregator=GNMax(2 * math.sqrt(120)))
+    assert made.statement.epsilon == pytest.approx(1.993091, abs=1e-3)
+    assert made.ledger.entries()[0].count == 60
+
+
+def test_laplace_votes_are_charged_two_gamma_each():
+    made = fitted(aggregator=LNMax(0.05), queries=10)
+    (entry,) = made.ledger.entries()
+    assert (entry.event.law, entry.event.noise, entry.count) == ("laplace", 10.0, 10)
+    assert made.statement.epsilons["naive"] == pytest.approx(10 * 0.1)
+
+
+def test_the_most_queries_that_a_budget_buys():
+    pate = PATE(teachers=40, aggregator=GNMax(20.0), queries=None)
+    most = pate.plan_queries(BUDGET)
+    made = fitted(aggregator=GNMax(20.0), queries=None, public=without_labels(problem(most + 5, 1)))
+    assert len(made.answers.codes) == most
+    assert made.statement.epsilon <= BUDGET.epsilon
+    more = accounting.epsilon([*made.ledger.entries(), dataclasses.replace(made.ledger.entries()[0], count=1)], 1e-5)
+    assert more > BUDGET.epsilon
+
+
+def test_labels_leave_by_charged_votes_alone():
+    """Fed the answers of a run on D, a run on quite other records asks the same and learns the same student (replay)."""
+    first = Recorder()
+    one = fitted(recorder=first, selection=Selection(rounds=3, active=True))
+    second = Recorder(of=first)
+    other = fitted(problem(1, 9), recorder=second, selection=Selection(rounds=3, active=True))
+    assert len(first.asked) == 3
+    assert one.ledger.entries() == other.ledger.entries()
+    np.testing.assert_array_equal(one.answers.codes, other.answers.codes)
+    np.testing.assert_array_equal(one.answers.targets, other.answers.targets)
+    test = problem(200, 5)
+    np.testing.assert_array_equal(one.predict_proba(test), other.predict_proba(test))
+
+
+def test_one_record_more_moves_the_tallies_by_what_is_charged_for():
+    frame, recorders = problem(400, 0), []
+    odd = pd.DataFrame({"x": [math.inf], "y": [math.nan], "side": ["left"], "group": ["yes"]})
+    for records in (frame, pd.concat([frame, odd], ignore_index=True)):
+        recorders.append(Recorder(of=recorders[0] if recorders else None))
+        fitted_clamped(records, recorders[-1])
+    assert all(moved <= limit * (1 + 1e-9) for moved, limit in recorders[1].movements)
+
+
+def fitted_clamped(records, recorder):
+    return PATE(teachers=7, teacher=LogisticRegression(), queries=60, student=LogisticRegression()).fit(
+        records,
+        schema=problem_schema(),
+        target="group",
+        public=without_labels(problem(300, 1)),
+        budget=BUDGET,
+        seed=3,
+        invalid="clamp",
+        recorder=recorder,
+    )
+
+
+def test_the_same_seed_gives_the_same_predictions_and_a_rehearsal():
+    test = problem(300, 5)
+    one, same, other, free, again = (fitted(seed=seed, teachers=20) for seed in (3, 3, 4, None, None))
+    np.testing.assert_array_equal(one.predict_proba(test), same.predict_proba(test))
+    assert not np.array_equal(one.predict_proba(test), other.predict_proba(test))
+    assert one.statement.rehearsal
+    assert not free.statement.rehearsal
+    assert not np.array_equal(free.predict_proba(test), again.predict_proba(test))
+
+
+def test_teachers_may_be_networks_and_units_may_be_patients():
+    schema = problem_schema(unit="patient", max_records_per_unit=2, columns={"patient": {"kind": "identifier"}})
+    frame = problem(3000, 0).assign(patient=[f"p{row // 2}" for row in range(3000)])
+    made = fitted(frame, schema, teacher=Networks(hidden=(8,), steps=60, learning_rate=0.03))
+    assert made.statement.unit == "patient"
+    assert accuracy(made) > 0.8
+
+
+def test_an_interrupted_fit_stays_charged(tmp_path):
+    def stop(step, steps, figures):
+        if step == 2:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "ledger.jsonl"
+    account = AccountFile(path=tmp_path / "account.jsonl")
+    with pytest.raises(KeyboardInterrupt):
+        fitted(ledger=path, progress=stop, selection=Selection(rounds=3))
+    charged = Ledger.read(path).entries()
+    assert sum(entry.count for entry in charged) == 40  # two of three rounds were asked
+    assert 0 < accounting.epsilon(charged, 1e-5) < BUDGET.epsilon
+    with pytest.raises(KeyboardInterrupt):
+        fitted(account=account, progress=stop, selection=Selection(rounds=3))
+    (entered,) = account.read().fits
+    assert (entered.state, entered.price.loss > 0) == ("interrupted", True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"teachers": 0}, "teachers must be a whole number"),
+        ({"queries": 0}, "queries must be a whole number"),
+        ({"queries": 400}, "400 queries need as many public records, and there are 300"),
+        ({"queries": None}, "queries=None needs an aggregator that has its noise"),
+        ({"aggregator": "max"}, "aggregator must be one of"),
+        ({"aggregator": 3}, "aggregator must be a name"),
+        ({"distillation": True}, "distillation needs noisy counts"),
+        ({"teacher": "forest"}, "teacher must be"),
+        ({"student": "forest"}, "student: expected"),
+        ({"features": "hot"}, "features must be one of"),
+        ({"aggregator": GNMax(1.0)}, "above the budget"),
+        ({"public": without_labels(problem(300, 1)).drop(columns="x")}, "public: .*missing columns: 'x'"),
+        ({"public": problem(300, 1)}, "public: drop the column 'group'"),
+        ({"schema": problem_schema(("no",))}, "one class only"),
+        ({"schema": problem_schema(columns={"group": {"kind": "integer", "bounds": [0, 3]}})}, "PATE votes on classes"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_charges_nothing(settings, words, tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    with pytest.raises(BadInput, match=words) as refusal:
+        fitted(ledger=path, **settings)
+    assert "\n" not in str(refusal.value)
+    assert not path.exists() or Ledger.read(path).entries() == ()
+
+
+@pytest.mark.parametrize("make", [lambda: LNMax(0), lambda: LNMax(-1.0), lambda: GNMax(0), lambda: Selection(rounds=0)])
+def test_noise_and_rounds_must_be_above_zero(make):
+    with pytest.raises(BadInput):
+        make()
+
+
+def test_more_teachers_than_declared_units_are_a_warning():
+    with pytest.warns(UserWarning, match="teachers"):
+        fitted(problem(50, 0), problem_schema(units=20), teachers=40)
+
+
+def test_records_of_one_class_make_a_student_of_one_class():
+    """The content of a table is never refused; that all votes agree is known from the noisy labels."""
+    frame = problem(2000, 0).assign(group="yes")
+    with pytest.warns(UserWarning, match="noisy labels are of one class"):
+        made = fitted(frame, aggregator=GNMax(0.5), budget=Budget(math.inf, 1e-5))
+    assert set(made.predict(problem(50, 2))) == {"yes"}
+
+
+def test_a_recorder_needs_a_rehearsal():
+    with pytest.raises(BadInput, match="recorder"):
+        fitted(seed=None, recorder=Recorder())
