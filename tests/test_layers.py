@@ -71,7 +71,7 @@ def test_only_the_trusted_base_reaches_records(path):
     [
         HOME / "data" / "schema.py",
         HOME / "privacy" / "ledger.py",
-        *sorted((HOME / "privacy" / "accounting").glob("*.py")),
+        *sorted((HOME / "privacy" / "accounting").rglob("*.py")),
     ],
     ids=lambda path: path.name,
 )

@@ -19,7 +19,7 @@ COMMANDS = {
     "report": "write the statement of a release's guarantee, as a page and as JSON",
     "budget": "show what the fits of a data set have spent, and what is left",
     "audit": "attack a release or a generator, and compare what leaks with what was claimed",
-    "account": "compute epsilon of a mechanism or of a ledger",
+    "account": "compute epsilon of a mechanism, of a ledger, or of votes of teachers",
     "calibrate": "find the noise that keeps a budget",
     "schema": "draft a schema from a file, for review",
     "data": "list the named data sets",
