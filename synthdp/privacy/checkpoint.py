@@ -2,6 +2,9 @@
 
 A checkpoint holds what earlier noisy answers made of the generator, and the public facts of the fit; no record and no state of
 the noise. It is one file, replaced whole. It can be continued once: its name is then written into the ledger.
+
+Of a fit with teachers it also holds, under names that no generator is handed, what they learned (without noise: as secret as the
+records) and the key by which units were dealt to them, so that the partition stays what it was.
 """
 
 import json

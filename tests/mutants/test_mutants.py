@@ -34,6 +34,8 @@ QUESTIONS = "tests/privacy/test_questions.py"
 SENSITIVE = "tests/privacy/test_sensitive.py"
 GRADIENTS = "tests/privacy/test_gradients.py"
 CONTRACT = "tests/generators/test_contract.py"
+VOTES = "tests/privacy/test_votes.py"
+TEACHERS = "tests/privacy/test_teachers.py"
 
 MUTANTS = (
     Mutant(
@@ -135,20 +137,20 @@ MUTANTS = (
     Mutant(
         "accountant skipped on an early return",
         "privacy/sensitive.py",
-        "        check_question(question)\n        for event in question.events:\n            self.account.book(event)",
+        "        check_question(question)\n        for event, equal in groupby(question.events):\n            self.account.book(event, len(list(equal)))",
         "        check_question(question)\n"
         "        with reading():\n"
         "            if not self._sealed.read().units:\n"
         "                return self._answer(question)\n"
-        "        for event in question.events:\n            self.account.book(event)",
+        "        for event, equal in groupby(question.events):\n            self.account.book(event, len(list(equal)))",
         (f"{CONTRACT}::test_the_ledger_is_the_plan_whatever_the_records_are",),
     ),
     Mutant(
         "answered before it is charged",
         "privacy/sensitive.py",
-        "        for event in question.events:\n            self.account.book(event)\n        return self._answer(question)",
+        "        for event, equal in groupby(question.events):\n            self.account.book(event, len(list(equal)))\n        return self._answer(question)",
         "        answer = self._answer(question)\n"
-        "        for event in question.events:\n            self.account.book(event)\n        return answer",
+        "        for event, equal in groupby(question.events):\n            self.account.book(event, len(list(equal)))\n        return answer",
         (f"{SENSITIVE}::test_the_charge_is_on_disk_before_the_answer",),
     ),
     Mutant(
@@ -195,6 +197,100 @@ MUTANTS = (
         "            if each.name not in ledger.resumed:",
         "            if True:",
         ("tests/privacy/test_resume.py::test_a_checkpoint_is_resumed_once",),
+    ),
+    Mutant(
+        "noise on labels instead of votes",
+        "privacy/questions/votes.py",
+        "return winners(noise.added_laplace(bounded, 1 / self.gamma))",
+        "labels = np.eye(bounded.shape[1])[winners(bounded)]\n"
+        "        return winners(noise.added_laplace(labels, 1 / self.gamma))",
+        (f"{VOTES}::test_lnmax_errs_as_often_as_two_laplace_noises_make_it",),
+    ),
+    Mutant(
+        "gamma for 1/gamma",
+        "privacy/questions/votes.py",
+        "return winners(noise.added_laplace(bounded, 1 / self.gamma))",
+        "return winners(noise.added_laplace(bounded, self.gamma))",
+        (f"{VOTES}::test_lnmax_errs_as_often_as_two_laplace_noises_make_it",),
+    ),
+    Mutant(
+        "noise on one count only",
+        "privacy/questions/votes.py",
+        "return winners(noise.added_laplace(bounded, 1 / self.gamma))",
+        "noisy = noise.added_laplace(bounded, 1 / self.gamma)\n"
+        "        return winners(np.column_stack([noisy[:, :1], bounded[:, 1:]]))",
+        (f"{VOTES}::test_lnmax_errs_as_often_as_two_laplace_noises_make_it",),
+    ),
+    Mutant(
+        "Gaussian noise on one count only",
+        "privacy/questions/votes.py",
+        "return winners(noise.added(bounded, self.sigma))",
+        "noisy = noise.added(bounded, self.sigma)\n"
+        "        return winners(np.column_stack([noisy[:, :1], bounded[:, 1:]]))",
+        (f"{VOTES}::test_gnmax_errs_as_often_as_two_gaussian_noises_make_it",),
+    ),
+    Mutant(
+        "answers charged as they came",
+        "privacy/questions/votes.py",
+        "return [*[Vote(self.sigma1)] * queries, *[Vote(self.sigma2 / ROOT2)] * self.answers]",
+        "return [*[Vote(self.sigma1)] * queries, *[Vote(self.sigma2 / ROOT2)] * min(self.answers, queries)]",
+        (f"{VOTES}::test_what_is_charged",),
+    ),
+    Mutant(
+        "ranks charged as if nothing could be reversed",
+        "privacy/questions/shares.py",
+        "math.sqrt(queries / 3)",
+        "math.sqrt(queries / 12)",
+        (f"{VOTES}::test_one_teacher_moves_shares_by_at_most_the_sensitivity_and_comes_near_it",),
+    ),
+    Mutant(
+        "margins not clipped",
+        "privacy/questions/shares.py",
+        "scale[finite] = np.minimum(1.0, clip * MARGIN / np.maximum(norms[finite], np.finfo(float).tiny))",
+        "scale[finite] = 1.0",
+        (f"{VOTES}::test_one_teacher_moves_shares_by_at_most_the_sensitivity_and_comes_near_it",),
+    ),
+    Mutant(
+        "stale partition index",  # all teachers learn from the part that the last loop left its index at
+        "privacy/teachers/stacked.py",
+        "own = self._starts[teachers, None] +",
+        "own = self._starts[-1] +",
+        (f"{TEACHERS}::test_a_patient_more_changes_what_one_teacher_says_and_not_a_bit_of_the_others",),
+    ),
+    Mutant(
+        "stale partition index of estimators",
+        "privacy/teachers/parts.py",
+        "start = int(self.starts[teacher])\n        return self.codes[start : start + int(self.sizes[teacher])]",
+        "return self.codes[int(self.starts[-1]) :]",
+        (f"{TEACHERS}::test_a_patient_more_changes_what_one_teacher_says_and_not_a_bit_of_the_others",),
+    ),
+    Mutant(
+        "partition drawn again each step",
+        "privacy/teachers/stacked.py",
+        "                own, weight = self._batch(teachers, step)",
+        "                own, weight = self._batch(teachers, step)\n                own = own.roll(step, 0)",
+        (f"{TEACHERS}::test_a_patient_more_changes_what_one_teacher_says_and_not_a_bit_of_the_others",),
+    ),
+    Mutant(
+        "partition drawn again on resume",
+        "privacy/sensitive.py",
+        'return bytes.fromhex(kept["seal"]) if "seal" in kept else drawn',
+        "return drawn",
+        (f"{TEACHERS}::test_a_release_that_is_resumed_keeps_its_partition",),
+    ),
+    Mutant(
+        "partition by records, not by patients",
+        "privacy/teachers/parts.py",
+        "    teacher = (keys % np.uint64(count)).astype(np.int64)",
+        "    teacher = ((keys + np.arange(len(keys), dtype=np.uint64)) % np.uint64(count)).astype(np.int64)",
+        (f"{TEACHERS}::test_parts_are_disjoint_by_patient_and_hold_everything",),
+    ),
+    Mutant(
+        "padding that follows the largest part",
+        "privacy/teachers/stacked.py",
+        "sizes, batch = self._sizes[teachers, None], self._kind.batch",
+        "sizes, batch = self._sizes[teachers, None], max(self._kind.batch, int(self._sizes.max()))",
+        (f"{TEACHERS}::test_the_largest_part_may_grow_and_nobody_else_notices",),
     ),
     Mutant(
         "real rows kept in the artefact",

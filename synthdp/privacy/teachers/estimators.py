@@ -13,7 +13,7 @@ from synthdp.errors import BadInput
 from synthdp.privacy.checkpoint import State
 from synthdp.privacy.store import Codes
 from synthdp.privacy.stream import derived
-from synthdp.privacy.teachers.checks import check_row_by_row, public_rows
+from synthdp.privacy.teachers.checks import check_row_by_row, first_line, public_rows
 from synthdp.privacy.teachers.parts import Parts
 from synthdp.privacy.teachers.protocols import Scores, Votes
 
@@ -43,7 +43,7 @@ class Estimators:
         classes = codec.sizes[place]
         if classes < 2:
             raise BadInput(f"target {self.target!r} has one class only: there is nothing to learn")
-        codes = np.repeat(public_rows(codec), 4, axis=0)
+        codes = np.repeat(public_rows(codec), 2, axis=0)
         codes[:, place] = np.arange(len(codes)) % classes
         check_row_by_row(self.features, codes)
         found = np.asarray(self.features(codes))
@@ -56,7 +56,9 @@ class Estimators:
         try:
             _fitted(self.estimator, found, codes[:, place], bytes(32)).predict(found)
         except REFUSALS as error:
-            raise BadInput(f"estimator {type(self.estimator).__name__} cannot be fitted: {error}") from error
+            raise BadInput(
+                f"estimator {type(self.estimator).__name__} cannot be fitted: {first_line(error)}"
+            ) from error
         return classes
 
     def begin(self, parts: Parts, codec: Codec, classes: int, seed: bytes) -> "Clones":

@@ -17,7 +17,7 @@ from synthdp.data.codec import Codec
 from synthdp.errors import BadInput
 from synthdp.privacy.checkpoint import State
 from synthdp.privacy.store import Codes
-from synthdp.privacy.teachers.checks import check_module, check_row_by_row, public_rows
+from synthdp.privacy.teachers.checks import check_module, check_row_by_row, first_line, public_rows
 from synthdp.privacy.teachers.parts import Parts
 from synthdp.privacy.teachers.protocols import Scores, Votes
 
@@ -81,7 +81,9 @@ class Stacked:
             try:
                 outputs = _outputs(self.module, weights, self.features(codes), shared=True)
             except RuntimeError as error:  # of public rows: shapes, types, chance, what vmap cannot do
-                raise BadInput(f"module cannot be stacked, or not take what features give: {error}") from error
+                raise BadInput(
+                    f"module cannot be stacked, or not take what features give: {first_line(error)}"
+                ) from error
         if outputs.shape[:2] != (2, len(codes)) or outputs.ndim > 3:
             raise BadInput(f"module must give one row of outputs per record, got shape {tuple(outputs.shape[1:])}")
         for name, loss in (("loss", self.loss), ("public_loss", self.public_loss)):
