@@ -3,7 +3,27 @@
 import numpy as np
 import pandas as pd
 
-from synthdp import Schema
+from synthdp import Schema, generators
+
+
+def contracts():
+    """Every generator, and every further mode of one (`contract_modes`) as "name:mode"."""
+    found = []
+    for name in generators.names():
+        found += [name, *(f"{name}:{mode}" for mode in getattr(generators.find(name), "contract_modes", {}))]
+    return found
+
+
+def kind_of(name):
+    """The settings class behind a name of `contracts`."""
+    return generators.find(name.partition(":")[0])
+
+
+def quick(name, **settings):
+    """The generator with the settings that its author gives for tests of the contract."""
+    kind, mode = kind_of(name), name.partition(":")[2]
+    chosen = kind.contract_modes[mode] if mode else getattr(kind, "contract_settings", {})
+    return kind(**{**chosen, **settings})
 
 
 def make_schema(**changes):

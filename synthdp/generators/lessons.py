@@ -24,7 +24,7 @@ from synthdp.privacy.teachers.witness import against
 if TYPE_CHECKING:
     from synthdp.generators.pategan import PATEGAN
 
-GENERATED = 16_384  # rows that teachers compare their records with
+GENERATED, LEAST_GENERATED, MOST_GENERATED = 8, 1024, 16_384  # rows to compare records with, per query; bounds on all
 MOCK_TEACHERS = 256  # of generated rows, from which the clip is read off
 MOST_FEATURES, MOST_DEGREE = 128, 4  # of ordered columns
 
@@ -60,7 +60,7 @@ class Lessons:
     def _ask(self) -> None:
         """One noisy evaluation of the witness function at freshly generated rows."""
         queries = self.player.fakes(self.settings.queries_a_round)
-        generated = self.player.fakes(GENERATED)
+        generated = self.player.fakes(min(max(GENERATED * len(queries), LEAST_GENERATED), MOST_GENERATED))
         mean, deviation = against(self.space.kernel, generated, queries)
         shares = Shares(self.noise, "margins", self._clip(generated, queries, mean, deviation))
         self.teachers.train(generated.numpy())

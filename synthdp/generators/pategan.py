@@ -48,6 +48,10 @@ class PATEGAN:
 
     name: ClassVar[str] = "pategan"
     contract_settings: ClassVar[dict[str, Any]] = {"steps": 40, "queries": 60, "teachers": 8, "hidden": (32,)}
+    contract_modes: ClassVar[dict[str, dict[str, Any]]] = {
+        "original": {"mode": "original", "rounds": 2, "queries": 12, "teachers": 16, "hidden": (16,)}
+    }
+    marginals_settings: ClassVar[dict[str, Any]] = {"start": "label"}
     audit_settings: ClassVar[dict[str, Any]] = {
         "steps": 4,
         "queries": 8,

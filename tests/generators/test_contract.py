@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from clinic import make_frame, make_schema
+from clinic import contracts, kind_of, make_frame, make_schema, quick
 
-from synthdp import BadInput, Budget, Synthesizer, generators, load
+from synthdp import BadInput, Budget, Synthesizer, load
 from synthdp.data.codec import Codec
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
@@ -17,15 +17,9 @@ from synthdp.privacy.ledger import Entry, Ledger, scoped
 from synthdp.privacy.replay import Recorder
 from synthdp.privacy.sensitive import Sensitive
 
-NAMES = generators.names()
+NAMES = contracts()
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 CANARY = "canary-7f3a91c2d4e5b6a798"
-
-
-def quick(name):
-    """The generator with the settings that its author gives for tests of the contract."""
-    kind = generators.find(name)
-    return kind(**getattr(kind, "contract_settings", {}))
 
 
 def fitted(name, frame, schema, budget=BUDGET, seed=3):
@@ -179,8 +173,7 @@ def test_zero_and_one_record_fit_like_any_other_number(name, rows, schema):
 
 def test_an_infinite_budget_recovers_the_marginals(name, schema):
     frame = make_frame(1500)
-    kind = generators.find(name)
-    generator = kind(**getattr(kind, "marginals_settings", getattr(kind, "contract_settings", {})))
+    generator = quick(name, **getattr(kind_of(name), "marginals_settings", {}))
     release = Synthesizer(generator, schema=schema, budget=Budget(math.inf, 1e-5)).fit(frame, seed=0)
     assert release.statement.epsilon == math.inf
     real, fake = frame, release.sample(4000, seed=1)
@@ -204,10 +197,10 @@ def test_too_small_a_budget_is_refused_with_nothing_charged(name, frame, tmp_pat
 
 
 def test_settings_are_frozen_keyword_only_and_documented(name):
-    kind = generators.find(name)
+    kind = kind_of(name)
     assert dataclasses.is_dataclass(kind)
     assert kind.__dataclass_params__.frozen
-    assert kind.name == name
+    assert kind.name == name.partition(":")[0]
     for field in dataclasses.fields(kind):
         assert field.kw_only, field.name
         assert field.metadata.get("help"), f"setting {field.name} has no help"
@@ -216,13 +209,13 @@ def test_settings_are_frozen_keyword_only_and_documented(name):
 def test_a_release_is_printed_in_one_line(name, frame, schema):
     said = repr(fitted(name, frame, schema))
     assert len(said) < 140
-    assert name in said
+    assert kind_of(name).name in said
     assert "rehearsal" in said
 
 
 def test_unknown_settings_are_refused_by_name(name, schema, budget):
     with pytest.raises(BadInput, match="no_such_setting"):
-        Synthesizer(name, schema=schema, budget=budget, no_such_setting=1)
+        Synthesizer(kind_of(name).name, schema=schema, budget=budget, no_such_setting=1)
 
 
 def test_plans_read_no_data_and_count_the_same_twice(name, schema):

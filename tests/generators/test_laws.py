@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from clinic import make_frame, make_schema
+from clinic import contracts, make_frame, make_schema, quick
 
-from synthdp import Budget, Synthesizer, generators
+from synthdp import Budget, Synthesizer
 from synthdp.data.codec import Codec
 from synthdp.generators import dpgan
 from synthdp.generators.game import Game
@@ -19,12 +19,7 @@ from synthdp.privacy.sensitive import Sensitive
 BUDGET = Budget(1.0, 1e-5)
 
 
-def quick(name):
-    kind = generators.find(name)
-    return kind(**getattr(kind, "contract_settings", {}))
-
-
-@pytest.fixture(params=generators.names())
+@pytest.fixture(params=contracts())
 def name(request):
     return request.param
 

@@ -63,7 +63,8 @@ class LNMax:
     gamma: float
 
     def __post_init__(self) -> None:
-        positive("gamma", self.gamma)
+        if not self.gamma > 0:
+            raise BadInput(f"gamma must be greater than 0, got {self.gamma}; inf is no noise, for infinite budgets")
 
     def check(self, queries: int, classes: int) -> None:  # noqa: ARG002
         """Two classes at least."""
@@ -83,7 +84,7 @@ class LNMax:
 
     def noised(self, bounded: Tallies, noise: Noise, teachers: int) -> Classes:  # noqa: ARG002
         """The class whose noisy count is largest."""
-        return winners(noise.added_laplace(bounded, 1 / self.gamma))
+        return winners(bounded if math.isinf(self.gamma) else noise.added_laplace(bounded, 1 / self.gamma))
 
     def movement(self, one: Tallies, other: Tallies) -> float:
         """The largest L1 distance of a query's tally."""
