@@ -37,14 +37,13 @@ class Estimator:
         from sklearn.utils.validation import has_fit_parameter
 
         hard = lesson.targets.argmax(1)
-        used = np.flatnonzero(lesson.targets.any(0))
         model: Any = clone(self.estimator)
-        seeded = {key: seed for key in model.get_params() if key == "random_state" or key.endswith("__random_state")}
-        model.set_params(**seeded)
-        if len(used) < 2 or len(np.unique(hard)) < 2:
+        states = [key for key in model.get_params() if key.split("__")[-1] == "random_state"]
+        model.set_params(**dict.fromkeys(states, seed))
+        soft = not np.isin(lesson.targets, (0, 1)).all() and has_fit_parameter(model, "sample_weight")
+        if len(np.flatnonzero(lesson.targets.any(0)) if soft else np.unique(hard)) < 2:
             return Constant(int(lesson.targets.sum(0).argmax()), lesson.classes)
-        soft = not np.isin(lesson.targets, (0, 1)).all()
-        if soft and has_fit_parameter(model, "sample_weight"):
+        if soft:
             record, label = np.nonzero(lesson.targets > 0)
             model.fit(lesson.rows[record], label, sample_weight=lesson.targets[record, label])
         else:
@@ -70,6 +69,7 @@ class Fitted:
             return found
         if hasattr(self.model, "predict_proba"):
             found[:, self.model.classes_] = self.model.predict_proba(rows)
+            found /= found.sum(axis=1, keepdims=True)  # some estimators compute in float32
         else:
             found[np.arange(len(rows)), self.model.predict(rows)] = 1
         return found
