@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pate_runs import Case, Data, fit_all, forest_ceiling, table
+from pate_runs import Case, Data, Once, fit_all, forest_ceiling, table
 from record import provenance, write
 from sklearn.ensemble import RandomForestClassifier
 
@@ -47,7 +47,7 @@ def main() -> None:
     arguments = parser.parse_args()
     origin = provenance()
     data, seeds = load(), range(arguments.seeds)
-    pate = PATE(teachers=TEACHERS, teacher=FOREST, student=FOREST, queries=QUERIES)
+    pate = PATE(teachers=TEACHERS, teacher=Once(FOREST), student=FOREST, queries=QUERIES)
     rows = fit_all(CASES, pate, data, seeds, arguments.keep)
     result = {
         "data": "adult",

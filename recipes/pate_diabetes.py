@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pate_runs import Case, Data, fit_all, forest_ceiling, table
+from pate_runs import Case, Data, Once, fit_all, forest_ceiling, table
 from record import provenance, write
 from sklearn.ensemble import RandomForestClassifier
 
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="scratch file of finished fits")
     arguments = parser.parse_args()
     origin, seeds = provenance(), range(arguments.seeds)
-    pate = PATE(teachers=TEACHERS, teacher=FOREST, student=FOREST, queries=QUERIES)
+    pate = PATE(teachers=TEACHERS, teacher=Once(FOREST), student=FOREST, queries=QUERIES)
     parts = []
     for question in QUESTIONS:
         data = load(question)

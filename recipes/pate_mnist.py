@@ -100,9 +100,10 @@ def page(result: dict[str, Any]) -> str:
         result,
         "MNIST: PATE with a PATE-G student",
         f"{TEACHERS} teachers (support vector machines on 240 images each, on directions of strokes; the paper: convolutional "
-        "networks), {QUERIES} queries drawn from 9,000 public images, accuracy on 1,000 others. The paper reports 98.0 % at a data-dependent epsilon of 2.04, teachers "
-        "83.86 %, their aggregate 93.18 %. Settings were found on USPS. A first run with teachers on raw "
-        "pixels reached 95.4 % (one seed, 91 % of noisy labels right); their features were changed after it. Written by `recipes/pate_mnist.py`.",
+        f"networks), {QUERIES} queries drawn from 9,000 public images, accuracy on 1,000 others. The paper reports 98.0 % at a "
+        "data-dependent epsilon of 2.04, teachers 83.86 %, their aggregate 93.18 %. Settings were found on USPS. A first run "
+        "with teachers on raw pixels reached 95.4 % (one seed, 91 % of noisy labels right); their features were changed after "
+        "it. Written by `recipes/pate_mnist.py`.",
     )
 
 
