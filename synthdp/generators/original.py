@@ -39,9 +39,9 @@ class Original:
         self.optimizer = torch.optim.Adam(self.student.parameters(), settings.student_rate, betas=BETAS)
         self.asked = torch.zeros((0, columns), dtype=torch.int64)
         self.votes = torch.zeros(0, dtype=torch.int64)
-        if saved is not None:
-            self.restore(saved)
         template = teacher(blocks.width, settings.teacher_hidden, player.random)
+        if saved is not None:  # the stream of chances goes on from there
+            self.restore(saved)
         kind = Stacked(
             module=template,
             features=blocks.one_hot,

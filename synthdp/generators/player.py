@@ -16,7 +16,7 @@ from synthdp.generators.networks import Blocks, Network, average, draw_latent, w
 from synthdp.generators.optimizers import BETAS
 from synthdp.generators.tables import Tables
 
-CALIBRATION_ROUNDS, CALIBRATION_ROWS = 8, 8192
+CALIBRATION_ROUNDS, CALIBRATION_BATCHES, CALIBRATION_ROWS = 8, 32, 8192
 MODULES = ("g", "g_average", "beginning")
 
 Judgement = Callable[[Tensor, Tensor], Tensor]  # rows (rows, width) and one-hot labels (rows, labels) -> a loss
@@ -104,7 +104,7 @@ class Player:
             )
             kept = self.beginning
         if self.tables is not None:
-            latent, label = self.latent(CALIBRATION_ROWS)
+            latent, label = self.latent(min(CALIBRATION_BATCHES * self.settings.fake_batch, CALIBRATION_ROWS))
             weights = label if self.tables.joint else torch.ones(len(label), 1)
             for _ in range(CALIBRATION_ROUNDS):
                 shares = weights.T @ self.blocks.probabilities(kept(latent, label))

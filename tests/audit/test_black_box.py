@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from clinic import contracts, kind_of
 from gate import DELTA, GATE_ERROR
 
 from synthdp import BadInput, Budget, generators
@@ -11,12 +12,13 @@ from synthdp.auditing import black_box, processes
 from synthdp.privacy.questions.marginals import Marginals
 from synthdp.privacy.sensitive import Sensitive
 
-NAMES = [name for name in generators.names() if hasattr(generators.find(name), "audit_settings")]
+NAMES = [name for name in contracts() if hasattr(kind_of(name), "audit_settings")]
 RUNS, TUNING = 1000, 300
 
 
 def small(name):
-    return black_box.small(generators.find(name)())
+    mode = name.partition(":")[2]
+    return black_box.small(kind_of(name)(**({"mode": mode} if mode else {})))
 
 
 def audited(name, epsilon, pair, **options):

@@ -1,0 +1,230 @@
+"""PATE-GAN: what both modes ask, what the student learns, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from clinic import make_frame, make_schema, quick
+
+from synthdp import BadInput, Budget, Synthesizer
+from synthdp.data.codec import Codec
+from synthdp.generators.networks import Blocks
+from synthdp.generators.pategan import PATEGAN
+from synthdp.generators.witness import interactions, learnt
+from synthdp.privacy import accounting
+from synthdp.privacy.checkpoint import Checkpoint
+from synthdp.privacy.ledger import Entry, Gaussian, Ledger, Vote
+from synthdp.privacy.teachers import Witness
+from synthdp.privacy.teachers.parts import Parts
+
+BUDGET = Budget(3.0, 1e-5)
+MODES = ("pategan", "pategan:original")
+
+
+def even_space(schema, blocks, label):
+    labels = 1 if label is None else blocks.sizes[label]
+    columns = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(labels, -1)
+    return interactions(schema, blocks, label, columns, torch.full((labels,), 1 / labels), degree=2, floor=0.02)
+
+
+@pytest.fixture
+def space():
+    schema = make_schema()
+    sizes = Codec(schema).sizes
+    return even_space(schema, Blocks(sizes), len(sizes) - 1), sizes
+
+
+def rows_of(sizes, rows, seed=0):
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(np.stack([rng.integers(0, size, rows) for size in sizes], 1))
+
+
+def test_the_kernel_is_the_product_of_interactions(space):
+    """k(x, q) = <moments of x, moments of q> over pairs of different columns, and 0 between labels."""
+    space, sizes = space
+    codes, queries = rows_of(sizes, 7), rows_of(sizes, 9, seed=1)
+
+    def moments(row):
+        one = row[None]
+        return space.moments(space.blocks.one_hot(one), space.labels_of(one), torch.ones(1))
+
+    found = space.kernel(codes, queries)
+    for i, row in enumerate(codes):
+        for j, query in enumerate(queries):
+            expected = float((moments(row) * moments(query)).sum()) / 2
+            assert float(found[i, j]) == pytest.approx(expected, rel=1e-4, abs=1e-4)
+            assert found[i, j] == 0 or row[-1] == query[-1]
+
+
+def test_features_are_centred_and_orthonormal_under_their_tables():
+    schema = make_schema()
+    sizes = Codec(schema).sizes
+    space = even_space(schema, Blocks(sizes), None)
+    for place, block in enumerate(space.blocks.slices):
+        columns = (space.owner[:-1] == place).nonzero()[:, 0]
+        features = space.maps[0][block][:, columns]
+        torch.testing.assert_close(features.mean(0), torch.zeros(len(columns)), atol=1e-5, rtol=0)
+        if schema.modelled[place].kind in ("integer", "continuous", "ordinal", "datetime"):
+            gram = features.T @ features / len(features)
+            torch.testing.assert_close(gram, torch.eye(len(columns)), atol=1e-4, rtol=0)
+
+
+def test_the_student_recovers_exact_evaluations(space):
+    """Without noise, and with more queries than there are interactions, it is the records' mean interactions."""
+    space, sizes = space
+    records, queries = rows_of(sizes, 400, seed=2), rows_of(sizes, 1500, seed=3)
+    answers = space.kernel(records, queries).double().mean(0)
+    found = learnt(space, queries, answers, torch.full((1500,), 1e-6, dtype=torch.float64))
+    hot = space.blocks.one_hot(records)
+    exact = space.moments(hot, space.labels_of(records), torch.full((400,), 1 / 400))
+    assert float((found - exact).norm() / exact.norm()) < 0.1
+
+
+def test_a_witness_is_the_mean_over_its_own_records_alone(space):
+    space, sizes = space
+    codes = rows_of(sizes, 30).numpy().astype(np.int32)
+    queries, generated = rows_of(sizes, 11, seed=1), rows_of(sizes, 200, seed=2)
+    kind = Witness(kernel=space.kernel)
+    starts, counts = np.array([0, 10, 10]), np.array([10, 0, 20])
+    ensemble = kind.begin(Parts(codes, starts, counts), None, 2, b"")
+    with pytest.raises(BadInput, match="generated"):
+        ensemble.train(None, None)
+    ensemble.train(generated.numpy(), None)
+    found = ensemble.scores(queries.numpy())
+    against = space.kernel(generated, queries).double()
+    own = space.kernel(torch.from_numpy(codes[10:]), queries).double()
+    expected = (own.mean(0) - against.mean(0)) / against.std(0, correction=0)
+    np.testing.assert_allclose(found[2], expected.numpy(), rtol=1e-4, atol=1e-6)
+    assert np.isnan(found[1]).all()
+    # Another teacher's part grows: not a bit of the first one's answers moves.
+    more = np.concatenate([codes[:10], codes[:3], codes[10:]])
+    other = kind.begin(Parts(more, np.array([0, 10, 13]), np.array([10, 3, 20])), None, 2, b"")
+    other.train(generated.numpy(), None)
+    np.testing.assert_array_equal(other.scores(queries.numpy())[[0, 2]], found[[0, 2]])
+
+
+def test_what_goes_together_is_learnt_from_votes():
+    """Two columns that agree in nine rows of ten, which no one-way table knows of; more than the tables alone say."""
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 2, 4000)
+    second = np.where(rng.random(4000) < 0.9, first, 1 - first)
+    frame = make_frame(4000).assign(sex=np.where(first, "male", "female"), ill=second.astype(bool))
+    schema = make_schema(units=4000)
+    settings = {"start": "columns", "steps": 250, "queries": 300, "hidden": (32,), "rounds": 1}
+    release = Synthesizer("pategan", schema=schema, budget=BUDGET, **settings).fit(frame, seed=1)
+    sample = release.sample(4000, seed=1)
+    assert ((sample["sex"] == "male") == sample["ill"]).mean() > 0.7
+
+
+@pytest.mark.parametrize("name", MODES)
+@pytest.mark.parametrize("start", ["label", "columns", "none"])
+def test_plans_hold_one_event_a_vote(name, start):
+    settings = quick(name, start=start)
+    *tables, votes = settings.plan(make_schema(), 2.0)
+    assert len(tables) == (start != "none")
+    law = "laplace" if settings.mode == "original" else "gaussian"
+    assert votes == Entry(Vote(2.0, law), 24 if settings.mode == "original" else 2)
+    if tables:
+        precision = votes.count / 4
+        own = tables[0].event.noise ** -2
+        assert isinstance(tables[0].event, Gaussian)
+        assert own / (own + precision) == pytest.approx(settings.tables)
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_a_stopped_fit_goes_on_as_if_it_had_not_been(name, tmp_path):
+    """Law 23 in a rehearsal, teachers included: same parts, same states, same model."""
+
+    class Stop(Exception):
+        pass
+
+    def fit(folder, *, resume=False):
+        synth = Synthesizer(quick(name, start="columns"), schema=make_schema(), budget=BUDGET)
+        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
+        return synth.fit(make_frame(150), seed=3, resume=resume, **files)
+
+    plain, saves = Checkpoint.save, 0
+
+    def save(self, facts, state):
+        nonlocal saves
+        plain(self, facts, state)
+        saves += 1
+        if saves == 2:
+            raise Stop
+
+    whole = fit(tmp_path / "whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoint, "save", save)
+        with pytest.raises(Stop):
+            fit(tmp_path / "stopped")
+    resumed = fit(tmp_path / "stopped", resume=True)
+    assert resumed.ledger.entries() == whole.ledger.entries()
+    for key, value in whole.model.tensors().items():
+        np.testing.assert_array_equal(resumed.model.tensors()[key], value)
+
+
+def test_a_given_gamma_buys_as_many_rounds_as_the_budget_does(tmp_path):
+    """By the bound that does not depend on the votes: one round more would exceed it."""
+    settings = PATEGAN(mode="original", gamma=0.02, queries=5, hidden=(8,), teachers=3, teacher_steps=1)
+    synth = Synthesizer(settings, schema=make_schema(), budget=Budget(1.0, 1e-5))
+    release = synth.fit(make_frame(60), seed=0, ledger=tmp_path / "ledger.jsonl")
+    (entry,) = Ledger.read(tmp_path / "ledger.jsonl").entries()
+    assert entry.event == Vote(25.0, "laplace")
+    assert entry.count % 5 == 0
+    assert release.statement.epsilon <= 1.0
+    assert accounting.best((Entry(entry.event, entry.count + 5),), 1e-5)[1] > 1.0
+    dear = PATEGAN(mode="original", gamma=2.0, queries=50)
+    with pytest.raises(BadInput, match=r"buys \d+ votes"):
+        Synthesizer(dear, schema=make_schema(), budget=Budget(1.0, 1e-5)).fit(make_frame(60), seed=0)
+    with pytest.raises(BadInput, match=r"generator\.rounds"):
+        Synthesizer(dear, schema=make_schema(), budget=Budget(math.inf, 1e-5)).fit(make_frame(60), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("bad", "named"),
+    [
+        ({"mode": "votes"}, "mode"),
+        ({"teachers": 0}, "teachers"),
+        ({"queries": 0}, "queries"),
+        ({"rounds": True}, "rounds"),
+        ({"gamma": 0.0, "mode": "original"}, "gamma"),
+        ({"gamma": 0.1}, "gamma"),
+        ({"gamma": 0.1, "mode": "original", "start": "label"}, "gamma"),
+        ({"degree": 2, "mode": "original"}, "degree"),
+        ({"teacher_steps": 3}, "teacher_steps"),
+        ({"tables": 1.0}, "tables"),
+        ({"tables": 0.2, "start": "none"}, "tables"),
+        ({"rounds": 30, "queries": 1000}, "rounds"),
+        ({"hidden": ()}, "hidden"),
+        ({"average": 1.0}, "average"),
+        ({"start": "x"}, "start"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_by_name(bad, named):
+    with pytest.raises(BadInput, match=f"generator.{named}"):
+        PATEGAN(**bad)
+
+
+def test_the_number_of_teachers_follows_from_public_numbers():
+    assert PATEGAN().teachers_of(4000) == 500
+    assert PATEGAN().teachers_of(3) == 2
+    assert PATEGAN(teachers=7).teachers_of(4000) == 7
+    assert PATEGAN(mode="original").teachers_of(None) == 10
+    with pytest.raises(BadInput, match="units"):
+        PATEGAN(start="none").plan(make_schema(units=None), 1.0)
+    PATEGAN().plan(make_schema(units=None), 1.0)  # the tables tell a noisy total
+
+
+def test_more_teachers_than_units_is_a_warning_from_declared_numbers():
+    settings = quick("pategan", teachers=900)
+    with pytest.warns(UserWarning, match="900 teachers"):
+        Synthesizer(settings, schema=make_schema(), budget=BUDGET).fit(make_frame(10), seed=0)
+
+
+@pytest.mark.parametrize("targets", [["ill"], []])
+@pytest.mark.parametrize("name", MODES)
+def test_with_and_without_a_target(name, targets):
+    schema = make_schema(targets=targets)
+    release = Synthesizer(quick(name, start="columns"), schema=schema, budget=BUDGET).fit(make_frame(200), seed=1)
+    schema.validate(release.sample(50, seed=1), "error")
