@@ -153,6 +153,12 @@ def test_shares_are_unbiased_and_as_noisy_as_they_say(form):
     )
 
 
+def test_an_infinite_budget_has_no_noise():
+    assert not draws(LNMax(math.inf), (3, 2), 500).any()
+    assert LNMax(math.inf).events(1) == [Vote(0.0, "laplace")]
+    np.testing.assert_array_equal(Shares(0.0).noised(np.arange(4.0), Noise(1), 8), np.arange(4.0) / 8)
+
+
 def test_counts_have_noise_on_every_count():
     rest = (draws(Counts(3.0), (6, 1, 0), 10_000) - [6, 1, 0]) / 3.0
     rest = rest + np.random.default_rng(0).uniform(-1, 1, rest.shape) / 256
@@ -221,7 +227,9 @@ def test_what_is_charged(aggregator, charged):
     ("make", "word"),
     [
         *((lambda kind=kind, bad=bad: kind(bad), "greater than 0") for kind in (LNMax, GNMax, Counts)
-          for bad in (0.0, -1.0, math.nan, math.inf)),
+          for bad in (0.0, -1.0, math.nan)),
+        (lambda: GNMax(math.inf), "finite"),
+        (lambda: Counts(math.inf), "finite"),
         (lambda: Confident(5.0, 0.0, 1.0, 3), "sigma1"),
         (lambda: Confident(5.0, 1.0, -1.0, 3), "sigma2"),
         (lambda: Confident(math.nan, 1.0, 1.0, 3), "threshold"),
