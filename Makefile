@@ -37,6 +37,9 @@ audit: install  ## no data needed; about 25 minutes
 
 recipes: install  ## needs SYNTHDP_DATA; about half an hour
 	$(BIN)/python recipes/adult_dpgan.py
+	$(BIN)/python recipes/pate_adult.py
+	$(BIN)/python recipes/pate_diabetes.py
+	$(BIN)/python recipes/pate_mnist.py
 	$(BIN)/python recipes/readme.py
 
 clean:

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from synthdp import Budget, Schema
 from synthdp.data.codec import Codec
 from synthdp.pate import PATE
-from synthdp.pate.classifier import feature_map
+from synthdp.pate.features import feature_map
 from synthdp.privacy.accounting import pate as figures
 from synthdp.privacy.replay import Recorder
 

@@ -1,7 +1,8 @@
 """PATE for classification: teachers on sensitive records, noisy votes on public ones, a student that may leave the hospital."""
 
-from synthdp.pate.classifier import Answers, Classifier, load
+from synthdp.pate.classifier import Answers, Classifier
 from synthdp.pate.fit import PATE
+from synthdp.pate.release import load
 from synthdp.pate.selection import Selection
 from synthdp.pate.students.estimator import Estimator
 from synthdp.pate.students.network import Network

@@ -1,5 +1,6 @@
 """Codes as numbers that classifiers take: a public function of the schema, row by row."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,6 +55,22 @@ def features(codec: Codec, target: str, encoding: str = "one_hot") -> Features:
     if not others:
         raise BadInput(f"the schema has no column beside the target {target!r}: nothing could tell its classes apart")
     return Features(target=place, tables=tuple(_table(codec, index, encoding) for index in others), places=others)
+
+
+def feature_map(given: Any, codec: Codec, target: str) -> Callable[[Codes], NDArray[np.float32]]:
+    """Codes (rows, columns) -> features (rows, width) float32: by name, or a public function that the user brought."""
+    if not callable(given):
+        return features(codec, target, given)
+
+    def mapped(codes: Codes) -> NDArray[np.float32]:
+        found = np.asarray(given(codes), np.float32)
+        if found.ndim != 2 or len(found) != len(codes):
+            raise BadInput(
+                f"features must map ({len(codes)}, columns) codes to ({len(codes)}, width), got {found.shape}"
+            )
+        return found
+
+    return mapped
 
 
 def classes(schema: Schema, target: str) -> tuple[str, ...]:
