@@ -50,6 +50,10 @@ def test_what_a_batch_of_votes_costs_is_known_in_closed_form():
     made = fitted(aggregator=GNMax(2 * math.sqrt(120)))
     assert made.statement.epsilon == pytest.approx(1.993091, abs=1e-3)
     assert made.ledger.entries()[0].count == 60
+    replaced = Budget(4.0, 1e-5, "replace_one")  # a record that is replaced may change two teachers
+    assert fitted(aggregator=GNMax(4 * math.sqrt(120)), budget=replaced).statement.epsilon == pytest.approx(
+        1.993091, abs=1e-3
+    )
 
 
 def test_laplace_votes_are_charged_two_gamma_each():
