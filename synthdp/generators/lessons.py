@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from synthdp.generators import states
+from synthdp.generators import Progress, states
 from synthdp.generators.player import Player
 from synthdp.generators.witness import ORDERED, Interactions, distance, interactions, learnt
 from synthdp.privacy.questions.shares import Shares
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 GENERATED, LEAST_GENERATED, MOST_GENERATED = 8, 1024, 16_384  # rows to compare records with, per query; bounds on all
 MOCK_TEACHERS = 256  # of generated rows, from which the clip is read off
+SHOW_EVERY = 25
 MOST_FEATURES, MOST_DEGREE = 128, 4  # of ordered columns
 
 
@@ -33,10 +34,16 @@ class Lessons:
     """The state of one training in this mode."""
 
     def __init__(
-        self, settings: "PATEGAN", data: Sensitive, noise: float, player: Player, saved: states.State | None
+        self,
+        settings: "PATEGAN",
+        data: Sensitive,
+        noise: float,
+        player: Player,
+        saved: states.State | None,
+        progress: Progress,
     ) -> None:
         self.settings, self.player, self.noise = settings, player, noise
-        self.random = player.random
+        self.progress = progress
         self.codes = torch.zeros((0, len(data.codec.sizes)), dtype=torch.int64)
         self.answers = torch.zeros(0, dtype=torch.float64)
         self.deviations = torch.zeros(0, dtype=torch.float64)
@@ -51,6 +58,7 @@ class Lessons:
         self._ask()
         taught = learnt(self.space, self.codes, self.answers, self.deviations)
         steps = int(self.settings.steps or 1)
+        total = self.settings.total_rounds * steps
         for step in range(number * steps, (number + 1) * steps):
             self.player.step(
                 lambda rows, label: distance(self.space, rows, label.argmax(1), taught) * self.settings.witness_weight,

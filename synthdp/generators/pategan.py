@@ -224,13 +224,13 @@ class PATEGAN:
             player.start(noisy_tables.ask(data, player.blocks, label, self.started, player.labels, deviation))
         game: Lessons | Original
         if self.mode == "shares":
-            game = Lessons(settings, data, noise, player, saved)
+            game = Lessons(settings, data, noise, player, saved, progress)
         else:
             game = Original(settings, data, self.aggregator(noise), player, saved)
         total = self.votes
         for step in data.steps(self.vote(noise), total, game.state):
             game.step(step)
-            if self.mode == "shares" or (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
+            if self.mode == "original" and ((step + 1) % SHOW_EVERY == 0 or step + 1 == total):
                 progress(step + 1, total, {"generator loss": player.loss})
         return NetworkModel(schema, player.finish(), player.labels, label, self.latent)
 
