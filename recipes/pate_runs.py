@@ -231,7 +231,8 @@ def table(result: dict[str, Any], title: str, words: str) -> str:
             "The stated epsilon holds whatever the votes are, by the tightest accountant; the paper's bound is the moments "
             "accountant without looking at the votes (GNMax: Renyi, 2018). The data-dependent epsilon is what the papers "
             "report: it is itself a function of the records, so it is no promise that may be published; here it is of a "
-            "public data set. Mean ± standard deviation over the seeds of the fit; one seed is a partition, the teachers, the "
+            "public data set. Noisy labels and one teacher: the share of them that is right, on the queries asked. "
+            "Mean ± standard deviation over the seeds of the fit; one seed is a partition, the teachers, the "
             "queries, the noise and the student. The cases of a seed share partition and teachers, which are trained for the "
             "first of them only, as is a student that would learn the very labels of the case above it: the CPU seconds "
             "of the others do not hold that.",
