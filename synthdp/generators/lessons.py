@@ -64,6 +64,8 @@ class Lessons:
                 lambda rows, label: distance(self.space, rows, label.argmax(1), taught) * self.settings.witness_weight,
                 step,
             )
+            if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
+                self.progress(step + 1, total, {"generator loss": self.player.loss})
 
     def _ask(self) -> None:
         """One noisy evaluation of the witness function at freshly generated rows."""
