@@ -222,13 +222,6 @@ MUTANTS = (
         (f"{VOTES}::test_lnmax_errs_as_often_as_two_laplace_noises_make_it",),
     ),
     Mutant(
-        "answers charged as they came",
-        "privacy/questions/votes.py",
-        "return [*[Vote(self.sigma1)] * queries, *[Vote(self.sigma2 / ROOT2)] * self.answers]",
-        "return [*[Vote(self.sigma1)] * queries, *[Vote(self.sigma2 / ROOT2)] * min(self.answers, queries)]",
-        (f"{VOTES}::test_what_is_charged",),
-    ),
-    Mutant(
         "margins not clipped",
         "privacy/questions/shares.py",
         "scale[finite] = np.minimum(1.0, clip * MARGIN / np.maximum(norms[finite], np.finfo(float).tiny))",
@@ -262,13 +255,6 @@ MUTANTS = (
         "    teacher = (keys % np.uint64(count)).astype(np.int64)",
         "    teacher = ((keys + np.arange(len(keys), dtype=np.uint64)) % np.uint64(count)).astype(np.int64)",
         (f"{TEACHERS}::test_parts_are_disjoint_by_patient_and_hold_everything",),
-    ),
-    Mutant(
-        "padding that follows the largest part",
-        "privacy/teachers/stacked.py",
-        "sizes, batch = self._sizes[teachers, None], self._kind.batch",
-        "sizes, batch = self._sizes[teachers, None], max(self._kind.batch, int(self._sizes.max()))",
-        (f"{TEACHERS}::test_the_largest_part_may_grow_and_nobody_else_notices",),
     ),
     Mutant(
         "real rows kept in the artefact",

@@ -26,7 +26,7 @@ from synthdp.privacy.questions.votes import Confident, Counts, GNMax, Interactiv
 from synthdp.privacy.replay import Recorder
 from synthdp.privacy.sensitive import Sensitive
 from synthdp.privacy.store import encoded, reading, seal
-from synthdp.privacy.teachers import Estimators, Stacked
+from synthdp.privacy.teachers import Estimators, Stacked, Witness
 from synthdp.privacy.teachers.checks import public_rows
 from synthdp.privacy.teachers.parts import dealt
 
@@ -95,9 +95,15 @@ KINDS = {
         public_loss=lambda scores, _: functional.softplus(scores[:, 0]),
         **SMALL,
     ),
+    "witnesses": Witness(kernel=lambda codes, queries: (codes[:, None] == queries).float().mean(2)),
     "forests": Estimators(estimator=RandomForestClassifier(4, max_depth=3), features=tabular, target="ill"),
     "regressions": Estimators(estimator=LogisticRegression(max_iter=5), features=tabular, target="ill"),
 }
+
+
+def public(kind, rows=FAKES):
+    """Generated rows, for the kinds that compare with them."""
+    return rows if isinstance(kind, Witness) or getattr(kind, "public_loss", None) else None
 
 
 def begun(frame, kind, count=4):
@@ -109,7 +115,7 @@ def begun(frame, kind, count=4):
 def trained(frame, kind, count=4, rounds=2):
     ensemble = begun(frame, kind, count)
     for _ in range(1 if isinstance(kind, Estimators) else rounds):
-        ensemble.train(FAKES if getattr(kind, "public_loss", None) else None, None)
+        ensemble.train(public(kind), None)
     return ensemble
 
 
@@ -186,7 +192,7 @@ def test_the_largest_part_may_grow_and_nobody_else_notices():
         longer = more(grown, 3, f"new {number}")
         sizes = dealt(encoded(seal(longer, SCHEMA, KEY), CODEC), 4).sizes
         grown = longer if sizes[largest] > parts.sizes[largest] + len(grown) - 60 else grown
-    for name in ("mlp", "conv", "discriminators", "forests"):
+    for name in ("mlp", "conv", "discriminators", "witnesses", "forests"):
         assert differing(trained(frame, KINDS[name]), trained(grown, KINDS[name])) == {largest}
 
 
@@ -197,9 +203,8 @@ def test_a_stack_is_a_loop_over_teachers(name):
     parts = dealt(encoded(seal(frame, SCHEMA, KEY), CODEC), 4)
     ensemble = kind.begin(parts, CODEC, 2, b"s" * 32)
     first = {key: value.detach().clone() for key, value in ensemble._stacks[0].weights.items()}
-    public = FAKES if kind.public_loss else None
-    ensemble.train(public, None)
-    ensemble.train(public, 5)
+    ensemble.train(public(kind), None)
+    ensemble.train(public(kind), 5)
     for teacher in range(4):
         module = nn.Sequential(*[type(layer)(*([layer.in_features, layer.out_features] if hasattr(layer, "in_features")
                                                else [])) for layer in kind.module])  # fmt: skip
@@ -271,7 +276,10 @@ def test_what_is_not_finite_votes_for_class_0_and_has_no_rank():
 def test_an_estimator_that_refuses_its_part_votes_a_constant_and_warns_nobody():
     """Content never raises, nor reaches the console: both would say something of the records."""
     frame = make_frame(60)
-    longer = pd.concat([frame, frame.iloc[:1].assign(patient="old", age=95, dose=9.9, stage="II", sex="male", ill=None)], ignore_index=True)
+    longer = pd.concat(
+        [frame, frame.iloc[:1].assign(patient="old", age=95, dose=9.9, stage="II", sex="male", ill=None)],
+        ignore_index=True,
+    )
     odd = CODEC.encode(longer.iloc[-1:])[0, REST]
     assert not any((rows[:, REST] == odd).all(1).any() for rows in (CODEC.encode(frame), public_rows(CODEC), QUERIES))
 
@@ -310,8 +318,7 @@ def test_teachers_open_only_while_a_question_is_answered(name):
         act()
         with pytest.raises(RuntimeError, match="outside of a question"):
             teachers._sealed.read()
-    public = {key for key in vars(teachers) if not key.startswith("_")}
-    assert public == {"count", "classes"}
+    assert {key for key in vars(teachers) if not key.startswith("_")} == {"count", "classes"}
 
 
 def test_training_is_free_and_every_answer_is_charged_before_it(monkeypatch):
@@ -402,8 +409,8 @@ def played(frame, kind, recorder):
     teachers = data.partition(4, kind)
     fakes, queries = FAKES, QUERIES
     for turn in range(2):
-        if turn == 0 or isinstance(kind, Stacked):
-            teachers.train(fakes if getattr(kind, "public_loss", None) else None)
+        if turn == 0 or not isinstance(kind, Estimators):
+            teachers.train(public(kind, fakes))
         for aggregator in AGGREGATORS:
             answer = teachers.ask(queries, aggregator)
         order = np.argsort(answer)
@@ -453,6 +460,8 @@ def mixing(codes):
         (lambda: Estimators(estimator=GaussianNB(), features=lambda c: c, target="ill").check(CODEC), "leave it out"),
         (lambda: Estimators(estimator=GaussianNB(), features=lambda c: c[:, 0], target="ill").check(CODEC), "shape"),
         (lambda: Estimators(estimator=LogisticRegression(C=-1), features=tabular, target="ill").check(CODEC), "fitted"),
+        (lambda: Witness(kernel=lambda codes, queries: torch.full((len(codes), len(queries)), 1 + 1e-6 * len(codes))).check(CODEC),
+         "on its own"),
         (lambda: begun(make_frame(9), KINDS["mlp"]).train(FAKES, None), "no public_loss"),
         (lambda: begun(make_frame(9), KINDS["discriminators"]).train(None, None), "against public rows"),
         (lambda: begun(make_frame(9), KINDS["forests"]).train(FAKES, None), "neither public rows"),

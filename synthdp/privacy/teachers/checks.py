@@ -1,6 +1,7 @@
 """What teachers refuse, found on public rows before any record is read."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,13 +40,17 @@ def check_module(module: nn.Module) -> None:
         raise BadInput("module of teachers must have floating-point parameters")
 
 
-def check_row_by_row(features: Callable[[Any], Any], codes: Any) -> None:
-    """Refuse features that say of a row what depends on the others. `codes` are an array or a tensor, as features take them."""
+def check_row_by_row(features: Callable[[Any], Any], codes: Any, *, exact: bool = False) -> None:
+    """Refuse features that say of a row what depends on the others; `exact`: also by rounding, as matrix products do.
+
+    `codes` are an array or a tensor, as features take them.
+    """
     together = np.asarray(features(codes))
     if together.shape[:1] != codes.shape[:1]:
         raise BadInput(f"features must give one row of numbers per record, got shape {together.shape}")
     alone = np.concatenate([np.asarray(features(codes[place : place + 1])) for place in range(len(codes))])
-    if not np.allclose(together, alone, rtol=1e-4, atol=1e-6, equal_nan=True):
+    same = np.array_equal if exact else partial(np.allclose, rtol=1e-4, atol=1e-6)
+    if not same(together, alone, equal_nan=True):
         raise BadInput("features must treat each record on its own; these depend on the other records of the batch")
 
 

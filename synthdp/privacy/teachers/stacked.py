@@ -25,7 +25,7 @@ Weights = dict[str, Tensor]
 OPTIMIZERS = ("adam", "sgd")
 STARTS = ("own", "template")
 SIDE_BY_SIDE = 100  # teachers of one stack: their weights stay in the processor's cache
-ASKED = 1024  # queries answered at a time
+ASKED = 256  # queries answered at a time
 
 
 @dataclass(frozen=True, kw_only=True)
