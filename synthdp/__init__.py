@@ -8,13 +8,15 @@ if TYPE_CHECKING:
     from synthdp.api import Release, Synthesizer, load
     from synthdp.data.schema import Schema
     from synthdp.errors import BadInput
+    from synthdp.pate.fit import PATE
     from synthdp.privacy.budget import Budget
 
-__all__ = ["BadInput", "Budget", "Release", "Schema", "Synthesizer", "__version__", "load"]
+__all__ = ["PATE", "BadInput", "Budget", "Release", "Schema", "Synthesizer", "__version__", "load"]
 
 _HOMES = {
     "BadInput": "synthdp.errors",
     "Budget": "synthdp.privacy.budget",
+    "PATE": "synthdp.pate.fit",
     "Release": "synthdp.api",
     "Schema": "synthdp.data.schema",
     "Synthesizer": "synthdp.api",
