@@ -24,7 +24,7 @@ from synthdp.privacy.teachers.witness import against
 if TYPE_CHECKING:
     from synthdp.generators.pategan import PATEGAN
 
-GENERATED, LEAST_GENERATED, MOST_GENERATED = 8, 1024, 16_384  # rows to compare records with, per query; bounds on all
+GENERATED, LEAST_GENERATED, MOST_GENERATED = 2, 1024, 4096  # rows to compare records with, per query; bounds on all
 MOCK_TEACHERS = 256  # of generated rows, from which the clip is read off
 SHOW_EVERY = 25
 MOST_FEATURES, MOST_DEGREE = 128, 4  # of ordered columns
