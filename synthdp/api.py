@@ -180,7 +180,8 @@ class Synthesizer:
 
         `seed` makes a rehearsal: reproducible, stamped "not for release". `invalid="clamp"` lets cells that the schema does
         not allow pass, mapped to allowed ones inside the seal. `ledger` is a new file that keeps the charges durably even
-        if the fit dies; with a `checkpoint` file (internal) beside it a fit that was stopped goes on when it is called again
+        if the fit dies; with a `checkpoint` file (internal: teachers in it learnt without noise; remove it once the release is
+        saved) beside it a fit that was stopped goes on when it is called again
         with `resume=True`: what was charged counts, steps that are done again are charged again. `account` is the file (or an
         `AccountFile`) that all fits of these records are entered in before their first question; without one the fit is
         entered nowhere, and the statement says so. `audit` tells, in a sentence for the statement, how the frame was prepared

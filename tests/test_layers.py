@@ -12,7 +12,20 @@ import synthdp
 HOME = Path(synthdp.__file__).parent
 FILES = sorted(HOME.rglob("*.py"))
 MAY = {
-    "cli": {"cli", "auditing", "api", "pate", "report", "evaluate", "generators", "privacy", "data", "errors", "options", ""},
+    "cli": {
+        "cli",
+        "auditing",
+        "api",
+        "pate",
+        "report",
+        "evaluate",
+        "generators",
+        "privacy",
+        "data",
+        "errors",
+        "options",
+        "",
+    },
     "auditing": {"auditing", "evaluate", "generators", "privacy", "data", "errors", "options", ""},
     "pate": {"pate", "report", "generators", "privacy", "data", "errors", "options", ""},
     "api": {"report", "generators", "privacy", "data", "errors", "options", ""},

@@ -33,14 +33,15 @@ class Blocks:
     def soft_draw(self, logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
         """One-hot draws forward, softmax gradients backward (straight-through Gumbel; Jang, Gu & Poole 2017)."""
         noisy = logits + gumbel(logits.shape, generator)
-        blocks = noisy.split(self.sizes, 1)  # whose backward pass, unlike that of slices, writes every entry once
+        # Unlike that of slices, the backward pass of a split writes every entry once.
+        blocks = torch.split(noisy, list(self.sizes), 1)
         soft = torch.cat([torch.softmax(block / temperature, 1) for block in blocks], 1)
         codes = torch.stack([block.argmax(1) for block in blocks], 1)
         return self.one_hot(codes) + soft - soft.detach()
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Softmax in every block, (rows, width)."""
-        return torch.cat([torch.softmax(block, 1) for block in logits.split(self.sizes, 1)], 1)
+        return torch.cat([torch.softmax(block, 1) for block in torch.split(logits, list(self.sizes), 1)], 1)
 
 
 def gumbel(shape: Sequence[int], generator: torch.Generator) -> Tensor:

@@ -78,11 +78,6 @@ class Checkpoint:
         ledger.resume_from(kept.name)
         os.replace(self._next, self._path)
 
-    def remove(self) -> None:
-        """The fit is done."""
-        for path in (self._path, self._next):
-            path.unlink(missing_ok=True)
-
     def _write(self, path: Path, facts: Mapping[str, Any], state: State) -> None:
         said = json.dumps({**facts, "of": self._of, "name": secrets.token_hex(8)})
         path.parent.mkdir(parents=True, exist_ok=True)
