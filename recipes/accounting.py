@@ -10,7 +10,7 @@ import record
 
 from synthdp.privacy import accounting
 from synthdp.privacy.accounting.accountants import moments, strong
-from synthdp.privacy.ledger import Choice, Entry, Event, Gaussian, Laplace, Plan, Sampled
+from synthdp.privacy.events import Choice, Entry, Event, Gaussian, Laplace, Plan, Sampled
 from synthdp.report import compared
 
 DELTA = 1e-5

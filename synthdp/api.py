@@ -4,9 +4,6 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -27,8 +24,10 @@ from synthdp.privacy.account import Account
 from synthdp.privacy.accounts import AccountFile, entered
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.checkpoint import Checkpoint, Kept
-from synthdp.privacy.ledger import RECORD, Ledger
+from synthdp.privacy.events import RECORD
+from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.sensitive import Sensitive
+from synthdp.report.folder import written
 from synthdp.report.statement import Statement, state
 
 if TYPE_CHECKING:
@@ -81,22 +80,9 @@ class Release:
 
     def save(self, folder: Path | str, *, force: bool = False) -> Path:
         """Write the release folder, whole or not at all. An existing one is refused unless `force`."""
-        folder = Path(folder)
-        if folder.exists() and not force:
-            raise BadInput(f"{folder} exists; choose another folder or pass force=true")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
-            self._write(new)
-            if folder.exists():
-                shutil.rmtree(folder)
-            os.replace(new, folder)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
-        return folder
+        return written(folder, self._write, force=force)
 
     def _write(self, folder: Path) -> None:
-        folder.chmod(0o755)
         tensors = {name: np.ascontiguousarray(array) for name, array in self.model.tensors().items()}
         (folder / MODEL).write_bytes(dump(tensors))
         description = {

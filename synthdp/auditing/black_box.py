@@ -24,7 +24,8 @@ from synthdp.generators import Generator, Model
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import RECORD, Ledger
+from synthdp.privacy.events import RECORD
+from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.sensitive import Sensitive
 
 COINS = 0  # of the generator, public

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from synthdp.evaluate.audit import Claim, Verdict
 from synthdp.privacy import accounting
 from synthdp.privacy.accounting.gaussian import gaussian_epsilon
-from synthdp.privacy.ledger import Gaussian, Plan, Sampled
+from synthdp.privacy.events import Gaussian, Plan, Sampled
 
 # From the smallest deltas that runs can tell apart to the largest that leave epsilon above 0.
 DELTAS = (1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

@@ -20,7 +20,8 @@ from synthdp.data.schema import Schema
 from synthdp.evaluate.audit import judge, tune
 from synthdp.privacy.account import Account
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Entry, Event, Gaussian, Ledger, Plan, Sampled
+from synthdp.privacy.events import Entry, Event, Gaussian, Plan, Sampled
+from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.sensitive import Sensitive
 
 CLIP = 0.5

@@ -9,7 +9,8 @@ from typing import Any
 from synthdp.cli import settings
 from synthdp.errors import BadInput
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Entry, Event, Gaussian, Ledger, Plan, Sampled, scoped
+from synthdp.privacy.events import Entry, Event, Gaussian, Plan, Sampled, scoped
+from synthdp.privacy.ledger import Ledger
 
 Config = Mapping[str, Any]
 VOTES = ("votes", "aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")

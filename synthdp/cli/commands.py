@@ -17,7 +17,8 @@ from synthdp.cli.dataaccount import account_of
 from synthdp.errors import BadInput
 from synthdp.privacy.accounts import AccountFile
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import RECORD, Ledger
+from synthdp.privacy.events import RECORD
+from synthdp.privacy.ledger import Ledger
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ from synthdp.cli import settings
 from synthdp.errors import BadInput
 from synthdp.privacy import accounting
 from synthdp.privacy.accounting import pate
-from synthdp.privacy.ledger import Entry, Plan, Vote
+from synthdp.privacy.events import Entry, Plan, Vote
 
 ELSE = ("rate", "noise", "steps", "sampler", "ledger", "relation", "group", "accountant", "plot", "curve", "force")
 NEEDS = {"lnmax": ("gamma",), "gnmax": ("sigma",), "confident": ("threshold", "sigma1", "sigma2")}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Plan
+from synthdp.privacy.events import Plan
 
 if TYPE_CHECKING:
     import pandas as pd

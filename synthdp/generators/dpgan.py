@@ -21,7 +21,7 @@ from synthdp.generators.optimizers import OPTIMIZERS
 from synthdp.generators.tables import STARTS
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Entry, Gaussian, Plan, Sampled
+from synthdp.privacy.events import Entry, Gaussian, Plan, Sampled
 from synthdp.privacy.sensitive import Sensitive
 
 SHOW_EVERY = 25

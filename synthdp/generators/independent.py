@@ -13,7 +13,7 @@ from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Entry, Gaussian, Plan
+from synthdp.privacy.events import Entry, Gaussian, Plan
 from synthdp.privacy.sensitive import Sensitive
 
 if TYPE_CHECKING:

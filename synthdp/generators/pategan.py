@@ -27,7 +27,7 @@ from synthdp.generators.player import Player
 from synthdp.generators.tables import STARTS
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Entry, Event, Gaussian, Plan
+from synthdp.privacy.events import Entry, Event, Gaussian, Plan
 from synthdp.privacy.questions.shares import Shares
 from synthdp.privacy.questions.votes import LNMax
 from synthdp.privacy.sensitive import Sensitive

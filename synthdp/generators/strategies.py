@@ -16,7 +16,7 @@ from synthdp.errors import BadInput
 from synthdp.generators.checks import refuse_unused
 from synthdp.privacy.accounting.charges import combined
 from synthdp.privacy.clipping import ALLOCATIONS, Automatic, Flat, PerGroup, Rule, adapted, decayed, layout
-from synthdp.privacy.ledger import Event, Gaussian
+from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.questions.gradient import Gradient
 from synthdp.privacy.questions.together import Counted
 from synthdp.privacy.sensitive import Batch

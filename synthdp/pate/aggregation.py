@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.pate.students import Probabilities
-from synthdp.privacy.ledger import Entry, Plan
+from synthdp.privacy.events import Entry, Plan
 from synthdp.privacy.questions.votes import Counts, GNMax, Interactive, Labels, LNMax, Shares
 
 # Noise multiplier -> aggregator: a multiplier is Gaussian deviation or Laplace scale over the sensitivity (`Vote`).

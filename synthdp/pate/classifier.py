@@ -1,9 +1,6 @@
 """What a fit of PATE returns: a classifier that may leave the hospital, with the statement of its guarantee."""
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +13,11 @@ from safetensors.numpy import save as dump
 from synthdp.data.codec import Codec, Codes
 from synthdp.data.columns import Boolean
 from synthdp.data.schema import Schema
-from synthdp.errors import BadInput
 from synthdp.pate.features import classes, feature_map, public_codes, public_schema
 from synthdp.pate.students import Learned, Lesson, Probabilities, Student
 from synthdp.pate.students.choice import called, settings_of
 from synthdp.privacy.ledger import Ledger
+from synthdp.report.folder import written
 from synthdp.report.statement import Statement
 
 if TYPE_CHECKING:
@@ -104,22 +101,9 @@ class Classifier:
         It holds the answers (codes of the queried public records, noisy labels), the student where it is a network, the
         statement and the ledger. A scikit-learn student is not stored, since that would take pickle: see `load`.
         """
-        folder = Path(folder)
-        if folder.exists() and not force:
-            raise BadInput(f"{folder} exists; choose another folder or pass force=True")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
-            self._write(new)
-            if folder.exists():
-                shutil.rmtree(folder)
-            os.replace(new, folder)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
-        return folder
+        return written(folder, self._write, force=force)
 
     def _write(self, folder: Path) -> None:
-        folder.chmod(0o755)
         student = self.learned.tensors()
         tensors = {f"{STUDENT}{name}": np.ascontiguousarray(array) for name, array in (student or {}).items()}
         tensors |= {f"{ANSWERS}{name}": getattr(self.answers, name) for name in ("codes", "places", "targets")}

@@ -25,7 +25,8 @@ from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
 from synthdp.privacy.accounts import AccountFile, entered
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import RECORD, Ledger, scoped
+from synthdp.privacy.events import RECORD, scoped
+from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.sensitive import Sensitive
 from synthdp.report.statement import Statement, state
 

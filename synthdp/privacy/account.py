@@ -10,7 +10,8 @@ from functools import lru_cache
 from synthdp.errors import BadInput
 from synthdp.privacy import accounting
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Entry, Event, Ledger, Plan, Revealed, merged, scoped, scoped_event
+from synthdp.privacy.events import Entry, Event, Plan, Revealed, merged, scoped, scoped_event
+from synthdp.privacy.ledger import Ledger
 
 Enter = Callable[[Plan, Budget], None]
 

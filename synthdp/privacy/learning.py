@@ -11,7 +11,7 @@ from synthdp.data.columns import LEARN, Categorical, Column, Datetime, Integer, 
 from synthdp.data.schema import Schema
 from synthdp.privacy import accounting
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Entry, Gaussian, Plan, Threshold, scoped
+from synthdp.privacy.events import Entry, Gaussian, Plan, Threshold, scoped
 from synthdp.privacy.questions import Question
 from synthdp.privacy.questions.domain import Domain
 from synthdp.privacy.questions.grid import (

@@ -15,7 +15,8 @@ from synthdp.privacy import learning
 from synthdp.privacy.account import Account
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.checkpoint import Checkpoint, Kept, State
-from synthdp.privacy.ledger import RECORD, Capped, Event, Plan, Sampled, block
+from synthdp.privacy.events import RECORD, Capped, Event, Plan, Sampled
+from synthdp.privacy.ledger import block
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions import Answer, Question
 from synthdp.privacy.questions.marginals import Marginals, Table

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from synthdp.errors import BadInput
-from synthdp.privacy.ledger import RECORD
+from synthdp.privacy.events import RECORD
 from synthdp.report import meaning, plots, words
 from synthdp.report.statement import Statement
 

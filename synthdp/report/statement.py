@@ -16,7 +16,8 @@ from synthdp.errors import BadInput
 from synthdp.privacy import accounting
 from synthdp.privacy.accounts import Cap, Entered
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Entry, Ledger, Plan, canonical, from_json, to_json
+from synthdp.privacy.events import Entry, Plan, canonical, from_json, to_json
+from synthdp.privacy.ledger import Ledger
 
 SCHEMA_VERSION = 1
 # Small deltas are for promises; the large ones give the tighter bounds on an attacker (`meaning.advantage`).

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
-from synthdp.privacy.ledger import (
+from synthdp.privacy.events import (
     Capped,
     Choice,
     Event,

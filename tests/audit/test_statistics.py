@@ -10,7 +10,7 @@ from synthdp import BadInput
 from synthdp.auditing.claims import claim_of, gaussian_mu
 from synthdp.evaluate.audit import Claim, clopper_pearson, judge, one_run, region, tune
 from synthdp.privacy.accounting.gaussian import gaussian_epsilon
-from synthdp.privacy.ledger import Entry, Gaussian, Sampled
+from synthdp.privacy.events import Entry, Gaussian, Sampled
 
 DELTA = 1e-5
 RUNS, TUNING, REPETITIONS = 1000, 500, 300

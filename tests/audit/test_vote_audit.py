@@ -11,7 +11,7 @@ from synthdp import Budget, Schema
 from synthdp.auditing.claims import claim_of
 from synthdp.evaluate.audit import judge, tune
 from synthdp.privacy.account import Account
-from synthdp.privacy.ledger import Entry, merged
+from synthdp.privacy.events import Entry, merged
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions.votes import GNMax, LNMax
 from synthdp.privacy.sensitive import Sensitive

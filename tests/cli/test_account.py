@@ -9,7 +9,8 @@ import pytest
 
 from synthdp.cli import run
 from synthdp.privacy.accounting import ACCOUNTANTS, epsilon, group_epsilon
-from synthdp.privacy.ledger import Entry, Gaussian, Ledger, Sampled
+from synthdp.privacy.events import Entry, Gaussian, Sampled
+from synthdp.privacy.ledger import Ledger
 
 
 def answer(capsys, *words):

@@ -11,7 +11,7 @@ import pytest
 
 from synthdp.cli import run
 from synthdp.privacy.accounting import best
-from synthdp.privacy.ledger import Entry, Vote
+from synthdp.privacy.events import Entry, Vote
 
 
 def reference(n=100):

@@ -13,7 +13,8 @@ from synthdp import BadInput, Budget, Synthesizer, load
 from synthdp.data.codec import Codec
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
-from synthdp.privacy.ledger import Entry, Ledger, scoped
+from synthdp.privacy.events import Entry, scoped
+from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.replay import Recorder
 from synthdp.privacy.sensitive import Sensitive
 

@@ -17,8 +17,9 @@ from synthdp.generators.optimizers import OPTIMIZERS
 from synthdp.generators.strategies import APPLIES, STRATEGIES, Clipper, rule
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
+from synthdp.privacy.events import Gaussian, Sampled, scoped
 from synthdp.privacy.gradients import MARGIN, per_unit_reference
-from synthdp.privacy.ledger import Gaussian, Ledger, Sampled, scoped
+from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.questions.together import Counted
 from synthdp.privacy.replay import Recorder
 from synthdp.privacy.sensitive import Sensitive

@@ -14,7 +14,8 @@ from synthdp.generators.pategan import PATEGAN
 from synthdp.generators.witness import interactions, learnt
 from synthdp.privacy import accounting
 from synthdp.privacy.checkpoint import Checkpoint
-from synthdp.privacy.ledger import Entry, Gaussian, Ledger, Vote
+from synthdp.privacy.events import Entry, Gaussian, Vote
+from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.teachers import Witness
 from synthdp.privacy.teachers.parts import Parts
 

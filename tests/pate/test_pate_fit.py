@@ -13,7 +13,8 @@ from synthdp import BadInput, Budget
 from synthdp.pate import PATE, Confident, GNMax, Interactive, LNMax, Networks, Selection
 from synthdp.privacy import accounting
 from synthdp.privacy.accounts import AccountFile
-from synthdp.privacy.ledger import Ledger, Vote
+from synthdp.privacy.events import Vote
+from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.replay import Recorder
 
 AGGREGATORS = {

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from synthdp.privacy.ledger import Capped, Choice, Entry, Gaussian, Laplace, Sampled, Threshold, Vote, scoped
+from synthdp.privacy.events import Capped, Choice, Entry, Gaussian, Laplace, Sampled, Threshold, Vote, scoped
 
 
 def gaussian(noise, count=1, **neighbours):

@@ -8,7 +8,8 @@ from events import capped, choice, gaussian, known_to, laplace, sampled, thresho
 
 from synthdp.errors import BadInput
 from synthdp.privacy.accounting import ACCOUNTANTS, Unproven, best, curve, epsilon, epsilons, provenance
-from synthdp.privacy.ledger import Choice, Entry, Event, Gaussian, Laplace, Ledger, Revealed, Sampled, Threshold, Vote
+from synthdp.privacy.events import Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled, Threshold, Vote
+from synthdp.privacy.ledger import Ledger
 
 KINDS = {
     "gaussian": gaussian(4.0, 3),

@@ -23,7 +23,7 @@ from synthdp.privacy.accounting import (
 )
 from synthdp.privacy.accounting.accountants import analytic_moments, moments, rdp, strong
 from synthdp.privacy.accounting.gaussian import gaussian_epsilon
-from synthdp.privacy.ledger import Choice, Entry, Gaussian, Laplace, Sampled
+from synthdp.privacy.events import Choice, Entry, Gaussian, Laplace, Sampled
 
 
 def rows():

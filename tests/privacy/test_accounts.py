@@ -22,7 +22,7 @@ from synthdp.privacy.accounting import epsilon
 from synthdp.privacy.accounts import AccountFile, Cap, chain, filters
 from synthdp.privacy.accounts.entry import entered
 from synthdp.privacy.accounts.filters import Price
-from synthdp.privacy.ledger import Entry, Gaussian, Sampled, Threshold
+from synthdp.privacy.events import Entry, Gaussian, Sampled, Threshold
 
 ONE = Budget(1.0, 1e-6)
 PLAN = (Entry(Gaussian(5.0), 3),)
@@ -331,7 +331,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
 WRITER = """
 from synthdp.privacy.accounts import AccountFile
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Entry, Gaussian
+from synthdp.privacy.events import Entry, Gaussian
 account = AccountFile(path={path!r})
 about = dict(generator="independent", settings=dict(), rehearsal=False, ledger=None)
 while True:

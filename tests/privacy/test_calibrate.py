@@ -155,7 +155,7 @@ def test_what_was_spent_before_is_part_of_the_budget():
 
 def test_groups_share_one_scale():
     """McMahan & Andrew 2018, section 4: groups of relative noises (2, 3, 6) are one Gaussian of their combined noise."""
-    from synthdp.privacy.ledger import Entry, Gaussian, Sampled
+    from synthdp.privacy.events import Entry, Gaussian, Sampled
 
     def plan(noises):
         return (Entry(Sampled(rate=0.01, queries=tuple(Gaussian(noise=z) for z in noises)), 1000),)

@@ -8,7 +8,7 @@ from clinic import make_frame, make_schema
 from synthdp import BadInput, Budget
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
-from synthdp.privacy.ledger import Capped, Entry, Gaussian
+from synthdp.privacy.events import Capped, Entry, Gaussian
 from synthdp.privacy.replay import Recorder
 from synthdp.privacy.sensitive import Sensitive
 

@@ -11,7 +11,7 @@ from synthdp import Budget
 from synthdp.errors import BadInput
 from synthdp.privacy.accounting import Unproven, best, epsilon, epsilons
 from synthdp.privacy.accounting.filters import Filter, largest
-from synthdp.privacy.ledger import Capped, Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
+from synthdp.privacy.events import Capped, Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
 
 FILTERS = ("gaussian", "zcdp", "renyi")
 RELATIONS = ("add_remove", "replace_one")

@@ -17,8 +17,9 @@ from synthdp.data.codec import Codec
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
 from synthdp.privacy.clipping import Automatic, PerGroup, gradient_noise
+from synthdp.privacy.events import Entry, Gaussian, Sampled
 from synthdp.privacy.gradients import FLAT, per_unit_reference
-from synthdp.privacy.ledger import Entry, Gaussian, Ledger, Sampled
+from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions.gradient import Gradient, dealt
 from synthdp.privacy.questions.size import Size

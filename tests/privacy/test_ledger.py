@@ -7,9 +7,9 @@ import os
 import pytest
 
 from synthdp.errors import BadInput
-from synthdp.privacy import ledger as module
+from synthdp.privacy import events as module
 from synthdp.privacy.accounting import epsilon
-from synthdp.privacy.ledger import (
+from synthdp.privacy.events import (
     EVENTS,
     Capped,
     Choice,
@@ -17,7 +17,6 @@ from synthdp.privacy.ledger import (
     Event,
     Gaussian,
     Laplace,
-    Ledger,
     Revealed,
     Sampled,
     SmoothGaussian,
@@ -27,6 +26,7 @@ from synthdp.privacy.ledger import (
     merged,
     to_json,
 )
+from synthdp.privacy.ledger import Ledger
 
 ALL = (
     Gaussian(noise=1.25, relation="replace_one", unit="patient_id"),
@@ -79,7 +79,7 @@ def test_round_trip(tmp_path):
 
 def test_a_line_is_on_disk_before_append_returns(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(module.os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
     path = tmp_path / "ledger.jsonl"
     ledger = Ledger(path)
     for lines in (1, 2, 3):

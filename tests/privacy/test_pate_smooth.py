@@ -11,7 +11,7 @@ from synthdp.privacy.accounting import Unproven, epsilon, pate
 from synthdp.privacy.accounting.filters import Filter
 from synthdp.privacy.accounting.pate import confident, gnmax, release, smooth
 from synthdp.privacy.accounting.smoothed import divergence
-from synthdp.privacy.ledger import Capped, Entry, Gaussian, Sampled, SmoothGaussian, from_json, to_json
+from synthdp.privacy.events import Capped, Entry, Gaussian, Sampled, SmoothGaussian, from_json, to_json
 
 
 def splits(teachers, classes):

@@ -17,7 +17,8 @@ from synthdp import BadInput, Budget, Synthesizer
 from synthdp.options import option
 from synthdp.privacy import accounting
 from synthdp.privacy.checkpoint import Checkpoint
-from synthdp.privacy.ledger import Entry, Gaussian, Ledger, Sampled
+from synthdp.privacy.events import Entry, Gaussian, Sampled
+from synthdp.privacy.ledger import Ledger
 
 STEPS, RATE = 64, 0.2
 BUDGET = Budget(2.0, 1e-5)

@@ -12,8 +12,9 @@ from clinic import make_frame, make_schema
 from synthdp import BadInput, Budget
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
+from synthdp.privacy.events import Entry, Gaussian, Revealed, Sampled
 from synthdp.privacy.gradients import per_unit_reference
-from synthdp.privacy.ledger import Entry, Gaussian, Ledger, Revealed, Sampled
+from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.sensitive import Sensitive
 
 LOOSE = Budget(epsilon=20.0, delta=1e-5)

@@ -21,7 +21,7 @@ from synthdp.data.codec import Codec
 from synthdp.options import option
 from synthdp.privacy.account import Account
 from synthdp.privacy.checkpoint import Checkpoint
-from synthdp.privacy.ledger import Capped, Entry, Vote, merged
+from synthdp.privacy.events import Capped, Entry, Vote, merged
 from synthdp.privacy.questions.votes import Confident, Counts, GNMax, Interactive, LNMax, Shares
 from synthdp.privacy.replay import Recorder
 from synthdp.privacy.sensitive import Sensitive

@@ -8,7 +8,8 @@ from sklearn.tree import DecisionTreeClassifier
 from synthdp import BadInput, Budget
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
-from synthdp.privacy.ledger import Entry, Ledger, SmoothGaussian
+from synthdp.privacy.events import Entry, SmoothGaussian
+from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions.cost import Cost
 from synthdp.privacy.questions.votes import GNMax

@@ -11,7 +11,7 @@ from scipy import stats
 
 from synthdp.errors import BadInput
 from synthdp.privacy import laplace
-from synthdp.privacy.ledger import Vote
+from synthdp.privacy.events import Vote
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions.votes import Confident, Counts, GNMax, Interactive, LNMax, Shares
 

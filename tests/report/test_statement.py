@@ -10,7 +10,8 @@ import pytest
 from synthdp import Budget, Schema
 from synthdp.errors import BadInput
 from synthdp.privacy.accounts import Cap, Entered
-from synthdp.privacy.ledger import Choice, Entry, Gaussian, Laplace, Ledger, Revealed, Sampled, Threshold, scoped
+from synthdp.privacy.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold, scoped
+from synthdp.privacy.ledger import Ledger
 from synthdp.report.page import write
 from synthdp.report.statement import CURVE_DELTAS, NOT_COVERED, Statement, columns, state
 

@@ -6,7 +6,7 @@ import math
 import pytest
 from scipy.stats import norm
 
-from synthdp.privacy.ledger import EVENTS, Event, Gaussian, Sampled
+from synthdp.privacy.events import EVENTS, Event, Gaussian, Sampled
 from synthdp.report import meaning, words
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from synthdp import Budget
 from synthdp.privacy.accounts import Cap, Entered
-from synthdp.privacy.ledger import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
+from synthdp.privacy.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
 from synthdp.report.page import render
 
 from test_statement import make_statement  # isort: skip

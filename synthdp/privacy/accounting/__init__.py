@@ -17,7 +17,8 @@ from synthdp.privacy.accounting import accountants as files
 from synthdp.privacy.accounting.charges import Charges, Unproven, charges, combined
 from synthdp.privacy.accounting.search import calibrate_to, most_rate, most_steps
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Entry, Ledger, Plan
+from synthdp.privacy.events import Entry, Plan
+from synthdp.privacy.ledger import Ledger
 
 __all__ = [
     "ACCOUNTANTS",

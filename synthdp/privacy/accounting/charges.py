@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from synthdp.privacy.accounting.checks import Unproven, check, check_count, check_neighbours
-from synthdp.privacy.ledger import (
+from synthdp.privacy.events import (
     Capped,
     Choice,
     Entry,
     Event,
     Gaussian,
     Laplace,
-    Ledger,
     Revealed,
     Sampled,
     SmoothGaussian,
@@ -27,6 +26,7 @@ from synthdp.privacy.ledger import (
     Vote,
     to_json,
 )
+from synthdp.privacy.ledger import Ledger
 
 __all__ = ["CAP_ALLOWANCE", "Charges", "Unproven", "canonical", "charges", "combined", "contributions", "own_delta"]
 

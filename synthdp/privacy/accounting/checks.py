@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import singledispatch
 
 from synthdp.errors import BadInput
-from synthdp.privacy.ledger import (
+from synthdp.privacy.events import (
     Capped,
     Choice,
     Entry,

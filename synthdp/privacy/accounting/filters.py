@@ -15,7 +15,7 @@ from synthdp.privacy import accounting
 from synthdp.privacy.accounting.charges import CAP_ALLOWANCE, canonical, contributions, own_delta
 from synthdp.privacy.accounting.checks import Unproven, check, check_count
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Capped, Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled
+from synthdp.privacy.events import Capped, Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled
 
 PRICED_BY = {"gaussian": "pld", "zcdp": "rdp", "renyi": "rdp"}  # the tightest accountant of each filter's cap
 PRECISION = 1e-12  # relative, of the largest bound

@@ -20,7 +20,7 @@ import numpy as np
 from synthdp.privacy.accounting.accountants import pld
 from synthdp.privacy.accounting.charges import Charges, Unproven
 from synthdp.privacy.accounting.mixture import Mixture
-from synthdp.privacy.ledger import Capped, Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled
+from synthdp.privacy.events import Capped, Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled
 
 LEAST_DELTA = 1e-300
 CLOSE = 1e-7  # relative change of log d at which the search for it ends

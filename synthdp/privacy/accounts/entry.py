@@ -14,7 +14,7 @@ from synthdp.privacy.accounts.file import AccountFile
 from synthdp.privacy.accounts.filters import FILTERS, Cap, FilterName
 from synthdp.privacy.accounts.standing import Standing
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Plan
+from synthdp.privacy.events import Plan
 
 if TYPE_CHECKING:
     import pandas as pd

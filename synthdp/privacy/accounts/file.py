@@ -15,8 +15,8 @@ from synthdp.privacy.accounts import chain, filters
 from synthdp.privacy.accounts.filters import FILTERS, Cap, FilterName, Price
 from synthdp.privacy.accounts.standing import CHARGED, MORE, Standing, standing
 from synthdp.privacy.budget import Budget
+from synthdp.privacy.events import Plan, to_json
 from synthdp.privacy.fingerprint import Fingerprint
-from synthdp.privacy.ledger import Plan, to_json
 
 if TYPE_CHECKING:
     import pandas as pd

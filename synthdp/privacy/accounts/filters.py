@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, get_args
 from synthdp.errors import BadInput
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.ledger import Plan
+from synthdp.privacy.events import Plan
 
 FilterName = Literal["additive", "renyi"]
 FILTERS: tuple[str, ...] = get_args(FilterName)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
-from synthdp.privacy.ledger import Event
+from synthdp.privacy.events import Event
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records
 

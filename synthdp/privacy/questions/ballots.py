@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from synthdp.errors import BadInput
-from synthdp.privacy.ledger import Event
+from synthdp.privacy.events import Event
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Codes, Records, Sealed
 

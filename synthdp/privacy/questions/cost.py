@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from synthdp.errors import BadInput
 from synthdp.privacy.accounting.pate import release, smooth
-from synthdp.privacy.ledger import Event
+from synthdp.privacy.events import Event
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions.votes import labelled, positive, tallied
 from synthdp.privacy.store import Codes

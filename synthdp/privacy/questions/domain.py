@@ -10,8 +10,8 @@ import torch
 from scipy.stats import norm
 
 from synthdp.data import cells
+from synthdp.privacy.events import Event, Threshold
 from synthdp.privacy.hardened import Grid
-from synthdp.privacy.ledger import Event, Threshold
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records, within
 

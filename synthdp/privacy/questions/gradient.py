@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from synthdp.errors import BadInput
 from synthdp.privacy.clipping import Layout, Rule, layout
+from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.gradients import FLAT, Gradients, add_noise, sum_and_count
-from synthdp.privacy.ledger import Event, Gaussian
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records
 

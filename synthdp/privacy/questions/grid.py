@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.data import cells
-from synthdp.privacy.ledger import Event, Gaussian
+from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records, within
 

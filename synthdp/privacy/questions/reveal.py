@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from synthdp.privacy.ledger import Event, Revealed
+from synthdp.privacy.events import Event, Revealed
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records
 

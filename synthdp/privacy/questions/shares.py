@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.privacy.ledger import Event, Vote
+from synthdp.privacy.events import Event, Vote
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions.sums import MARGIN
 from synthdp.privacy.store import Codes

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthdp.privacy.ledger import Event, Gaussian
+from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records
 

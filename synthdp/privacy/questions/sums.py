@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.privacy.ledger import Event, Gaussian
+from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Codes, Records
 

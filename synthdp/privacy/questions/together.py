@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from synthdp.errors import BadInput
+from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.gradients import Gradients
-from synthdp.privacy.ledger import Event, Gaussian
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions.gradient import Gradient
 from synthdp.privacy.questions.sums import Joint, Sums

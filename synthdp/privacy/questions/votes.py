@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.privacy.ledger import Event, Vote
+from synthdp.privacy.events import Event, Vote
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions.shares import Shares
 from synthdp.privacy.store import Codes

@@ -13,7 +13,7 @@ import numpy as np
 
 from synthdp.privacy.accounting.accountants import rdp
 from synthdp.privacy.accounting.charges import Charges, Unproven, contributions
-from synthdp.privacy.ledger import Event, Gaussian, Revealed, Sampled
+from synthdp.privacy.events import Event, Gaussian, Revealed, Sampled
 
 Array = np.ndarray
 

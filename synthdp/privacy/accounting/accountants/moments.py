@@ -16,7 +16,7 @@ import numpy as np
 from synthdp.privacy.accounting.charges import Charges, Unproven, contributions
 from synthdp.privacy.accounting.sampled import ROUND_UP, SUMMED, at_integers, at_real
 from synthdp.privacy.accounting.smoothed import divergence
-from synthdp.privacy.ledger import Capped, Choice, Event, Gaussian, Laplace, Revealed, Sampled, SmoothGaussian
+from synthdp.privacy.events import Capped, Choice, Event, Gaussian, Laplace, Revealed, Sampled, SmoothGaussian
 
 Array = np.ndarray
 Moment = Callable[[Array], Array]  # orders l > 0, real -> log-moments; inf where none is known

@@ -12,7 +12,7 @@ from typing import Any
 
 from synthdp.privacy.accounting.charges import Charges, Unproven, contributions
 from synthdp.privacy.accounting.gaussian import gaussian_epsilon
-from synthdp.privacy.ledger import Capped, Choice, Event, Gaussian, Laplace, Sampled
+from synthdp.privacy.events import Capped, Choice, Event, Gaussian, Laplace, Sampled
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,6 @@ def _(event: Sampled) -> Single:
 
 
 def _finite(event: Event) -> bool:
-    from synthdp.privacy.ledger import Revealed
+    from synthdp.privacy.events import Revealed
 
     return not isinstance(event, Revealed)

@@ -12,7 +12,7 @@ from typing import Any
 from synthdp.privacy.accounting.accountants import rdp
 from synthdp.privacy.accounting.charges import Charges, Unproven, contributions
 from synthdp.privacy.accounting.gaussian import gaussian_epsilon
-from synthdp.privacy.ledger import Capped, Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled
+from synthdp.privacy.events import Capped, Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled
 
 GRID = 1e-4  # dp-accounting's own default
 COARSE, FINEST = 1e4, 1e-6

@@ -15,7 +15,7 @@ import numpy as np
 
 from synthdp.privacy.accounting.charges import Charges, Unproven, contributions
 from synthdp.privacy.accounting.smoothed import divergence
-from synthdp.privacy.ledger import Capped, Choice, Event, Gaussian, Laplace, Sampled, SmoothGaussian
+from synthdp.privacy.events import Capped, Choice, Event, Gaussian, Laplace, Sampled, SmoothGaussian
 
 Array = np.ndarray
 # Down to 1.001 for huge losses (a grid from 1.25 turned 7,801 into 5,907,982) and up to 2^20 for tiny ones; fractional orders

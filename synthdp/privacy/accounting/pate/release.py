@@ -14,7 +14,7 @@ from synthdp.errors import BadInput
 from synthdp.privacy.accounting.pate.figures import from_divergences
 from synthdp.privacy.accounting.pate.smooth import Smooth
 from synthdp.privacy.accounting.smoothed import divergence
-from synthdp.privacy.ledger import SmoothGaussian
+from synthdp.privacy.events import SmoothGaussian
 
 GRAIN = 2.0**-20  # the divergence is released as a multiple of it: digits beyond would betray the noise's scale
 
