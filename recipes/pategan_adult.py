@@ -139,9 +139,9 @@ def page(result: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in result["rows"]:
-        cells = [shown(row.get(name), 4 if name in DISTANCES else 3) for name in (*METRICS, *DISTANCES[:2])]
+        cells = [shown(row, name, 4 if name in DISTANCES else 3) for name in (*METRICS, *DISTANCES[:2])]
         epsilon = "-" if row["epsilon"] is None else f"{row['epsilon']:g}"
-        seconds = shown(row.get("fit_seconds"), 0)
+        seconds = shown(row, "fit_seconds", 0)
         lines.append(f"| {row['generator']} | {epsilon} | {' | '.join(cells)} | {seconds} | {len(row['seeds'])} |")
     lacking = [label for label, _, _ in GENERATORS if label not in {row["generator"] for row in result["rows"]}]
     if lacking:

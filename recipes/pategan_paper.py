@@ -149,7 +149,7 @@ def section(tables: list[dict[str, Any]], title: str, figure: str, labels: list[
     lines = ["", f"## {title}", "", f"| table | {' | '.join(labels)} |", "|---" * (1 + len(labels)) + "|"]
     for table in tables:
         rows = [table["generators"].get(label) for label in labels]
-        cells = " | ".join(shown(row[figure] if row else None, digits) for row in rows)
+        cells = " | ".join(shown(row, figure, digits) for row in rows)
         lines.append(f"| {table['data']} | {cells} |")
     return lines
 

@@ -94,22 +94,28 @@ def forget(generator: str, scratch: Path) -> int:
 
 
 def together(trials: Iterable[Trial], known: Mapping[str, Figures], figures: Iterable[str]) -> Figures | None:
-    """Mean and spread over the seeds of alike trials; None where one of them has not run or broke."""
-    runs = [known.get(trial.key, {"broken": "not run"}) for trial in trials]
-    if any("broken" in run for run in runs):
+    """Mean and spread over the seeds of alike trials, as many as have run; None where none has."""
+    wanted = list(trials)
+    runs = [known[trial.key] for trial in wanted if "broken" not in known.get(trial.key, {"broken": "not run"})]
+    if not runs:
         return None
     shared = {name: spread([run[name] for run in runs]) for name in figures if all(name in run for run in runs)}
     return {
         **shared,
         "seeds": [run["seed"] for run in runs],
+        "seeds_wanted": len(wanted),
         "commits": sorted({str(run["commit"]) + "+" * run["uncommitted_changes"] for run in runs}),
         "runs": runs,
     }
 
 
-def shown(figure: Figures | None, digits: int) -> str:
-    """Mean ± standard deviation; a dash where there is none."""
-    return "-" if figure is None else f"{figure['mean']:.{digits}f} ± {figure['sd']:.{digits}f}"
+def shown(row: Figures | None, name: str, digits: int) -> str:
+    """Mean ± standard deviation, the number of seeds where it is less than was wanted; a dash where there is no figure."""
+    if row is None or name not in row:
+        return "-"
+    figure, short = row[name], len(row["seeds"]) < row["seeds_wanted"]
+    said = f"{figure['mean']:.{digits}f}" + (f" ± {figure['sd']:.{digits}f}" if figure["n"] > 1 else "")
+    return f"{said} (n = {figure['n']})" if short else said
 
 
 def _apart(trial: Trial, run: Callable[[Trial], Figures]) -> Figures:
