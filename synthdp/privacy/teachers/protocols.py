@@ -24,6 +24,11 @@ class Ensemble(Protocol):
     classes: int
 
     @property
+    def count(self) -> int:
+        """The number of teachers: public."""
+        ...
+
+    @property
     def trained(self) -> bool:
         """Whether `train` was called, ever: public."""
         ...

@@ -114,6 +114,11 @@ class Stacks:
         self._stacks = [_Stack(kind, min(self._wide, count - first), chance) for first in range(0, count, self._wide)]
 
     @property
+    def count(self) -> int:
+        """As `Ensemble.count`."""
+        return len(self._sizes)
+
+    @property
     def trained(self) -> bool:
         """As `Ensemble.trained`."""
         return self._done > 0

@@ -20,7 +20,10 @@ from synthdp.privacy.teachers.checks import check_row_by_row, public_rows
 from synthdp.privacy.teachers.parts import Parts
 from synthdp.privacy.teachers.protocols import Scores, Votes
 
-ROWS = 4096  # compared with the queries at a time
+ROWS = 4096  # generated rows compared with the queries at a time
+BLOCK = 1024  # records compared at a time: always so many, with padding, and
+ASKED = 64  # always with so many queries: where vectors end, and threads share the work, never depends on the records
+OFFSETS = (0, 1, 7, 32, 33)  # at which `check` puts public rows into a block
 SMALLEST = 1e-6  # deviation of a kernel, over generated rows
 
 Kernel = Callable[[Tensor, Tensor], Tensor]  # codes (rows, columns) and (queries, columns) -> (rows, queries)
@@ -42,6 +45,13 @@ class Witness:
         check_row_by_row(lambda codes: self.kernel(codes, rows), rows, exact=True)  # rows move when a part grows
         if tuple(self.kernel(rows, rows[:3]).shape) != (len(rows), 3):
             raise BadInput("kernel must give one number per row and query")
+        many = rows[torch.arange(BLOCK) % len(rows)]
+        expected = compared(self.kernel, rows, rows)
+        for offset in OFFSETS:
+            size, queries = BLOCK - offset, len(rows) - offset % len(rows)
+            places = (torch.arange(size) + offset) % len(rows)
+            if not torch.equal(compared(self.kernel, many[offset:], rows[:queries]), expected[places, :queries]):
+                raise BadInput("kernel must treat each row on its own; this one depends on where a row is in the batch")
         return 2
 
     def begin(self, parts: Parts, codec: Codec, classes: int, seed: bytes) -> "Witnesses":  # noqa: ARG002
@@ -62,6 +72,21 @@ def against(kernel: Kernel, public: Tensor, queries: Tensor) -> tuple[Tensor, Te
     return mean, deviation
 
 
+def compared(kernel: Kernel, rows: Tensor, queries: Tensor) -> Tensor:
+    """k of up to `BLOCK` rows and any number of queries, (rows, queries) float64, by calls of one public shape.
+
+    Vectorised functions (exp, for one) round differently in the tail of a batch: were the batch as long as the records are
+    many, one unit more would change the bits of other teachers. Rows are padded with code 0, queries with the last one.
+    """
+    padded = torch.zeros(BLOCK, rows.shape[1], dtype=rows.dtype)
+    padded[: len(rows)] = rows
+    found = []
+    for start in range(0, len(queries), ASKED):
+        places = torch.arange(start, start + ASKED).clamp(max=len(queries) - 1)
+        found.append(kernel(padded, queries[places]).double()[: len(rows)])
+    return torch.cat(found, 1)[:, : len(queries)]
+
+
 class Witnesses:
     """Teachers of one `Witness`."""
 
@@ -72,6 +97,11 @@ class Witnesses:
         self._codes = torch.from_numpy(np.ascontiguousarray(parts.codes))
         self._owner = torch.from_numpy(np.repeat(np.arange(len(parts.sizes)), parts.sizes))
         self._public: Codes | None = None
+
+    @property
+    def count(self) -> int:
+        """As `Ensemble.count`."""
+        return len(self._sizes)
 
     @property
     def trained(self) -> bool:
@@ -94,9 +124,9 @@ class Witnesses:
         asked, public = torch.from_numpy(queries), torch.from_numpy(np.asarray(self._public))
         mean, deviation = against(self._kind.kernel, public, asked)
         total = torch.zeros(len(self._sizes), len(asked), dtype=torch.float64)
-        for start in range(0, len(self._codes), ROWS):
-            found = self._kind.kernel(self._codes[start : start + ROWS], asked).double()
-            total.index_add_(0, self._owner[start : start + ROWS], found)
+        for start in range(0, len(self._codes), BLOCK):
+            found = compared(self._kind.kernel, self._codes[start : start + BLOCK], asked)
+            total.index_add_(0, self._owner[start : start + BLOCK], found)
         sizes = torch.from_numpy(self._sizes)[:, None]
         scores = torch.where(sizes > 0, (total / sizes.clamp_min(1) - mean) / deviation, torch.nan)
         found_scores: Scores = scores.numpy()
