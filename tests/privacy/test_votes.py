@@ -26,6 +26,10 @@ class Scripted:
     said: np.ndarray
     classes: int = 2
 
+    @property
+    def count(self):
+        return len(self.said)
+
     def votes(self, queries):  # noqa: ARG002
         return self.said if self.said.dtype == np.int64 else (np.nan_to_num(self.said) > 0).astype(np.int64)
 
@@ -95,6 +99,62 @@ def test_any_two_orders_lie_within_the_reverse_of_one_another():
     farthest = max(math.dist(a, b) for a, b in itertools.combinations(vectors, 2))
     assert farthest == pytest.approx(math.sqrt((16 - 1) / 12))
     assert farthest < Shares(1.0, "ranks").sensitivity(4)
+
+
+@pytest.mark.parametrize("name", [*BY_VOTES, *BY_SCORES])
+def test_whoever_says_more_than_one_number_of_a_query_is_not_counted(name):
+    """One charge buys one number: a batch within the batch is refused, whatever it holds."""
+    aggregator = (BY_VOTES | BY_SCORES)[name]
+    for shape in ((TEACHERS, M, 40), (TEACHERS, M, 1), (TEACHERS, M + 1), (TEACHERS,)):
+        for said in (np.zeros(shape, np.int64), np.ones(shape, np.int64)):
+            with pytest.raises(RuntimeError, match="one number"):
+                aggregator.bounded(Scripted(said), QUERIES)
+
+
+@pytest.mark.parametrize("name", ["lnmax", "gnmax", "counts", "confident"])
+def test_movement_sees_all_that_moves_of_a_query(name):
+    """Tallies of two answers per query move twice as much, squared in L2, as tallies of one."""
+    one = np.tile([3.0, 1.0], (M, 1))
+    other = one.copy()
+    other[0] = 2.0, 2.0
+    twice = [np.stack([tally, tally], axis=2) for tally in (one, other)]
+    if name == "confident":
+        peaks = np.zeros(M)
+        one, other, *twice = ((peaks, tally) for tally in (one, other, *twice))
+    aggregator = BY_VOTES[name]
+    factor = 2 if name == "lnmax" else math.sqrt(2)
+    assert aggregator.movement(*twice) == pytest.approx(factor * aggregator.movement(one, other))
+
+
+@pytest.mark.parametrize(("scale", "clip"), [(1e-170, 1e-200), (1e-162, 1e-155), (5e-324, 1e-300), (1e160, 1.0)])
+def test_margins_are_clipped_where_squares_underflow_and_overflow(scale, clip):
+    aggregator, sums = Shares(1.0, "margins", clip), []
+    for sign in (1, -1):
+        said = np.zeros((3, 50))
+        said[1] = sign * scale
+        sums.append(aggregator.bounded(Scripted(said), np.zeros((50, 3), np.int32)))
+    moved = np.linalg.norm((sums[0] - sums[1]) / clip)
+    assert moved <= 2
+    assert moved >= (1.99 if scale > clip else 0)
+
+
+def test_a_surplus_over_the_student_s_expectation_moves_by_one_vote_exactly():
+    """Not by 1 + 9e-16, as the rounding of n - k p would have it."""
+    rng, whole = np.random.default_rng(0), set()
+    for teachers in (7, 50, 250, 1000):
+        predictions = rng.dirichlet(np.ones(3), 500)
+        before = rng.integers(0, 3, (teachers, 500))
+        after = before.copy()
+        after[0] = (before[0] + rng.integers(1, 3, 500)) % 3
+        aggregator = Interactive(2.0, 2.0, 1.5, 5, predictions)
+        one, other = (
+            aggregator.bounded(Scripted(said, 3), np.zeros((500, 3), np.int32))[0] for said in (before, after)
+        )
+        assert np.abs(one - other).max() <= 1
+        whole |= set(np.abs(one - other)[np.abs(one - other) > 0.999])
+        counts = np.stack([(before == label).sum(0) for label in range(3)], 1)
+        np.testing.assert_allclose(one, (counts - teachers * predictions).max(1), atol=2.0**-20)
+    assert 1.0 in whole
 
 
 def draws(aggregator, tally, count=40_000, seed=1, classes=None):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,8 +77,17 @@ class Shares:
         return float(np.linalg.norm(one - other))
 
 
+def verified(said: NDArray[Any], ensemble: "Ensemble", queries: Codes) -> NDArray[Any]:
+    """What teachers said, if it is one number per teacher and query; both numbers are public, and so is the refusal."""
+    if said.shape != (ensemble.count, len(queries)):
+        raise RuntimeError(
+            f"{ensemble.count} teachers must say one number of each of {len(queries)} queries, not {said.shape}"
+        )
+    return said
+
+
 def _votes(ensemble: "Ensemble", queries: Codes, clip: float) -> Floats:  # noqa: ARG001
-    total: Floats = (ensemble.votes(queries) == 1).sum(axis=0).astype(np.float64)
+    total: Floats = (verified(ensemble.votes(queries), ensemble, queries) == 1).sum(axis=0).astype(np.float64)
     return total
 
 
@@ -86,7 +95,7 @@ def _ranks(ensemble: "Ensemble", queries: Codes, clip: float) -> Floats:  # noqa
     """Sums of (i - 1/2) / M; a row of equal scores is 1/2 throughout. Twice a midrank is whole, so that sums are exact."""
     from scipy.stats import rankdata
 
-    scores = ensemble.scores(queries)
+    scores = verified(ensemble.scores(queries), ensemble, queries)
     silent = ~np.isfinite(scores).all(axis=1, keepdims=True)
     twice = np.rint(2 * rankdata(np.where(silent, 0.0, scores), axis=1)) - 1
     total: Floats = twice.sum(axis=0) / (2 * len(queries))
@@ -94,10 +103,14 @@ def _ranks(ensemble: "Ensemble", queries: Codes, clip: float) -> Floats:  # noqa
 
 
 def _margins(ensemble: "Ensemble", queries: Codes, clip: float) -> Floats:
-    """Sums of rows clipped a little below `clip`, so that rounding cannot carry their sum past it."""
-    scores = ensemble.scores(queries)
+    """Sums of rows clipped a little below `clip`, so that rounding cannot carry their sum past it.
+
+    Squares of tiny numbers underflow: the norm is that of the row in units of its largest magnitude.
+    """
+    scores = verified(ensemble.scores(queries), ensemble, queries)
     with np.errstate(over="ignore", invalid="ignore"):
-        norms = np.linalg.norm(scores, axis=1)
+        peaks = np.abs(scores).max(axis=1)
+        norms = peaks * np.linalg.norm(scores / np.where(peaks > 0, peaks, 1.0)[:, None], axis=1)
     finite = np.isfinite(norms)
     scale = np.zeros(len(scores))
     scale[finite] = np.minimum(1.0, clip * MARGIN / np.maximum(norms[finite], np.finfo(float).tiny))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.privacy.events import Event, Vote
 from synthdp.privacy.noise import Noise
-from synthdp.privacy.questions.shares import Shares
+from synthdp.privacy.questions.shares import Shares, verified
 from synthdp.privacy.store import Codes
 
 if TYPE_CHECKING:
@@ -27,11 +27,12 @@ __all__ = ["Confident", "Counts", "GNMax", "Interactive", "LNMax", "Labels", "Sh
 Tallies = NDArray[np.float64]
 Classes = NDArray[np.int64]
 ROOT2 = math.sqrt(2.0)
+GRID = 2.0**-20  # of a student's expectation, in votes
 
 
 def tallied(ensemble: "Ensemble", queries: Codes) -> Tallies:
     """(queries, classes) counts of votes."""
-    votes = ensemble.votes(queries)
+    votes = verified(ensemble.votes(queries), ensemble, queries)
     return np.stack([(votes == label).sum(axis=0) for label in range(ensemble.classes)], axis=1).astype(np.float64)
 
 
@@ -39,6 +40,11 @@ def winners(counts: Tallies) -> Classes:
     """(queries,) the class of the largest count, the first of equal ones."""
     found: Classes = counts.argmax(axis=1)
     return found
+
+
+def _by_query(moved: Tallies) -> Tallies:
+    """(queries, everything that moved of one): however many numbers a query's tally is, none goes unseen."""
+    return moved.reshape(len(moved), -1)
 
 
 def positive(name: str, value: float) -> None:
@@ -88,7 +94,7 @@ class LNMax:
 
     def movement(self, one: Tallies, other: Tallies) -> float:
         """The largest L1 distance of a query's tally."""
-        return float(np.abs(one - other).sum(axis=1).max())
+        return float(np.abs(_by_query(one - other)).sum(axis=1).max())
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,7 @@ class Counts:
 
     def movement(self, one: Tallies, other: Tallies) -> float:
         """The largest L2 distance of a query's tally."""
-        return float(np.linalg.norm(one - other, axis=1).max())
+        return float(np.linalg.norm(_by_query(one - other), axis=1).max())
 
 
 @dataclass(frozen=True)
@@ -226,7 +232,7 @@ class Confident:
 
     def movement(self, one: tuple[Tallies, Tallies], other: tuple[Tallies, Tallies]) -> float:
         """As `sensitivity` measures it, for the `answers` queries that moved most."""
-        votes = np.sort(np.square((one[1] - other[1]) / ROOT2).sum(axis=1))[::-1]
+        votes = np.sort(np.square(_by_query(one[1] - other[1]) / ROOT2).sum(axis=1))[::-1]
         return math.sqrt(float(np.square(one[0] - other[0]).sum() + votes[: self.answers].sum()))
 
 
@@ -269,8 +275,8 @@ class Interactive:
     def bounded(self, ensemble: "Ensemble", queries: Codes) -> tuple[Tallies, Tallies]:
         """(queries,) largest surpluses of votes over the student's expectation, and (queries, classes) counts."""
         counts = tallied(ensemble, queries)
-        teachers = counts.sum(axis=1, keepdims=True)  # public: everyone votes
-        return (counts - teachers * self.predictions).max(axis=1), counts
+        expected = np.rint(ensemble.count * self.predictions / GRID) * GRID  # so that no surplus is rounded
+        return (counts - expected).max(axis=1), counts
 
     def noised(self, bounded: tuple[Tallies, Tallies], noise: Noise, teachers: int) -> Labels:  # noqa: ARG002
         """The teachers' labels where they contradict, the student's own where it was sure and they do not."""
