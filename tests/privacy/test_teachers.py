@@ -1,6 +1,9 @@
 """Teachers: disjoint, fixed, alone with their part, and sealed (GUARANTEE 12, 15, 16, 19, 20)."""
 
+import contextlib
+import io
 import math
+import random
 import warnings
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,9 +13,16 @@ import pandas as pd
 import pytest
 import torch
 from clinic import make_frame, make_schema
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
+from sklearn.model_selection import ShuffleSplit
+from sklearn.naive_bayes import CategoricalNB, GaussianNB
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 from torch.nn import functional
 
@@ -29,6 +39,7 @@ from synthdp.privacy.store import encoded, reading, seal
 from synthdp.privacy.teachers import Estimators, Stacked, Witness
 from synthdp.privacy.teachers.checks import public_rows
 from synthdp.privacy.teachers.parts import dealt
+from synthdp.privacy.teachers.witness import against
 
 SCHEMA = make_schema(unit="patient", max_records_per_unit=3)
 CODEC = Codec(SCHEMA)
@@ -244,6 +255,53 @@ def test_teachers_start_apart_and_learn():
         assert (votes == queries[:, ILL]).mean() > 0.85, name
 
 
+def near(codes, queries):
+    """Squared distances of codes as shares of their domains, (rows, queries)."""
+    sizes = torch.tensor(CODEC.sizes)
+    rows, asked = ((part.float() + 0.5) / sizes for part in (codes, queries))
+    return (rows[:, None] - asked[None]).square().sum(2)
+
+
+CURVES = {
+    "sigmoid": lambda squares: torch.sigmoid(1 - squares),
+    "softplus": lambda squares: functional.softplus(1 - squares),
+    "silu": lambda squares: functional.silu(1 - squares),
+    "exp": lambda squares: torch.exp(-squares),
+    "tanh": lambda squares: torch.tanh(1 - squares),
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_where_a_vector_ends_changes_no_other_teacher_s_bits(name):
+    """Tails of a batch are rounded otherwise: as many records as there are must not decide where the tail is."""
+    kind = Witness(kernel=lambda codes, queries: CURVES[name](near(codes, queries)))
+    for rows in range(60, 75):
+        frame = make_frame(rows)
+        assert len(differing(trained(frame, kind, 8, 1), trained(more(frame, 1, "zz"), kind, 8, 1))) <= 1
+
+
+def test_records_are_compared_in_blocks_of_public_shape_alone():
+    shapes = set()
+
+    def kernel(codes, queries):
+        shapes.add((len(codes), len(queries)))
+        return -near(codes, queries)
+
+    kind = Witness(kernel=kernel)
+    for rows in (1, 60, 1100):
+        ensemble = trained(make_frame(rows), kind, 3, 1)
+        public_shapes = {(len(FAKES), count) for count in (1, 15, 130)}
+        shapes.clear()
+        for queries in (QUERIES[:1], QUERIES, np.tile(QUERIES, (9, 1))[:130]):
+            scores = ensemble.scores(queries)
+            expected = [-near(torch.from_numpy(own), torch.from_numpy(queries)).mean(0).numpy() if len(own) else np.nan
+                        for own in (ensemble._codes[ensemble._owner == t].numpy() for t in range(3))]  # fmt: skip
+            mean, deviation = against(kind.kernel, torch.from_numpy(FAKES), torch.from_numpy(queries))
+            for found, own in zip(scores, expected, strict=True):
+                np.testing.assert_allclose(found, (own - mean.numpy()) / deviation.numpy(), rtol=1e-4, atol=1e-4)
+        assert shapes - public_shapes == {(1024, 64)}
+
+
 # What teachers say who have nothing to say
 
 
@@ -305,6 +363,172 @@ def test_every_estimator_has_chances_of_its_own():
     assert len(set(states)) == 4
     assert [fitted.random_state for fitted in trained(make_frame(200), KINDS["forests"])._fitted] == states
     assert KINDS["forests"].estimator.random_state is None
+
+
+class Odd(ClassifierMixin, BaseEstimator):
+    """An estimator of whatever habit: what it does is `act(X, y)`, of the part that it was fitted to and of the queries."""
+
+    def __init__(self, predicts=None, fits=None, scores=None, verbose=0):
+        self.predicts, self.fits, self.scores, self.verbose = predicts, fits, scores, verbose
+
+    def fit(self, X, y):
+        self.y_ = y
+        if self.fits is not None:
+            self.fits(self, X, y)
+        return self
+
+    def predict(self, X):
+        return self.predicts(self, X) if self.predicts else np.zeros(len(X), int)
+
+    def predict_proba(self, X):
+        return self.scores(self, X) if self.scores else np.full((len(X), 2), 0.5)
+
+
+def odd(**habits):
+    return Estimators(estimator=Odd(**habits), features=tabular, target="ill")
+
+
+def is_public(own):
+    """Whether it was fitted to the public rows of `check`."""
+    return len(own.y_) == 2 * len(public_rows(CODEC))
+
+
+@pytest.mark.parametrize("shape", [(40,), (1,)])
+def test_a_prediction_of_many_answers_is_refused_and_in_the_seal_a_constant(shape):
+    def many(own, X):
+        return np.ones((len(X), *shape), int)
+
+    for what, kind in (
+        ("predict", odd(predicts=many)),
+        ("score", odd(scores=lambda _, X: np.ones((len(X), 2, *shape)))),
+    ):
+        with pytest.raises(BadInput, match=f"{what} of estimator Odd must be one number per row"):
+            kind.check(CODEC)
+    later = odd(
+        predicts=lambda own, X: np.ones(len(X), int) if is_public(own) else many(own, X),
+        scores=lambda own, X: np.ones((len(X), 2) if is_public(own) else (len(X), 2, *shape)),
+    )
+    ensemble = trained(make_frame(60), later)
+    np.testing.assert_array_equal(ensemble.votes(QUERIES), np.zeros((4, 15)))
+    assert np.isnan(ensemble.scores(QUERIES)).all()
+
+
+def test_no_content_makes_a_fit_or_an_answer_raise():
+    """Whatever the error: its message, and that there is one, would tell of the records."""
+
+    class Strange(Exception):
+        pass
+
+    def fails(own, *_):
+        if not is_public(own):
+            raise Strange(f"{len(own.y_)} records")
+        return np.zeros(64, int)
+
+    for habits in ({"fits": fails}, {"predicts": fails}):
+        assert not trained(make_frame(60), odd(**habits)).votes(QUERIES).any()
+    fails_late = odd(scores=lambda own, X: np.ones((len(X), 2)) if is_public(own) else fails(own))
+    assert np.isnan(trained(make_frame(60), fails_late).scores(QUERIES)).all()
+    # categories of the queries that a part never held: an IndexError of scikit-learn's
+    small = Estimators(estimator=CategoricalNB(), features=tabular, target="ill")
+    ensemble = trained(make_frame(20), small, 8)
+    assert any(not isinstance(fitted, int | None) for fitted in ensemble._fitted)
+    with pytest.raises(IndexError):
+        [fitted.predict(tabular(QUERIES)) for fitted in ensemble._fitted if not isinstance(fitted, int | None)]
+    assert ensemble.votes(QUERIES).shape == (8, 15)
+
+
+def test_an_estimator_without_scores_is_asked_for_votes_only():
+    kind = Estimators(estimator=LogisticRegression(), features=tabular, target="ill")
+
+    class Plain(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):  # noqa: ARG002
+            return self
+
+        def predict(self, X):
+            return np.ones(len(X), int)
+
+    plain = trained(make_frame(0), Estimators(estimator=Plain(), features=tabular, target="ill"))
+    assert plain.votes(QUERIES).shape == (4, 15)
+    with pytest.raises(BadInput, match="ask for votes"):
+        plain.scores(QUERIES)
+    assert trained(make_frame(0), kind).scores(QUERIES).shape == (4, 15)
+
+
+def chancy():
+    """A splitter draws from global chance, as often as the part makes it; so does an estimator, in fit and in predict."""
+    split = CalibratedClassifierCV(DecisionTreeClassifier(max_depth=3), cv=ShuffleSplit(3, test_size=0.5))
+
+    def fits(own, _, y):
+        own.p_ = [np.random.random(len(y))[-1], random.random(), float(torch.rand(len(y))[-1])]  # noqa: S311
+
+    def scores(own, X):
+        return np.tile([0.0, sum(own.p_) + np.random.random() + len(own.y_)], (len(X), 1))
+
+    return [Estimators(estimator=split, features=tabular, target="ill"), odd(fits=fits, scores=scores)]
+
+
+@pytest.mark.parametrize("kind", chancy(), ids=["splitter", "global"])
+def test_global_chance_is_every_teacher_s_own_and_left_as_it_was(kind):
+    frame, changes = make_frame(200), set()
+
+    def scores(frame, seed):
+        np.random.seed(seed)
+        random.seed(seed)
+        torch.manual_seed(seed)
+        found = trained(frame, kind).scores(QUERIES)
+        drawn = np.random.random(), random.random(), float(torch.rand(1))  # noqa: S311
+        np.random.seed(seed)
+        random.seed(seed)
+        torch.manual_seed(seed)
+        assert drawn == (np.random.random(), random.random(), float(torch.rand(1)))  # noqa: S311
+        return found
+
+    before = scores(frame, 0)
+    np.testing.assert_array_equal(before, scores(frame, 1))
+    for patient in "abcdef":
+        changed = np.flatnonzero((before != scores(more(frame, 1, patient), 0)).any(1))
+        assert len(changed) <= 1
+        changes |= set(changed)
+    assert changes
+
+
+def test_splitters_are_seeded_by_teacher_and_the_given_one_is_left_alone():
+    kind = chancy()[0]
+    fitted = trained(make_frame(200), kind)._fitted
+    assert len({own.cv.random_state for own in fitted}) == 4
+    assert kind.estimator.cv.random_state is None
+
+
+def test_queries_that_one_teacher_spoils_reach_the_next_as_they_were():
+    """In place, a scaler of one part would change what all later teachers are asked."""
+    kind = Estimators(
+        estimator=make_pipeline(StandardScaler(copy=False), LogisticRegression()),
+        features=lambda codes: tabular(codes).astype(float),
+        target="ill",
+    )
+    before = trained(make_frame(60), kind)
+    for patient in "abc":
+        assert len(differing(before, trained(more(make_frame(60), 3, patient), kind))) <= 1
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_estimators_print_nothing_of_the_records(nested, capfd):
+    """Losses on the console are exact. Verbose is off, for what prints from below Python, and what is printed all the same is lost."""
+    loud = MLPClassifier((4,), max_iter=2, verbose=True)
+    loud = make_pipeline(StandardScaler(), loud, verbose=True) if nested else loud
+    talks = odd(
+        fits=lambda own, *_: print(own.verbose), predicts=lambda _, X: print(X) or np.zeros(len(X), int), verbose=3
+    )
+    for kind in (Estimators(estimator=loud, features=tabular, target="ill"), talks):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            ensemble = trained(make_frame(60), kind)
+            ensemble.votes(QUERIES)
+        assert out.getvalue() + err.getvalue() + "".join(capfd.readouterr()) == ""
+        for fitted in ensemble._fitted:
+            said = {name: value for name, value in fitted.get_params().items() if name.split("__")[-1] == "verbose"}
+            assert said
+            assert not any(said.values())
 
 
 # The seal
@@ -462,6 +686,8 @@ def mixing(codes):
         (lambda: Estimators(estimator=LogisticRegression(C=-1), features=tabular, target="ill").check(CODEC), "fitted"),
         (lambda: Witness(kernel=lambda codes, queries: torch.full((len(codes), len(queries)), 1 + 1e-6 * len(codes))).check(CODEC),
          "on its own"),
+        (lambda: Witness(kernel=lambda codes, queries: (torch.arange(len(codes)) // 40)[:, None].float().expand(-1, len(queries)))
+         .check(CODEC), "where a row is in the batch"),
         (lambda: begun(make_frame(9), KINDS["mlp"]).train(FAKES, None), "no public_loss"),
         (lambda: begun(make_frame(9), KINDS["discriminators"]).train(None, None), "against public rows"),
         (lambda: begun(make_frame(9), KINDS["forests"]).train(FAKES, None), "neither public rows"),
