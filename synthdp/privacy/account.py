@@ -69,19 +69,20 @@ class Account:
 
     def most(self, plan: Callable[[int], Plan], budget: Budget) -> int:
         """The most repetitions whose plan keeps `budget`, beside lost answers of an earlier start: for a plan of fixed noise,
-        before it is committed."""
-        lost = () if self._noise is not None else self.ledger.entries()
-        return accounting.calibrate_steps(lambda count: self.scoped(plan(count)), budget, spent=lost)
+        before it is committed. A fit that is resumed from a checkpoint keeps the number that it found at first."""
+        return accounting.calibrate_steps(lambda count: self.scoped(plan(count)), budget, spent=self.ledger.entries())
 
     def _solved(self, plan: Callable[[float], Plan], budget: Budget) -> tuple[float, Plan]:
         """The noise, and all that the ledger will hold in the end.
 
-        With a noise found earlier the charges of the ledger are part of this plan. Else they are lost answers of an earlier
-        start: nobody saw them, the plan is made anew on what they left, and together they keep the budget.
+        With a noise found earlier the charges of the ledger are part of this plan, or were lost before it was made, and count
+        beside it. Else they are lost answers of an earlier start: nobody saw them, the plan is made anew on what they left, and
+        together they keep the budget.
         """
         if self._noise is not None:
             whole = merged(self.scoped(plan(self._noise)))
             self.ledger.mend(whole)
+            whole = (*_beside(whole, self.ledger.entries()), *whole)
             _check(whole, self._noise, budget)
             return self._noise, whole
         if self.ledger.torn is not None:
@@ -167,6 +168,16 @@ class Account:
                 "commit a plan that holds every question before the first one is asked"
             )
         self._left[event] -= count
+
+
+def _beside(plan: Plan, booked: Plan) -> Plan:
+    """What was booked beyond what the plan holds."""
+    beyond: Counter[Event] = Counter()
+    for entry in booked:
+        beyond[entry.event] += entry.count
+    for entry in plan:
+        beyond[entry.event] -= entry.count
+    return tuple(Entry(event, count) for event, count in beyond.items() if count > 0)
 
 
 def _least_noise(plan: Callable[[float], Plan], budget: Budget) -> float:

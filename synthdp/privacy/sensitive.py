@@ -70,7 +70,7 @@ class Sensitive:
         self._teachers: list[Sealed[Ballot]] = []
         self._terms: learning.Purchase | None = None
         self._codec: Codec | None = None
-        self._plan_noise = 0.0
+        self._plan_noise, self._most = 0.0, 0
         self._step = self._place = 0
 
     def commit(self, plan: Callable[[float], Plan], budget: Budget) -> float:
@@ -90,9 +90,13 @@ class Sensitive:
 
     def most(self, plan: Callable[[int], Plan], budget: Budget) -> int:
         """The most repetitions whose `plan(count)` keeps the budget, beside what the schema leaves to learn: for a plan of
-        fixed noise, which is committed afterwards."""
+        fixed noise, which is committed afterwards. Asked once a fit; one that is resumed keeps the number."""
+        if self._resumed is not None:
+            self._most = int(self._resumed.facts["most"])
+            return self._most
         learned = learning.prices(self.schema, learning.purchase(self.schema, budget, self.account.unit))
-        return self.account.most(lambda count: (*learned, *plan(count)), budget)
+        self._most = self.account.most(lambda count: (*learned, *plan(count)), budget)
+        return self._most
 
     def resolve(self) -> Schema:
         """Buy each `learn` item of the schema, encode the records, and return the fully declared schema."""
@@ -169,7 +173,12 @@ class Sensitive:
 
     def _keep(self, step: int, state: Callable[[], State]) -> None:
         if self._checkpoint is not None:
-            facts = {"noise": self._plan_noise, "schema": self.schema.to_dict(), "step": step}
+            facts = {
+                "noise": self._plan_noise,
+                "most": self._most,
+                "schema": self.schema.to_dict(),
+                "step": step,
+            }
             if self._teachers:
                 facts["seal"] = self._key.hex()
             with reading():

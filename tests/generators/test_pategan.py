@@ -13,6 +13,7 @@ from synthdp.generators.networks import Blocks
 from synthdp.generators.pategan import PATEGAN
 from synthdp.generators.witness import interactions, learnt
 from synthdp.privacy import accounting
+from synthdp.privacy.accounts import AccountFile
 from synthdp.privacy.checkpoint import Checkpoint
 from synthdp.privacy.events import Entry, Gaussian, Vote
 from synthdp.privacy.ledger import Ledger
@@ -163,6 +164,50 @@ def test_a_stopped_fit_goes_on_as_if_it_had_not_been(name, tmp_path):
     assert resumed.ledger.entries() == whole.ledger.entries()
     for key, value in whole.model.tensors().items():
         np.testing.assert_array_equal(resumed.model.tensors()[key], value)
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_answers_lost_before_a_checkpoint_count_when_gamma_is_given(lost, tmp_path):
+    """Law 23: what was bought and lost is stated, takes rounds away, and is charged to the account as well."""
+
+    class Stop(Exception):
+        pass
+
+    settings = {"mode": "original", "gamma": 0.01, "queries": 10, "teachers": 4, "hidden": (4,), "teacher_steps": 1}
+    schema = make_schema(units="learn")
+    files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.safetensors"}
+
+    def fit(stop_at, *, resume):
+        plain, saves = Checkpoint.save, 0
+
+        def save(self, facts, state):
+            nonlocal saves
+            if saves == stop_at:
+                raise Stop
+            plain(self, facts, state)
+            saves += 1
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Checkpoint, "save", save)
+            synth = Synthesizer(PATEGAN(**settings), schema=schema, budget=Budget(1.0, 1e-5))
+            return synth.fit(make_frame(60), resume=resume, account=tmp_path / "account", **files)
+
+    for turn in range(lost):
+        with pytest.raises(Stop):
+            fit(0, resume=turn > 0)
+    with pytest.raises(Stop):
+        fit(1, resume=lost > 0)
+    release = fit(99, resume=True)
+    assert release.statement.epsilon <= 1.0
+    assert accounting.best(release.statement.events, 1e-5)[1] <= 1.0
+    bought = {type(entry.event): entry.count for entry in release.statement.events}
+    assert bought[Gaussian] == 1 + lost
+    assert bought[Vote] % 10 == 0
+    more = Entry(Vote(50.0, "laplace"), bought[Vote] + 10)
+    assert accounting.best((Entry(next(iter(release.statement.events)).event, 1 + lost), more), 1e-5)[1] > 1.0
+    standing = AccountFile(path=tmp_path / "account").read()
+    price = standing.filter.price(tuple(release.statement.events), Budget(1.0, 1e-5))
+    assert standing.spent.loss >= price.loss * (1 - 1e-9)
 
 
 def test_a_given_gamma_buys_as_many_rounds_as_the_budget_does(tmp_path):
