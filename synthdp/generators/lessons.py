@@ -42,7 +42,8 @@ class Lessons:
         saved: states.State | None,
         progress: Progress,
     ) -> None:
-        self.settings, self.player, self.noise = settings, player, noise
+        self.settings, self.data, self.player, self.noise = settings, data, player, noise
+        self.learnt_rounds = 0
         self.progress = progress
         self.codes = torch.zeros((0, len(data.codec.sizes)), dtype=torch.int64)
         self.answers = torch.zeros(0, dtype=torch.float64)
@@ -54,18 +55,34 @@ class Lessons:
         self.teachers = data.partition(settings.teachers_of(self.units), Witness(kernel=self.space.kernel))
 
     def step(self, number: int) -> None:
-        """Ask, learn, follow."""
+        """Ask, keep the answer, learn, follow."""
         self._ask()
+        self.data.keep(number, self.state)
+        self._learn()
+
+    def catch_up(self, rounds: int) -> None:
+        """Learn for so many rounds in all: what a stopped fit had left to do, or, where answers were lost, again from those
+        that there are."""
+        while self.learnt_rounds < rounds and len(self.answers):
+            self._learn()
+
+    def asked(self) -> int:
+        """Rounds whose answers there are."""
+        return len(self.answers) // self.settings.queries_a_round
+
+    def _learn(self) -> None:
         taught = learnt(self.space, self.codes, self.answers, self.deviations)
         steps = int(self.settings.steps or 1)
         total = self.settings.total_rounds * steps
-        for step in range(number * steps, (number + 1) * steps):
+        first = self.learnt_rounds * steps
+        for step in range(first, first + steps):
             self.player.step(
                 lambda rows, label: distance(self.space, rows, label.argmax(1), taught) * self.settings.witness_weight,
                 step,
             )
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
                 self.progress(step + 1, total, {"generator loss": self.player.loss})
+        self.learnt_rounds += 1
 
     def _ask(self) -> None:
         """One noisy evaluation of the witness function at freshly generated rows."""
@@ -93,6 +110,7 @@ class Lessons:
         """All that the next rounds depend on, beside the teachers' own."""
         return {
             **self.player.state(),
+            "lesson_rounds": np.array([self.learnt_rounds]),
             "lesson_codes": self.codes.numpy().copy(),
             "lesson_answers": self.answers.numpy().copy(),
             "lesson_deviations": self.deviations.numpy().copy(),
@@ -101,6 +119,7 @@ class Lessons:
     def restore(self, state: states.State) -> None:
         """The inverse of `state`."""
         self.player.restore(state)
+        self.learnt_rounds = int(state["lesson_rounds"][0])
         self.codes = states.tensor(np.asarray(state["lesson_codes"]))
         self.answers = states.tensor(np.asarray(state["lesson_answers"]))
         self.deviations = states.tensor(np.asarray(state["lesson_deviations"]))

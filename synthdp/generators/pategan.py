@@ -64,7 +64,9 @@ class PATEGAN:
 
     mode: str = option("shares", "shares: noisy means of teachers' margins; original: the paper's noisy majority votes")
     teachers: int | None = option(None, f"number of teachers; default: units / {RECORDS} (shares), 10 (original)")
-    rounds: int | None = option(None, "times that teachers are asked; default: 2 (shares), 10 (original)")
+    rounds: int | None = option(
+        None, "times that teachers are asked; default: 2 (shares), 10 (original), or what the budget buys at gamma"
+    )
     queries: int | None = option(
         None, "generated rows that teachers judge in a round; default: 2000 (shares), 10 (original)"
     )
@@ -125,8 +127,10 @@ class PATEGAN:
             raise BadInput(f"generator.table_weight must be 0 or more, got {self.table_weight}")
         if self.start is not None and self.start not in STARTS:
             raise BadInput(f"generator.start must be one of {', '.join(STARTS)}, got {self.start!r}")
-        if not self.hidden or min((*self.hidden, *self.teacher_hidden)) < 1:
-            raise BadInput("generator.hidden must hold at least one width, and every width be 1 or more")
+        if not self.hidden or min(self.hidden) < 1:
+            raise BadInput("generator.hidden must hold at least one width of 1 or more")
+        if min((1, *self.teacher_hidden)) < 1:
+            raise BadInput("generator.teacher_hidden must hold widths of 1 or more, or none")
         self._check_together()
 
     def _check_together(self) -> None:
@@ -228,10 +232,14 @@ class PATEGAN:
         else:
             game = Original(settings, data, self.aggregator(noise), player, saved)
         total = self.votes
+        if isinstance(game, Lessons):
+            game.catch_up(game.asked())
         for step in data.steps(self.vote(noise), total, game.state):
             game.step(step)
             if self.mode == "original" and ((step + 1) % SHOW_EVERY == 0 or step + 1 == total):
                 progress(step + 1, total, {"generator loss": player.loss})
+        if isinstance(game, Lessons):
+            game.catch_up(total)
         return NetworkModel(schema, player.finish(), player.labels, label, self.latent)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:

@@ -165,6 +165,11 @@ class Sensitive:
             self._keep(done, state)
         self._turn()
 
+    def keep(self, step: int, state: Callable[[], State]) -> None:
+        """In the middle of a step of `steps`, after its answer: keep `state` now. A fit that is stopped in the rest of the step
+        is resumed after it, and has that rest to do."""
+        self._keep(step + 1, state)
+
     def _turn(self) -> None:
         """Noise of this place in the ledger: the same in a rehearsal that was stopped and resumed just here."""
         if self.account.ledger.charges > self._place:

@@ -11,6 +11,7 @@ from synthdp import BadInput, Budget, Synthesizer
 from synthdp.data.codec import Codec
 from synthdp.generators.networks import Blocks
 from synthdp.generators.pategan import PATEGAN
+from synthdp.generators.player import Player
 from synthdp.generators.witness import interactions, learnt
 from synthdp.privacy import accounting
 from synthdp.privacy.accounts import AccountFile
@@ -132,6 +133,43 @@ def test_plans_hold_one_event_a_vote(name, start):
         own = tables[0].event.noise ** -2
         assert isinstance(tables[0].event, Gaussian)
         assert own / (own + precision) == pytest.approx(settings.tables)
+
+
+def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(tmp_path, monkeypatch):
+    """Killed in the middle of a round, after its answer: the same model comes out as if it had not been."""
+
+    class Stop(Exception):
+        pass
+
+    def fit(folder, *, resume=False):
+        synth = Synthesizer(quick("pategan"), schema=make_schema(), budget=BUDGET)
+        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
+        seen = []
+        release = synth.fit(
+            make_frame(150), seed=3, resume=resume, progress=lambda step, steps, _: seen.append((step, steps)), **files
+        )
+        return release, seen
+
+    whole, all_seen = fit(tmp_path / "whole")
+    assert all_seen[-1] == (80, 80)
+    plain = Player.step
+    for number in (10, 50):  # generator steps of the first round, and of the second
+
+        def step(self, judged, at, number=number):
+            if at == number:
+                raise Stop
+            plain(self, judged, at)
+
+        folder = tmp_path / str(number)
+        with monkeypatch.context() as patch:
+            patch.setattr(Player, "step", step)
+            with pytest.raises(Stop):
+                fit(folder)
+        resumed, seen = fit(folder, resume=True)
+        assert seen[-1] == (80, 80)
+        assert resumed.ledger.entries() == whole.ledger.entries()
+        for key, value in whole.model.tensors().items():
+            np.testing.assert_array_equal(resumed.model.tensors()[key], value)
 
 
 @pytest.mark.parametrize("name", MODES)
