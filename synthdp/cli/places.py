@@ -48,7 +48,10 @@ def check_unfinished(out: Path) -> None:
         raise BadInput(
             f"out={out}: the fit was finished, there is nothing to resume; leave resume out, or choose another"
         )
-    raise BadInput(f"out={out}: no fit was stopped there, there is nothing to resume; leave resume out to start one")
+    raise BadInput(
+        f"out={out}: no fit was stopped there after its first answer, there is nothing to resume; leave resume out to start "
+        "one (what an earlier one was charged stays in the account)"
+    )
 
 
 def close_ledger(internal: Path) -> None:

@@ -13,7 +13,7 @@ from safetensors.numpy import save as dump
 from synthdp.data.codec import Codec, Codes
 from synthdp.data.columns import Boolean
 from synthdp.data.schema import Schema
-from synthdp.pate.features import classes, feature_map, public_codes, public_schema
+from synthdp.pate.features import check_frame, classes, feature_map, public_codes, public_schema
 from synthdp.pate.students import Learned, Lesson, Probabilities, Student
 from synthdp.pate.students.choice import called, settings_of
 from synthdp.privacy.ledger import Ledger
@@ -79,6 +79,7 @@ class Classifier:
 
         Raises `BadInput` where a column is absent; cells that the schema does not allow are mapped as in a fit.
         """
+        check_frame("frame", frame)
         wanted = public_schema(self.schema, self.target)
         known = frame[[name for name in frame.columns if name in wanted.names]]
         codes = public_codes(Codec(self.schema), self.target, wanted.validate(known, "clamp"))

@@ -93,6 +93,12 @@ def classes(schema: Schema, target: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def check_frame(name: str, frame: Any) -> None:
+    """Refuse what is not a pandas DataFrame, by the argument's name."""
+    if not hasattr(frame, "columns") or not hasattr(frame, "drop"):
+        raise BadInput(f"{name} must be a pandas DataFrame, got {type(frame).__name__}")
+
+
 def public_schema(schema: Schema, target: str) -> Schema:
     """What public records must look like: the schema without its target and its identifiers, each record for itself."""
     kept = tuple(column for column in schema.modelled if column.name != target)

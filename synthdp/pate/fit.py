@@ -17,7 +17,7 @@ from synthdp.errors import BadInput
 from synthdp.generators import Progress, silent
 from synthdp.pate import aggregation
 from synthdp.pate.classifier import Classifier
-from synthdp.pate.features import classes, public_schema
+from synthdp.pate.features import check_frame, classes, public_schema
 from synthdp.pate.run import Run
 from synthdp.pate.selection import Selection
 from synthdp.pate.students.choice import called, settings_of, student_of
@@ -79,6 +79,10 @@ class PATE:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise BadInput(f"{name} must be a whole number of 1 or more, got {value!r}")
+        if not isinstance(self.selection, Selection):
+            raise BadInput(
+                f"selection must be a Selection, such as Selection(rounds=5, active=True), got {self.selection!r}"
+            )
         make = aggregation.maker(self.aggregator)
         if self.queries is None and not aggregation.fixed(self.aggregator):
             raise BadInput(
@@ -190,6 +194,7 @@ def _check(schema: Schema, target: str, budget: Budget, seed: int | None, record
 
 def _checked_public(public: "pd.DataFrame", schema: Schema, target: str, invalid: str) -> "pd.DataFrame":
     """The public records' columns; raises `BadInput` where one is missing or the target is among them."""
+    check_frame("public", public)
     wanted = public_schema(schema, target)
     identifiers = [name for name in schema.names if schema.column(name).kind == "identifier"]
     if target in getattr(public, "columns", ()):

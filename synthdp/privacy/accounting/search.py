@@ -94,7 +94,7 @@ def _bracket(spent: Callable[[float], float], target: float) -> tuple[float, flo
         if high >= MOST_NOISE:
             raise BadInput(
                 f"the fixed part of the plan (what does not depend on the noise) alone costs epsilon {at_high:.4g}, "
-                f"above the budget's {target:g}; raise the budget or declare what is bought"
+                f"above the budget's {target:g}: raise the budget, declare what is bought, or ask less where the noise is given"
             )
         low, at_low = high, at_high
         high = min(high * (4 if high < 100 else 100), MOST_NOISE)
