@@ -165,7 +165,7 @@ def test_every_start_is_restored(start):
     second = game(generator, seed=77)
     second.restore(first.state())
     same(second.state(), first.state())
-    assert (second.tables is None) == (start == "none")
+    assert (second.player.tables is None) == (start == "none")
     ends = second.finish().state_dict()
     for name, value in first.finish().state_dict().items():
         assert torch.equal(value, ends[name])
