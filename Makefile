@@ -35,8 +35,10 @@ bench: install
 audit: install  ## no data needed; about 25 minutes
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/audit.py
 
-recipes: install  ## needs SYNTHDP_DATA; about half an hour
+recipes: install  ## needs SYNTHDP_DATA; hours, most of them pategan_paper
 	$(BIN)/python recipes/adult_dpgan.py
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/pategan_adult.py
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/pategan_paper.py
 	$(BIN)/python recipes/pate_adult.py
 	$(BIN)/python recipes/pate_diabetes.py
 	$(BIN)/python recipes/pate_mnist.py
