@@ -93,7 +93,9 @@ def test_no_torch_where_accounting_is_done(path):
 
 
 CHANCE = {"random", "np.random.seed", "torch.manual_seed"}
-KEEPS_CHANCE = HOME / "privacy" / "teachers" / "estimators.py"  # sets what others' estimators draw from, and puts it back
+KEEPS_CHANCE = (
+    HOME / "privacy" / "teachers" / "estimators.py"
+)  # sets what others' estimators draw from, and puts it back
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOME)))
