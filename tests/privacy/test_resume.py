@@ -250,7 +250,7 @@ def test_a_checkpoint_holds_no_record_and_no_state_of_the_noise(tmp_path):
     with safe_open(tmp_path / "checkpoint.safetensors", "numpy") as file:
         assert set(file.keys()) == {"total"}
         facts = json.loads(file.metadata()["synthdp"])
-    assert set(facts) == {"noise", "schema", "step", "of", "name"}
+    assert set(facts) == {"noise", "most", "schema", "step", "of", "name"}  # all of them public
 
 
 def test_redone_steps_are_charged_again_and_leave_fewer(tmp_path):
