@@ -145,6 +145,7 @@ class Synthesizer:
             raise BadInput("give settings with a generator's name, or a generator that has them already, not both")
         if not isinstance(schema, Schema) or not isinstance(budget, Budget):
             raise BadInput("Synthesizer needs schema=Schema(...) and budget=Budget(epsilon, delta)")
+        generators.check_kind(generator, schema)
         object.__setattr__(self, "generator", generator)
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "budget", budget)

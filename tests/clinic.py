@@ -6,11 +6,14 @@ import pandas as pd
 from synthdp import Schema, generators
 
 
-def contracts():
-    """Every generator, and every further mode of one (`contract_modes`) as "name:mode"."""
+def contracts(data="table"):
+    """Every generator of tables, or of images, and every further mode of one (`contract_modes`) as "name:mode"."""
     found = []
     for name in generators.names():
-        found += [name, *(f"{name}:{mode}" for mode in getattr(generators.find(name), "contract_modes", {}))]
+        kind = generators.find(name)
+        modes = getattr(kind, "contract_modes" if data == "table" else "contract_modes_images", {})
+        if data in getattr(kind, "data_kinds", ("table",)):
+            found += [name, *(f"{name}:{mode}" for mode in modes)]
     return found
 
 
@@ -19,10 +22,12 @@ def kind_of(name):
     return generators.find(name.partition(":")[0])
 
 
-def quick(name, **settings):
+def quick(name, data="table", **settings):
     """The generator with the settings that its author gives for tests of the contract."""
     kind, mode = kind_of(name), name.partition(":")[2]
-    chosen = kind.contract_modes[mode] if mode else getattr(kind, "contract_settings", {})
+    ending = "" if data == "table" else "_images"
+    modes = getattr(kind, f"contract_modes{ending}", {})
+    chosen = modes[mode] if mode else getattr(kind, f"contract_settings{ending}", {})
     return kind(**{**chosen, **settings})
 
 
@@ -67,5 +72,41 @@ def make_frame(rows, seed=0, repeats=1):
             "dose": dose,
             "seen": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 366, rows), unit="D"),
             "ill": ill,
+        }
+    )
+
+
+SIDE = 8
+
+
+def picture_schema(**changes):
+    """Small pictures in three classes, of patients who may have several."""
+    values = {
+        "name": "ward",
+        "declared_by": "the tests",
+        "units": 300,
+        "targets": ["finding"],
+        "columns": {
+            "patient": {"kind": "identifier"},
+            "image": {"kind": "image", "height": SIDE, "width": SIDE},
+            "finding": {"kind": "categorical", "categories": ["none", "left", "right"]},
+        },
+        **changes,
+    }
+    return Schema.from_dict(values)
+
+
+def make_pictures(rows, seed=0, repeats=1):
+    """Noise with a bright half on the left, on the right, or none; a patient holds `repeats` of them."""
+    rng = np.random.default_rng(seed)
+    found = rng.integers(0, 3, rows)
+    pictures = rng.integers(0, 60, (rows, SIDE, SIDE))
+    pictures[found == 1, :, : SIDE // 2] += 150
+    pictures[found == 2, :, SIDE // 2 :] += 150
+    return pd.DataFrame(
+        {
+            "patient": [f"p{row // repeats}" for row in range(rows)],
+            "image": pd.Series(list(pictures.astype(np.uint8)), dtype=object),
+            "finding": np.array(["none", "left", "right"])[found],
         }
     )

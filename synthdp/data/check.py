@@ -7,7 +7,18 @@ import numpy as np
 import pandas as pd
 
 from synthdp.data import cells
-from synthdp.data.columns import Boolean, Categorical, Column, Continuous, Datetime, Identifier, Integer, microseconds
+from synthdp.data.codec import is_picture
+from synthdp.data.columns import (
+    Boolean,
+    Categorical,
+    Column,
+    Continuous,
+    Datetime,
+    Identifier,
+    Image,
+    Integer,
+    microseconds,
+)
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 
@@ -52,6 +63,14 @@ def _content(schema: Schema, column: Column, series: "Series") -> Iterator[str]:
         absent = int(series.isna().sum()) if column.name == schema.unit else 0
         if absent:
             yield f"{where}: {_values(absent)} missing in the unit column (whose records are they?)"
+        return
+    if isinstance(column, Image):
+        shape = " x ".join(map(str, column.shape))
+        absent = int(sum(cell is None or cell is pd.NA or isinstance(cell, float) for cell in series))
+        wrong = int(sum(not is_picture(cell, column.shape) for cell in series)) - absent
+        for rule, count in (("missing", absent), (f"not uint8 arrays of {shape}", wrong)):
+            if count:
+                yield f"{where}: {_values(count)} {rule}"
         return
     counted = _numeric if isinstance(column, Integer | Continuous | Datetime) else _labelled
     counts = counted(column, series)  # type: ignore[arg-type]

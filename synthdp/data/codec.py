@@ -1,5 +1,6 @@
 """From a table to an array of codes and back, by the schema alone."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,14 +9,16 @@ from numpy.typing import NDArray
 
 from synthdp.data import cells
 from synthdp.data.bins import Bins, bins_of
-from synthdp.data.columns import Boolean, Categorical, Column, Continuous, Datetime, Integer, Ordinal
+from synthdp.data.columns import Boolean, Categorical, Column, Continuous, Datetime, Image, Integer, Ordinal
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     Series = pd.Series[Any]
 
-Codes = NDArray[np.int32]
+Codes = NDArray[Any]  # int32, or uint8 for images: see `Codec`
 
 
 class Codec:
@@ -23,18 +26,31 @@ class Codec:
 
     Column j of the codes is `names[j]`, with values 0 .. sizes[j] - 1: categories in order; or false, true; or bins,
     then atoms. Where a column may be missing, that is the last code. Every code stands for some value, and
-    `encode(decode(codes)) == codes`.
+    `encode(decode(codes)) == codes`. An image takes one column of codes 0 .. 255 per value, in the order (height, width,
+    channels); `picture` tells which. Codes are int32, or uint8 where there is an image and every size is at most 256.
     """
 
     def __init__(self, schema: Schema) -> None:
         learned = schema.learned
         if learned:
-            column, item = learned[0]
-            raise BadInput(f"column {column!r}: {item} is still marked learn; declare it or let a fit buy it")
+            name, item = learned[0]
+            raise BadInput(f"column {name!r}: {item} is still marked learn; declare it or let a fit buy it")
         self.schema = schema
-        self.names: tuple[str, ...] = tuple(column.name for column in schema.modelled)
         self._coders = tuple(_coder(column) for column in schema.modelled)
-        self.sizes: tuple[int, ...] = tuple(coder.size for coder in self._coders)
+        self._widths = tuple(coder.width for coder in self._coders)
+        names: list[str] = []
+        sizes: list[int] = []
+        self.picture: Picture | None = None
+        for column, coder in zip(schema.modelled, self._coders, strict=True):
+            if isinstance(column, Image):
+                self.picture = Picture(column, len(names))
+                names += [f"{column.name}[{place}]" for place in range(column.pixels)]
+            else:
+                names.append(column.name)
+            sizes += [coder.size] * coder.width
+        self.names: tuple[str, ...] = tuple(names)
+        self.sizes: tuple[int, ...] = tuple(sizes)
+        self.dtype: Any = np.uint8 if self.picture is not None and max(sizes) <= 256 else np.int32
 
     def encode(self, frame: pd.DataFrame) -> Codes:
         """Codes (rows, columns), row i of record i alone. Total: every cell has a code.
@@ -44,12 +60,12 @@ class Codec:
         Raises `BadInput` only for absent or duplicate columns.
         """
         held = list(frame.columns)
-        codes = np.empty((len(frame), len(self.names)), dtype=np.int32)
-        for place, (name, coder) in enumerate(zip(self.names, self._coders, strict=True)):
+        codes: Codes = np.empty((len(frame), len(self.names)), dtype=self.dtype)
+        for name, coder, places in self._blocks():
             if held.count(name) != 1:
                 problem = "twice; keep one" if name in held else "not; add it"
                 raise BadInput(f"column {name!r} must be in the table once, and is there {problem}")
-            codes[:, place] = coder.encode(frame[name])
+            codes[:, places] = coder.encode(frame[name]).reshape(len(frame), coder.width)
         return codes
 
     def decode(self, codes: NDArray[Any], rng: np.random.Generator, *, first_row: int = 0) -> pd.DataFrame:
@@ -63,8 +79,10 @@ class Codec:
         if codes.size and (codes.min() < 0 or (codes.max(axis=0) >= np.array(self.sizes)).any()):
             raise BadInput("codes must lie within 0 .. size - 1 of their column")
         made = {
-            name: coder.decode(codes[:, place].astype(np.int32), rng)
-            for place, (name, coder) in enumerate(zip(self.names, self._coders, strict=True))
+            name: coder.decode(codes[:, places].astype(self.dtype), rng)
+            if coder.width > 1
+            else coder.decode(codes[:, places.start].astype(np.int32), rng)
+            for name, coder, places in self._blocks()
         }
         fresh = (
             [f"S{first_row + row + 1:09d}" for row in range(len(codes))] if len(made) < len(self.schema.names) else []
@@ -78,24 +96,52 @@ class Codec:
         The last edge of a continuous column or a datetime is its upper bound, which the last bin holds; that of an
         integer column is its upper bound + 1. Datetimes: datetime64[us]. Atoms are apart: see `atoms`.
         """
-        coder = self._coders[self._place(name)]
+        coder = self._coder_of(name)
         if not isinstance(coder, _NumericCoder):
             raise BadInput(f"column {name!r} has no edges: it is not numeric")
         return coder.edges()
 
     def atoms(self, name: str) -> NDArray[Any]:
         """The atoms of a numeric column, ascending: the codes after the bins; (0,) where it has none."""
-        coder = self._coders[self._place(name)]
+        coder = self._coder_of(name)
         return coder.atoms() if isinstance(coder, _NumericCoder) else np.empty(0)
 
-    def _place(self, name: str) -> int:
-        if name not in self.names:
-            raise BadInput(f"no modelled column named {name!r}; known: {', '.join(self.names)}")
-        return self.names.index(name)
+    def _blocks(self) -> "Iterator[tuple[str, _Coder, slice]]":
+        """Name, coder and place in the codes of every modelled column."""
+        ends = np.cumsum(self._widths)
+        for column, coder, end in zip(self.schema.modelled, self._coders, ends, strict=True):
+            yield column.name, coder, slice(int(end) - coder.width, int(end))
+
+    def _coder_of(self, name: str) -> "_Coder":
+        for column, coder in zip(self.schema.modelled, self._coders, strict=True):
+            if column.name == name:
+                return coder
+        known = ", ".join(column.name for column in self.schema.modelled)
+        raise BadInput(f"no modelled column named {name!r}; known: {known}")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Where the image lies in the codes, and its size."""
+
+    column: Image
+    start: int  # place of its first value among the codes
+
+    @property
+    def places(self) -> slice:
+        """Its columns of the codes."""
+        return slice(self.start, self.start + self.column.pixels)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(height, width, channels)."""
+        return self.column.height, self.column.width, self.column.channels
 
 
 class _LabelCoder:
     """Categories or truth values, then missing."""
+
+    width = 1
 
     def __init__(self, column: Categorical | Ordinal | Boolean) -> None:
         self._boolean = isinstance(column, Boolean)
@@ -123,6 +169,8 @@ class _LabelCoder:
 
 class _NumericCoder:
     """Bins and atoms, then missing."""
+
+    width = 1
 
     def __init__(self, column: Integer | Continuous | Datetime) -> None:
         self._column = column
@@ -164,7 +212,41 @@ class _NumericCoder:
         return bins.atoms.copy()
 
 
-def _coder(column: Column) -> _LabelCoder | _NumericCoder:
+class _ImageCoder:
+    """The pixels of an image, one code each; what is not a picture of the declared size is black."""
+
+    size = 256
+
+    def __init__(self, column: Image) -> None:
+        self._shape, self.width = column.shape, column.pixels
+
+    def encode(self, series: "Series") -> Codes:
+        codes = np.zeros((len(series), self.width), np.uint8)
+        for row, cell in enumerate(series):
+            if is_picture(cell, self._shape):
+                codes[row] = cell.reshape(-1)
+        return codes
+
+    def decode(self, codes: Codes, rng: np.random.Generator) -> Any:  # noqa: ARG002
+        cells = np.empty(len(codes), object)
+        for row, values in enumerate(codes):
+            cells[row] = values.astype(np.uint8).reshape(self._shape)
+        return cells
+
+
+_Coder = _LabelCoder | _NumericCoder | _ImageCoder
+
+
+def is_picture(cell: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a cell is a uint8 array of that shape; (height, width, 1) also stands for (height, width)."""
+    if not isinstance(cell, np.ndarray) or cell.dtype != np.uint8:
+        return False
+    return cell.shape == shape or (len(shape) == 2 and cell.shape == (*shape, 1))
+
+
+def _coder(column: Column) -> _Coder:
+    if isinstance(column, Image):
+        return _ImageCoder(column)
     if isinstance(column, Integer | Continuous | Datetime):
         return _NumericCoder(column)
     if isinstance(column, Categorical | Ordinal | Boolean):

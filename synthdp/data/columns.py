@@ -12,6 +12,7 @@ from synthdp.errors import BadInput
 LEARN: Literal["learn"] = "learn"
 Learn = Literal["learn"]
 Resolution = Literal["day", "hour", "minute", "second", "microsecond"]
+Resize = Literal["none", "fit"]
 MICROSECONDS: dict[str, int] = {
     "day": 86_400_000_000,
     "hour": 3_600_000_000,
@@ -21,6 +22,7 @@ MICROSECONDS: dict[str, int] = {
 }
 EXACT = 2**53  # the codec counts grid points in float64; beyond this, neighbouring integers are one number
 MAX_BINS = 10_000
+MAX_PIXELS = 1 << 20
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -152,6 +154,50 @@ class Datetime:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Image:
+    """Pictures of `height` x `width` pixels, uint8: arrays (height, width), or (height, width, channels) where there are
+    several channels.
+
+    `window` = (low, high): raw intensities are mapped linearly from it to 0 .. 255 when files are read, and cut off at both
+    ends; without it they must be 8 bits already. `resize`: files of other sizes are refused (`none`), averaged or interpolated to
+    the declared size (`fit`). Both work on one picture at a time and are public.
+    """
+
+    kind: ClassVar[Literal["image"]] = "image"
+    name: str
+    height: int
+    width: int
+    channels: int = 1
+    window: tuple[float, float] | None = None
+    resize: Resize = "none"
+
+    def __post_init__(self) -> None:
+        for key in ("height", "width", "channels"):
+            value = getattr(self, key)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise BadInput(f"column {self.name!r}: {key} must be a whole number of at least 1, got {value!r}")
+        if self.pixels > MAX_PIXELS:
+            raise BadInput(f"column {self.name!r}: at most {MAX_PIXELS:,} values a picture, got {self.pixels:,}")
+        if self.resize not in get_args(Resize):
+            raise BadInput(f"column {self.name!r}: resize must be one of {', '.join(get_args(Resize))}")
+        if self.window is not None:
+            object.__setattr__(self, "window", tuple(self.window))
+            low, high = _pair(self.name, self.window, "window")
+            if low == high:
+                raise BadInput(f"column {self.name!r}: the ends of window must differ")
+
+    @property
+    def pixels(self) -> int:
+        """Values of one picture: height x width x channels."""
+        return self.height * self.width * self.channels
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one picture in a frame: (height, width), or (height, width, channels)."""
+        return (self.height, self.width) if self.channels == 1 else (self.height, self.width, self.channels)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Identifier:
     """Names a record or a person: dropped on the way in, made anew on the way out."""
 
@@ -159,7 +205,7 @@ class Identifier:
     name: str
 
 
-Column = Categorical | Ordinal | Boolean | Integer | Continuous | Datetime | Identifier
+Column = Categorical | Ordinal | Boolean | Integer | Continuous | Datetime | Image | Identifier
 Numeric = Integer | Continuous | Datetime
 KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in get_args(Column)}
 
@@ -234,10 +280,10 @@ def _check_bins(name: str, low: float, high: float, bins: Any) -> None:
         raise BadInput(f"column {name!r}: bins must be a count of 1 to {MAX_BINS}, a list of edges, or learn")
 
 
-def _pair(name: str, bounds: Any) -> tuple[float, float]:
-    rule = f"column {name!r}: bounds must be two finite numbers [lower, upper]"
+def _pair(name: str, bounds: Any, key: str = "bounds") -> tuple[float, float]:
+    rule = f"column {name!r}: {key} must be two finite numbers [lower, upper]"
     if isinstance(bounds, str) or len(bounds) != 2 or not all(_is_number(end) for end in bounds):
-        raise BadInput(f"{rule}; write learn to buy them")
+        raise BadInput(f"{rule}; write learn to buy them" if key == "bounds" else rule)
     low, high = bounds
     if not math.isfinite(high - low):
         raise BadInput(f"{rule}; choose the widest plausible values")

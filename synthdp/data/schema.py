@@ -15,6 +15,7 @@ from synthdp.data.columns import (
     Continuous,
     Datetime,
     Identifier,
+    Image,
     Integer,
     Learn,
     Ordinal,
@@ -32,6 +33,7 @@ __all__ = [
     "Continuous",
     "Datetime",
     "Identifier",
+    "Image",
     "Integer",
     "Ordinal",
     "Schema",
@@ -40,7 +42,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """The public facts of a table.
+    """The public facts of a table, or of a set of images: a table with one image column, labels and patients beside it.
 
     `unit` names the patient column (an identifier); without it every record is a unit. At most
     `max_records_per_unit` records of a unit count. `units` is a public number or estimate of units, or `learn`.
@@ -70,8 +72,11 @@ class Schema:
         if self.unit is not None and self.column(self.unit, "unit").kind != "identifier":
             raise BadInput(f"schema: unit column {self.unit!r} must be of kind identifier, since it is never modelled")
         for target in self.targets:
-            if self.column(target, "targets").kind == "identifier":
-                raise BadInput(f"schema: target {target!r} is an identifier, which nothing can predict; name another")
+            kind = self.column(target, "targets").kind
+            if kind in ("identifier", "image"):
+                raise BadInput(f"schema: target {target!r} is an {kind}, which nothing can predict; name another")
+        if sum(column.kind == "image" for column in self.columns) > 1:
+            raise BadInput("schema: at most one column may be an image; give each its own data set")
         if len(set(self.targets)) < len(self.targets):
             raise BadInput("schema: targets are named twice; keep one of each")
         _check_count("max_records_per_unit", self.max_records_per_unit)
@@ -89,6 +94,11 @@ class Schema:
     def modelled(self) -> tuple[Column, ...]:
         """The columns that a model learns: all but the identifiers, in order."""
         return tuple(column for column in self.columns if column.kind != "identifier")
+
+    @property
+    def image(self) -> Image | None:
+        """The column of pictures, where the records have one."""
+        return next((column for column in self.columns if isinstance(column, Image)), None)
 
     @property
     def learned(self) -> list[tuple[str, str]]:
@@ -188,7 +198,7 @@ def _column(name: Any, values: Any) -> Column:
 def _item(column: str, key: str, value: Any) -> Any:
     if key == "missing" and not isinstance(value, bool):
         raise BadInput(f"column {column!r}: missing must be true or false")
-    if key in ("bounds", "atoms", "categories") and value != LEARN and not isinstance(value, list | tuple):
+    if key in ("bounds", "atoms", "categories", "window") and value != LEARN and not isinstance(value, list | tuple):
         raise BadInput(f"column {column!r}: {key} must be a list" + ("" if key == "atoms" else " or learn"))
     if key == "categories" and value != LEARN:
         return tuple(str(v) if isinstance(v, int) and not isinstance(v, bool) else v for v in value)

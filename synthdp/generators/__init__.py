@@ -37,6 +37,7 @@ SHARED = (
     "witness",
 )  # files here that are no generators
 GROUP = "synthdp.generators"
+TABLE, IMAGES = "table", "images"  # what a generator may learn: its `data_kinds`, by default tables
 
 Tensors = dict[str, NDArray[Any]]
 Progress = Callable[[int, int, Mapping[str, float]], None]  # step, steps, public figures of the training
@@ -115,6 +116,17 @@ def make(name: str, settings: Mapping[str, Any]) -> Generator:
             raise BadInput(f"generator {name} has no setting {given!r}{hint} Known: {', '.join(known)}")
     made: Generator = kind(**settings)
     return made
+
+
+def check_kind(generator: Generator, schema: Schema) -> None:
+    """Refuse a generator of tables for images, and the other way round; `data_kinds` says what one can learn."""
+    kinds, given = getattr(generator, "data_kinds", (TABLE,)), TABLE if schema.image is None else IMAGES
+    if given not in kinds:
+        able = [name for name in names() if given in getattr(find(name), "data_kinds", (TABLE,))]
+        held = "has no image column" if schema.image is None else f"has the image column {schema.image.name!r}"
+        raise BadInput(
+            f"generator {generator.name} does not learn {'tables' if given == TABLE else given}, and the schema {held}: use {', '.join(able)}"
+        )
 
 
 def check_tensors(tensors: Tensors, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -25,6 +25,7 @@ class Independent:
     """Noisy one-way marginals; it has no settings."""
 
     name: ClassVar[str] = "independent"
+    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
     audit_settings: ClassVar[dict[str, Any]] = {}
 
     def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002

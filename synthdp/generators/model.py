@@ -61,15 +61,16 @@ class NetworkModel:
 def label_place(condition: str | None, schema: Schema) -> int | None:
     """Place of the label among the modelled columns: `condition`, or else the first target; raises `BadInput` for a column
     that is not there."""
-    names = [column.name for column in schema.modelled]
+    names = [column.name for column in schema.modelled if column.kind != "image"]
+    codec = Codec(schema)
     if condition is None:
         if not schema.targets:
             return None
-        place = names.index(schema.targets[0])
-        return place if Codec(schema).sizes[place] <= MOST_LABELS else None
+        place = codec.names.index(schema.targets[0])
+        return place if codec.sizes[place] <= MOST_LABELS else None
     if condition not in names:
         raise BadInput(f"generator.condition: no modelled column named {condition!r}; known: {', '.join(names)}")
-    return names.index(condition)
+    return codec.names.index(condition)
 
 
 def network(settings: Shape, sizes: tuple[int, ...], label: int | None, generator: torch.Generator) -> Network:

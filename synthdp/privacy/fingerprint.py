@@ -71,6 +71,8 @@ def _cells(column: "pd.Series[Any]", key: bytes) -> Array:
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0  # -0.0 is 0.0
         numbers[np.isnan(numbers)] = np.nan  # one of the many
         return numbers.astype("<f8").view(np.uint8).reshape(len(numbers), 8)
+    if any(isinstance(cell, np.ndarray) for cell in column):
+        return np.stack([_of_array(cell, key) for cell in column])
     codes, values = pd.factorize(column.astype(object).to_numpy())
     texts = [
         hashlib.blake2b(str(value).encode(errors="surrogatepass"), digest_size=WIDTH, key=key).digest()
@@ -78,3 +80,12 @@ def _cells(column: "pd.Series[Any]", key: bytes) -> Array:
     ]
     table = np.frombuffer(b"".join([*texts, bytes(WIDTH)]), np.uint8).reshape(-1, WIDTH)
     return table[codes]  # code -1, missing, takes the last row
+
+
+def _of_array(cell: Any, key: bytes) -> Array:
+    """(bytes,) of one image, or of what stands in its place."""
+    if isinstance(cell, np.ndarray):
+        content = repr((cell.dtype.str, cell.shape)).encode() + np.ascontiguousarray(cell).tobytes()
+    else:
+        content = str(cell).encode(errors="surrogatepass")
+    return np.frombuffer(hashlib.blake2b(content, digest_size=WIDTH, key=key).digest(), np.uint8)

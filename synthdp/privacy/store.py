@@ -16,7 +16,7 @@ from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 
-Codes = NDArray[np.int32]
+Codes = NDArray[Any]  # int32, or uint8 for images
 
 
 @dataclass(frozen=True)
