@@ -105,8 +105,9 @@ def test_saved_and_loaded_it_gives_the_same_pictures_and_holds_no_record(name, t
 def test_an_outlier_changes_no_shape(name):
     """Law 21."""
     plain, strange = make_pictures(150), make_pictures(150)
-    strange.at[3, "image"], strange.at[4, "image"] = np.zeros((90, 2)), None
-    strange.at[5, "finding"] = "never seen"
+    pictures = [*plain["image"][:3], np.zeros((90, 2)), None, *plain["image"][5:]]
+    strange["image"] = pd.Series(pictures, dtype=object)
+    strange.loc[5, "finding"] = "never seen"
     shapes = []
     for frame in (plain, strange):
         release = fitted(name, frame, invalid="clamp")
