@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     "meps", "adult", "diabetes130", "epileptic_seizure", "cervical_cancer", "spambase", "isolet_part", "creditcard_sample",
+    "digits", "mnist", "pneumoniamnist", "mednist", "usps",
 )  # fmt: skip
 FOLDER = "SYNTHDP_DATA"
 TEST_SHARE = 5  # one unit of five is for testing where no split is official

@@ -9,10 +9,11 @@ import yaml
 
 from synthdp.data import named
 from synthdp.data.codec import Codec
-from synthdp.data.sets import cervical_cancer, diabetes130, epileptic_seizure, isolet_part, meps
+from synthdp.data.sets import cervical_cancer, diabetes130, epileptic_seizure, isolet_part, meps, mnist, pneumoniamnist
 from synthdp.errors import BadInput
 
 KEYS = {"name", "path", "schema", "target", "train", "test"}
+EMBEDDED = {"meps", "digits"}
 
 
 @pytest.fixture
@@ -77,6 +78,11 @@ SPLITS = {
     "spambase": ((3681, 920), "word_freq_make", "1a5f2635f26b"),
     "isolet_part": ((1248, 311), "f1", "ccdfc78bba7b"),
     "creditcard_sample": ((45570, 11392), "V1", "3bb95cd71e65"),
+    "digits": ((1438, 359), "digit", "ec61afc4f19d"),
+    "mnist": ((60000, 10000), "digit", "85f5a8f3e9dd"),
+    "pneumoniamnist": ((5232, 624), "finding", "ceb19a6465ea"),
+    "mednist": ((49150, 9804), "region", "c4be22c69674"),
+    "usps": ((7291, 2007), "digit", "0ab73d232f2c"),
 }
 
 
@@ -198,8 +204,8 @@ def test_absent_files_are_named_with_folder_and_source(tmp_path, monkeypatch):
         assert str(tmp_path / name) in message
         assert "SYNTHDP_DATA" in message
         assert "CC BY 4.0" in message
-    assert {info.name for info in named.describe() if not info.present} == set(named.NAMES) - {"meps"}
-    for name in set(named.NAMES) - {"meps"}:
+    assert {info.name for info in named.describe() if not info.present} == set(named.NAMES) - EMBEDDED
+    for name in set(named.NAMES) - EMBEDDED:
         with pytest.raises(BadInput, match=f"put .* into {tmp_path / name} .*; source: ."):
             named.load(name)
 
@@ -231,6 +237,65 @@ def test_unpacked_files_do_as_well(tmp_path, monkeypatch, present):
     expected = named.load("adult")
     monkeypatch.setenv("SYNTHDP_DATA", str(tmp_path))
     pd.testing.assert_frame_equal(named.load("adult").train, expected.train)
+
+
+PUBLISHED = {  # how many of the commonest class, of all parts
+    "digits": ("digit", "3", 183),
+    "mnist": ("digit", "1", 7877),
+    "pneumoniamnist": ("finding", "pneumonia", 4273),
+    "mednist": ("region", "BreastMRI", 8954),
+    "usps": ("digit", "0", 1553),
+}
+
+
+@pytest.mark.parametrize("data", list(PUBLISHED), indirect=True)
+def test_pictures_are_those_of_their_labels(data):
+    name, held = data
+    column, label, count = PUBLISHED[name]
+    assert int((pd.concat([held.train, held.test])[column] == label).sum()) == count
+    sizes = {(cell.dtype, cell.shape) for cell in held.test["image"]}
+    assert sizes == {(np.dtype(np.uint8), held.schema.image.shape)}
+    # A centroid per class, of public pictures, tells far more than chance: pictures and labels belong together.
+    train, test = (
+        np.stack(part["image"]).reshape(len(part), -1).astype(np.float32) for part in (held.train, held.test)
+    )
+    classes = sorted(held.train[column].unique())
+    means = np.stack([train[(held.train[column] == one).to_numpy()].mean(axis=0) for one in classes])
+    nearest = ((test**2).sum(1)[:, None] - 2 * test @ means.T + (means**2).sum(1)).argmin(axis=1)
+    assert np.mean(np.array(classes)[nearest] == held.test[column].to_numpy()) > 0.75
+
+
+def test_the_order_of_pneumonia_pictures_in_the_file_does_not_matter():
+    rng = np.random.default_rng(0)
+    pictures, labels = rng.integers(0, 256, (20, 4, 4), dtype=np.uint8), rng.integers(0, 2, 20, dtype=np.uint8)
+    order = rng.permutation(20)
+    (one, total), (other, same) = (
+        pneumoniamnist.ordered(pictures, labels),
+        pneumoniamnist.ordered(pictures[order], labels[order]),
+    )
+    assert total == same
+    assert one["finding"].tolist() == other["finding"].tolist()
+    np.testing.assert_array_equal(np.stack(one["image"]), np.stack(other["image"]))
+    assert {(cell.tobytes(), finding) for cell, finding in zip(one["image"], one["finding"], strict=True)} == {
+        (cell.tobytes(), ("normal", "pneumonia")[label]) for cell, label in zip(pictures, labels, strict=True)
+    }
+    labels[0] = 1 - labels[0]
+    assert pneumoniamnist.ordered(pictures, labels)[1] != total
+
+
+def test_altered_pictures_are_refused(tmp_path, monkeypatch):
+    (tmp_path / "mnist").mkdir()
+    arrays = {name: np.zeros((3, 28, 28) if name[0] == "x" else 3, np.uint8) for name in mnist.FILE.sums}
+    np.savez(tmp_path / "mnist" / "mnist.npz", **arrays)
+    monkeypatch.setenv("SYNTHDP_DATA", str(tmp_path))
+    with pytest.raises(BadInput, match=r"mnist\.npz.*sha256 differ"):
+        named.load("mnist")
+    (tmp_path / "pneumoniamnist").mkdir()
+    parts = {f"{part}_{what}": np.zeros((2, 28, 28) if what == "images" else (2, 1), np.uint8)
+             for part in ("train", "val", "test") for what in ("images", "labels")}  # fmt: skip
+    np.savez(tmp_path / "pneumoniamnist" / "pneumoniamnist.npz", **parts)
+    with pytest.raises(BadInput, match=r"pneumoniamnist\.npz.*sha256 differs"):
+        named.load("pneumoniamnist")
 
 
 def test_unknown_names():

@@ -1,0 +1,85 @@
+"""From raw intensities to the 8-bit picture that a schema declares: one picture at a time, by public parameters alone."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.data.columns import Image
+from synthdp.errors import BadInput
+
+Array = NDArray[Any]
+MAX_SIZE = 1 << 26  # pixels of one picture in a file: 8,192 x 8,192
+
+
+def prepared(raw: Array, column: Image, where: str, *, inverted: bool = False) -> NDArray[np.uint8]:
+    """The picture `raw`, (height, width) or (height, width, channels), as `column` declares it: uint8, `column.shape`.
+
+    Intensities are mapped by the window, turned round where `inverted` (0 is then white), averaged or interpolated to the
+    declared size, and rounded. `where` names the file in errors. Raises `BadInput` where the size or the depth is not the
+    declared one and no rule of the schema leads to it.
+    """
+    check_size(raw.shape[:2], column, where)
+    levels = windowed(raw if raw.ndim == 3 else raw[:, :, None], column, where)
+    if levels.shape[2] != column.channels:
+        raise BadInput(f"{where}: has {levels.shape[2]} channels, the schema declares {column.channels}")
+    if inverted:
+        levels = 255 - levels
+    if levels.shape[:2] != (column.height, column.width):
+        levels = resized(levels, column.height, column.width)
+    return levels.reshape(column.shape) if levels.dtype == np.uint8 else _bytes(levels).reshape(column.shape)
+
+
+def windowed(raw: Array, column: Image, where: str) -> Array:
+    """Any number of raw values on the scale 0 .. 255: uint8 as they are, or float32 by the window, cut off at both ends."""
+    if column.window is None:
+        if raw.dtype != np.uint8:
+            raise BadInput(
+                f"{where}: holds {raw.dtype} values, not 8 bits; declare window: [low, high] for column {column.name!r}"
+            )
+        return raw
+    if raw.dtype.kind not in "buif":
+        raise BadInput(f"{where}: holds {raw.dtype} values, not real numbers")
+    if raw.dtype.kind == "f" and not np.isfinite(raw).all():
+        raise BadInput(f"{where}: holds NaN or infinite values, which are no intensities")
+    low, high = column.window
+    levels = (raw.astype(np.float64) - low) * (255 / (high - low))
+    return np.clip(levels, 0, 255).astype(np.float32)
+
+
+def whole(raw: Array, column: Image, where: str) -> NDArray[np.uint8]:
+    """Pictures (n, *column.shape) of the declared size as uint8, by the window alone."""
+    levels = windowed(raw, column, where)
+    return levels if levels.dtype == np.uint8 else _bytes(levels)
+
+
+def resized(levels: Array, height: int, width: int) -> NDArray[np.float32]:
+    """(height, width, channels) from (any, any, channels): along each axis the average of the area that a pixel covers where
+    there are fewer, linear interpolation between pixel centres where there are more."""
+    from PIL import Image as Pillow
+
+    planes = []
+    for channel in range(levels.shape[2]):
+        plane = Pillow.fromarray(np.ascontiguousarray(levels[:, :, channel], dtype=np.float32))
+        for size in ((width, plane.height), (width, height)):
+            smaller = size[0] <= plane.width and size[1] <= plane.height
+            plane = plane.resize(size, Pillow.Resampling.BOX if smaller else Pillow.Resampling.BILINEAR)
+        planes.append(np.asarray(plane))
+    return np.stack(planes, axis=2)
+
+
+def check_size(size: tuple[int, ...], column: Image, where: str) -> None:
+    """Refuse a picture in a file by its (height, width), before it is unpacked."""
+    height, width = size
+    if height < 1 or width < 1 or height * width > MAX_SIZE:
+        raise BadInput(f"{where}: {height} x {width} pixels, at most {MAX_SIZE:,} and at least 1 can be read")
+    if column.resize == "none" and (height, width) != (column.height, column.width):
+        raise BadInput(
+            f"{where}: {height} x {width} pixels, the schema declares {column.height} x {column.width}; "
+            f"resize: fit for column {column.name!r} would scale it"
+        )
+
+
+def _bytes(levels: Array) -> NDArray[np.uint8]:
+    rounded: NDArray[np.uint8] = np.rint(np.clip(levels, 0, 255)).astype(np.uint8)
+    return rounded
