@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     from synthdp.privacy.sensitive import Sensitive  # imports torch, which a list of names does not need
 
 SHARED = (
+    "canvas",
     "checks",
+    "denoisers",
+    "diffusion",
+    "drawing",
     "game",
+    "gaussians",
+    "image_networks",
     "lessons",
     "marginals",
     "model",
@@ -31,9 +37,11 @@ SHARED = (
     "optimizers",
     "original",
     "player",
+    "shots",
     "states",
     "strategies",
     "tables",
+    "vectors",
     "witness",
 )  # files here that are no generators
 GROUP = "synthdp.generators"
@@ -124,8 +132,9 @@ def check_kind(generator: Generator, schema: Schema) -> None:
     if given not in kinds:
         able = [name for name in names() if given in getattr(find(name), "data_kinds", (TABLE,))]
         held = "has no image column" if schema.image is None else f"has the image column {schema.image.name!r}"
+        what = "tables" if given == TABLE else given
         raise BadInput(
-            f"generator {generator.name} does not learn {'tables' if given == TABLE else given}, and the schema {held}: use {', '.join(able)}"
+            f"generator {generator.name} does not learn {what}, and the schema {held}: use {', '.join(able)}"
         )
 
 

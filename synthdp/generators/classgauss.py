@@ -1,0 +1,145 @@
+"""One-shot class Gaussians: private principal axes, then Gaussians per class (RON-Gauss, Chanyaswad, Liu & Mittal 2019, is a
+relative).
+
+A handful of questions, each one Gaussian of a share of the precision that is fixed beforehand: the mean vector and the
+label's tables; how long vectors around the mean are, and how grey pictures are; their second moment, whose principal axes are
+the basis; with several components a class, rounds of k-means (Lloyd 1982); and the second moments of all components in the
+basis. Where RON-Gauss projects at random, the axes are learned. Everything else is post-processing.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from synthdp.data.codec import Codec
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.generators import Model, Progress, Tensors, check_tensors, shots, silent
+from synthdp.generators.drawing import Mixture, agreed, distribution, plain_greys, shapes
+from synthdp.generators.gaussians import estimated
+from synthdp.generators.model import label_place
+from synthdp.generators.vectors import Vectors
+from synthdp.options import option
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.events import Entry, Gaussian, Plan, merged
+from synthdp.privacy.sensitive import Sensitive
+
+MOST_AXES = 100
+TABLES = 0.2  # default share of the first question for tables, whose columns it tells about
+IMAGES = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassGauss:
+    """Settings of the class Gaussians."""
+
+    name: ClassVar[str] = "classgauss"
+    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
+    contract_settings: ClassVar[dict[str, Any]] = {}
+    contract_settings_images: ClassVar[dict[str, Any]] = {"dimensions": 20}
+    audit_settings: ClassVar[dict[str, Any]] = {"agreement_rows": 40}
+
+    dimensions: int | None = option(None, f"principal axes kept; default: {MOST_AXES}, or all where there are fewer")
+    components: int = option(1, "Gaussians per class")
+    rounds: int = option(3, "rounds of k-means that find the components, where there are several")
+    middle: float | None = option(
+        None,
+        f"share of the precision spent on means and the label's tables; default: {IMAGES} for images, {TABLES} for tables",
+    )
+    lengths: float = option(0.02, "share of the precision spent on the clip and on grey values")
+    basis: float = option(0.3, "share of the precision spent on the principal axes")
+    kmeans: float = option(0.15, "share of the precision spent on the rounds of k-means, all together")
+    quantile: float = option(0.8, "share of the vectors that the clip is to leave whole")
+    match: bool = option(True, "draws are made to agree with the noisy shares of grey values and categories")
+    agreement_rows: int = option(4000, "rows drawn to make them agree, for every label where there are tables")
+    condition: str | None = option(
+        None, "label column whose values are the classes; default: the first target, up to 64 codes"
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("components", "rounds", "agreement_rows"):
+            _whole(name, getattr(self, name))
+        if self.dimensions is not None:
+            _whole("dimensions", self.dimensions)
+        for name in ("lengths", "basis", "kmeans", "quantile", *(("middle",) if self.middle is not None else ())):
+            if not 0 < getattr(self, name) < 1:
+                raise BadInput(f"generator.{name} must lie in (0, 1), got {getattr(self, name)}")
+        if self._spent(TABLES if self.middle is None else self.middle) >= 1:
+            raise BadInput(
+                "generator.middle, lengths, basis and kmeans must add up to less than 1: the rest goes to the classes"
+            )
+
+    def plan(self, schema: Schema, noise: float) -> Plan:
+        """One Gaussian per question, each with its share of 1 / noise^2."""
+        return merged(tuple(Entry(Gaussian(each)) for each in self.noises(schema, noise)))
+
+    def noises(self, schema: Schema, noise: float) -> list[float]:
+        """Of the middle, the lengths, the basis, the rounds (the first finds the classes' means) and the moments."""
+        middle = self.middle if self.middle is not None else IMAGES if schema.image is not None else TABLES
+        rounds = 0 if self.components == 1 else self.rounds + 1
+        parts = [middle, self.lengths, self.basis, *[self.kmeans / max(1, rounds)] * rounds, 1 - self._spent(middle)]
+        return [noise / math.sqrt(part) for part in parts]
+
+    def fit(
+        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
+    ) -> Model:
+        """The questions one after another, then the Gaussians, then tables that make draws agree with what was asked first."""
+        noises = self.noises(schema, data.commit(lambda z: self.plan(schema, z), budget))
+        schema = data.resolve()
+        rng, vectors = np.random.default_rng(seed), Vectors(data.codec, label_place(self.condition, schema))
+        steps = len(noises) + 1
+        middle = shots.middle(data, vectors, noises[0])
+        progress(1, steps, {})
+        sizes = shots.sizes(data, vectors, middle, self.quantile, noises[1])
+        progress(2, steps, {})
+        found = shots.basis(data, vectors, middle, sizes.clip, self.axes(vectors), noises[2])
+        progress(3, steps, {})
+        grouping: shots.Grouping = vectors.label_of
+        if self.components > 1:
+            grouping = shots.split(data, found, self.components, noises[3:-1], rng)
+        groups = (vectors.labels, self.components)
+        moments = shots.moments(data, found, grouping, math.prod(groups), noises[-1])
+        progress(steps - 1, steps, {})
+        means, factors = estimated(moments, np.diag(found.variances), found.deviation)
+        counts = np.clip(moments.counts, 0, None).reshape(groups)
+        k = len(found.axes)
+        mixture = Mixture(
+            schema=schema,
+            vectors=vectors,
+            labels=distribution(counts.sum(1)),
+            weights=np.stack([distribution(each) for each in counts]),
+            means=means.reshape(*groups, k),
+            factors=factors.reshape(*groups, k, k),
+            axes=found.axes,
+            centre=middle.centre,
+            greys=plain_greys(),
+            offsets=np.zeros((vectors.labels, vectors.width - vectors.pixels)),
+        )
+        if self.match:
+            mixture = agreed(mixture, sizes.greys, middle.tables, self.agreement_rows, rng)
+        progress(steps, steps, {})
+        return mixture
+
+    def axes(self, vectors: Vectors) -> int:
+        """How many: a public number."""
+        return min(self.dimensions or MOST_AXES, vectors.width)
+
+    def restore(self, schema: Schema, tensors: Tensors) -> Model:
+        """The arrays of the mixture."""
+        vectors = Vectors(Codec(schema), label_place(self.condition, schema))
+        implied = shapes(vectors, self.axes(vectors), self.components)
+        check_tensors(tensors, implied)
+        return Mixture(schema, vectors, **{name: np.asarray(tensors[name], np.float64) for name in implied})
+
+    def _spent(self, middle: float) -> float:
+        return middle + self.lengths + self.basis + (self.kmeans if self.components > 1 else 0.0)
+
+
+def _whole(name: str, value: Any) -> None:
+    if not isinstance(value, int) or value < 1:
+        raise BadInput(f"generator.{name} must be a whole number of 1 or more, got {value!r}")
+
+
+GENERATOR = ClassGauss
