@@ -1,36 +1,41 @@
-"""Tables from files and to files: CSV (.csv, .csv.gz) and Parquet (.parquet), by the file's ending.
+"""Records from files and to files, by the name's ending and the schema.
 
+Tables: CSV (.csv, .csv.gz) and Parquet (.parquet). Pictures: .npz, or a folder of files with labels.csv (see `images`).
 Errors name the file and the remedy in one line, and never repeat what stands in it.
 """
 
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from synthdp.data import csvfile
-from synthdp.data.schema import Boolean, Continuous, Datetime, Integer, Schema
+from synthdp.data import csvfile, whole
+from synthdp.data.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pandas import DataFrame
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
+NPZ = ".npz"
 
 
 def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
-    """The table in a file.
+    """The records in a file, or in a folder of pictures.
 
     With a schema, its columns are read as what they are declared to be: codes such as 01 stay text, empty cells and the
     usual marks (NA, NaN, null) are missing, cells that do not fit are left as text for the pre-check, and what `write`
     made harmless is restored. Without one, columns that hold numbers only are numbers, and all else is text.
+    Pictures need a schema: they are brought to its window and size, and are uint8 arrays in the frame.
     Raises `BadInput` for files that are absent, empty, not readable, or have a column name twice.
     """
     where = Path(path)
+    if schema is not None and schema.image is not None:
+        return _pictures(where, schema)
     ending = _ending(where)
     if where.is_dir():
         raise BadInput(f"{where}: is a folder, expected a {ending} file")
@@ -48,14 +53,17 @@ def write(chunks: "Iterable[DataFrame]", path: str | Path, schema: Schema) -> in
     """Write frames of the schema's columns one after the other, and return the number of records.
 
     Whole or not at all: the file appears under its name only when it is complete, and replaces an older one. CSV: text
-    cells that begin with = + - @ TAB CR or NUL are neutralised, and listed in `<path>.neutralised.json`.
+    cells that begin with = + - @ TAB CR or NUL are neutralised, and listed in `<path>.neutralised.json`. Pictures: a `.npz`
+    file, or (a name without an ending) a folder of PNG files with labels.csv; a folder that holds anything else is not replaced.
     """
     where = Path(path)
+    if schema.image is not None:
+        return _write_pictures(chunks, where, schema)
     ending = _ending(where)
     if where.is_dir():
         raise BadInput(f"{where}: is a folder, expected the name of a {ending} file")
     try:
-        with _temporary(where) as part:
+        with whole.file(where) as part:
             if ending == ".parquet":
                 return _write_parquet(chunks, part, schema)
             return csvfile.write(chunks, part, schema, where)
@@ -67,6 +75,23 @@ def write(chunks: "Iterable[DataFrame]", path: str | Path, schema: Schema) -> in
         raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
 
 
+def as_written(schema: Schema) -> Schema:
+    """The schema that reads what `write` wrote: its pictures have been brought to their window and size already."""
+    done = tuple(replace(c, window=None, resize="none") if isinstance(c, Image) else c for c in schema.columns)
+    return replace(schema, columns=done)
+
+
+def picture_ending(path: Path) -> str:
+    """`.npz`, or nothing for a folder. Raises `BadInput` for names that hold no pictures."""
+    if path.name.lower().endswith(NPZ):
+        return NPZ
+    if path.is_dir() or (not path.suffix and not path.is_file()):
+        return ""
+    raise BadInput(
+        f"{path}: pictures are in a file whose name ends in {NPZ}, or in a folder with labels.csv (a name without ending)"
+    )
+
+
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The Arrow types that the codec's frames are written with."""
     return pa.schema([(column.name, _arrow_type(column)) for column in schema.columns])
@@ -76,17 +101,47 @@ def _ending(path: Path) -> str:
     for ending in ENDINGS:
         if path.name.lower().endswith(ending):
             return ending
+    if path.name.lower().endswith(NPZ):
+        raise BadInput(f"{path}: {NPZ} holds pictures; a table's name must end in {', '.join(ENDINGS)}")
     raise BadInput(f"{path}: the name must end in {', '.join(ENDINGS)}")
 
 
-@contextmanager
-def _temporary(path: Path) -> Iterator[Path]:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def _pictures(where: Path, schema: Schema) -> "DataFrame":
+    from synthdp.data.images import arrays, folder
+
     try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        packed = picture_ending(where) == NPZ
+        if not where.exists():
+            raise BadInput(f"{where}: no such file or folder")
+        if packed and where.is_dir():
+            raise BadInput(f"{where}: is a folder, expected a {NPZ} file")
+        return arrays.read(where, schema) if packed else folder.read(where, schema)
+    except OSError as error:
+        raise BadInput(
+            f"{error.filename or where}: cannot be read ({error.strerror or type(error).__name__})"
+        ) from None
+
+
+def _write_pictures(chunks: "Iterable[DataFrame]", where: Path, schema: Schema) -> int:
+    from synthdp.data.images import arrays, folder
+
+    packed = picture_ending(where) == NPZ
+    if packed and where.is_dir():
+        raise BadInput(f"{where}: is a folder, expected the name of a {NPZ} file")
+    try:
+        if packed:
+            with whole.file(where) as part:
+                return arrays.write(chunks, part, schema)
+        if where.is_dir():
+            folder.check_replaced(where)
+        with whole.folder(where) as part:
+            return folder.write(chunks, part, schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise BadInput(
+            f"{where}: not written, since the records are not of the schema's kinds; validate them"
+        ) from None
+    except OSError as error:
+        raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
 
 
 def _parquet(path: Path) -> "DataFrame":

@@ -5,11 +5,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.data.codec import is_picture
 from synthdp.data.columns import Image
+from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 
 Array = NDArray[Any]
 MAX_SIZE = 1 << 26  # pixels of one picture in a file: 8,192 x 8,192
+
+
+def column_of(schema: Schema) -> Image:
+    """The image column of a schema that must have one."""
+    if schema.image is None:
+        raise BadInput("schema: has no column of kind image")
+    return schema.image
+
+
+def picture(cell: Any, column: Image) -> NDArray[np.uint8]:
+    """A frame's cell as an array of `column.shape`, to be written."""
+    if not is_picture(cell, column.shape):
+        raise BadInput(f"column {column.name!r}: a record holds no picture of the schema's size; validate the records")
+    found: NDArray[np.uint8] = np.ascontiguousarray(cell).reshape(column.shape)
+    return found
 
 
 def prepared(raw: Array, column: Image, where: str, *, inverted: bool = False) -> NDArray[np.uint8]:
