@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -26,6 +27,7 @@ from synthdp.privacy.budget import Budget
 from synthdp.privacy.checkpoint import Checkpoint, Kept
 from synthdp.privacy.events import RECORD
 from synthdp.privacy.ledger import Ledger
+from synthdp.privacy.ranks import ALONE, Ranks
 from synthdp.privacy.sensitive import Sensitive
 from synthdp.report.folder import written
 from synthdp.report.statement import Statement, state
@@ -161,6 +163,7 @@ class Synthesizer:
         resume: bool = False,
         account: AccountFile | Path | str | None = None,
         audit: str | None = None,
+        ranks: Ranks = ALONE,
         progress: Progress = generators.silent,
     ) -> Release:
         """Check the frame (for the steward's eyes), seal it, and learn a model within the budget.
@@ -172,12 +175,18 @@ class Synthesizer:
         with `resume=True`: what was charged counts, steps that are done again are charged again. `account` is the file (or an
         `AccountFile`) that all fits of these records are entered in before their first question; without one the fit is
         entered nowhere, and the statement says so. `audit` tells, in a sentence for the statement, how the frame was prepared
-        for an audit (planted canaries). Raises `BadInput` for a frame that does not fit its schema, a budget too
+        for an audit (planted canaries). `ranks` are the processes that share this fit (`synthdp.privacy.ranks.joined()` under
+        torchrun): all are given the same frame and arguments, each keeps its shard of the units, the first one charges and
+        draws the noise, all return the release. Raises `BadInput` for a frame that does not fit its schema, a budget too
         small for the plan, an account that refuses it, or a checkpoint of another fit.
         """
         check_seed(seed)
         _warn_of_large_delta(self.budget, self.schema)
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
+        if ranks.world > 1 and (resume or checkpoint is not None):
+            raise BadInput("a fit in several processes keeps no checkpoint and cannot be resumed: leave both out")
+        if ranks.rank > 0:
+            ledger, account = None, None  # the first process charges for all
         about = {"generator": self.generator.name, "settings": settings, "rehearsal": seed is not None}
         kept = None if checkpoint is None else Checkpoint(Path(checkpoint), self._made_of(frame, seed, account))
         book, found = _opened(ledger, kept, resume=resume)
@@ -187,10 +196,12 @@ class Synthesizer:
         ):
             valid = self.schema.validate(frame, invalid=invalid)
             entry.check_table()
+            _check_same(valid, ranks)
             noise = None if found is None else float(found.facts["noise"])
             charged = Account(self.budget, book, unit=unit, noise=noise, enter=entry.enter)
-            data = Sensitive(valid, self.schema, charged, seed=seed, checkpoint=kept, resumed=found)
-            model = self.generator.fit(data, self.schema, self.budget, seed=seed, progress=progress)
+            data = Sensitive(valid, self.schema, charged, seed=seed, checkpoint=kept, resumed=found, ranks=ranks)
+            own = seed if ranks.world == 1 else int.from_bytes(ranks.told(_public_seed(seed)), "little")
+            model = self.generator.fit(data, self.schema, self.budget, seed=own, progress=progress)
             charged.settle()
             statement = state(
                 ledger=book,
@@ -202,6 +213,7 @@ class Synthesizer:
                 rehearsal=data.rehearsal,
                 account=entry.statement,
                 audit=audit,
+                processes=ranks.world,
             )
         return Release(self.generator, model, statement, book)
 
@@ -240,6 +252,22 @@ def _opened(ledger: Path | str | None, kept: Checkpoint | None, *, resume: bool)
     except BaseException:
         book.close()
         raise
+
+
+def _check_same(frame: "pd.DataFrame", ranks: Ranks) -> None:
+    """Processes that were given different records could each hold the same unit, which would then count twice."""
+    if ranks.world > 1:
+        key = ranks.told(os.urandom(16))
+        mine = bytes.fromhex(fingerprint.of_frame(frame, ordered=True)(key))
+        if ranks.total(float(ranks.told(mine) != mine)) > 0:
+            raise BadInput(
+                "the processes of a fit must be given the same records in the same order: each keeps its own part of them"
+            )
+
+
+def _public_seed(seed: int | None) -> bytes:
+    """Of the generator's own randomness, which all processes share; the noise has nothing to do with it."""
+    return os.urandom(7) if seed is None else seed.to_bytes(8, "little")
 
 
 def check_seed(seed: Any) -> None:

@@ -14,6 +14,7 @@ import yaml
 from synthdp.cli import audits, places, settings, show
 from synthdp.cli.budgets import brief, spent_of
 from synthdp.cli.dataaccount import account_of
+from synthdp.cli.settings import changed
 from synthdp.errors import BadInput
 from synthdp.privacy.accounts import AccountFile
 from synthdp.privacy.budget import Budget
@@ -25,13 +26,21 @@ if TYPE_CHECKING:
 
     from synthdp.api import Release
     from synthdp.data.schema import Schema
+    from synthdp.privacy.ranks import Ranks
 
 Config = Mapping[str, Any]
 
 
 def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
+    from synthdp.privacy.ranks import joined
+
     options: settings.Fit = config["options"]
+    ranks = joined()
+    if ranks.world > 1 and (options.resume or changed(config["audit"], ("canaries", "records"))):
+        raise BadInput("under torchrun a fit cannot be resumed and plants no canaries: leave resume= and audit.* out")
+    if ranks.rank > 0:
+        return _follow(config, ranks)
     out = places.folder(config["out"], force=options.force or options.resume)
     if options.resume:
         places.check_unfinished(out)
@@ -43,7 +52,7 @@ def fit(config: Config) -> None:
             "declared it; the statement will tell that nobody did",
             stacklevel=1,
         )
-    release = _fit(config, schema, frame, out, account)
+    release = _fit(config, schema, frame, out, account, ranks)
     statement = release.statement
     print(f"release    {out / 'release'}")
     print(f"guarantee  {_guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
@@ -51,10 +60,21 @@ def fit(config: Config) -> None:
         print(line)
     if statement.rehearsal:
         print("rehearsal  seeded noise can be regenerated: not for release")
+    return None
+
+
+def _follow(config: Config, ranks: "Ranks") -> None:
+    """The part of a process that torchrun started beside the first one: it lends its shard, and writes and prints nothing."""
+    from synthdp.api import Synthesizer
+
+    options: settings.Fit = config["options"]
+    schema, frame = _training(config["data"], lambda _: None)
+    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
+    synthesizer.fit(frame, seed=options.seed, invalid=options.invalid, ranks=ranks)
 
 
 def sample(config: Config) -> None:
-    """Draw records from a release into one file."""
+    """Draw records from a release into one file, or pictures into a folder."""
     from synthdp.api import check_seed, load
     from synthdp.data import sources
 
@@ -63,7 +83,7 @@ def sample(config: Config) -> None:
     if options.rows < 0:
         raise BadInput(f"rows must be 0 or more, got {options.rows}")
     release = load(options.release)
-    out = places.file(options.out, force=options.force)
+    out = places.records(options.out, release.schema, force=options.force)
     with show.progress("sample") as step:
         sources.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
@@ -72,13 +92,13 @@ def sample(config: Config) -> None:
 
 
 def evaluate(config: Config) -> None:
-    """Judge a file of synthetic records; what it writes is internal."""
+    """Judge synthetic records; what it writes is internal."""
     from synthdp.data import sources
 
     options: settings.Evaluate = config["options"]
     out = places.folder(options.out, force=options.force)
     schema, train, test = _real(config["data"])
-    synthetic = sources.read(Path(options.synthetic), schema=schema)
+    synthetic = sources.read(Path(options.synthetic), schema=sources.as_written(schema))
     result = _evaluate(synthetic, train, test, schema, config["evaluate"], out)
     for line in headline(result):
         print(line)
@@ -98,13 +118,15 @@ def report(config: Config) -> None:
 
 
 def schema(config: Config) -> None:
-    """Draft a schema from a file; every line is for review."""
+    """Draft a schema from a file, or from a folder of pictures; every line is for review."""
     from synthdp.data import sources
     from synthdp.data.draft import draft
+    from synthdp.data.images import look
 
     options: settings.Draft = config["options"]
     out = None if options.out is None else places.file(options.out, force=options.force)
-    text = draft(sources.read(Path(options.path)), Path(options.path))
+    path = Path(options.path)
+    text = draft(*look.drafted(path)) if look.holds_pictures(path) else draft(sources.read(path), path)
     if out is None:
         print(text, end="")
         return
@@ -184,9 +206,18 @@ def _check_account(account: AccountFile | None, config: Config, schema: "Schema"
     account.check(config["budget"], schema.unit or RECORD, resumed=resumed)
 
 
-def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path, account: AccountFile | None) -> "Release":
+def _fit(
+    config: Config,
+    schema: "Schema",
+    frame: "pd.DataFrame",
+    out: Path,
+    account: AccountFile | None,
+    ranks: "Ranks | None" = None,
+) -> "Release":
     from synthdp.api import Synthesizer
+    from synthdp.privacy.ranks import ALONE
 
+    ranks = ranks or ALONE
     options = config["options"]
     internal, history = out / "internal", []
     resume = getattr(options, "resume", False)
@@ -209,7 +240,8 @@ def _fit(config: Config, schema: "Schema", frame: "pd.DataFrame", out: Path, acc
                 seed=options.seed,
                 invalid=getattr(options, "invalid", "error"),
                 ledger=ledger,
-                checkpoint=internal / "checkpoint.safetensors",
+                checkpoint=internal / "checkpoint.safetensors" if ranks.world == 1 else None,
+                ranks=ranks,
                 resume=resume,
                 account=account,
                 audit=audits.told(internal),

@@ -28,22 +28,35 @@ def of_file(path: Path) -> Fingerprint:
     """Of the bytes of a file, which is read when the fingerprint is asked for."""
 
     def fingerprint(key: bytes) -> str:
+        return _of_bytes(path, key).hex()
+
+    return fingerprint
+
+
+def of_folder(path: Path) -> Fingerprint:
+    """Of a folder of pictures: the names within it, and the bytes, of its pictures and of their list. Other files do not count."""
+
+    def fingerprint(key: bytes) -> str:
+        from synthdp.data.images import folder
+
         found = hmac.new(key, digestmod="sha256")
-        try:
-            with path.open("rb") as file:
-                while block := file.read(1 << 20):
-                    found.update(block)
-        except OSError as error:
-            raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
+        for name in folder.files(path):
+            found.update(hmac.digest(key, name.encode(errors="surrogateescape"), "sha256"))
+            found.update(_of_bytes(path / name, key))
         return found.hexdigest()
 
     return fingerprint
 
 
-def of_frame(frame: "pd.DataFrame") -> Fingerprint:
+def of_source(path: Path) -> Fingerprint:
+    """Of the file or the folder that records come from."""
+    return of_folder(path) if path.is_dir() else of_file(path)
+
+
+def of_frame(frame: "pd.DataFrame", *, ordered: bool = False) -> Fingerprint:
     """Of a frame's content: the names of its columns and the multiset of its rows.
 
-    The order of rows and columns, the index and the width of numbers do not matter; numbers count as doubles.
+    The order of rows (unless `ordered`) and columns, the index and the width of numbers do not matter; numbers count as doubles.
     """
 
     def fingerprint(key: bytes) -> str:
@@ -56,11 +69,22 @@ def of_frame(frame: "pd.DataFrame") -> Fingerprint:
             rows = np.ascontiguousarray(np.hstack(cells)) if cells else np.zeros((len(part), 0), np.uint8)
             digests += [hashlib.blake2b(row.tobytes(), digest_size=WIDTH, key=key).digest() for row in rows]
         found = hmac.new(key, json.dumps([names[place] for place in order]).encode(), "sha256")
-        for digest in sorted(digests):
+        for digest in digests if ordered else sorted(digests):
             found.update(digest)
         return found.hexdigest()
 
     return fingerprint
+
+
+def _of_bytes(path: Path, key: bytes) -> bytes:
+    found = hmac.new(key, digestmod="sha256")
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                found.update(block)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
+    return found.digest()
 
 
 def _cells(column: "pd.Series[Any]", key: bytes) -> Array:

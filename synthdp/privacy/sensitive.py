@@ -22,7 +22,8 @@ from synthdp.privacy.questions import Answer, Question
 from synthdp.privacy.questions.marginals import Marginals, Table
 from synthdp.privacy.questions.reveal import Reveal
 from synthdp.privacy.questions.sums import Group, Sums, Vector
-from synthdp.privacy.store import Records, Sealed, encoded, reading, seal
+from synthdp.privacy.ranks import ALONE, Ranks, check_additive
+from synthdp.privacy.store import Records, Sealed, encoded, reading, seal, shard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +45,8 @@ class Sensitive:
 
     Every answer is charged to the account first, then each unit's contribution is bounded, then noise is added. With a
     `seed` the noise can be regenerated: the run is a rehearsal, not for release. A fit that was stopped goes on from
-    `resumed`; `checkpoint` is where its state is kept meanwhile. `recorder` is for tests (replay).
+    `resumed`; `checkpoint` is where its state is kept meanwhile. `ranks` are the processes that share the
+    records: this one keeps its shard of the units. `recorder` is for tests (replay).
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Sensitive:
         recorder: "Recorder | None" = None,
         checkpoint: Checkpoint | None = None,
         resumed: Kept | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         if account.unit != (schema.unit or RECORD):
             raise BadInput(f"the account is kept per {account.unit!r}, the schema's unit is {schema.unit or RECORD!r}")
@@ -65,8 +68,9 @@ class Sensitive:
         self._noise = Noise(seed)
         self._recorder = recorder
         self._checkpoint, self._resumed = checkpoint, resumed
-        self._key = self._seal_key()
-        self._sealed = Sealed(seal(frame, schema, self._key))
+        self._ranks = ranks
+        self._key = ranks.told(self._seal_key())
+        self._sealed = Sealed(shard(seal(frame, schema, self._key), ranks.rank, ranks.world))
         self._teachers: list[Sealed[Ballot]] = []
         self._terms: learning.Purchase | None = None
         self._codec: Codec | None = None
@@ -255,6 +259,9 @@ class Sensitive:
         from synthdp.privacy.stream import derived
         from synthdp.privacy.teachers import partitioned
 
+        if self._ranks.world > 1:
+            raise BadInput("teachers learn in one process: fit without torchrun")
+
         units, place = self.resolve().units, len(self._teachers)
         if isinstance(units, int | float) and isinstance(count, int) and count > units:
             warnings.warn(f"{count} teachers share {units:g} declared units: most have none", UserWarning, stacklevel=2)
@@ -277,9 +284,13 @@ class Sensitive:
         return self._noise.rehearsal
 
     def _answer(self, question: Question[Answer], rate: float | None = None) -> Answer:
+        check_additive(question, self._ranks)
+        self._ranks.wait()  # until the first process has charged
         with reading():
             records = self._sealed.read()
             bounded = question.bounded(records if rate is None else self._sampled(records, rate))
+        if self._ranks.world > 1:
+            return cast("Answer", self._ranks.told(question.noised(self._ranks.total(bounded), self._noise)))
         if self._recorder is not None:
             return self._recorder.answer(question, bounded, lambda: question.noised(bounded, self._noise))
         return question.noised(bounded, self._noise)

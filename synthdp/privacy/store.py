@@ -124,6 +124,20 @@ def seal(frame: pd.DataFrame, schema: Schema, key: bytes) -> Records:
     return Records(len(names), owner.astype(np.int64), raw, None, most, keys)
 
 
+def shard(records: Records, place: int, of: int) -> Records:
+    """The units of one of `of` shards, before they are encoded: unit to shard by its keyed name, so that no unit's place depends
+    on the others."""
+    if of == 1:
+        return records
+    if records.raw is None:
+        raise BadInput("records are sharded before they are encoded")
+    mine = records.keys % np.uint64(of) == place
+    rows = mine[records.owner]
+    owner = (np.cumsum(mine) - 1)[records.owner[rows]]
+    raw = records.raw[rows].reset_index(drop=True)
+    return replace(records, units=int(mine.sum()), owner=owner, raw=raw, keys=records.keys[mine])
+
+
 def within(records: Records, bound: int) -> None:
     """Refuse a question whose sensitivity assumes fewer records of a unit than the seal lets in. Both numbers are public."""
     if records.max_records > bound:

@@ -121,6 +121,7 @@ def state(
     rehearsal: bool,
     account: Entered | None = None,
     audit: str | None = None,
+    processes: int = 1,
 ) -> Statement:
     """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought."""
     accountant, epsilon = accounting.best(ledger, budget.delta)
@@ -145,16 +146,25 @@ def state(
             "targets": list(declared.targets),
             "name": declared.name,
             **({} if audit is None else {"audit": audit}),
+            **({} if processes == 1 else {"processes": processes}),
         },
         noise_source=_noise_source(rehearsal=rehearsal),
         rehearsal=rehearsal,
-        not_covered=(other_fits(account), *NOT_COVERED),
+        not_covered=(other_fits(account), *NOT_COVERED, *(() if processes == 1 else (together(processes),))),
         provenance={
             "synthdp": synthdp.__version__,
             "python": platform.python_version(),
             **{name: metadata.version(name) for name in ("torch", "numpy", "cryptography")},
             **accounting.provenance(),
         },
+    )
+
+
+def together(processes: int) -> str:
+    """What a fit in several processes rests on."""
+    return (
+        f"The {processes} processes of the fit, which trust each other: each held a part of the units, exact clipped sums passed "
+        "between them, and the first one drew the noise, once for all."
     )
 
 

@@ -60,7 +60,7 @@ class Entry:
             self._number = account.check(budget, unit, resumed=resumed)
             source = account.source
             table = frame if source is None else source
-            found = fingerprint.of_file(table) if isinstance(table, Path) else fingerprint.of_frame(table)
+            found = fingerprint.of_source(table) if isinstance(table, Path) else fingerprint.of_frame(table)
             self._fingerprint = lru_cache(maxsize=1)(found)
         self._resumed = self._number is not None
         self.mark("running")

@@ -54,6 +54,11 @@ class Gradient:
         return [Gaussian(self.noise)]
 
     @property
+    def additive(self) -> bool:
+        """A sum over units, unless microbatches take means over several."""
+        return self.microbatches is None
+
+    @property
     def sensitivity(self) -> float:
         """The clip; with microbatches twice the clip."""
         return self.clip if self.microbatches is None else 2 * self.clip

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ class Grid:
     in the first or last cell; what is not a finite number counts nowhere.
     """
 
+    additive: ClassVar[bool] = True  # a sum over units
     column: str
     edges: tuple[float, ...]
     noise: float

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ class Marginals:
     R * sqrt(m) in L2 (GUARANTEE 18), and deviation = noise * R * sqrt(m).
     """
 
+    additive: ClassVar[bool] = True  # a sum over units
     cliques: tuple[tuple[int, ...], ...]  # columns of the code table
     sizes: tuple[int, ...]  # codes per column
     noise: float

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from synthdp.privacy.store import Records
 class Size:
     """The number of units plus N(0, noise^2): one unit moves it by one."""
 
+    additive: ClassVar[bool] = True  # a sum over units
     noise: float
 
     @property

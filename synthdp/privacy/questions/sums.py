@@ -4,7 +4,7 @@ al. 2018, sections 2 to 4). How to share noise among groups: `proportional` and 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ class Group:
 class Sums:
     """Several groups, each clipped on its own; together one Gaussian of noise (sum of 1 / noise^2)^(-1/2)."""
 
+    additive: ClassVar[bool] = True  # a sum over units
     groups: tuple[Group, ...]
 
     @property
@@ -91,6 +92,7 @@ class Joint:
     it with the deviation noise * S / alpha_g.
     """
 
+    additive: ClassVar[bool] = True  # a sum over units
     groups: tuple[Scaled, ...]
     clip: float
     noise: float

@@ -38,6 +38,11 @@ class Counted:
         return [*self.gradient.events, Gaussian(self.deviation / self._bit)]
 
     @property
+    def additive(self) -> bool:
+        """As the gradient is."""
+        return self.gradient.additive
+
+    @property
     def sensitivity(self) -> float:
         """Gradient and count stacked, each in units of its own sensitivity."""
         return math.sqrt(2)
@@ -85,6 +90,11 @@ class Together:
     def events(self) -> Sequence[Event]:
         """The events of all parts."""
         return [event for part in self.parts for event in part.events]
+
+    @property
+    def additive(self) -> bool:
+        """If all parts are."""
+        return all(part.additive for part in self.parts)
 
     @property
     def sensitivity(self) -> float:

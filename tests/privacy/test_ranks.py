@@ -1,0 +1,155 @@
+"""A fit in two processes is the fit in one: the same answers, the same charge, noise drawn once."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from clinic import make_frame, make_schema, quick
+
+from synthdp import BadInput, Budget, Synthesizer, load
+from synthdp.privacy.ledger import Ledger
+from synthdp.privacy.ranks import ALONE, check_additive, joined
+from synthdp.privacy.store import seal, shard
+
+BUDGET = Budget(2.0, 1e-5)
+TESTS = Path(__file__).parent.parent
+SCRIPT = """
+import sys
+import numpy as np
+from clinic import make_frame, make_schema, quick
+from synthdp import BadInput, Budget, Synthesizer
+from synthdp.privacy.account import Account
+from synthdp.privacy.events import Entry, Gaussian
+from synthdp.privacy.ranks import joined
+from synthdp.privacy.sensitive import Sensitive
+
+out, ranks = sys.argv[1], joined()
+budget = Budget(2.0, 1e-5)
+for unit in (None, "patient"):
+    changes = {"unit": unit, "max_records_per_unit": 2} if unit else {}
+    made = Synthesizer(quick("dpgan"), schema=make_schema(**changes), budget=budget)
+    release = made.fit(make_frame(300, repeats=2), seed=3, ranks=ranks, ledger=f"{out}/{unit}.jsonl")
+    if ranks.rank == 0:
+        release.save(f"{out}/{unit}")
+
+# Without a seed: noise of one deviation in all, the same answer everywhere, and every unit counted once.
+data = Sensitive(make_frame(300), make_schema(), Account(budget), ranks=ranks)
+noise = data.commit(lambda z: (Entry(Gaussian(z)), Entry(Gaussian(2 * z))), budget)
+zeros = data.sum(lambda codes: np.zeros((len(codes), 40000)), 40000, 1.0, noise)
+ones = data.sum(lambda codes: np.ones((len(codes), 1)), 1, 1.0, 2 * noise)
+np.savez(f"{out}/answers{ranks.rank}.npz", zeros=zeros, ones=ones, noise=noise)
+
+try:
+    Synthesizer("independent", schema=make_schema(), budget=budget).fit(make_frame(300 + ranks.rank), ranks=ranks)
+except BadInput as error:
+    print(ranks.rank, error)
+"""
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    out = tmp_path_factory.mktemp("ranks")
+    (out / "script.py").write_text(SCRIPT)
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "script.py", "."]
+    environment = {**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(words, cwd=out, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return out, done.stdout
+
+
+@pytest.mark.parametrize("unit", [None, "patient"])
+def test_two_processes_learn_what_one_learns(together, tmp_path, unit):
+    """A rehearsal, coin by coin and draw by draw: only the order of float sums differs."""
+    out, _ = together
+    changes = {"unit": unit, "max_records_per_unit": 2} if unit else {}
+    alone = Synthesizer(quick("dpgan"), schema=make_schema(**changes), budget=BUDGET).fit(
+        make_frame(300, repeats=2), seed=3
+    )
+    release = load(out / str(unit))
+    assert release.ledger.entries() == alone.ledger.entries() == Ledger.read(out / f"{unit}.jsonl").entries()
+    assert release.statement.epsilon == alone.statement.epsilon
+    for one, other in zip(release.model.tensors().values(), alone.model.tensors().values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+    assert any("2 processes" in line for line in release.statement.not_covered)
+    assert release.statement.declared["processes"] == 2
+
+
+def test_noise_is_drawn_once_and_every_unit_counts_once(together):
+    out, _ = together
+    first, second = (np.load(out / f"answers{rank}.npz") for rank in (0, 1))
+    np.testing.assert_array_equal(first["zeros"], second["zeros"])
+    np.testing.assert_array_equal(first["ones"], second["ones"])
+    deviation = float(first["noise"])
+    assert np.std(first["zeros"]) == pytest.approx(deviation, rel=0.02)  # 40,000 draws: 5.6 standard errors
+    assert first["ones"][0] == pytest.approx(300, abs=6 * 2 * deviation)
+
+
+def test_processes_with_different_records_are_refused_on_every_one(together):
+    _, said = together
+    assert sorted(line[0] for line in said.splitlines() if "the same records in the same order" in line) == ["0", "1"]
+
+
+def test_shards_are_a_partition_by_unit():
+    schema = make_schema(unit="patient", max_records_per_unit=2)
+    records = seal(make_frame(90, repeats=3), schema, b"k" * 32)
+    parts = [shard(records, place, 3) for place in range(3)]
+    assert sum(part.units for part in parts) == records.units == 30
+    assert np.array_equal(np.sort(np.concatenate([part.keys for part in parts])), np.sort(records.keys))
+    for part in parts:
+        assert np.bincount(part.owner).tolist() == [2] * part.units
+        pd.testing.assert_series_equal(
+            part.raw.groupby(part.owner)["patient"].nunique(),
+            pd.Series([1] * part.units, name="patient"),
+            check_names=False,
+        )
+
+
+def test_what_is_no_sum_is_refused_by_name():
+    class Pair:
+        rank, world = 0, 2
+
+    class Odd:
+        pass
+
+    with pytest.raises(BadInput, match="Odd"):
+        check_additive(Odd(), Pair())
+    check_additive(Odd(), ALONE)
+    made = Synthesizer(quick("independent"), schema=make_schema(), budget=BUDGET)
+    with pytest.raises(BadInput, match="checkpoint"):
+        made.fit(make_frame(10), ranks=Pair(), checkpoint="x")
+    assert joined() is ALONE
+
+
+def test_the_command_under_torchrun_writes_one_release(tmp_path):
+    schema, frame = make_schema(), make_frame(120)
+    schema.save(tmp_path / "clinic.yaml")
+    frame.to_csv(tmp_path / "clinic.csv", index=False)
+    words = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "synthdp",
+        "fit",
+    ]
+    words += ["data.path=clinic.csv", "data.schema=clinic.yaml", "generator=independent", "out=out"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("guarantee") == 1
+    assert len((tmp_path / "out" / "internal" / "ledger.jsonl").read_text().splitlines()) >= 1
+    assert (
+        json.loads((tmp_path / "out" / "release" / "release.json").read_text())["statement"]["declared"]["processes"]
+        == 2
+    )
+    assert len(load(tmp_path / "out" / "release").ledger.entries()) == 1
