@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
+from synthdp.evaluate.steps import Progress, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,12 +19,6 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 MODELS = ("hgb", "lr", "rf")
-
-
-class Progress(Protocol):
-    """Told before each step: how many are done, how many there are, and what comes."""
-
-    def __call__(self, step: int, total: int, label: str) -> None: ...
 
 
 def evaluate(
@@ -44,7 +39,17 @@ def evaluate(
     default every core. The result has the keys schema_version, targets, fidelity, not_computed (a metric that the rows
     cannot define is absent and listed there with its reason; no figure is ever NaN) and about. It holds exact
     statistics of real records: internal, outside epsilon. Raises BadInput where the frames do not fit the schema.
+
+    Records with an image (schema.image) are judged by `images.evaluate`, which has a form of its own (kind "images");
+    its models are lr, mlp and cnn, all of them where models is left at the tables' default.
     """
+    if schema.image is not None:
+        from synthdp.evaluate import images
+
+        names = images.MODELS if tuple(models) == MODELS else models
+        return images.evaluate(
+            synthetic, train, test, schema, targets=targets, models=names, seeds=seeds, progress=progress
+        )
     from synthdp.evaluate import association, classifiers, fidelity, marginals, tables, utility
 
     chosen = classifiers.classifiers(models)
@@ -59,7 +64,7 @@ def evaluate(
     log: list[dict[str, str]] = []
     result: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "targets": {}, "fidelity": {}, "not_computed": log}
     jobs = jobs or os.cpu_count() or 1
-    tell = _Steps(progress, len(wanted) * len(utility.ARMS) * len(chosen) + 2 + 2 * seeds)
+    tell = Steps(progress, len(wanted) * len(utility.ARMS) * len(chosen) + 2 + 2 * seeds)
 
     empty = [role for role, x in (("synthetic", s), ("real training", t), ("real test", v)) if not x.rows]
     tell("marginals")
@@ -87,32 +92,13 @@ def evaluate(
     return result
 
 
-class _Steps:
-    """Counts the steps of one run for the progress callback."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-
-    def __call__(self, label: str) -> None:
-        if self._progress is not None:
-            self._progress(min(self._done, self._total), self._total, label)
-        self._done += 1
-
-    def skip(self, steps: int) -> None:
-        self._done += steps
-
-    def finish(self) -> None:
-        if self._progress is not None:
-            self._progress(self._total, self._total, "done")
-
-
 def _judge_target(
     axis: Axis,
     parts: tuple[Table, Table, Table],
     chosen: tuple[Classifier, ...],
     seeds: int,
     jobs: int,
-    tell: _Steps,
+    tell: Steps,
     result: dict[str, Any],
 ) -> None:
     from synthdp.evaluate import utility
@@ -129,7 +115,7 @@ def _judge_target(
 
 
 def _detection(
-    s: Table, t: Table, v: Table, seeds: int, jobs: int, tell: _Steps, log: list[dict[str, str]]
+    s: Table, t: Table, v: Table, seeds: int, jobs: int, tell: Steps, log: list[dict[str, str]]
 ) -> dict[str, Any]:
     from synthdp.evaluate.detection import MIN_ROWS, detection_auc
     from synthdp.evaluate.scores import summary

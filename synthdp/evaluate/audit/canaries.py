@@ -95,7 +95,7 @@ def plant(
     A canary's codes are uniform over the schema's, its unit is its own. `rng` is for tests. Raises `BadInput` where the
     schema leaves something to learn (a canary would then change what is learned: take real records instead).
     """
-    _check_number(number)
+    _check(number, schema)
     if schema.learned:
         raise BadInput("audit.canaries needs a schema with nothing to learn; use audit.records=N instead")
     rng = rng or np.random.default_rng(secrets.randbits(128))
@@ -115,7 +115,7 @@ def hold_out(
     frame: pd.DataFrame, schema: Schema, number: int, rng: np.random.Generator | None = None
 ) -> tuple[pd.DataFrame, Canaries]:
     """The frame without those of `number` of its units (drawn at random) whose fair coin says so, and these units."""
-    _check_number(number)
+    _check(number, schema)
     rng = rng or np.random.default_rng(secrets.randbits(128))
     whole = schema.validate(frame, "clamp").reset_index(drop=True)
     unit = np.arange(len(whole))
@@ -153,7 +153,9 @@ def per_canary(scores: NDArray[np.float64], canaries: Canaries) -> NDArray[np.fl
     return totals / np.maximum(1, np.bincount(canaries.owner, minlength=len(canaries)))
 
 
-def _check_number(number: int) -> None:
+def _check(number: int, schema: Schema) -> None:
+    if schema.image is not None:
+        raise BadInput("audit.canaries and audit.records are for tables, and these are pictures; leave them out")
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise BadInput(f"the number of canaries must be a whole number of 1 or more, got {number!r}")
 

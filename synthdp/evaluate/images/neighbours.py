@@ -1,0 +1,80 @@
+"""How near synthetic pictures lie to the training records, beside held-out real ones: what copying would show.
+
+A small distance is no breach and a large one no guarantee: the guarantee is the ledger's. This is a look.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_ROWS = 1_000
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+BLOCK = 2_048
+
+
+def nearest(points: NDArray[Any], among: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """(rows,) places in among of each point's nearest neighbour (Euclidean) and the distances to them.
+
+    points, among: (rows, dimensions), any number type; among is not empty. Neighbours are found by products in float32
+    around a common centre; the distance to the one that is found is computed from the difference.
+    """
+    centre = among[:BLOCK].mean(axis=0).astype(np.float32)
+    x = points.astype(np.float32) - centre
+    best, place = np.full(len(x), np.inf), np.zeros(len(x), dtype=np.int64)
+    for start in range(0, len(among), BLOCK):
+        block = among[start : start + BLOCK].astype(np.float32) - centre
+        gaps = (block * block).sum(axis=1) - 2 * (x @ block.T)
+        found = gaps.argmin(axis=1)
+        value = gaps[np.arange(len(x)), found]
+        closer = value < best
+        best[closer], place[closer] = value[closer], found[closer] + start
+    apart = points.astype(np.float64) - among[place].astype(np.float64)
+    return place, np.sqrt((apart * apart).sum(axis=1))
+
+
+def distances(
+    synthetic: NDArray[Any], train: NDArray[Any], test: NDArray[Any], rng: np.random.Generator
+) -> dict[str, Any]:
+    """Distances to the nearest training record, per picture, of synthetic and of held-out real ones; and the share of
+    synthetic pictures that are nearer to training than to test records, of which equally many are taken.
+
+    (rows, dimensions) each, none empty. The share is 0.5 on average where the synthetic pictures know no more of the
+    training records than of the population; ties count half.
+    """
+    from synthdp.evaluate.images.pictures import drawn
+
+    made, held = (part[drawn(len(part), MOST_ROWS, rng)] for part in (synthetic, test))
+    rows = min(len(train), len(test))
+    to_train = nearest(made, train[drawn(len(train), rows, rng)])[1]
+    to_test = nearest(made, test[drawn(len(test), rows, rng)])[1]
+    share = float(((to_train < to_test) + 0.5 * (to_train == to_test)).mean())
+    return {
+        "synthetic": _summary(nearest(made, train)[1]),
+        "test": _summary(nearest(held, train)[1]),
+        "closer_to_train": {"mean": share, "standard_error": float(np.sqrt(share * (1 - share) / len(made)))},
+        "rows": {"synthetic": len(made), "test": len(held), "train": len(train), "share": rows},
+    }
+
+
+def copies(pixels: NDArray[np.uint8], train: NDArray[np.uint8]) -> int:
+    """How many pictures equal a training record in every pixel."""
+    known = {row.tobytes() for row in train}
+    return sum(row.tobytes() in known for row in pixels)
+
+
+def distinct(pixels: NDArray[np.uint8]) -> int:
+    """How many different pictures there are."""
+    return len({row.tobytes() for row in pixels})
+
+
+def _summary(found: NDArray[np.float64]) -> dict[str, Any]:
+    levels = np.quantile(found, QUANTILES)
+    return {
+        "quantiles": {f"{q:g}": float(level) for q, level in zip(QUANTILES, levels, strict=True)},
+        "mean": float(found.mean()),
+    }
