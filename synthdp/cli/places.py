@@ -2,8 +2,12 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    from synthdp.data.schema import Schema
 
 
 def folder(name: str, *, force: bool) -> Path:
@@ -26,6 +30,21 @@ def file(name: str, *, force: bool) -> Path:
         raise BadInput(f"out={chosen} is a folder, a file is needed")
     if chosen.exists() and not force:
         raise BadInput(f"out={chosen} exists; choose another file or pass force=true")
+    chosen.parent.mkdir(parents=True, exist_ok=True)
+    return chosen
+
+
+def records(name: str, schema: "Schema", *, force: bool) -> Path:
+    """The file to write records to, or the folder where they are pictures and the name has no ending."""
+    from synthdp.data import sources
+
+    if schema.image is None or sources.picture_ending(Path(name)):
+        return file(name, force=force)
+    chosen = folder(name, force=force)
+    if chosen.is_dir():
+        from synthdp.data.images.folder import check_replaced
+
+        check_replaced(chosen)
     chosen.parent.mkdir(parents=True, exist_ok=True)
     return chosen
 

@@ -20,11 +20,13 @@ class Data:
     """Which records: a named data set (`data=NAME`), or files with a schema."""
 
     name: str | None = option(None, "named data set; chosen by data=NAME, see `synthdp data`")
-    path: str | None = option(None, "file of sensitive records, .csv, .csv.gz or .parquet")
-    schema: str | None = option(None, "schema.yaml of the files")
+    path: str | None = option(
+        None, "sensitive records: a .csv, .csv.gz or .parquet file; pictures: a .npz file, or a folder with labels.csv"
+    )
+    schema: str | None = option(None, "schema.yaml of the records")
     target: str | None = option(None, "column to predict; default: the schema's targets")
-    train: str | None = option(None, "file of the records that were fitted (evaluate)")
-    test: str | None = option(None, "file of held-out records (evaluate)")
+    train: str | None = option(None, "file or folder of the records that were fitted (evaluate)")
+    test: str | None = option(None, "file or folder of held-out records (evaluate)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +102,7 @@ class Sample:
 
     release: str = option(MISSING, "folder of a release")
     rows: int = option(MISSING, "number of synthetic records")
-    out: str = option(MISSING, "file to write, .csv or .parquet")
+    out: str = option(MISSING, "file to write, .csv, .csv.gz or .parquet; pictures: .npz, or a folder of PNG files")
     seed: int | None = option(None, "the same seed gives the same records")
     force: bool = option(False, "write over an existing file")
 
@@ -118,7 +120,7 @@ class Judge:
 class Evaluate:
     """Options of `synthdp evaluate`."""
 
-    synthetic: str = option(MISSING, "file of synthetic records, .csv or .parquet")
+    synthetic: str = option(MISSING, "synthetic records, as `synthdp sample` wrote them")
     out: str = option(MISSING, "folder for evaluation.json and evaluation.html (internal)")
     force: bool = option(False, "write into an existing folder")
 
@@ -194,7 +196,7 @@ class Calibrate:
 class Draft:
     """Options of `synthdp schema`."""
 
-    path: str = option(MISSING, "file of records to draft a schema from")
+    path: str = option(MISSING, "records to draft a schema from: a file, or a folder of pictures")
     out: str | None = option(None, "file to write; default: print")
     force: bool = option(False, "write over an existing file")
 

@@ -1,4 +1,4 @@
-"""A first schema.yaml, drafted by looking at a table: a form for the data steward to fill in, not a public schema."""
+"""A first schema.yaml, drafted by looking at a table or at pictures: a form for the data steward to fill in, not a public schema."""
 
 import math
 from pathlib import Path
@@ -9,9 +9,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.data import cells, yamlfile
-from synthdp.data.columns import iso
+from synthdp.data.columns import MAX_PIXELS, iso
 
 if TYPE_CHECKING:
+    from synthdp.data.images.look import Seen
+
     Series = pd.Series[Any]
 
 MARK = "# REVIEW"
@@ -35,11 +37,17 @@ WHY = {
     "continuous": "widest plausible values, not those of the records; or learn",
     "datetime": "first and last possible date; or learn",
     "missing": "may cells be empty?",
+    "height": "pixels; fewer are learned with less noise, and resize: fit averages",
+    "width": "pixels",
+    "channels": "1 grey, 3 colour",
+    "window": "raw intensities that become black and white: public ones, not those of the records",
+    "resize": "none refuses other sizes; fit averages or interpolates to this one",
 }
 
 
-def draft(frame: pd.DataFrame, path: str | Path) -> str:
-    """YAML text that loads as a `Schema`, each line marked for review. `path` is where the frame came from.
+def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None) -> str:
+    """YAML text that loads as a `Schema`, each line marked for review. `path` is where the frame came from, `pictures` what
+    was seen of pictures beside it.
 
     Looks at the records, and so is for the steward's eyes only, as its first lines say. Kinds are guessed, bounds rounded
     outward, categories listed where there are at most 30, else left to learn. Nothing is guessed about unit and targets.
@@ -49,13 +57,45 @@ def draft(frame: pd.DataFrame, path: str | Path) -> str:
         lines.append(_line(0, key, value, WHY.get(key, "a name for the table")))
     lines += [_line(0, "targets", [], WHY["targets"]), _line(0, "declared_by", None, WHY["declared_by"])]
     lines.append(f"columns:  {MARK}: are these all columns, and are they all needed?")
-    guesses = {name: _guess(frame[name]) for name in frame.columns}
+    guesses = {} if pictures is None else {pictures.name: _picture(pictures)}
+    guesses |= {name: _guess(frame[name]) for name in frame.columns}
+    if pictures is not None:
+        guesses |= {name: _label(frame[name]) for name, guess in guesses.items() if guess["kind"] == "integer"}
     if all(guess["kind"] == "identifier" for guess in guesses.values()):  # a schema needs a column to model
         guesses[frame.columns[-1]] = {"kind": "categorical", "categories": "learn"}
     for name, column in guesses.items():
-        lines.append(f"  {_scalar(str(name))}:  {MARK}: {WHY[column['kind']]}")
+        why = WHY[column["kind"]] if column["kind"] != "image" or pictures is None else _seen(pictures)
+        lines.append(f"  {_scalar(str(name))}:  {MARK}: {why}")
         lines += [_line(4, key, value, WHY.get(key, "guessed")) for key, value in column.items()]
     return "\n".join(lines) + "\n"
+
+
+def _picture(seen: "Seen") -> dict[str, Any]:
+    """The commonest size, halved until a schema can hold it."""
+    height, width, channels = seen.size
+    while height * width * channels > MAX_PIXELS:
+        height, width = max(1, height // 2), max(1, width // 2)
+    found: dict[str, Any] = {"kind": "image", "height": height, "width": width, "channels": channels}
+    if seen.span is not None:
+        low, high = outward(seen.span[0]), 0.0 - outward(-seen.span[1])
+        found["window"] = [low, high if high > low else low + 1]
+    return {**found, "resize": "none" if seen.same and (height, width) == seen.size[:2] else "fit"}
+
+
+def _label(series: "Series") -> dict[str, Any]:
+    """Beside pictures few whole numbers are classes."""
+    values = sorted({int(value) for value in series.dropna()})
+    if len(values) > LISTED:
+        return _guess(series)
+    lacking: dict[str, Any] = {"missing": True} if series.isna().any() else {}
+    return {"kind": "categorical", "categories": [str(value) for value in values], **lacking}
+
+
+def _seen(pictures: "Seen") -> str:
+    headers = (
+        "; a column named as a DICOM keyword, such as PatientID, is read from the headers" if pictures.tagged else ""
+    )
+    return f"pictures; what follows was read off {pictures.looked} of {pictures.count}{headers}"
 
 
 def _line(indent: int, key: str, value: Any, why: str) -> str:
