@@ -47,8 +47,9 @@ class Trial:
         return json.dumps({name: value for name, value in asdict(self).items() if name != "label"}, sort_keys=True)
 
 
-def rows_of(trial: Trial, chosen: "Named") -> tuple["pd.DataFrame", Figures]:
-    """As many rows as the training part has, synthetic or real, and what they cost: seconds, epsilon."""
+def rows_of(trial: Trial, chosen: "Named", keep: Path | None = None) -> tuple["pd.DataFrame", Figures]:
+    """As many rows as the training part has, synthetic or real, and what they cost: seconds, epsilon. The release is written
+    to the folder `keep`."""
     if trial.generator == REAL or trial.epsilon is None or trial.delta is None:
         return chosen.train, {}
     start, cpu = time.perf_counter(), time.process_time()
@@ -61,6 +62,8 @@ def rows_of(trial: Trial, chosen: "Named") -> tuple["pd.DataFrame", Figures]:
         "fit_cpu_seconds": time.process_time() - cpu,
         "fit_peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
+    if keep is not None:
+        release.save(keep, force=True)
     return release.sample(len(chosen.train), seed=trial.seed), figures
 
 
@@ -80,7 +83,7 @@ def kept(
             print(f"left out: there is no generator {trial.generator} yet", flush=True)
         elif trial.key not in known:
             known[trial.key] = {**_apart(trial, run), "seed": trial.seed, **origin}
-            _save(known, scratch)
+            save(known, scratch)
             print(trial.data, trial.label, trial.epsilon, trial.seed, _short(known[trial.key]), flush=True)
     return known
 
@@ -89,7 +92,7 @@ def forget(generator: str, scratch: Path) -> int:
     """Take a generator's trials out of the scratch file; how many there were."""
     known = json.loads(scratch.read_text(encoding="utf-8")) if scratch.exists() else {}
     left = {key: figures for key, figures in known.items() if json.loads(key)["generator"] != generator}
-    _save(left, scratch)
+    save(left, scratch)
     return len(known) - len(left)
 
 
@@ -128,7 +131,8 @@ def _apart(trial: Trial, run: Callable[[Trial], Figures]) -> Figures:
         return {"broken": "the process was ended from outside, most likely for its memory"}
 
 
-def _save(known: Mapping[str, Figures], scratch: Path) -> None:
+def save(known: Mapping[str, Figures], scratch: Path) -> None:
+    """Write the scratch file, whole."""
     scratch.parent.mkdir(parents=True, exist_ok=True)
     whole = scratch.with_suffix(".new")
     whole.write_text(json.dumps(known, indent=1, allow_nan=False) + "\n", encoding="utf-8")
