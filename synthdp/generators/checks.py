@@ -25,3 +25,9 @@ def refuse_unused(settings: Any, choice: str, applies: Mapping[str, str]) -> Non
     for name, reader in applies.items():
         if chosen != reader and getattr(settings, name) != defaults[name]:
             raise BadInput(f"generator.{name} is for {choice}={reader} and would be ignored with {choice}={chosen}")
+
+
+def whole(name: str, value: Any) -> None:
+    """Raise `BadInput` for a setting that is not a whole number of 1 or more."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise BadInput(f"generator.{name} must be a whole number of 1 or more, got {value!r}")

@@ -8,6 +8,7 @@ basis. Where RON-Gauss projects at random, the axes are learned. Everything else
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, check_tensors, shots, silent
+from synthdp.generators.checks import whole
 from synthdp.generators.drawing import Mixture, agreed, distribution, plain_greys, shapes
 from synthdp.generators.gaussians import estimated
 from synthdp.generators.model import label_place
@@ -60,9 +62,9 @@ class ClassGauss:
 
     def __post_init__(self) -> None:
         for name in ("components", "rounds", "agreement_rows"):
-            _whole(name, getattr(self, name))
+            whole(name, getattr(self, name))
         if self.dimensions is not None:
-            _whole("dimensions", self.dimensions)
+            whole("dimensions", self.dimensions)
         for name in ("lengths", "basis", "kmeans", "quantile", *(("middle",) if self.middle is not None else ())):
             if not 0 < getattr(self, name) < 1:
                 raise BadInput(f"generator.{name} must lie in (0, 1), got {getattr(self, name)}")
@@ -87,6 +89,12 @@ class ClassGauss:
     ) -> Model:
         """The questions one after another, then the Gaussians, then tables that make draws agree with what was asked first."""
         noises = self.noises(schema, data.commit(lambda z: self.plan(schema, z), budget))
+        return self.learn(data, noises, seed=seed, progress=progress)
+
+    def learn(
+        self, data: Sensitive, noises: Sequence[float], *, seed: int | None = None, progress: Progress = silent
+    ) -> Mixture:
+        """The questions and what follows, at noises that were committed: other generators start here."""
         schema = data.resolve()
         rng, vectors = np.random.default_rng(seed), Vectors(data.codec, label_place(self.condition, schema))
         steps = len(noises) + 1
@@ -102,7 +110,7 @@ class ClassGauss:
         groups = (vectors.labels, self.components)
         moments = shots.moments(data, found, grouping, math.prod(groups), noises[-1])
         progress(steps - 1, steps, {})
-        means, factors = estimated(moments, np.diag(found.variances), found.deviation)
+        means, factors = estimated(moments, self.components, np.diag(found.variances), found.deviation)
         counts = np.clip(moments.counts, 0, None).reshape(groups)
         k = len(found.axes)
         mixture = Mixture(
@@ -135,11 +143,6 @@ class ClassGauss:
 
     def _spent(self, middle: float) -> float:
         return middle + self.lengths + self.basis + (self.kmeans if self.components > 1 else 0.0)
-
-
-def _whole(name: str, value: Any) -> None:
-    if not isinstance(value, int) or value < 1:
-        raise BadInput(f"generator.{name} must be a whole number of 1 or more, got {value!r}")
 
 
 GENERATOR = ClassGauss

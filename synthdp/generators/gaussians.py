@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 LEAST = 0.02  # of the pooled variance: what a class keeps in any direction
+STRONG = 0.25  # of the entries, those of least noise, tell how far groups lie apart
 
 
 @dataclass(frozen=True)
@@ -43,40 +44,46 @@ def principal(moment: Array, count: int, deviation: float) -> tuple[Array, Array
     return basis, np.maximum(found, 0.0)
 
 
-def estimated(moments: Moments, total: Array, total_deviation: float) -> tuple[Array, Array]:
-    """Means (groups, k) and factors F (groups, k, k) with covariance F F^T.
+def estimated(moments: Moments, components: int, total: Array, total_deviation: float) -> tuple[Array, Array]:
+    """Means (groups, k) and factors F (groups, k, k) with covariance F F^T; every `components` groups are one class.
 
-    `total` is the second moment of all groups together, over the number of records, known apart with noise of
-    `total_deviation`.
+    A component's covariance is drawn towards that within its class's components, and this towards that within all. `total` is
+    the second moment of all groups together, over the number of records, known apart with noise of `total_deviation`.
     """
     counts = np.maximum(moments.counts, 1.0)
     n, groups = float(counts.sum()), len(counts)
-    weights = counts / n
     means = _means(moments, counts)
+    outer = np.einsum("g,gi,gj->gij", counts, means, means)
     own = moments.square_deviation * groups**0.5 / n
     belief = 1.0 if own == 0 else total_deviation**2 / (own**2 + total_deviation**2)
     whole = belief * moments.squares.sum(0) / n + (1 - belief) * total
-    between = np.einsum("g,gi,gj->ij", weights, means, means)
-    pooled, root, inverse = _positive(whole - between)
-    factors = []
-    raw = moments.squares / counts[:, None, None] - np.einsum("gi,gj->gij", means, means)
-    apart = inverse @ (raw - pooled) @ inverse.T  # whitened: prior variance theta for every entry off the diagonal
-    noises = np.square(inverse).sum(1)  # one over the pooled variances
-    spread = np.outer(noises, noises) * (1 + np.eye(len(noises))) / 2
-    prior = (1 + np.eye(len(noises))) / 2
-    for each, count in zip(apart, counts, strict=True):
-        noise = spread * (moments.square_deviation / count) ** 2
-        theta = max(0.0, float((np.square(each) - noise)[_strong(noise)].sum() / prior[_strong(noise)].sum()))
-        kept = theta * prior / np.maximum(theta * prior + noise, 1e-300)
-        values, vectors = np.linalg.eigh(np.eye(len(noises)) + kept * each)
-        factors.append(root @ vectors * np.sqrt(np.clip(values, LEAST, None)))
-    return means, np.stack(factors)
+    root, inverse = _roots(whole - outer.sum(0) / n)
+    apart = inverse @ (moments.squares - outer) @ inverse.T  # sums of products whose pooled mean is the identity
+    classes, heads = apart.reshape(-1, components, *total.shape).sum(1), counts.reshape(-1, components).sum(1)
+    deviation, start = moments.square_deviation, np.eye(len(total))
+    middle = _drawn(classes, heads, start, inverse, deviation * components**0.5)
+    found = middle if components == 1 else _drawn(apart, counts, np.repeat(middle, components, 0), inverse, deviation)
+    values, vectors = np.linalg.eigh(found)
+    factors: Array = root @ vectors * np.sqrt(np.clip(values, LEAST, None))[:, None, :]
+    return means, factors
 
 
-def _strong(noise: Array) -> NDArray[np.bool_]:
-    """The entries that tell most: the quarter of least noise."""
-    strong: NDArray[np.bool_] = noise <= np.quantile(noise, 0.25)
-    return strong
+def _drawn(sums: Array, counts: Array, towards: Array, inverse: Array, deviation: float) -> Array:
+    """Means of products (groups, k, k) in whitened axes, `sums` over `counts`, each entry drawn `towards` another matrix.
+
+    The whitened differences have prior variance theta off the diagonal and 2 theta on it; noise in the axes before has
+    `deviation` on the diagonal and 1 / sqrt(2) of it off.
+    """
+    scales = np.square(inverse).sum(1)  # one over the pooled variances
+    shape = (1 + np.eye(len(scales))) / 2
+    noise = np.outer(scales, scales) * shape * np.square(deviation / counts)[:, None, None]
+    apart = sums / counts[:, None, None] - towards
+    strong = noise[0] <= np.quantile(noise[0], STRONG)
+    weights = counts[:, None] / counts.sum()
+    excess = (weights * (np.square(apart) - noise)[:, strong]).sum() / (2 * shape[strong]).sum()
+    prior = max(0.0, float(excess)) * 2 * shape
+    found: Array = towards + prior / np.maximum(prior + noise, 1e-300) * apart
+    return found
 
 
 def _means(moments: Moments, counts: Array) -> Array:
@@ -91,9 +98,8 @@ def _means(moments: Moments, counts: Array) -> Array:
     return found
 
 
-def _positive(matrix: Array) -> tuple[Array, Array, Array]:
-    """The matrix with eigenvalues of at least a small share of the largest; its principal axes times the roots of its
-    variances, R; and the inverse of R, so that inverse @ matrix @ inverse.T is 1."""
+def _roots(matrix: Array) -> tuple[Array, Array]:
+    """R with R R^T the matrix, its eigenvalues at least a small share of the largest, and the inverse of R."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     values = np.maximum(values, max(1e-4 * float(values[-1]), 1e-9))
-    return (vectors * values) @ vectors.T, vectors * np.sqrt(values), (vectors / np.sqrt(values)).T
+    return vectors * np.sqrt(values), (vectors / np.sqrt(values)).T

@@ -1,0 +1,189 @@
+"""DP-MERF: mean embeddings in random Fourier features, released once for each class (Harder, Adamczewski & Park 2021).
+
+Two questions: how many records each class has, and the sum of their features, a vector of L2 norm 1 a record. A network is
+then trained, at no further charge, so that what it draws of each class has the same mean features. As in their section on
+unbalanced data, sums are divided by the class's own noisy count. The frequencies are public coins; the kernel's width is a
+public number, never a median over records.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from synthdp.data.codec import Codec
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
+from synthdp.generators.checks import whole
+from synthdp.generators.embeddings import Features, Sketcher, rows_of
+from synthdp.generators.model import label_place
+from synthdp.generators.networks import Blocks, draw_latent, nearest_distribution, random
+from synthdp.generators.vectors import Vectors
+from synthdp.options import option
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.events import Entry, Gaussian, Plan, merged
+from synthdp.privacy.questions.moments import GroupSums
+from synthdp.privacy.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOW_EVERY = 50
+ROWS = 4096  # sampled at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPMERF:
+    """Settings of DP-MERF."""
+
+    name: ClassVar[str] = "dpmerf"
+    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
+    contract_settings: ClassVar[dict[str, Any]] = {"features": 100, "steps": 20, "batch": 50, "hidden": (32,)}
+    contract_settings_images: ClassVar[dict[str, Any]] = {"features": 200, "steps": 60, "batch": 60, "hidden": (32,)}
+    marginals_settings: ClassVar[dict[str, Any]] = {"features": 400, "steps": 400, "batch": 200}
+    audit_settings: ClassVar[dict[str, Any]] = {"features": 8, "steps": 3, "batch": 8, "hidden": (4,), "latent": 2}
+
+    features: int = option(4000, "random Fourier features, an even number")
+    sigma: float | None = option(
+        None,
+        "width of the Gaussian kernel; default, from the schema alone: the usual distance of two pictures whose grey values "
+        "deviate by a quarter of the range, or of two rows of a table that agree in half of the columns",
+    )
+    counts: float = option(0.05, "share of the precision spent on the number of records of each class")
+    condition: str | None = option(
+        None, "label column whose values are the classes; default: the first target, up to 64 codes"
+    )
+    hidden: tuple[int, ...] = option((200,), "widths of the hidden layers of the network")
+    latent: int = option(10, "latent values per row")
+    steps: int = option(1500, "of the network's training, which reads no record")
+    batch: int = option(500, "rows drawn per step")
+    learning_rate: float = option(1e-2, "of Adam, falling to zero along a cosine")
+    temperature: float = option(1.0, "of the straight-through Gumbel draws of categories")
+
+    def __post_init__(self) -> None:
+        for name in ("features", "latent", "steps", "batch"):
+            whole(name, getattr(self, name))
+        if self.features % 2:
+            raise BadInput(f"generator.features must be even, a cosine and a sine each, got {self.features}")
+        for name in ("learning_rate", "temperature", *(("sigma",) if self.sigma is not None else ())):
+            if not 0 < getattr(self, name) < math.inf:
+                raise BadInput(f"generator.{name} must be a finite number greater than 0, got {getattr(self, name)}")
+        if not 0 < self.counts < 1:
+            raise BadInput(f"generator.counts must lie in (0, 1), got {self.counts}")
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        if not self.hidden or min(self.hidden) < 1:
+            raise BadInput("generator.hidden must hold at least one width of 1 or more")
+
+    def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
+        """One Gaussian for the counts, one for the embeddings."""
+        return merged(Entry(Gaussian(each)) for each in self.noises(noise))
+
+    def noises(self, noise: float) -> tuple[float, float]:
+        """Of the counts and of the embeddings."""
+        return noise / math.sqrt(self.counts), noise / math.sqrt(1 - self.counts)
+
+    def width(self, vectors: Vectors) -> float:
+        """The kernel's sigma: half of the expected squared distance of two vectors that the option's help describes."""
+        varying = vectors.pixels / 8 + vectors.scale**2 * len(vectors.blocks)
+        return self.sigma or math.sqrt(max(1.0, varying))
+
+    def fit(
+        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
+    ) -> Model:
+        """Two questions, then the training."""
+        of_counts, of_sums = self.noises(data.commit(lambda z: self.plan(schema, z), budget))
+        schema = data.resolve()
+        vectors, generator = Vectors(data.codec, label_place(self.condition, schema)), random(seed)
+        rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
+        features = Features(vectors.width, self.features, self.width(vectors), rng)
+        labels = vectors.labels
+        counts = data.ask(
+            GroupSums(lambda codes: np.ones((len(codes), 1)), 1, 1.0, of_counts, vectors.label_of, labels)
+        )
+        question = GroupSums(
+            lambda codes: features.of(vectors.of(codes)), self.features, 1.0, of_sums, vectors.label_of, labels
+        )
+        means = data.ask(question) / np.maximum(counts, 1.0)
+        network = Sketcher(vectors, self.latent, self.hidden, generator)
+        self._train(network, vectors, features, torch.from_numpy(means).float(), generator, progress)
+        shares = nearest_distribution(torch.from_numpy(counts[:, 0])).float()
+        return Embedded(schema, vectors, network, shares, self.latent)
+
+    def _train(
+        self,
+        network: Sketcher,
+        vectors: Vectors,
+        features: Features,
+        means: Tensor,
+        generator: torch.Generator,
+        progress: Progress,
+    ) -> None:
+        """Adam on the squared distance of mean embeddings, the mean over classes."""
+        optimizer = torch.optim.Adam(network.parameters(), self.learning_rate)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
+        even = torch.full((len(means),), 1 / len(means))
+        for step in range(self.steps):
+            latent, label = draw_latent(self.batch, self.latent, even, generator)
+            pixels, logits = network(latent, label)
+            rows = rows_of(vectors, pixels, logits, self.temperature, generator)
+            present = label.sum(0)
+            found = label.T @ features.of_tensor(rows) / present.clamp_min(1)[:, None]
+            loss = ((found - means).square().sum(1) * (present > 0)).mean()
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+            if (step + 1) % SHOW_EVERY == 0 or step + 1 == self.steps:
+                progress(step + 1, self.steps, {"distance": loss.item()})
+
+    def restore(self, schema: Schema, tensors: Tensors) -> Model:
+        """The weights and the label's distribution."""
+        vectors = Vectors(Codec(schema), label_place(self.condition, schema))
+        widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(self.hidden)))
+        if widths != self.hidden:  # before anything of these widths is allocated
+            raise BadInput(f"the model's layers have widths {widths}, its settings say {self.hidden}")
+        network = Sketcher(vectors, self.latent, self.hidden, random(0))
+        shapes = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+        check_tensors(tensors, {**shapes, "labels": (vectors.labels,)})
+        arrays = {name: torch.from_numpy(np.array(tensors[name], np.float32)) for name in (*shapes, "labels")}
+        labels = arrays.pop("labels")
+        network.load_state_dict(arrays)
+        return Embedded(schema, vectors, network, labels, self.latent)
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """The trained network and the distribution of its label."""
+
+    schema: Schema
+    vectors: Vectors
+    network: Sketcher
+    labels: Tensor
+    latent: int
+
+    @torch.no_grad()
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+        """Latent values and a label per row, then grey values, and one category per column."""
+        generator, codec = random(seed), self.vectors.codec
+        blocks = Blocks([block.stop - block.start for block in self.vectors.blocks])
+        parts = [np.zeros((0, len(codec.sizes)), codec.dtype)]
+        for start in range(0, rows, ROWS):
+            latent, label = draw_latent(min(ROWS, rows - start), self.latent, self.labels, generator)
+            pixels, logits = self.network(latent, label)
+            greys = ((pixels + 0.5) * 255).round().clamp(0, 255).byte().numpy()
+            chosen = list(blocks.draw(logits, generator).T.numpy()) if blocks.sizes else []
+            parts.append(self.vectors.codes(greys, chosen, label.argmax(1).numpy()))
+        rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
+        return codec.decode(np.concatenate(parts), rng, first_row=first_row)
+
+    def tensors(self) -> Tensors:
+        """The weights, and the label's distribution."""
+        weights = {name: value.numpy() for name, value in self.network.state_dict().items()}
+        return {**weights, "labels": self.labels.numpy()}
+
+
+GENERATOR = DPMERF

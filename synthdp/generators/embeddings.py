@@ -1,0 +1,96 @@
+"""Random Fourier features of vectors, and the networks that are trained to have the same mean features as records."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from synthdp.generators.networks import Blocks
+from synthdp.generators.vectors import Array, Vectors
+
+CHANNELS = (16, 8)  # of the convolutions of a picture's network
+KERNEL = 5
+SLOPE = 0.1
+
+
+class Features:
+    """sqrt(2 / D) (cos Wx, sin Wx), with W (D / 2, width) drawn from N(0, 1 / sigma^2): their inner products approach the
+    Gaussian kernel exp(-|x - y|^2 / (2 sigma^2)) (Rahimi & Recht 2007). Their L2 norm is 1 whatever x is."""
+
+    def __init__(self, width: int, count: int, sigma: float, rng: np.random.Generator) -> None:
+        self.count = count
+        self.frequencies: Array = rng.standard_normal((width, count // 2)) / sigma
+        self._tensor = torch.from_numpy(self.frequencies.astype(np.float32))
+
+    def of(self, rows: Array) -> Array:
+        """(rows, width) -> (rows, D), float64."""
+        angles = rows @ self.frequencies
+        found: Array = np.concatenate([np.cos(angles), np.sin(angles)], 1)
+        found *= math.sqrt(2 / self.count)
+        return found
+
+    def of_tensor(self, rows: Tensor) -> Tensor:
+        """The same in float32, differentiable."""
+        angles = rows @ self._tensor
+        return torch.cat([angles.cos(), angles.sin()], 1) * math.sqrt(2 / self.count)
+
+
+class Sketcher(nn.Module):
+    """Latent values and a one-hot label -> pixels (rows, pixels) in -1/2 .. 1/2, and logits (rows, width - pixels) of the
+    blocks. A picture is drawn small and doubled twice, with a convolution after each (as Harder et al. 2021 do)."""
+
+    def __init__(self, vectors: Vectors, latent: int, hidden: Sequence[int], generator: torch.Generator) -> None:
+        super().__init__()
+        picture = vectors.codec.picture
+        self._pixels, self._shape = vectors.pixels, (0, 0, 0) if picture is None else picture.shape
+        self._small = (math.ceil(self._shape[0] / 4), math.ceil(self._shape[1] / 4))
+        sizes = [latent + vectors.labels, *hidden]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.beside = nn.Linear(sizes[-1], vectors.width - vectors.pixels) if vectors.blocks else None
+        self.picture = nn.ModuleList()
+        if vectors.pixels:
+            wide, narrow = CHANNELS
+            first = nn.Linear(sizes[-1], wide * math.prod(self._small))
+            convolutions = [
+                nn.Conv2d(a, b, KERNEL, padding=KERNEL // 2) for a, b in ((wide, narrow), (narrow, self._shape[2]))
+            ]
+            self.picture = nn.ModuleList([first, *convolutions])
+        with torch.no_grad():
+            for module in self.modules():
+                if isinstance(module, nn.Linear | nn.Conv2d):
+                    module.weight.normal_(0, (2 / module.weight[0].numel()) ** 0.5, generator=generator)
+                    nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+
+    def forward(self, latent: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+        """Pixels and logits."""
+        values = torch.cat([latent, label], 1)
+        for layer in self.layers:
+            values = functional.leaky_relu(layer(values), SLOPE)
+        pixels, logits = values.new_zeros(len(values), 0), values.new_zeros(len(values), 0)
+        if len(self.picture):
+            pixels = torch.sigmoid(self._drawn(values)) - 0.5
+        if self.beside is not None:
+            logits = self.beside(values)
+        return pixels, logits
+
+    def _drawn(self, values: Tensor) -> Tensor:
+        first, *convolutions = self.picture
+        values = functional.leaky_relu(first(values), SLOPE).reshape(len(values), -1, *self._small)
+        for place, layer in enumerate(convolutions):
+            values = functional.interpolate(values, scale_factor=2.0, mode="bilinear", align_corners=False)
+            values = layer(functional.leaky_relu(values, SLOPE) if place else values)
+        height, width, _ = self._shape
+        return values[:, :, :height, :width].permute(0, 2, 3, 1).flatten(1)
+
+
+def rows_of(vectors: Vectors, pixels: Tensor, logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
+    """Vectors (rows, width) as `Vectors.of` makes them: pixels, and categories drawn with gradients that pass straight
+    through (Jang, Gu & Poole 2017)."""
+    if not vectors.blocks:
+        return pixels
+    blocks = Blocks([block.stop - block.start for block in vectors.blocks])
+    return torch.cat([pixels, vectors.scale * blocks.soft_draw(logits, temperature, generator)], 1)
