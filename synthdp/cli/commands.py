@@ -183,6 +183,10 @@ def demo(config: Config) -> None:
 
 def headline(result: Mapping[str, Any]) -> list[str]:
     """The figures that matter, a line each: utility beside its ceiling, fidelity beside its floor."""
+    if result.get("kind") == "images":
+        from synthdp.evaluate.images.words import headline as told
+
+        return told(result)
     lines = []
     for target, scores in result["targets"].items():
         tstr, trtr = _mean_auroc(scores["tstr"]), _mean_auroc(scores["trtr"])

@@ -54,8 +54,9 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
 
     from synthdp.evaluate.plots import WORST_HEAT
 
+    home = Path(__file__).parent
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=FileSystemLoader([home / "templates", home / "images" / "templates"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -63,6 +64,17 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
     )
     environment.filters["figure"] = lambda value: figure(value)
     name = result["about"]["data"]
+    if result.get("kind") == "images":
+        from synthdp.evaluate.images.page import STAMP as IMAGE_STAMP
+        from synthdp.evaluate.images.page import cloud, context
+
+        environment.filters["cloud"] = cloud
+        return environment.get_template("images.html").render(
+            stamp=IMAGE_STAMP,
+            title=title or (f"Evaluation of synthetic {name} images" if name else "Evaluation of synthetic images"),
+            svg=Markup,
+            **context(result),
+        )
     return environment.get_template("evaluation.html").render(
         stamp=STAMP,
         title=title or (f"Evaluation of synthetic {name} data" if name else "Evaluation of synthetic data"),

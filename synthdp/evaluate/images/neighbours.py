@@ -44,19 +44,21 @@ def distances(
     synthetic pictures that are nearer to training than to test records, of which equally many are taken.
 
     (rows, dimensions) each, none empty. The share is 0.5 on average where the synthetic pictures know no more of the
-    training records than of the population; ties count half.
+    training records than of the population; ties count half. Its standard error allows for pictures that share their
+    nearest real record: they stand or fall together.
     """
     from synthdp.evaluate.images.pictures import drawn
 
     made, held = (part[drawn(len(part), MOST_ROWS, rng)] for part in (synthetic, test))
     rows = min(len(train), len(test))
-    to_train = nearest(made, train[drawn(len(train), rows, rng)])[1]
-    to_test = nearest(made, test[drawn(len(test), rows, rng)])[1]
-    share = float(((to_train < to_test) + 0.5 * (to_train == to_test)).mean())
+    near_train, to_train = nearest(made, train[drawn(len(train), rows, rng)])
+    near_test, to_test = nearest(made, test[drawn(len(test), rows, rng)])
+    nearer = (to_train < to_test) + 0.5 * (to_train == to_test)
+    owner = np.where(to_train < to_test, near_train, rows + near_test)
     return {
         "synthetic": _summary(nearest(made, train)[1]),
         "test": _summary(nearest(held, train)[1]),
-        "closer_to_train": {"mean": share, "standard_error": float(np.sqrt(share * (1 - share) / len(made)))},
+        "closer_to_train": {"mean": float(nearer.mean()), "standard_error": _clustered(nearer, owner)},
         "rows": {"synthetic": len(made), "test": len(held), "train": len(train), "share": rows},
     }
 
@@ -70,6 +72,12 @@ def copies(pixels: NDArray[np.uint8], train: NDArray[np.uint8]) -> int:
 def distinct(pixels: NDArray[np.uint8]) -> int:
     """How many different pictures there are."""
     return len({row.tobytes() for row in pixels})
+
+
+def _clustered(values: NDArray[np.float64], owner: NDArray[np.int64]) -> float:
+    """Standard error of the mean of values (rows,) whose clusters are named by owner: Liang & Zeger 1986."""
+    sums = np.bincount(owner, weights=values - values.mean())
+    return float(np.sqrt((sums**2).sum()) / len(values))
 
 
 def _summary(found: NDArray[np.float64]) -> dict[str, Any]:

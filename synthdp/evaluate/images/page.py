@@ -1,0 +1,124 @@
+"""The internal page on images: every figure of evaluation.json in words, plots, tables and pictures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from synthdp.evaluate.images import plots
+from synthdp.evaluate.images.scores import METRIC_LABELS, METRICS
+from synthdp.evaluate.images.words import faithful, near, useful
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STAMP = "Internal: shows real pictures and statistics of real records. Do not release."
+PLOTTED = ("accuracy", "balanced_accuracy")
+MOST_CLASSES = 20
+FIDELITY = {
+    "fid": "Fréchet distance, FID (0 is best)",
+    "kid": "Kernel distance, KID (0 is best; ± over subsets)",
+    "precision": "Precision: synthetic pictures that lie among the real ones",
+    "recall": "Recall: real pictures that lie among the synthetic ones",
+    "density": "Density: how deep among the real ones (1 for equal sets)",
+    "coverage": "Coverage: real pictures with a synthetic one near them",
+    "tvd_1way": "Classes and other columns (total variation distance)",
+    "tvd_2way": "Pairs of columns beside the image (total variation distance)",
+    "tvd_3way": "Triples of columns with the target (total variation distance)",
+    "intensities": "Pixel values in 32 bins (total variation distance)",
+    "mean_pictures": "Mean pictures of the classes (root mean square, 0 to 1)",
+}
+SPACES = {"pixels": "distance in pixels (Euclidean, values 0 to 255)", "features": "distance in features (Euclidean)"}
+
+
+def context(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What the template `images.html` needs besides stamp, title and filters."""
+    from synthdp.evaluate.plots import marginal_plot
+
+    found, names = result["fidelity"], result["about"]["models"]
+    return {
+        "about": result["about"],
+        "answers": [
+            *(useful(target, entry, names) for target, entry in result["targets"].items()),
+            faithful(found),
+            near(result["neighbours"]),
+        ],
+        "targets": [_target(i, name, entry, names) for i, (name, entry) in enumerate(result["targets"].items())],
+        "metrics": [METRIC_LABELS[metric] for metric in METRICS],
+        "fidelity": [(label, found[key]) for key, label in FIDELITY.items() if key in found],
+        "features": found.get("features"),
+        "cloud_rows": {key: found[key]["rows"] for key in ("fid", "kid", "coverage") if key in found},
+        "shares": _shares(result),
+        "columns": [
+            (name, found["tvd_1way"]["columns"][name], marginal_plot(name, entry, f"column{i}"))
+            for i, (name, entry) in enumerate(result["columns"].items())
+        ],
+        "neighbours": result["neighbours"],
+        "nearness": [
+            plots.nearness_plot(result["neighbours"][space], label, f"near-{space}")
+            for space, label in SPACES.items()
+            if space in result["neighbours"]
+        ],
+        "pictures": result["pictures"],
+        "not_computed": result["not_computed"],
+    }
+
+
+def _target(place: int, name: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    arms = (("Trained on real pictures (ceiling)", "trtr"), ("Trained on synthetic pictures", "tstr"))
+    groups = []
+    for label, arm in arms:
+        rows = [(names[model], [scores.get(metric) for metric in METRICS]) for model, scores in entry[arm].items()]
+        if len(rows) > 1:
+            rows.append(("Mean of these", [entry["average"][arm].get(metric) for metric in METRICS]))
+        if rows:
+            groups.append((label, rows))
+    constant = [entry["floors"]["majority"].get(metric) for metric in METRICS]
+    groups.append(("Floor: always the majority class", [("No model", constant)]))
+    return {
+        "name": name,
+        "entry": entry,
+        "groups": groups,
+        "plots": [
+            plots.accuracy_plot(entry, metric, METRIC_LABELS[metric], names, f"target{place}-{metric}")
+            for metric in PLOTTED
+        ],
+        "recall": _recall(entry, names),
+    }
+
+
+def _recall(entry: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Per class (at most 20, the worst under synthetic training first where there are more) the recall of every model
+    and arm: {"models", "rows": [(class, [real, synthetic, real, ...])], "all": number of classes}."""
+    models = list(entry["trtr"])
+    classes = [name for name in entry["classes"] if name in entry["floors"]["majority"]["recall"]]
+
+    def cell(arm: str, model: str, name: str) -> Any:
+        return entry[arm].get(model, {}).get("recall", {}).get(name)
+
+    def worst(name: str) -> float:
+        return min((cell("tstr", m, name)["mean"] for m in models if cell("tstr", m, name)), default=0.0)
+
+    shown = sorted(classes, key=worst)[:MOST_CLASSES] if len(classes) > MOST_CLASSES else classes
+    rows = [(name, [cell(arm, model, name) for model in models for arm in ("trtr", "tstr")]) for name in shown]
+    return {"models": [names[model] for model in models], "rows": rows, "all": len(classes)}
+
+
+def _shares(result: Mapping[str, Any]) -> list[tuple[str, float, str]]:
+    found = [
+        (name, entry["mean"], plots.share_plot(name, entry["labels"], entry["train"], entry["synthetic"], f"share{i}"))
+        for i, (name, entry) in enumerate(result["shares"].items())
+    ]
+    if "intensities" in result["fidelity"]:
+        entry = result["fidelity"]["intensities"]
+        plot = plots.intensity_plot(entry["train"], entry["synthetic"], "intensities")
+        found.append(("Pixel values", entry["mean"], plot))
+    return found
+
+
+def cloud(entry: Mapping[str, Any]) -> str:
+    """A measure of two sets as the table prints it: with the spread over subsets where it has one."""
+    return (
+        f"{entry['mean']:.3f} \u00b1 {entry['sd']:.3f}"
+        if "sd" in entry and "n" not in entry
+        else f"{entry['mean']:.3f}"
+    )
