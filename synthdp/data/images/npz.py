@@ -2,6 +2,7 @@
 
 import io
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -122,7 +123,7 @@ def _header(packed: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, path: P
         np.lib.format.read_magic(text)
         read = np.lib.format.read_array_header_2_0 if wide else np.lib.format.read_array_header_1_0
         shape, fortran, dtype = read(text)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError):
         raise BadInput(f"{path}: {name!r} is not an array that numpy wrote") from None
     if dtype.hasobject or dtype.kind not in "buifUM":
         raise BadInput(f"{path}: array {name!r} holds {dtype} values; save numbers, text or dates (never objects)")

@@ -70,19 +70,30 @@ def whole(raw: Array, column: Image, where: str) -> NDArray[np.uint8]:
     return levels if levels.dtype == np.uint8 else _bytes(levels)
 
 
-def resized(levels: Array, height: int, width: int) -> NDArray[np.float32]:
+def resized(levels: Array, height: int, width: int) -> NDArray[np.float64]:
     """(height, width, channels) from (any, any, channels): along each axis the average of the area that a pixel covers where
     there are fewer, linear interpolation between pixel centres where there are more."""
-    from PIL import Image as Pillow
+    tall = _along(levels.astype(np.float64), height)
+    done: NDArray[np.float64] = _along(tall.swapaxes(0, 1), width).swapaxes(0, 1)
+    return done
 
-    planes = []
-    for channel in range(levels.shape[2]):
-        plane = Pillow.fromarray(np.ascontiguousarray(levels[:, :, channel], dtype=np.float32))
-        for size in ((width, plane.height), (width, height)):
-            smaller = size[0] <= plane.width and size[1] <= plane.height
-            plane = plane.resize(size, Pillow.Resampling.BOX if smaller else Pillow.Resampling.BILINEAR)
-        planes.append(np.asarray(plane))
-    return np.stack(planes, axis=2)
+
+def _along(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """The first axis brought to `size`."""
+    count = len(values)
+    if size == count:
+        return values
+    if size > count:
+        places = np.clip((np.arange(size) + 0.5) * count / size - 0.5, 0, count - 1)
+        low = np.minimum(places.astype(np.int64), max(0, count - 2))
+        share = (places - low)[:, None, None]
+        return values[low] * (1 - share) + values[np.minimum(low + 1, count - 1)] * share
+    sums = np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
+    edges = np.arange(size + 1) * count / size
+    low = np.minimum(edges.astype(np.int64), count - 1)
+    upto = sums[low] + (edges - low)[:, None, None] * values[low]  # the integral from 0 to each edge
+    averages: NDArray[np.float64] = np.diff(upto, axis=0) * (size / count)
+    return averages
 
 
 def check_size(size: tuple[int, ...], column: Image, where: str) -> None:
