@@ -20,6 +20,7 @@ from synthdp.errors import BadInput
 ENDING = ".dcm"
 LABELS = "labels.csv"
 MAX_FILE = 1 << 29  # bytes; the largest picture that is read has 2^26 pixels
+PACKED = "1.2.840.10008.1.2.4."  # what JPEG and its kin begin with
 DEFLATED = "1.2.840.10008.1.2.1.99"
 NEEDED = (
     "Rows", "Columns", "SamplesPerPixel", "PhotometricInterpretation", "PlanarConfiguration", "NumberOfFrames", "BitsAllocated",
@@ -82,7 +83,7 @@ def _dataset(path: Path, keywords: Sequence[str]) -> Any:
         return pydicom.dcmread(path, specific_tags=[*NEEDED, *keywords])
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file") from None
-    except BROKEN as error:
+    except (*BROKEN, pydicom.errors.InvalidDicomError) as error:
         if isinstance(error, BadInput):
             raise
         raise BadInput(f"{path}: cannot be read as DICOM ({type(error).__name__})") from None
@@ -104,7 +105,7 @@ def _levels(data: Any, column: Image, path: Path) -> NDArray[Any]:
     except BROKEN as error:
         if isinstance(error, BadInput):
             raise
-        packed = data.file_meta.TransferSyntaxUID.is_compressed
+        packed = data.file_meta.get("TransferSyntaxUID", "").startswith(PACKED)
         remedy = "; it is compressed: save it uncompressed, or install a decoder for pydicom" if packed else ""
         raise BadInput(f"{path}: its pixel data cannot be read ({type(error).__name__}){remedy}") from None
 

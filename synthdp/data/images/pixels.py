@@ -87,7 +87,8 @@ def _along(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:
         places = np.clip((np.arange(size) + 0.5) * count / size - 0.5, 0, count - 1)
         low = np.minimum(places.astype(np.int64), max(0, count - 2))
         share = (places - low)[:, None, None]
-        return values[low] * (1 - share) + values[np.minimum(low + 1, count - 1)] * share
+        between: NDArray[np.float64] = values[low] * (1 - share) + values[np.minimum(low + 1, count - 1)] * share
+        return between
     sums = np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
     edges = np.arange(size + 1) * count / size
     low = np.minimum(edges.astype(np.int64), count - 1)
