@@ -101,6 +101,8 @@ def _ending(path: Path) -> str:
     for ending in ENDINGS:
         if path.name.lower().endswith(ending):
             return ending
+    if path.is_dir():
+        raise BadInput(f"{path}: is a folder, which holds pictures; a table's name must end in {', '.join(ENDINGS)}")
     if path.name.lower().endswith(NPZ):
         raise BadInput(f"{path}: {NPZ} holds pictures; a table's name must end in {', '.join(ENDINGS)}")
     raise BadInput(f"{path}: the name must end in {', '.join(ENDINGS)}")

@@ -217,6 +217,8 @@ def test_pictures_and_tables_do_not_go_into_each_others_files(tmp_path):
     sources.write([frame], tmp_path / "t.npz", schema_of())
     assert "holds pictures" in said(sources.read, tmp_path / "t.npz", table)
     assert "holds pictures" in said(sources.read, tmp_path / "t.npz")
+    (tmp_path / "ward").mkdir()
+    assert "is a folder, which holds pictures" in said(sources.read, tmp_path / "ward", table)
     assert "no such file or folder" in said(sources.read, tmp_path / "none", schema_of())
     assert "no such file or folder" in said(sources.read, tmp_path / "none.npz", schema_of())
 

@@ -1,0 +1,193 @@
+"""Pictures on the command line: from a folder or an .npz file to a release, and to pictures again."""
+
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+
+from synthdp import evaluate, load
+from synthdp.cli import commands, run
+from synthdp.data import named, sources
+from synthdp.data.schema import Schema
+
+SIDES = ["none", "left", "right"]
+
+
+def ward(where, rows, seed=0):
+    """A folder of 16-bit pictures of 12x12 pixels: bright on the left, on the right, or nowhere."""
+    rng = np.random.default_rng(seed)
+    where.mkdir()
+    lines = ["file,patient,finding"]
+    for row in range(rows):
+        found = int(rng.integers(3))
+        picture = rng.integers(1000, 4000, (12, 12))
+        if found:
+            picture[:, slice(0, 6) if found == 1 else slice(6, 12)] += 9000
+        Pillow.fromarray(picture.astype(np.uint16)).save(where / f"{row}.png")
+        lines.append(f"{row}.png,p{row},{SIDES[found]}")
+    (where / "labels.csv").write_text("\n".join(lines) + "\n")
+    return where
+
+
+def made(folder):
+    """A ward and its schema."""
+    image = {"kind": "image", "height": 6, "width": 6, "window": [0, 16000], "resize": "fit"}
+    columns = {
+        "patient": {"kind": "identifier"},
+        "image": image,
+        "finding": {"kind": "categorical", "categories": SIDES},
+    }
+    schema = {
+        "name": "ward",
+        "unit": "patient",
+        "units": 60,
+        "targets": ["finding"],
+        "declared_by": "us",
+        "columns": columns,
+    }
+    Schema.from_dict(schema).save(folder / "schema.yaml")
+    ward(folder / "ward", 60)
+    return folder
+
+
+@pytest.fixture
+def files(tmp_path):
+    return made(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """The same, with a release of it in run/."""
+    folder = made(tmp_path_factory.mktemp("fitted"))
+    assert fit(folder, "budget.epsilon=50") == 0
+    return folder
+
+
+def fit(files, *more, data="ward", out="run"):
+    words = [f"data.path={files / data}", f"data.schema={files / 'schema.yaml'}", "generator=independent"]
+    return run(["fit", *words, f"out={files / out}", "budget.delta=1e-5", *more])
+
+
+def refused(capsys, status):
+    error = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("sample:")]
+    assert status == 2
+    assert len(error) == 1, error
+    return error[0]
+
+
+def test_from_a_folder_to_pictures_and_to_their_evaluation(fitted, capsys, monkeypatch):
+    assert (fitted / "ward.account").is_file()
+    release = fitted / "run" / "release"
+    schema = sources.as_written(load(release).schema)
+    expected = load(release).sample(40, seed=1)
+    assert np.stack(expected["image"]).max() > 100
+    ward(fitted / "test", 30, seed=1)
+    data = [f"data.train={fitted / 'ward'}", f"data.test={fitted / 'test'}", f"data.schema={fitted / 'schema.yaml'}"]
+    judged = []
+
+    def judge(synthetic, train, test, schema, **settings):
+        judged.append((synthetic, train, test))
+        return {"targets": {}, "fidelity": {}, "not_computed": []}
+
+    monkeypatch.setattr(evaluate, "evaluate", judge)
+    monkeypatch.setattr(evaluate, "write", lambda *_: None)
+    monkeypatch.setattr(commands, "headline", lambda _: [])
+    for name in ("made.npz", "made"):
+        assert run(["sample", f"release={release}", "rows=40", f"out={fitted / name}", "seed=1"]) == 0
+        assert "40 synthetic records in" in capsys.readouterr().out
+        out = fitted / f"judged-{name}"
+        assert run(["evaluate", f"synthetic={fitted / name}", *data, f"out={out}"]) == 0
+        back, train, test = judged[-1]
+        schema.validate(back)
+        np.testing.assert_array_equal(np.stack(back["image"]), np.stack(expected["image"]))  # no window again
+        assert back["finding"].astype(str).tolist() == expected["finding"].astype(str).tolist()
+        assert (len(train), len(test)) == (60, 30)
+        assert np.stack(train["image"]).shape == (60, 6, 6)
+        assert 16 <= np.stack(train["image"]).min() < np.stack(train["image"]).max() <= 208  # by the window
+    assert (fitted / "made" / "labels.csv").read_text().startswith('"file","patient","finding"\n"000000001.png"')
+
+
+def test_an_account_knows_its_folder(files, capsys):
+    cap = ["account.cap.epsilon=3", "account.cap.delta=1e-4"]
+    assert fit(files, *cap) == 0
+    (files / "ward" / "notes.txt").write_text("read me")
+    assert fit(files, out="again") == 0
+    (files / "ward" / "0.png").write_bytes((files / "ward" / "1.png").read_bytes())
+    capsys.readouterr()
+    assert "account.add_version=true" in refused(capsys, fit(files, out="third"))
+    assert not (files / "third").exists()
+    assert fit(files, "account.add_version=true", out="third") == 0
+    capsys.readouterr()
+    assert "limit of epsilon 3" in refused(capsys, fit(files, out="fourth"))
+
+
+def test_names_that_hold_no_pictures_are_refused_before_anything_is_written(fitted, tmp_path, capsys):
+    files = tmp_path
+    capsys.readouterr()
+    sample = ["sample", f"release={fitted / 'run' / 'release'}", "rows=5"]
+    for name in ("made.csv", "made.parquet", "made.csv.gz", "made.zip"):
+        error = refused(capsys, run([*sample, f"out={files / 'new' / name}"]))
+        assert ".npz" in error
+        assert "folder" in error
+    assert not (files / "new").exists()
+    (files / "mine").mkdir()
+    (files / "mine" / "thesis.txt").write_text("a year of work")
+    assert "force=true" in refused(capsys, run([*sample, f"out={files / 'mine'}"]))
+    assert "not written here" in refused(capsys, run([*sample, f"out={files / 'mine'}", "force=true"]))
+    assert run([*sample, f"out={files / 'new' / 'made'}/"]) == 0
+    capsys.readouterr()
+    assert "force=true" in refused(capsys, run([*sample, f"out={files / 'new' / 'made'}"]))
+    assert run(["sample", *sample[1:2], "rows=2", f"out={files / 'new' / 'made'}", "force=true"]) == 0
+    assert len(list((files / "new" / "made").iterdir())) == 3
+
+
+@pytest.mark.parametrize("option", ["audit.canaries=5", "audit.records=5"])
+def test_canaries_are_for_tables(files, capsys, option):
+    assert "pictures" in refused(capsys, fit(files, option))
+    assert not (files / "run").exists()
+    assert not (files / "ward.account").exists()
+
+
+def test_bad_folders_get_one_line_and_leave_nothing(files, capsys):
+    (files / "ward" / "7.png").write_bytes(b"CANARY" * 40)
+    error = refused(capsys, fit(files))
+    assert "7.png: cannot be read" in error
+    assert "CANARY" not in error
+    (files / "empty").mkdir()
+    assert "holds no pictures" in refused(capsys, fit(files, data="empty"))
+    assert "no such file or folder" in refused(capsys, fit(files, data="nowhere"))
+    assert "pictures are in a file" in refused(capsys, fit(files, data="schema.yaml"))
+    assert not (files / "run").exists()
+
+
+def test_labels_that_the_schema_does_not_know_are_counted_never_shown(files, capsys):
+    path = files / "ward" / "labels.csv"
+    path.write_text(path.read_text().replace(",left", ",CANARY"))
+    error = refused(capsys, fit(files))
+    assert "column 'finding'" in error
+    assert "not one of the declared categories" in error
+    assert "CANARY" not in error
+    assert fit(files, "invalid=clamp") == 0
+
+
+def test_a_schema_is_drafted_from_pictures(files, capsys):
+    assert run(["schema", f"path={files / 'ward'}", f"out={files / 'draft.yaml'}"]) == 0
+    drafted = Schema.load(files / "draft.yaml")
+    assert (drafted.image.height, drafted.image.width) == (12, 12)
+    assert drafted.image.window is not None
+    assert drafted.column("finding").categories == ("left", "none", "right")
+    np.savez(files / "x.npz", image=np.zeros((3, 5, 4), np.uint8), finding=np.array(["a", "b", "a"]))
+    capsys.readouterr()
+    assert run(["schema", f"path={files / 'x.npz'}"]) == 0
+    text = capsys.readouterr().out
+    assert "height: 5" in text
+    assert "read off 3 of 3" in text
+
+
+def test_the_embedded_pictures(tmp_path, capsys):
+    assert run(["data"]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in ("digits", "mnist", "pneumoniamnist", "mednist", "usps"))
+    assert run(["fit", "data=digits", "generator=independent", f"out={tmp_path / 'a'}"]) == 0
+    assert run(["sample", f"release={tmp_path / 'a' / 'release'}", "rows=100", f"out={tmp_path / 'b.npz'}"]) == 0
+    schema = named.schema_of("digits")
+    schema.validate(sources.read(tmp_path / "b.npz", schema))
