@@ -180,7 +180,7 @@ def test_scores_count_every_class_alike():
 
 @pytest.mark.parametrize("shape", [(8, 8, 1), (10, 12, 3), (1, 1, 1), (3, 70, 2)])
 def test_networks_learn_by_their_own_seed_alone(shape, monkeypatch):
-    monkeypatch.setattr(networks, "LEAST_STEPS", 60)
+    monkeypatch.setattr(networks, "LEAST_STEPS", 45)
     rng = np.random.default_rng(16)
     labels = rng.integers(0, 2, 200)
     pixels = (rng.integers(0, 80, (200, *shape)) + labels[:, None, None, None] * 150).astype(np.uint8)

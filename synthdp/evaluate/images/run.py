@@ -58,7 +58,8 @@ def evaluate(
     wanted = [target_of(name, axes, schema) for name in (schema.targets if targets is None else targets)]
     log: list[dict[str, str]] = []
     result: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "images", "targets": {}, "fidelity": {}}
-    result |= {"neighbours": {}, "shares": {}, "columns": {}, "pictures": {}, "not_computed": log}
+    result |= {"neighbours": {}, "shares": {}, "columns": {}, "not_computed": log}
+    result["pictures"] = {"target": None, "classes": []}
     tell = Steps(progress, len(wanted) * len(utility.ARMS) * len(chosen) + 4)
 
     tell("marginals")
@@ -121,7 +122,7 @@ def _marginals(axes: Sequence[Axis], wanted: Sequence[Axis], parts: Parts, resul
         result["not_computed"].append({"metric": "mean_pictures", "reason": reason})
     rng = np.random.default_rng(SHOWN_STREAM)
     shown = samples.by_class(first, parts[0], parts[1], rng)
-    result["pictures"] = {"target": None if first is None else first.name, "classes": shown}
+    result["pictures"] |= {"target": None if first is None else first.name, "classes": shown}
 
 
 def _space(wanted: Sequence[Axis], parts: Parts) -> tuple[str | None, Fitted | None, Features | None]:
