@@ -4,6 +4,9 @@ A row is one one-hot block per column. The generator is conditional on a label c
 column). The discriminator minimises E_real[-D] + E_fake[D + penalty D^2 / 2]; only its real half touches records, so only that half
 is clipped and noised (GUARANTEE 14): generated rows and their labels are functions of earlier noisy answers. Many
 discriminator steps per generator step and averaged weights follow Bie, Kamath & Zhang 2023.
+
+Of images (Torkzadehmahani, Kairouz & Paten 2019 condition them on labels) it starts at class Gaussians and learns what is to be
+added to their pictures; see `image_networks.py`, `losses.py` and `choices.py` for what is different there.
 """
 
 import math
@@ -12,13 +15,23 @@ from typing import Any, ClassVar
 
 from synthdp.data.schema import LEARN, Schema
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent, strategies
+from synthdp.generators import (
+    IMAGES,
+    TABLE,
+    Model,
+    Progress,
+    Tensors,
+    choices,
+    image_player,
+    image_start,
+    silent,
+    strategies,
+)
 from synthdp.generators.checks import refuse_ignored, refuse_unused
 from synthdp.generators.game import Game
-from synthdp.generators.model import NetworkModel, label_place, restored
+from synthdp.generators.model import label_place, restored
 from synthdp.generators.networks import random
 from synthdp.generators.optimizers import OPTIMIZERS
-from synthdp.generators.tables import STARTS
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan, Sampled
@@ -37,12 +50,23 @@ class Terms:
     count_deviation: float | None  # of the count of units within the clip; None: there is none
 
 
+def _default(name: str) -> str:
+    table, images = (choices.DEFAULTS[kind][name] for kind in (TABLE, IMAGES))
+    return f"default: {table} (tables), {images} (images)"
+
+
 @dataclass(frozen=True, kw_only=True)
 class DPGAN:
     """Settings of the DP-GAN."""
 
     name: ClassVar[str] = "dpgan"
+    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
     contract_settings: ClassVar[dict[str, Any]] = {"steps": 30, "batch": 64, "hidden": (32,)}
+    contract_settings_images: ClassVar[dict[str, Any]] = {"steps": 20, "batch": 64, "hidden": (16,), "fake_batch": 64}
+    contract_modes_images: ClassVar[dict[str, dict[str, Any]]] = {
+        "conv": {"architecture": "conv", "steps": 10, "batch": 64, "hidden": (4, 8), "fake_batch": 32},
+        "mlp": {"architecture": "mlp", "steps": 20, "batch": 64, "hidden": (16,), "fake_batch": 64},
+    }
     audit_settings: ClassVar[dict[str, Any]] = {
         "steps": 4,
         "rate": 0.5,
@@ -52,8 +76,8 @@ class DPGAN:
         "fake_batch": 8,
     }
 
-    steps: int = option(3000, "discriminator steps, each one charged sample")
-    batch: int = option(384, "expected units per sample; the rate is batch / units")
+    steps: int | None = option(None, f"discriminator steps, each one charged sample; {_default('steps')}")
+    batch: int | None = option(None, f"expected units per sample; the rate is batch / units; {_default('batch')}")
     rate: float | None = option(
         None, "Poisson sampling probability, in place of batch; needed where units is not declared"
     )
@@ -70,12 +94,23 @@ class DPGAN:
     clip_allocation: str = option(
         "proportional", "per_group: noise in proportion to the bounds, or by dimension, so that its norm is"
     )
-    start: str = option("label", "noisy tables to start at: label (label x column), columns (one-way) or none")
-    tables: float = option(0.25, "share of the precision spent on these tables, in (0, 1)")
+    start: str | None = option(
+        None,
+        "noisy answers to start at. Tables: label (label x column), columns (one-way) or none; images: gauss (those of "
+        f"classgauss, whose pictures are retouched), label (its counts) or none; {_default('start')}",
+    )
+    tables: float | None = option(None, f"share of the precision spent on the start, in (0, 1); {_default('tables')}")
+    architecture: str | None = option(
+        None, "of images: " + "; ".join(f"{name}: {meaning}" for name, meaning in choices.ARCHITECTURES.items())
+    )
     condition: str | None = option(
         None, "label column that the generator is conditional on; default: the first target, up to 64 codes"
     )
-    hidden: tuple[int, ...] = option((128, 128), "widths of the hidden layers of both networks")
+    hidden: tuple[int, ...] | None = option(
+        None,
+        "widths of the hidden layers of both networks; default: 128, 128 (tables), "
+        + ", ".join(f"{' and '.join(map(str, own))} ({name})" for name, own in choices.WIDTHS.items()),
+    )
     latent: int = option(32, "latent values per row")
     generator_every: int = option(5, "discriminator steps per generator step")
     fake_batch: int = option(256, "generated rows per step")
@@ -83,7 +118,11 @@ class DPGAN:
     momentum: float = option(0.9, "of optimizer=momentum")
     discriminator_rate: float = option(1e-3, "learning rate of the discriminator")
     generator_rate: float = option(1e-3, "learning rate of the generator (Adam), falling to zero along a cosine")
-    penalty: float = option(5.0, "weight of the squared scores of generated rows: what keeps the discriminator bounded")
+    penalty: float | None = option(
+        None,
+        "what keeps the discriminator bounded: weight of the squared scores of generated rows, of images that of their squared "
+        f"gradients; {_default('penalty')}",
+    )
     table_weight: float = option(2.0, "weight of the tables in the generator's loss")
     average: float = option(0.995, "decay of the average of the generator's weights")
     discriminator_average: float = option(
@@ -94,7 +133,7 @@ class DPGAN:
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "latent", "generator_every", "fake_batch"):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
+            if value is not None and (not isinstance(value, int) or value < 1):
                 raise BadInput(f"generator.{name} must be a whole number of 1 or more, got {value!r}")
         for name in ("discriminator_rate", "generator_rate", "temperature"):
             if not getattr(self, name) > 0:
@@ -102,16 +141,18 @@ class DPGAN:
         for name in ("average", "discriminator_average", "momentum"):
             if not 0 <= getattr(self, name) < 1:
                 raise BadInput(f"generator.{name} must lie in [0, 1), got {getattr(self, name)}")
-        if not 0 < self.tables < 1:
+        if self.tables is not None and not 0 < self.tables < 1:
             raise BadInput(f"generator.tables must lie in (0, 1), got {self.tables}; start=none asks for no tables")
-        if self.start not in STARTS:
-            raise BadInput(f"generator.start must be one of {', '.join(STARTS)}, got {self.start!r}")
         if self.rate is not None and not 0 < self.rate <= 1:
             raise BadInput(f"generator.rate must lie in (0, 1], got {self.rate}")
-        object.__setattr__(self, "hidden", tuple(self.hidden))
-        if not self.hidden or min(self.hidden) < 1:
-            raise BadInput("generator.hidden must hold at least one width of 1 or more")
+        if self.penalty is not None and not 0 <= self.penalty < math.inf:
+            raise BadInput(f"generator.penalty must be 0 or more, and finite, got {self.penalty}")
+        if self.hidden is not None:
+            object.__setattr__(self, "hidden", tuple(self.hidden))
+            if not self.hidden or min(self.hidden) < 1:
+                raise BadInput("generator.hidden must hold at least one width of 1 or more")
         object.__setattr__(self, "clip_shares", tuple(self.clip_shares))
+        choices.check(self)
         strategies.check(self)
         if self.optimizer not in OPTIMIZERS:
             raise BadInput(f"generator.optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")
@@ -120,18 +161,21 @@ class DPGAN:
         refuse_ignored(self, ("tables", "table_weight") if self.start == "none" else (), "start=none")
 
     def plan(self, schema: Schema, noise: float) -> Plan:
-        """One Gaussian for all tables, then `steps` sampled gradients; with each, a count of units where the clip adapts."""
-        terms = self.terms(schema, noise)
-        steps = Entry(self.event(terms), self.steps)
-        return (steps,) if self.start == "none" else (Entry(Gaussian(terms.table_noise)), steps)
+        """The start, for tables one Gaussian; then `steps` sampled gradients, with each a count of units where the clip adapts."""
+        own, terms = choices.settled(self, schema), self.terms(schema, noise)
+        steps = Entry(self.event(terms), own.steps)
+        if schema.image is not None:
+            return (*image_start.plan(own, schema, terms.table_noise), steps)
+        return (steps,) if own.start == "none" else (Entry(Gaussian(terms.table_noise)), steps)
 
     def terms(self, schema: Schema, noise: float) -> Terms:
         """What a fit at this noise asks with."""
-        rate = self.sampling_rate(schema)
+        own, rate = choices.settled(self, schema), self.sampling_rate(schema)
         units = schema.units if isinstance(schema.units, int) else None
         expected = None if units is None else rate * units
-        deviation = strategies.count_deviation(self, expected, noise)
-        tables = self.table_noise(rate, strategies.together(noise, deviation))
+        deviation = strategies.count_deviation(own, expected, noise)
+        together = strategies.together(noise, deviation)
+        tables = math.inf if own.tables is None else table_noise(own.tables, own.steps, rate, together)
         return Terms(rate=rate, noise=noise, table_noise=tables, count_deviation=deviation)
 
     def event(self, terms: Terms) -> Sampled:
@@ -140,8 +184,9 @@ class DPGAN:
 
     def sampling_rate(self, schema: Schema) -> float:
         """`rate`, or batch / units; raises `BadInput` where the schema declares no units."""
+        own = choices.settled(self, schema)
         if self.rate is not None:
-            if schema.units is None and self.start == "none":
+            if schema.units is None and (own.start == "none" or schema.image is not None):
                 raise BadInput("dpgan without tables needs units in the schema: a count, an estimate, or learn")
             return self.rate
         if schema.units is None or schema.units == LEARN:
@@ -149,41 +194,44 @@ class DPGAN:
                 "dpgan needs the expected batch size: declare units in the schema (a public count or estimate of "
                 "units), or give generator.rate"
             )
-        return min(1.0, self.batch / schema.units)
-
-    def table_noise(self, rate: float, noise: float) -> float:
-        """Noise at which the tables hold their share of the plan's precision, sum of 1 / noise^2 (a sampled step counts
-        as a Gaussian of noise / rate)."""
-        return noise / (rate * math.sqrt(self.steps)) * math.sqrt((1 - self.tables) / self.tables)
+        return min(1.0, own.batch / schema.units)
 
     def fit(
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
-        """Tables, then the adversarial game, then the biases made to agree with the tables once more."""
+        """The start, then the adversarial game; of tables the biases are made to agree with the noisy ones once more."""
         terms = self.terms(schema, data.commit(lambda z: self.plan(schema, z), budget))
         schema = data.resolve()
-        game = Game(self, data, terms, random(seed))
+        own, game = choices.settled(self, schema), Game(self, data, terms, random(seed))
         saved = data.restored()
         if saved is None:
             game.start()
         else:
             game.restore(saved)
-        for step in data.steps(self.event(terms), self.steps, game.state):
+        for step in data.steps(self.event(terms), own.steps, game.state):
             game.discriminator_step(step)
-            if (step + 1) % self.generator_every == 0:
-                game.generator_step(step // self.generator_every)
-            if (step + 1) % SHOW_EVERY == 0 or step + 1 == self.steps:
-                progress(step + 1, self.steps, {"generator loss": game.player.loss})
-        player = game.player
-        return NetworkModel(schema, game.finish(), player.labels, player.label, self.latent)
+            if (step + 1) % own.generator_every == 0:
+                game.generator_step(step // own.generator_every)
+            if (step + 1) % SHOW_EVERY == 0 or step + 1 == own.steps:
+                progress(step + 1, own.steps, {"generator loss": game.player.loss})
+        return game.finish()
 
     def label(self, schema: Schema) -> int | None:
         """Place of the label among the modelled columns."""
         return label_place(self.condition, schema)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
-        """The generator's weights and the label's distribution."""
-        return restored(self, schema, tensors, self.label(schema))
+        """The generator's weights and the label's distribution; of images the start's arrays too."""
+        own, label = choices.settled(self, schema), self.label(schema)
+        if schema.image is not None:
+            return image_player.restored(own, schema, tensors, label)
+        return restored(own, schema, tensors, label)
+
+
+def table_noise(share: float, steps: int, rate: float, noise: float) -> float:
+    """Noise at which the start holds its share of the plan's precision, sum of 1 / noise^2 (a sampled step counts as a
+    Gaussian of noise / rate)."""
+    return noise / (rate * math.sqrt(steps)) * math.sqrt((1 - share) / share)
 
 
 GENERATOR = DPGAN

@@ -7,9 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from synthdp.generators import states
+from synthdp.generators import Model, choices, image_start, losses, states
 from synthdp.generators import tables as noisy_tables
-from synthdp.generators.networks import Discriminator, Network, average
+from synthdp.generators.image_networks import Critic
+from synthdp.generators.image_player import ImagePlayer, lens_of
+from synthdp.generators.model import NetworkModel
+from synthdp.generators.networks import Discriminator, average
 from synthdp.generators.optimizers import OPTIMIZERS
 from synthdp.generators.player import Player
 from synthdp.generators.strategies import Clipper
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     from synthdp.generators.dpgan import DPGAN, Terms
 
 RECENTRE_EVERY = 10
-STRONGEST = 5.0  # factor by which the penalty may scale a generated row's gradient
 MODULES = ("d", "d_average")
 
 
@@ -27,28 +29,42 @@ class Game:
     """The state of one training: the generator's side, a discriminator, its average and its optimiser."""
 
     def __init__(self, settings: "DPGAN", data: Sensitive, terms: "Terms", generator: torch.Generator) -> None:
-        self.settings, self.data, self.terms = settings, data, terms
-        schema = data.schema
+        schema, codec = data.schema, data.codec
+        self.settings = choices.settled(settings, schema)
+        self.data, self.terms = data, terms
         self.units = schema.units if isinstance(schema.units, int) else None
-        codec = data.codec
-        self.player = Player(
-            settings, codec, settings.label(schema), settings.steps // settings.generator_every, generator
-        )
-        self.blocks = self.player.blocks
-        self.d = Discriminator(self.blocks.width, settings.hidden, len(codec.sizes), generator)
+        label, steps = settings.label(schema), self.settings.steps // self.settings.generator_every
+        self.player: Player | ImagePlayer
+        self.d: Discriminator | Critic
+        self.loss: losses.Loss
+        if schema.image is None:
+            self.player = Player(self.settings, codec, label, steps, generator)
+            self.d = Discriminator(self.player.blocks.width, self.settings.hidden, len(codec.sizes), generator)
+            self.loss = losses.Linear(self.settings.penalty)
+        else:
+            self.player = ImagePlayer(self.settings, codec, label, steps, generator)
+            canvas, convolutional = self.player.canvas, self.settings.architecture == "conv"
+            self.d = Critic(canvas, convolutional, self.settings.hidden, lens_of(self.settings, canvas), generator)
+            self.loss = losses.Logistic(self.settings.penalty)
         self.d_average = copy.deepcopy(self.d)
-        self.clipper = Clipper(settings, self.d, terms.noise, terms.count_deviation)
-        self.d_optimizer = OPTIMIZERS[settings.optimizer](
-            self.d.parameters(), settings.discriminator_rate, settings.momentum
+        self.clipper = Clipper(self.settings, self.d, terms.noise, terms.count_deviation)
+        self.d_optimizer = OPTIMIZERS[self.settings.optimizer](
+            self.d.parameters(), self.settings.discriminator_rate, self.settings.momentum
         )
 
     def start(self) -> None:
-        """Ask for the tables; the generator's biases begin at their logarithms."""
+        """Ask for the tables or the class Gaussians, and begin at them."""
         if self.settings.start == "none":
+            return
+        if isinstance(self.player, ImagePlayer):
+            image_start.begin(self.data, self.settings, self.player, self.terms.table_noise)
+            for network in (self.d, self.d_average):
+                if isinstance(network, Critic) and network.lens is not None:
+                    network.focus(self.player.g.get_buffer("lens"))
             return
         tables = noisy_tables.ask(
             self.data,
-            self.blocks,
+            self.player.blocks,
             self.player.label,
             self.settings.start,
             self.player.labels,
@@ -61,9 +77,9 @@ class Game:
     def discriminator_step(self, step: int) -> None:
         """One noisy step: the real half through the seal, the fake half exactly."""
         settings = self.settings
-        fakes = self.blocks.one_hot(self.player.fakes(settings.fake_batch))
+        fakes = self.player.fake_rows(settings.fake_batch)
         if step % RECENTRE_EVERY == 0:
-            self.d.recentre(fakes, 1.0 if step == 0 else 0.3, self.d_average)
+            self.d.recentre(fakes, 1.0 if step == 0 else 0.3, self.d_average)  # type: ignore[arg-type]
         expected = self.expected_batch()
         with self.data.sample(self.terms.rate) as batch:
             real = self.clipper.gradient(batch, self.d, self.real_loss, step, expected)
@@ -76,36 +92,44 @@ class Game:
         average(self.d_average, self.d, settings.discriminator_average, step)
 
     def real_loss(self, module: nn.Module, codes: Tensor) -> Tensor:
-        """-D(x), one per record: the only place where records pass."""
-        scores: Tensor = module(self.blocks.one_hot(codes))
-        return -scores
+        """One per record: the only place where records pass."""
+        scores: Tensor = module(self.player.rows(codes))
+        return self.loss.real(scores)
 
     def fake_gradient(self, rows: Tensor) -> None:
-        """Of the mean of D(x) + penalty D(x)^2 / 2 over generated rows, exact. At its best D is (p / q - 1) / penalty, so the
-        square keeps the scores near zero. Each row's gradient of D is clipped as a record's is, to balance the halves."""
-        weights = self.clipper.weights(self.d.layer_squares(rows))
+        """Of the mean loss of generated rows, exact. Each row's gradient is clipped as a record's is, to balance the halves."""
+        squares = self.d.layer_squares(rows)
         scores: Tensor = self.d(rows)
-        slope = (1 + self.settings.penalty * scores.detach()).clamp(-STRONGEST, STRONGEST)
+        slope = self.loss.slope(scores.detach())
+        weights = self.clipper.weights(self.loss.squares(squares, slope))
         if len(weights) == 1:
             (weights[0] * slope * scores).mean().backward()  # type: ignore[no-untyped-call]
-            return
-        for own, parameters in zip(weights, self.d.layer_parameters(), strict=True):
-            loss = (own * slope * scores).mean()
-            found = torch.autograd.grad(loss, parameters, retain_graph=True)
-            for parameter, gradient in zip(parameters, found, strict=True):
-                parameter.grad = gradient
+        else:
+            for own, parameters in zip(weights, self.d.layer_parameters(), strict=True):
+                loss = (own * slope * scores).mean()
+                found = torch.autograd.grad(loss, parameters, retain_graph=True)
+                for parameter, gradient in zip(parameters, found, strict=True):
+                    parameter.grad = gradient
+        if isinstance(self.d, Critic):
+            critic = self.d
+            smoothing = self.loss.smoothing(lambda: critic.steepness(rows))
+            if smoothing is not None:
+                torch.autograd.backward(smoothing)
 
     def expected_batch(self) -> float:
         """The public divisor: rate x units, declared, bought, or the noisy total of the tables."""
         return max(1.0, self.terms.rate * (self.units or 1))
 
     def generator_step(self, step: int) -> None:
-        """Descend on -D of generated rows and on the distance to the noisy tables."""
+        """Descend on -D of generated rows, and on what else holds the player."""
         self.player.step(lambda rows, _: -self.d_average(rows).mean(), step)
 
-    def finish(self) -> Network:
-        """The generator that is kept."""
-        return self.player.finish()
+    def finish(self) -> Model:
+        """The model of the generator that is kept."""
+        player = self.player
+        if isinstance(player, ImagePlayer):
+            return player.finish()
+        return NetworkModel(self.data.schema, player.finish(), player.labels, player.label, self.settings.latent)
 
     def state(self) -> states.Arrays:
         """All that the next steps depend on, as arrays: `restore` in a new game of the same settings goes on from there."""

@@ -74,6 +74,14 @@ class Player:
         codes = self.blocks.draw(self.g(latent, label), self.random)
         return with_label(codes, label, self.label)
 
+    def rows(self, codes: Tensor) -> Tensor:
+        """What networks see of codes."""
+        return self.blocks.one_hot(codes)
+
+    def fake_rows(self, rows: int) -> Tensor:
+        """Generated rows, (rows, width) zeros and ones."""
+        return self.rows(self.fakes(rows))
+
     def step(self, judged: Judgement, step: int) -> None:
         """Descend on a judgement of generated rows and on the distance to the noisy tables; `step` counts from 0."""
         settings = self.settings

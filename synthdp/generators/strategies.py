@@ -41,9 +41,10 @@ APPLIES = {  # setting -> the only strategy that reads it
 # The deviation of an adaptive clip's count, unless given: the expected batch over 20 (Andrew et al. 2021), or 5 times the
 # gradient's noise where that is more, so that the count never takes more than 1 % of a step's precision.
 COUNT_SHARE, COUNT_LEAST = 20, 5.0
+HIDDEN_LAYERS = 2  # of a discriminator, where no widths are given
 
 
-class Settings(Protocol):
+class Rules(Protocol):
     """What a generator lets its user choose."""
 
     @property
@@ -51,9 +52,7 @@ class Settings(Protocol):
     @property
     def clip(self) -> float: ...
     @property
-    def steps(self) -> int: ...
-    @property
-    def hidden(self) -> tuple[int, ...]: ...
+    def hidden(self) -> tuple[int, ...] | None: ...
     @property
     def clip_quantile(self) -> float: ...
     @property
@@ -70,7 +69,14 @@ class Settings(Protocol):
     def clip_allocation(self) -> str: ...
 
 
-def check(settings: Settings) -> None:
+class Settings(Rules, Protocol):
+    """The same, with the number of steps that it is chosen for."""
+
+    @property
+    def steps(self) -> int: ...
+
+
+def check(settings: Rules) -> None:
     """Refuse settings that make no sense, or that the chosen strategy would not read."""
     if settings.clipping not in STRATEGIES:
         raise BadInput(f"generator.clipping must be one of {', '.join(STRATEGIES)}, got {settings.clipping!r}")
@@ -91,12 +97,12 @@ def check(settings: Settings) -> None:
         raise BadInput(
             f"generator.clip_allocation must be one of {', '.join(ALLOCATIONS)}, got {settings.clip_allocation!r}"
         )
-    layers = len(settings.hidden) + 1
+    layers = (HIDDEN_LAYERS if settings.hidden is None else len(settings.hidden)) + 1
     if settings.clip_shares and (len(settings.clip_shares) != layers or not 0 < min(settings.clip_shares) < math.inf):
         raise BadInput(f"generator.clip_shares must hold one number greater than 0 for each of the {layers} layers")
 
 
-def rule(settings: Settings) -> Rule:
+def rule(settings: Rules) -> Rule:
     """What happens to one gradient in one step."""
     if settings.clipping == "automatic":
         return Automatic(gamma=settings.clip_gamma)
@@ -107,7 +113,7 @@ def rule(settings: Settings) -> Rule:
     return Flat()
 
 
-def count_deviation(settings: Settings, expected: float | None, noise: float) -> float | None:
+def count_deviation(settings: Rules, expected: float | None, noise: float) -> float | None:
     """sigma_b, the standard deviation of the count's noise beside a gradient of this noise; None where nothing is counted.
 
     `expected` is the public expected batch size, None where the schema does not say.

@@ -204,7 +204,7 @@ def test_generated_rows_are_bounded_as_records_are(way, clip):
 def test_the_fake_gradient_is_that_of_its_loss(way):
     one = game(settings(way))
     one.start()
-    fakes = one.blocks.one_hot(one.player.fakes(40))
+    fakes = one.player.blocks.one_hot(one.player.fakes(40))
     one.d.zero_grad()
     one.fake_gradient(fakes)
     found = [parameter.grad.clone() for parameter in one.d.parameters()]

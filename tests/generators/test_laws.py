@@ -77,8 +77,8 @@ def test_the_fake_half_does_not_see_a_record():
         schema = data.resolve()
         game = Game(settings, data, settings.terms(schema, noise), torch.Generator().manual_seed(1))
         fakes = game.player.fakes(64)
-        game.d.recentre(game.blocks.one_hot(fakes), 1.0, game.d_average)
-        game.fake_gradient(game.blocks.one_hot(fakes))
+        game.d.recentre(game.player.blocks.one_hot(fakes), 1.0, game.d_average)
+        game.fake_gradient(game.player.blocks.one_hot(fakes))
         grads.append([parameter.grad.numpy().copy() for parameter in game.d.parameters() if parameter.grad is not None])
     assert grads[0]
     for one, other in zip(*grads, strict=True):

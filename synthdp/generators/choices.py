@@ -1,0 +1,122 @@
+"""Settings of the DP-GAN that differ between tables and images: what None stands for, and what would not be read."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.generators import IMAGES, TABLE, image_player, player, strategies
+from synthdp.generators.checks import refuse_ignored
+from synthdp.generators.image_start import STARTS as IMAGE_STARTS
+from synthdp.generators.tables import STARTS
+
+if TYPE_CHECKING:
+    from synthdp.generators.dpgan import DPGAN
+
+DEFAULTS: dict[str, dict[str, Any]] = {  # what None stands for; batch and tables: only where they are read
+    TABLE: {"steps": 3000, "batch": 384, "start": "label", "tables": 0.25, "hidden": (128, 128), "penalty": 5.0},
+    IMAGES: {"steps": 600, "batch": 2048, "start": "gauss", "tables": 0.8, "architecture": "basis", "penalty": 0.1},
+}
+ARCHITECTURES = {
+    "basis": "linear layers on coefficients along principal axes of the start",
+    "mlp": "linear layers on pixels (Waites 2019)",
+    "conv": "convolutions of stride 2",
+}
+WIDTHS = {"basis": (128, 128), "mlp": (512, 256), "conv": (16, 32)}  # hidden of each
+FOR_TABLES = ("table_weight", "temperature")
+
+
+class Settings(strategies.Settings, player.Settings, image_player.Settings, Protocol):
+    """The settings of a fit, with nothing left to choose."""
+
+    @property
+    def hidden(self) -> tuple[int, ...]: ...
+    @property
+    def latent(self) -> int: ...
+    @property
+    def generator_rate(self) -> float: ...
+    @property
+    def fake_batch(self) -> int: ...
+    @property
+    def average(self) -> float: ...
+    @property
+    def generator_every(self) -> int: ...
+    @property
+    def optimizer(self) -> str: ...
+    @property
+    def momentum(self) -> float: ...
+    @property
+    def discriminator_rate(self) -> float: ...
+    @property
+    def discriminator_average(self) -> float: ...
+    @property
+    def penalty(self) -> float: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def tables(self) -> float | None: ...
+
+
+def check(settings: "DPGAN") -> None:
+    """Refuse settings that no kind of data could be learnt with."""
+    if settings.architecture is not None and settings.architecture not in ARCHITECTURES:
+        known = ", ".join(ARCHITECTURES)
+        raise BadInput(f"generator.architecture must be one of {known}, got {settings.architecture!r}")
+    known_starts = tuple(dict.fromkeys((*STARTS, *IMAGE_STARTS)))
+    if settings.start is not None and settings.start not in known_starts:
+        raise BadInput(f"generator.start must be one of {', '.join(known_starts)}, got {settings.start!r}")
+
+
+def settled(settings: "DPGAN", schema: Schema) -> Settings:
+    """The settings with every None chosen for what the schema holds; raises `BadInput` for one that it would not read."""
+    images = schema.image is not None
+    defaults = DEFAULTS[IMAGES if images else TABLE]
+    chosen = {name: value for name, value in defaults.items() if getattr(settings, name) is None}
+    if settings.rate is not None:
+        chosen.pop("batch", None)
+    if (settings.start or chosen.get("start")) == "none":
+        chosen.pop("tables", None)
+    if images:
+        chosen["hidden"] = settings.hidden or WIDTHS[settings.architecture or chosen["architecture"]]
+    _refuse(settings, images)
+    own = dataclasses.replace(settings, **chosen)
+    if images:
+        _check_images(own, schema)
+    return cast("Settings", own)
+
+
+def _refuse(settings: "DPGAN", images: bool) -> None:
+    starts = IMAGE_STARTS if images else STARTS
+    if settings.start is not None and settings.start not in starts:
+        what = "images" if images else "tables"
+        raise BadInput(f"generator.start of {what} must be one of {', '.join(starts)}, got {settings.start!r}")
+    if images:
+        refuse_ignored(settings, FOR_TABLES, "images, which have no tables of columns")
+    else:
+        refuse_ignored(settings, ("architecture",), "tables, which have no image column")
+
+
+def _check_images(settings: "DPGAN", schema: Schema) -> None:
+    image, gauss = schema.image, settings.start == "gauss"
+    if image is None:
+        return
+    if settings.architecture == "basis" and not gauss:
+        raise BadInput(
+            f"generator.architecture=basis sees pictures along the axes of start=gauss, and start is {settings.start}: "
+            "choose architecture=conv or mlp"
+        )
+    refuse_ignored(settings, ("latent",) if gauss else (), "start=gauss, whose pictures are what the network is given")
+    least = 2 ** (len(settings.hidden or ()))
+    if settings.architecture == "conv" and min(image.height, image.width) < least:
+        raise BadInput(f"{len(settings.hidden or ())} convolutions need pictures of {least} x {least} pixels or more")
+    label = settings.label(schema)
+    if settings.start == "label" and label is None:
+        raise BadInput(
+            "generator.start=label needs a label column: name it by targets or generator.condition, or start=none"
+        )
+    names = [column.name for column in schema.modelled if column.kind != "image"]
+    if not gauss and len(names) > (label is not None):
+        raise BadInput(
+            f"generator.start={settings.start} of images learns the image and its label alone, and the schema also has "
+            f"{', '.join(names)}: leave columns out, or start=gauss, which models them"
+        )
