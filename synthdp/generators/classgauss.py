@@ -28,9 +28,13 @@ from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan, merged
 from synthdp.privacy.sensitive import Sensitive
 
-MOST_AXES = 100
+MOST_AXES = 64
+SPLIT = 1.5  # the most noise at which pictures get several components by default
+MOST_COMPONENTS = 20
+TOLD = 0.002  # noise / (units of a component) up to which its moments tell it from others
 TABLES = 0.2  # default share of the first question for tables, whose columns it tells about
 IMAGES = 0.02
+LEAST_QUESTIONS = 4  # without rounds of k-means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +48,10 @@ class ClassGauss:
     audit_settings: ClassVar[dict[str, Any]] = {"agreement_rows": 40}
 
     dimensions: int | None = option(None, f"principal axes kept; default: {MOST_AXES}, or all where there are fewer")
-    components: int = option(1, "Gaussians per class")
+    components: int | None = option(
+        None,
+        f"Gaussians per class; default: 1 for tables and where noise is above {SPLIT}, else up to {MOST_COMPONENTS}, by units",
+    )
     rounds: int = option(3, "rounds of k-means that find the components, where there are several")
     middle: float | None = option(
         None,
@@ -61,14 +68,14 @@ class ClassGauss:
     )
 
     def __post_init__(self) -> None:
-        for name in ("components", "rounds", "agreement_rows"):
-            whole(name, getattr(self, name))
-        if self.dimensions is not None:
-            whole("dimensions", self.dimensions)
+        for name in ("dimensions", "components", "rounds", "agreement_rows"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name))
         for name in ("lengths", "basis", "kmeans", "quantile", *(("middle",) if self.middle is not None else ())):
             if not 0 < getattr(self, name) < 1:
                 raise BadInput(f"generator.{name} must lie in (0, 1), got {getattr(self, name)}")
-        if self._spent(TABLES if self.middle is None else self.middle) >= 1:
+        rounds = 0.0 if self.components == 1 else self.kmeans
+        if (TABLES if self.middle is None else self.middle) + self.lengths + self.basis + rounds >= 1:
             raise BadInput(
                 "generator.middle, lengths, basis and kmeans must add up to less than 1: the rest goes to the classes"
             )
@@ -80,9 +87,19 @@ class ClassGauss:
     def noises(self, schema: Schema, noise: float) -> list[float]:
         """Of the middle, the lengths, the basis, the rounds (the first finds the classes' means) and the moments."""
         middle = self.middle if self.middle is not None else IMAGES if schema.image is not None else TABLES
-        rounds = 0 if self.components == 1 else self.rounds + 1
-        parts = [middle, self.lengths, self.basis, *[self.kmeans / max(1, rounds)] * rounds, 1 - self._spent(middle)]
-        return [noise / math.sqrt(part) for part in parts]
+        several = schema.image is not None and noise <= SPLIT if self.components is None else self.components > 1
+        rounds = [self.kmeans / (self.rounds + 1)] * (self.rounds + 1) if several else []
+        parts = [middle, self.lengths, self.basis, *rounds]
+        return [noise / math.sqrt(part) for part in (*parts, 1 - sum(parts))]
+
+    def count(self, schema: Schema, noises: Sequence[float], labels: int) -> int:
+        """Components per class of a fit at `noises`: a public number."""
+        if len(noises) == LEAST_QUESTIONS or self.components is not None:
+            return self.components or 1
+        noise, units = sum(each**-2 for each in noises if each) ** -0.5 if noises[0] else 0.0, schema.units
+        if noise == 0 or not isinstance(units, int | float):
+            return MOST_COMPONENTS
+        return int(min(max(TOLD * units / (noise * labels), 2), MOST_COMPONENTS))
 
     def fit(
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
@@ -104,13 +121,14 @@ class ClassGauss:
         progress(2, steps, {})
         found = shots.basis(data, vectors, middle, sizes.clip, self.axes(vectors), noises[2])
         progress(3, steps, {})
+        components = self.count(schema, noises, vectors.labels)
         grouping: shots.Grouping = vectors.label_of
-        if self.components > 1:
-            grouping = shots.split(data, found, self.components, noises[3:-1], rng)
-        groups = (vectors.labels, self.components)
+        if len(noises) > LEAST_QUESTIONS:
+            grouping = shots.split(data, found, components, noises[3:-1], rng)
+        groups = (vectors.labels, components)
         moments = shots.moments(data, found, grouping, math.prod(groups), noises[-1])
         progress(steps - 1, steps, {})
-        means, factors = estimated(moments, self.components, np.diag(found.variances), found.deviation)
+        means, factors = estimated(moments, components, np.diag(found.variances), found.deviation)
         counts = np.clip(moments.counts, 0, None).reshape(groups)
         k = len(found.axes)
         mixture = Mixture(
@@ -137,12 +155,11 @@ class ClassGauss:
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The arrays of the mixture."""
         vectors = Vectors(Codec(schema), label_place(self.condition, schema))
-        implied = shapes(vectors, self.axes(vectors), self.components)
+        held = tensors["weights"].shape if "weights" in tensors else ()
+        components = self.components or (held[-1] if held and 1 <= held[-1] <= MOST_COMPONENTS else 1)
+        implied = shapes(vectors, self.axes(vectors), components)
         check_tensors(tensors, implied)
         return Mixture(schema, vectors, **{name: np.asarray(tensors[name], np.float64) for name in implied})
-
-    def _spent(self, middle: float) -> float:
-        return middle + self.lengths + self.basis + (self.kmeans if self.components > 1 else 0.0)
 
 
 GENERATOR = ClassGauss

@@ -1,0 +1,68 @@
+"""Seeded mutants (GUARANTEE 29) in the moments of groups: a bound or a factor that is missing must be caught."""
+
+import pytest
+from test_mutants import Mutant, copied, run_against
+
+FILE = "privacy/questions/moments.py"
+MOMENTS = "tests/privacy/test_moments.py"
+MOVEMENT = f"{MOMENTS}::test_one_unit_moves_the_answer_by_at_most_the_sensitivity"
+
+MOMENT_MUTANTS = (
+    Mutant(
+        "no clip of moments",
+        FILE,
+        "rows *= np.minimum(1.0, limit / np.maximum(norms, np.finfo(float).tiny))[:, None]",
+        "rows *= 1.0",
+        (f"{MOVEMENT}[1-4-moments]",),
+    ),
+    Mutant(
+        "sums over a unit's records for means",
+        FILE,
+        "shares = 1 / np.maximum(",
+        "shares = np.minimum(1.0, ",
+        (f"{MOVEMENT}[3-4-moments]",),
+    ),
+    Mutant(
+        "what is not finite stays",
+        FILE,
+        "rows[~finite], norms[~finite] = 0, 0",
+        "norms[~finite] = 0",
+        (f"{MOVEMENT}[1-90-huge moments]",),
+    ),
+    Mutant(
+        "deviation of a vector for that of its products",
+        FILE,
+        "return self.clip**2",
+        "return self.clip",
+        (f"{MOMENTS}::test_the_noise_of_moments_is_what_is_charged",),
+    ),
+    Mutant(
+        "too little noise off the diagonal",
+        FILE,
+        "np.where(np.eye(self.dimension, dtype=np.bool_), 1.0, math.sqrt(2))",
+        "np.where(np.eye(self.dimension, dtype=np.bool_), 1.0, 2.0)",
+        (f"{MOMENTS}::test_the_noise_of_moments_is_what_is_charged",),
+    ),
+    Mutant(
+        "one noise for all groups",
+        FILE,
+        "noisy = noise.added((bounded * scale)[:, upper[0], upper[1]], self.noise * self.sensitivity)",
+        "cells = (bounded * scale)[:, upper[0], upper[1]]\n"
+        "        noisy = cells + noise.added(np.zeros(cells.shape[1]), self.noise * self.sensitivity)",
+        (f"{MOMENTS}::test_the_noise_of_moments_is_what_is_charged",),
+    ),
+)
+
+
+@pytest.mark.parametrize("mutant", MOMENT_MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_mutant_of_moments_is_caught(mutant, tmp_path):
+    done = run_against(copied(tmp_path, mutant), mutant.tests)
+    assert done.returncode == 1, f"{mutant.name} was not caught:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    assert " failed" in done.stdout
+    assert "error" not in done.stdout.splitlines()[-1]
+
+
+def test_the_tests_of_moments_pass_on_a_copy_that_was_not_changed(tmp_path):
+    tests = tuple(sorted({test for mutant in MOMENT_MUTANTS for test in mutant.tests}))
+    done = run_against(copied(tmp_path, None), tests)
+    assert done.returncode == 0, done.stdout[-3000:]
