@@ -1,0 +1,372 @@
+"""DPDM: a diffusion model by DP-SGD with noise multiplicity (Dockhorn, Cao, Vahdat & Kreis 2023).
+
+The denoiser D(x; sigma, y) is preconditioned, trained and sampled as in Karras et al. 2022 (`diffusion.py`). A record's loss is
+the mean over K noise levels and vectors (the paper's equation 6), inside one clipped gradient: K lowers the variance of that
+gradient and costs time, not privacy. The paper's networks and hours of eight GPUs are out of reach of two cores. So by
+default (start=gauss) a share of the precision buys the class Gaussians of `classgauss.py`; the diffusion runs along their
+principal axes, and D begins as the ideal denoiser of those Gaussians, so that the steps learn only what is not Gaussian.
+start=none is the paper: pixels, EDM's own preconditioning, and no more than the label's table is bought.
+"""
+
+import copy
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from synthdp.data.codec import Codec
+from synthdp.data.schema import LEARN, Schema
+from synthdp.errors import BadInput
+from synthdp.generators import Model, Progress, Tensors, check_tensors, silent, states
+from synthdp.generators.checks import refuse_ignored, refuse_unused
+from synthdp.generators.classgauss import ClassGauss
+from synthdp.generators.denoisers import ARCHITECTURES
+from synthdp.generators.diffusion import Draws, Levels, Sampler, losses
+from synthdp.generators.drawing import Mixture, shapes
+from synthdp.generators.latent import DiffusionModel, blank, prior_of, rows_of
+from synthdp.generators.model import label_place
+from synthdp.generators.networks import average, random
+from synthdp.generators.vectors import Vectors
+from synthdp.options import option
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.events import Entry, Gaussian, Plan, Sampled, merged
+from synthdp.privacy.sensitive import Sensitive
+
+SHOW_EVERY = 10
+STARTS = ("gauss", "none")
+DEVICES = ("auto", "cpu", "cuda")
+WIDTHS = {"mlp": 96, "unet": 32}  # default of `hidden`
+LEVELS = {
+    "gauss": (0.3, 0.8),
+    "none": (-1.2, 1.2),
+}  # default of P_mean and P_std; EDM's, and the paper's, without a start
+HIGHEST = {"gauss": 20.0, "none": 80.0}  # default of sigma_max
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPDM:
+    """Settings of the diffusion model."""
+
+    name: ClassVar[str] = "dpdm"
+    data_kinds: ClassVar[tuple[str, ...]] = ("images",)
+    contract_settings_images: ClassVar[dict[str, Any]] = {
+        "steps": 6,
+        "batch": 64,
+        "multiplicity": 2,
+        "hidden": 16,
+        "depth": 1,
+        "dimensions": 10,
+        "sampler_steps": 6,
+    }
+    contract_modes_images: ClassVar[dict[str, dict[str, Any]]] = {
+        "unet": {
+            "architecture": "unet",
+            "rate": 1.0,
+            "steps": 2,
+            "multiplicity": 1,
+            "hidden": 4,
+            "dimensions": 10,
+            "sampler_steps": 6,
+        },
+        "none": {
+            "start": "none",
+            "rate": 1.0,
+            "steps": 80,
+            "multiplicity": 4,
+            "hidden": 64,
+            "depth": 1,
+            "learning_rate": 1e-2,
+            "average": 0.9,
+            "sampler_steps": 10,
+        },
+    }
+
+    steps: int = option(150, "steps of DP-SGD, each one charged sample")
+    batch: int = option(2048, "expected units per sample; the rate is batch / units")
+    rate: float | None = option(
+        None, "Poisson sampling probability, in place of batch; needed where units is not declared"
+    )
+    clip: float = option(1.0, "L2 bound on a unit's gradient")
+    multiplicity: int = option(8, "noise multiplicity K: noise levels and vectors per record and step")
+    learning_rate: float = option(1e-3, "learning rate of Adam, falling to zero along a cosine")
+    average: float = option(0.98, "decay of the average of the weights, which is what is kept (EMA)")
+    start: str = option(
+        "gauss", "gauss: class Gaussians, bought first, and their principal axes; none: pixels, as in the paper"
+    )
+    share: float | None = option(
+        None, "share of the precision spent on the start, in (0, 1); default: 0.5 for gauss, 0.02 (labels) for none"
+    )
+    dimensions: int | None = option(
+        None, "start=gauss: principal axes kept; default: those of classgauss, or all where there are fewer"
+    )
+    architecture: str = option("mlp", "network F: mlp, or unet, which is for GPUs")
+    hidden: int | None = option(
+        None, f"units of its hidden layers ({WIDTHS['mlp']}), or channels of its first level ({WIDTHS['unet']})"
+    )
+    depth: int = option(2, "blocks of the mlp, or levels of the unet")
+    P_mean: float | None = option(None, "mean of ln(sigma) in training; default: 0.3 for gauss, -1.2 for none")
+    P_std: float | None = option(None, "its standard deviation; default: 0.8 for gauss, 1.2 for none")
+    sigma_data: float = option(0.5, "start=none: standard deviation of pixels in [-1, 1] that D is preconditioned for")
+    sampler_steps: int = option(18, "noise levels of the sampler (Heun: two evaluations each)")
+    sigma_min: float = option(0.02, "lowest noise level of the sampler, where pixels are in [-1, 1]")
+    sigma_max: float | None = option(None, "highest noise level; default: 20 for gauss, 80 for none")
+    rho: float = option(7.0, "how levels are spaced: more means closer at the low end")
+    churn: float = option(0.0, "S_churn of EDM's stochastic sampler; 0 is deterministic")
+    condition: str | None = option(
+        None, "label column that the model is conditional on; default: the first target, up to 64 codes"
+    )
+    device: str = option("auto", "auto (a GPU if there is one), cpu or cuda")
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "multiplicity", "depth", "sampler_steps", "dimensions", "hidden"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise BadInput(f"generator.{name} must be a whole number of 1 or more, got {value!r}")
+        for name in ("clip", "learning_rate", "P_std", "sigma_data", "sigma_min", "sigma_max", "rho"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise BadInput(f"generator.{name} must be greater than 0, and finite, got {value}")
+        if not self.sigma_min < self.highest:
+            raise BadInput(f"generator.sigma_min must be less than sigma_max, {self.highest}, got {self.sigma_min}")
+        if not 0 <= self.average < 1:
+            raise BadInput(f"generator.average must lie in [0, 1), got {self.average}")
+        if not 0 <= self.churn < math.inf:
+            raise BadInput(f"generator.churn must be 0 or more, and finite, got {self.churn}")
+        if self.P_mean is not None and not math.isfinite(self.P_mean):
+            raise BadInput(f"generator.P_mean must be finite, got {self.P_mean}")
+        if self.share is not None and not 0 < self.share < 1:
+            raise BadInput(f"generator.share must lie in (0, 1), got {self.share}")
+        if self.rate is not None and not 0 < self.rate <= 1:
+            raise BadInput(f"generator.rate must lie in (0, 1], got {self.rate}")
+        for name, known in (("start", STARTS), ("architecture", tuple(ARCHITECTURES)), ("device", DEVICES)):
+            if getattr(self, name) not in known:
+                raise BadInput(f"generator.{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+        refuse_unused(self, "start", {"dimensions": "gauss", "sigma_data": "none"})
+        refuse_ignored(self, ("batch",) if self.rate is not None else (), f"rate={self.rate}")
+
+    def plan(self, schema: Schema, noise: float) -> Plan:
+        """The questions of the start, then `steps` sampled gradients of this noise."""
+        self.check(schema)
+        start = (Entry(Gaussian(each)) for each in self.start_noises(schema, noise))
+        return merged((*start, Entry(self.event(schema, noise), self.steps)))
+
+    def check(self, schema: Schema) -> None:
+        """Refuse what a U-Net cannot draw."""
+        beside = [column.name for column in schema.modelled if column.kind != "image"]
+        label = self.condition or (schema.targets[0] if schema.targets else None)
+        extra = [name for name in beside if name != label]
+        if self.architecture == "unet" and self.start == "none" and extra:
+            raise BadInput(
+                f"generator.architecture=unet draws images alone, and the schema has column {extra[0]!r} beside image "
+                "and label: use start=gauss or architecture=mlp, or declare the column an identifier"
+            )
+
+    def event(self, schema: Schema, noise: float) -> Sampled:
+        """One step."""
+        return Sampled(self.sampling_rate(schema), (Gaussian(noise),))
+
+    def sampling_rate(self, schema: Schema) -> float:
+        """`rate`, or batch / units; raises `BadInput` where the schema does not say what it needs."""
+        if schema.units is None or (schema.units == LEARN and self.rate is None):
+            raise BadInput(
+                "dpdm needs the expected batch size: declare units in the schema (a public count or estimate of units), or "
+                "let it be learned and give generator.rate"
+            )
+        return self.rate if self.rate is not None else min(1.0, self.batch / float(schema.units))
+
+    def start_noises(self, schema: Schema, noise: float) -> list[float]:
+        """Noises at which the start holds its share of the precision, sum of 1 / noise^2 (a sampled step counts as a
+        Gaussian of noise / rate)."""
+        share = self.share if self.share is not None else 0.5 if self.start == "gauss" else 0.02
+        whole = noise / (self.sampling_rate(schema) * math.sqrt(self.steps)) * math.sqrt((1 - share) / share)
+        if self.start == "gauss":
+            return self.gaussians.noises(schema, whole)
+        return [] if label_name(self.condition, schema) is None else [whole]
+
+    @property
+    def gaussians(self) -> ClassGauss:
+        """What start=gauss begins at."""
+        return ClassGauss(dimensions=self.dimensions, components=1, condition=self.condition)
+
+    @property
+    def highest(self) -> float:
+        """sigma_max."""
+        return self.sigma_max if self.sigma_max is not None else HIGHEST.get(self.start, math.inf)
+
+    @property
+    def sampler(self) -> Sampler:
+        """How noise becomes pictures."""
+        return Sampler(
+            steps=self.sampler_steps, sigma_min=self.sigma_min, sigma_max=self.highest, rho=self.rho, churn=self.churn
+        )
+
+    def fit(
+        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
+    ) -> Model:
+        """The start, then DP-SGD on the denoiser."""
+        device = self.place()
+        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        noises, event = self.start_noises(schema, noise), self.event(schema, noise)
+        schema = data.resolve()
+        saved = data.restored()
+        if saved is None:
+            start = self.begin(data, noises, seed)
+        else:
+            start = self.mixture(
+                schema, {name.partition("/")[2]: saved[name] for name in saved if name[:6] == "start/"}
+            )
+        training = Training(self, data, start, event, random(seed), device)
+        if saved is not None:
+            training.restore(saved)
+        for step in data.steps(event, self.steps, training.state):
+            training.step(step)
+            if (step + 1) % SHOW_EVERY == 0 or step + 1 == self.steps:
+                progress(step + 1, self.steps, {})
+        return DiffusionModel(start, training.finished(), self.sampler, self.sigma_data)
+
+    def place(self) -> torch.device:
+        """The device; raises `BadInput` where it is not there."""
+        there = torch.cuda.is_available()
+        if self.device == "cuda" and not there:
+            raise BadInput("generator.device=cuda, and no CUDA device is there: use device=auto or cpu")
+        return torch.device("cpu" if self.device == "cpu" or not there else "cuda")
+
+    def begin(self, data: Sensitive, noises: list[float], seed: int | None) -> Mixture:
+        """The class Gaussians; without them the label's noisy distribution, uniform where there is no label."""
+        if self.start == "gauss":
+            return self.gaussians.learn(data, noises, seed=seed)
+        name = label_name(self.condition, data.schema)
+        counts = np.ones(1) if name is None else data.marginals([(name,)], noises[0])[0]
+        return blank(data.schema, Vectors(data.codec, label_place(self.condition, data.schema)), counts)
+
+    def network(self, start: Mixture, generator: torch.Generator) -> nn.Module:
+        """F for these shapes."""
+        vectors = start.vectors
+        picture = vectors.codec.picture
+        if picture is None:
+            raise BadInput("dpdm learns images, and the schema has no image column")
+        basis = torch.from_numpy(start.axes[:, : vectors.pixels].T.copy()) if len(start.axes) else None
+        width = len(start.axes) or vectors.width
+        hidden = self.hidden or WIDTHS[self.architecture]
+        make = ARCHITECTURES[self.architecture]
+        return make(width, picture.shape, vectors.labels, hidden, self.depth, generator, basis)
+
+    def mixture(self, schema: Schema, tensors: Tensors) -> Mixture:
+        """The start of these arrays."""
+        vectors = Vectors(Codec(schema), label_place(self.condition, schema))
+        axes = self.gaussians.axes(vectors) if self.start == "gauss" else 0
+        implied = shapes(vectors, axes, 1)
+        check_tensors(tensors, implied)
+        return Mixture(schema, vectors, **{name: np.asarray(tensors[name], np.float64) for name in implied})
+
+    def restore(self, schema: Schema, tensors: Tensors) -> Model:
+        """The start, and the network's weights."""
+        apart: dict[str, Tensors] = {"start": {}, "network": {}}
+        for name, value in tensors.items():
+            kind, _, rest = name.partition("/")
+            apart.setdefault(kind, {})[rest] = value
+        start = self.mixture(schema, apart["start"])
+        network = self.network(start, random(0))
+        own = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+        check_tensors(apart["network"], own)
+        network.load_state_dict({name: torch.from_numpy(np.array(apart["network"][name], np.float32)) for name in own})
+        return DiffusionModel(start, network, self.sampler, self.sigma_data)
+
+
+class Training:
+    """Algorithm 1 of the paper: Poisson samples, clipped noisy gradients, Adam, and an average of the weights."""
+
+    def __init__(
+        self,
+        settings: DPDM,
+        data: Sensitive,
+        start: Mixture,
+        event: Sampled,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> None:
+        self.settings, self.data, self.start, self.random, self.device = settings, data, start, generator, device
+        self.rate, (gradient,) = event.rate, event.queries
+        self.noise = gradient.noise if isinstance(gradient, Gaussian) else math.nan
+        self.network = settings.network(start, generator).to(device)
+        self.averaged, self.first = copy.deepcopy(self.network), copy.deepcopy(self.network)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), settings.learning_rate)
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, settings.steps)
+        self.prior = prior_of(start, settings.sigma_data).to(device, torch.float64)
+        units = data.schema.units
+        self.expected = max(
+            1.0, self.rate * (units if isinstance(units, int) else 1)
+        )  # public: never the batch that came
+        default = LEVELS[settings.start]
+        self.levels = Levels(
+            default[0] if settings.P_mean is None else settings.P_mean,
+            default[1] if settings.P_std is None else settings.P_std,
+        )
+
+    def step(self, step: int) -> None:
+        """One noisy gradient of the records' losses, one step of Adam."""
+        seed = int(torch.randint(2**62, (1,), generator=self.random))
+        draws = Draws(
+            len(self.data.codec.sizes),
+            self.prior.means.shape[1],
+            self.levels,
+            self.settings.multiplicity,
+            seed,
+            self.device,
+        )
+
+        def loss(network: nn.Module, codes: Tensor) -> Tensor:
+            """The mean over K of lambda(sigma) |D(x + sigma n; sigma, y) - x|^2, one per record."""
+            x, y = rows_of(self.start.vectors, codes)
+            sigma, n = draws.of(codes)
+            return losses(network, self.prior, self.prior.coordinates(x, y), sigma, n, y).mean(1)
+
+        with self.data.sample(self.rate) as batch:
+            sums = batch.gradient(self.network, loss, self.settings.clip, self.noise)
+        for name, parameter in self.network.named_parameters():
+            parameter.grad = (sums[name] / self.expected).to(parameter)
+        self.optimizer.step()
+        self.schedule.step()
+        average(self.averaged, self.network, self.settings.average, step)
+
+    def finished(self) -> nn.Module:
+        """The averaged network, on the CPU; what diverged is dropped."""
+        kept = self.averaged
+        if not all(bool(torch.isfinite(value).all()) for value in kept.state_dict().values()):
+            warnings.warn(
+                "the denoiser diverged; the model is what it started from: lower the learning rate", stacklevel=3
+            )
+            kept = self.first
+        return kept.cpu()
+
+    def state(self) -> states.Arrays:
+        """All that the next steps depend on."""
+        arrays: states.Arrays = {f"start/{name}": value for name, value in self.start.tensors().items()}
+        arrays["random"] = self.random.get_state().numpy().copy()
+        for name in ("network", "averaged"):
+            arrays.update(states.module_state(name, copy.deepcopy(getattr(self, name)).cpu()))
+        arrays.update(states.optimizer_state("optimizer", self.optimizer))
+        arrays.update(states.schedule_state("schedule", self.schedule))
+        return arrays
+
+    def restore(self, state: states.State) -> None:
+        """The inverse of `state`."""
+        self.random.set_state(states.tensor(state["random"]))
+        for name in ("network", "averaged"):
+            states.restore_module(name, getattr(self, name), state)
+        states.restore_optimizer("optimizer", self.optimizer, state)
+        states.restore_schedule("schedule", self.schedule, state)
+
+
+def label_name(condition: str | None, schema: Schema) -> str | None:
+    """The label column, by the schema alone, also where something in it is still to be learned."""
+    if condition is not None or not schema.targets:
+        return condition
+    return schema.targets[0]
+
+
+GENERATOR = DPDM
