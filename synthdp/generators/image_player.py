@@ -29,8 +29,6 @@ LOOKED_AT = 4096  # pictures of the start whose principal axes are the basis
 MIXTURE = "start/"
 # Widths of the discriminator -> of the generator in the code that goes with Waites 2019.
 WAITES: dict[tuple[int, ...], tuple[int, ...]] = {(512, 256): (128, 256, 512, 1024)}
-    (512, 256): (128, 256, 512, 1024)
-}  # discriminator -> generator of the code that goes with the paper
 MODULES = ("g", "g_average", "beginning")
 
 
