@@ -238,6 +238,25 @@ def test_every_odd_file_that_pydicom_brings_is_read_or_refused():
     assert all(str(path) in message and "\n" not in message for path, message in refused)
 
 
+@pytest.mark.parametrize("syntax", [EXPLICIT, RLE])
+def test_damaged_files_are_read_or_refused(tmp_path, syntax):
+    where, rng, outcomes = series(tmp_path / "ct", 1, syntax=syntax), np.random.default_rng(5), []
+    whole = (where / "0.dcm").read_bytes()
+    for _ in range(60):
+        content = bytearray(whole)
+        for place in rng.integers(0, len(whole), 3):
+            content[place] = rng.integers(256)
+        (where / "0.dcm").write_bytes(content[: rng.integers(100, 2 * len(whole))])
+        for call, argument in ((sources.read, [where, schema_of()]), (look.drafted, [where])):
+            try:
+                outcomes.append(len(call(*argument)))
+            except BadInput as error:
+                outcomes.append(str(error))
+    refused = [outcome for outcome in outcomes if isinstance(outcome, str)]
+    assert len(refused) > 12
+    assert all("0.dcm" in message and "\n" not in message for message in refused)
+
+
 def test_without_the_extra_its_name_is_told(tmp_path, monkeypatch):
     where = series(tmp_path / "ct", 1)
     for name in [name for name in sys.modules if name.split(".")[0] == "pydicom"]:

@@ -606,6 +606,36 @@ def test_sixteen_bits_by_a_window(tmp_path):
     assert np.abs(back - areas(deep * 255 / 23_000, 2, 3)).max() <= 0.5 + 1e-3
 
 
+def damaged(raw, rng):
+    """The bytes of a file with some changed, cut off or left out."""
+    content, way = bytearray(raw), rng.integers(3)
+    low, high = sorted(rng.integers(0, len(raw), 2))
+    if way == 0:
+        return bytes(content[:high])
+    if way == 1:
+        return bytes(content[:low] + content[high:])
+    for place in rng.integers(0, len(raw), 3):
+        content[place] = rng.integers(256)
+    return bytes(content)
+
+
+@pytest.mark.parametrize("name", ["t.npz", "a.png", "a.jpg"])
+def test_damaged_files_are_read_or_refused(tmp_path, name):
+    rng, outcomes = np.random.default_rng(5), []
+    path = saved(tmp_path) if name == "t.npz" else one(tmp_path, COLOUR, name)
+    file = path if name == "t.npz" else path / name
+    whole = file.read_bytes()
+    for _ in range(60):
+        file.write_bytes(damaged(whole, rng))
+        try:
+            outcomes.append(len(sources.read(path, schema_of(resize="fit"))))
+        except BadInput as error:
+            outcomes.append(str(error))
+    refused = [outcome for outcome in outcomes if isinstance(outcome, str)]
+    assert len(refused) > 12
+    assert all(name in message and "\n" not in message for message in refused)
+
+
 # Drafts and fingerprints
 
 
@@ -616,8 +646,8 @@ def test_a_draft_is_a_schema_that_its_pictures_fit(tmp_path, kind):
         where = tmp_path / "t.npz"
         np.savez(where, x=noise(40, 4, 6, 3), y=np.arange(40) % 3)
     elif kind == "large":
-        drawn(where, "b.png", size=(2000, 1500))
-        drawn(where, "a.png", size=(1800, 1600))
+        drawn(where, "b.png", size=(1200, 1000))
+        drawn(where, "a.png", size=(1100, 1050))
     elif kind == "deep":
         DEEP.save(where / "a.png")
     text = draft(*look.drafted(where))

@@ -6,7 +6,8 @@ Modality rescale (slope, intercept) and MONOCHROME1 follow DICOM PS3.3, C.11.1 a
 import importlib
 import struct
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,24 +42,22 @@ def read(path: Path, column: Image, keywords: Sequence[str]) -> tuple[NDArray[np
 
     Raises `BadInput` that names the file: not DICOM, no pixel data, several frames, grey levels without a window.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pydicom's may hold values
-        data = _dataset(path, keywords)
+    with _reading(path) as pydicom:
+        data = _dataset(pydicom, path, keywords)
         raw = _levels(data, column, path)
         values = {keyword: _value(data, keyword, path) for keyword in keywords}
-    inverted = data.PhotometricInterpretation == "MONOCHROME1"
+        inverted = data.PhotometricInterpretation == "MONOCHROME1"
     return pixels.prepared(raw, column, str(path), inverted=inverted), values
 
 
 def span(path: Path) -> tuple[tuple[int, int, int], float, float]:
     """(height, width, channels), and the least and greatest rescaled intensity: for the draft of a schema."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        data = _dataset(path, ())
+    with _reading(path) as pydicom:
+        data = _dataset(pydicom, path, ())
         size = (int(data.Rows), int(data.Columns), int(data.SamplesPerPixel))
-        anything = Image(name="image", height=1, width=1, channels=size[2], window=(0, 1), resize="fit")
+        anything = Image(name="image", height=1, width=1, channels=max(1, size[2]), window=(0, 1), resize="fit")
         raw = _levels(data, anything, path)
-    return size, float(raw.min()), float(raw.max())
+        return size, float(raw.min()), float(raw.max())
 
 
 def check_keywords(names: Sequence[str], where: Path) -> None:
@@ -72,21 +71,29 @@ def check_keywords(names: Sequence[str], where: Path) -> None:
             )
 
 
-def _dataset(path: Path, keywords: Sequence[str]) -> Any:
+@contextmanager
+def _reading(path: Path) -> Iterator[Any]:
+    """pydicom; what it raises within the block, on elements read lazily too, is the file's fault."""
     pydicom = _pydicom(path, "pydicom")
     try:
-        if path.stat().st_size > MAX_FILE:
-            raise BadInput(f"{path}: over {MAX_FILE:,} bytes, too large for one picture")
-        meta = pydicom.filereader.read_file_meta_info(path)
-        if meta.get("TransferSyntaxUID") == DEFLATED:
-            raise BadInput(f"{path}: is deflated, which may unpack to anything; save it with another transfer syntax")
-        return pydicom.dcmread(path, specific_tags=[*NEEDED, *keywords])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its warnings may hold values
+            yield pydicom
+    except BadInput:
+        raise
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file") from None
-    except (*BROKEN, pydicom.errors.InvalidDicomError) as error:
-        if isinstance(error, BadInput):
-            raise
+    except (*BROKEN, pydicom.errors.InvalidDicomError, pydicom.errors.BytesLengthException) as error:
         raise BadInput(f"{path}: cannot be read as DICOM ({type(error).__name__})") from None
+
+
+def _dataset(pydicom: Any, path: Path, keywords: Sequence[str]) -> Any:
+    if path.stat().st_size > MAX_FILE:
+        raise BadInput(f"{path}: over {MAX_FILE:,} bytes, too large for one picture")
+    meta = pydicom.filereader.read_file_meta_info(path)
+    if meta.get("TransferSyntaxUID") == DEFLATED:
+        raise BadInput(f"{path}: is deflated, which may unpack to anything; save it with another transfer syntax")
+    return pydicom.dcmread(path, specific_tags=[*NEEDED, *keywords])
 
 
 def _levels(data: Any, column: Image, path: Path) -> NDArray[Any]:
