@@ -58,7 +58,8 @@ class Interactions:
             own, other = (rows == label).nonzero()[:, 0], (asked == label).nonzero()[:, 0]
             if not len(own) or not len(other):
                 continue
-            table = self.maps[label, :, :-1] @ self.features(hot[other], label)[:, :-1].T  # (width, queries)
+            # Of all queries, whatever their labels: a product of another shape may round in another way.
+            table = (self.maps[label, :, :-1] @ self.features(hot, label)[:, :-1].T)[:, other].contiguous()
             matches = functional.embedding_bag(places[own], table, mode="sum")
             within = functional.embedding_bag(places[own], table.square(), mode="sum")
             # (m + 1)^2 less the squares of single columns and of the constant: all products of two different ones, twice

@@ -7,7 +7,7 @@ import pytest
 import torch
 from clinic import make_frame, make_schema, quick
 
-from synthdp import BadInput, Budget, Synthesizer
+from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.data.codec import Codec
 from synthdp.generators.networks import Blocks
 from synthdp.generators.pategan import PATEGAN
@@ -20,6 +20,7 @@ from synthdp.privacy.events import Entry, Gaussian, Vote
 from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.teachers import Witness
 from synthdp.privacy.teachers.parts import Parts
+from synthdp.privacy.teachers.witness import compared
 
 BUDGET = Budget(3.0, 1e-5)
 MODES = ("pategan", "pategan:original")
@@ -312,3 +313,19 @@ def test_with_and_without_a_target(name, targets):
     schema = make_schema(targets=targets)
     release = Synthesizer(quick(name, start="columns"), schema=schema, budget=BUDGET).fit(make_frame(200), seed=1)
     schema.validate(release.sample(50, seed=1), "error")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_kernels_answer_to_a_query_does_not_depend_on_the_other_queries(seed):
+    """Bit by bit, in calls of the teachers' shape: a wide table, two labels, noisy distributions."""
+    columns = {f"v{place}": {"kind": "continuous", "bounds": [-5, 5]} for place in range(29)}
+    schema = Schema.from_dict({"columns": {**columns, "ill": {"kind": "boolean"}}})
+    blocks, label = Blocks(Codec(schema).sizes), Codec(schema).names.index("ill")
+    drawn = torch.Generator().manual_seed(seed)
+    shares = torch.rand(2, blocks.width, generator=drawn)
+    space = interactions(schema, blocks, label, shares, torch.tensor([0.9, 0.1]), degree=4, floor=0.02)
+    codes = torch.stack([torch.randint(0, size, (300,), generator=drawn) for size in blocks.sizes], 1)
+    whole = compared(space.kernel, codes, codes[:64])
+    for few in (63, 57, 40, 17, 3):
+        assert torch.equal(compared(space.kernel, codes, codes[:few]), whole[:, :few])
+        assert torch.equal(compared(space.kernel, codes[few:], codes[:64]), whole[few:])
