@@ -111,7 +111,9 @@ class Sample:
 class Judge:
     """How to judge (the group `evaluate`)."""
 
-    models: tuple[str, ...] = option(("hgb", "lr", "rf"), "classifiers: hgb, lr, rf")
+    models: tuple[str, ...] = option(
+        ("hgb", "lr", "rf"), "classifiers: hgb, lr, rf; of images lr, mlp, cnn (all three, unless others are named)"
+    )
     seeds: int = option(3, "repetitions of every classifier, with seeds 0, 1, ...")
     targets: tuple[str, ...] | None = option(None, "columns to predict; default: the schema's targets")
 
