@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 TOLERANCE = 1e-3  # between versions of the accountants (GUARANTEE 34)
 CHUNK = 50_000  # rows sampled at a time
+PIXELS = 1 << 26  # of all pictures sampled at a time
 MODEL, RELEASE, LEDGER = "model.safetensors", "release.json", "ledger.jsonl"
 
 
@@ -60,14 +61,17 @@ class Release:
         """The fully declared schema of the synthetic records."""
         return self.model.schema
 
-    def stream(self, rows: int, *, seed: int | None = None, chunk: int = CHUNK) -> "Iterator[pd.DataFrame]":
-        """`rows` synthetic records in frames of at most `chunk` rows; the same seed and chunk give the same records."""
+    def stream(self, rows: int, *, seed: int | None = None, chunk: int | None = None) -> "Iterator[pd.DataFrame]":
+        """`rows` synthetic records in frames of at most `chunk` rows (50,000, fewer of large pictures); the same seed and
+        chunk give the same records."""
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
             raise BadInput(f"rows must be a whole number of 0 or more, got {rows!r}")
         check_seed(seed)
         if rows == 0:
             yield self.model.sample(0, seed=seed)
             return
+        image = self.schema.image
+        chunk = chunk or (CHUNK if image is None else max(1, min(CHUNK, PIXELS // image.pixels)))
         starts = range(0, rows, chunk)
         for start, part in zip(
             starts, np.random.SeedSequence(seed).generate_state(len(starts), np.uint64), strict=True

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from synthdp import evaluate, load
+from synthdp import api, evaluate, load
 from synthdp.cli import commands, run
 from synthdp.data import named, sources
 from synthdp.data.schema import Schema
@@ -104,6 +104,15 @@ def test_from_a_folder_to_pictures_and_to_their_evaluation(fitted, capsys, monke
         assert np.stack(train["image"]).shape == (60, 6, 6)
         assert 16 <= np.stack(train["image"]).min() < np.stack(train["image"]).max() <= 208  # by the window
     assert (fitted / "made" / "labels.csv").read_text().startswith('"file","patient","finding"\n"000000001.png"')
+
+
+def test_many_large_pictures_are_drawn_in_parts(fitted, tmp_path, monkeypatch):
+    monkeypatch.setattr(api, "PIXELS", 7 * 36)
+    release = load(fitted / "run" / "release")
+    parts = list(release.stream(20, seed=1))
+    assert [len(part) for part in parts] == [7, 7, 6]
+    assert sources.write(parts, tmp_path / "made", release.schema) == 20
+    assert len(list((tmp_path / "made").glob("*.png"))) == 20
 
 
 def test_an_account_knows_its_folder(files, capsys):
