@@ -30,7 +30,7 @@ SMOOTHING = 0.05  # of labels: gradients of easy sets do not vanish, which on CP
 def epochs_of(rows: int) -> tuple[int, int]:
     """(epochs, batch) by size: 3 epochs of batches of 256 at 60,000 rows; small sets get about 700 steps, at most 40
     epochs."""
-    batch = 256 if rows >= 20_000 else 64 if rows >= 1_000 else 16
+    batch = 256 if rows >= 20_000 else 128 if rows >= 5_000 else 64 if rows >= 1_000 else 16
     return min(max(ceil(LEAST_STEPS * batch / rows), LEAST_EPOCHS), MOST_EPOCHS), batch
 
 
