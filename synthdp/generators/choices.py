@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DEFAULTS: dict[str, dict[str, Any]] = {  # what None stands for; batch and tables: only where they are read
     TABLE: {"steps": 3000, "batch": 384, "start": "label", "tables": 0.25, "hidden": (128, 128), "penalty": 5.0},
-    IMAGES: {"steps": 600, "batch": 2048, "start": "gauss", "tables": 0.8, "architecture": "basis", "penalty": 0.1},
+    IMAGES: {"steps": 300, "batch": 2048, "start": "gauss", "tables": 0.8, "architecture": "basis", "penalty": 0.1},
 }
 ARCHITECTURES = {
     "basis": "linear layers on coefficients along principal axes of the start",
@@ -23,7 +23,7 @@ ARCHITECTURES = {
     "conv": "convolutions of stride 2",
 }
 WIDTHS = {"basis": (128, 128), "mlp": (512, 256), "conv": (16, 32)}  # hidden of each
-FOR_TABLES = ("table_weight", "temperature")
+FOR_TABLES, FOR_IMAGES = ("table_weight", "temperature"), ("architecture",)
 
 
 class Settings(strategies.Settings, player.Settings, image_player.Settings, Protocol):
@@ -90,10 +90,11 @@ def _refuse(settings: "DPGAN", images: bool) -> None:
     if settings.start is not None and settings.start not in starts:
         what = "images" if images else "tables"
         raise BadInput(f"generator.start of {what} must be one of {', '.join(starts)}, got {settings.start!r}")
-    if images:
-        refuse_ignored(settings, FOR_TABLES, "images, which have no tables of columns")
-    else:
-        refuse_ignored(settings, ("architecture",), "tables, which have no image column")
+    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
+    for name in FOR_TABLES if images else FOR_IMAGES:
+        if getattr(settings, name) != defaults[name]:
+            kind, held = ("tables", "has an") if images else ("images", "has no")
+            raise BadInput(f"generator.{name} is for {kind} and would be ignored: the schema {held} image column")
 
 
 def _check_images(settings: "DPGAN", schema: Schema) -> None:

@@ -187,7 +187,9 @@ class DPGAN:
         own = choices.settled(self, schema)
         if self.rate is not None:
             if schema.units is None and (own.start == "none" or schema.image is not None):
-                raise BadInput("dpgan without tables needs units in the schema: a count, an estimate, or learn")
+                raise BadInput(
+                    "dpgan of images or without tables needs units in the schema: a count, an estimate, or learn"
+                )
             return self.rate
         if schema.units is None or schema.units == LEARN:
             raise BadInput(
