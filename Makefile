@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test test-slow lint bench audit recipes clean
+.PHONY: install demo test test-slow lint bench bench-gpu audit recipes clean
 
 install: $(STAMP)
 
@@ -32,6 +32,9 @@ bench: install
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/bench_step.py
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/bench_noise.py
 
+bench-gpu: install  ## needs a CUDA device
+	$(BIN)/python recipes/bench_gpu.py
+
 audit: install  ## no data needed; about 25 minutes
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/audit.py
 
@@ -42,6 +45,8 @@ recipes: install  ## needs SYNTHDP_DATA; hours, most of them pategan_paper
 	$(BIN)/python recipes/pate_adult.py
 	$(BIN)/python recipes/pate_diabetes.py
 	$(BIN)/python recipes/pate_mnist.py
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/images.py --data mnist --picture classgauss dpgan
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/images.py --data pneumoniamnist --picture classgauss dpgan
 	$(BIN)/python recipes/readme.py
 
 clean:
