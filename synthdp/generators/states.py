@@ -16,7 +16,7 @@ State = Mapping[str, NDArray[Any]]
 
 def module_state(name: str, module: nn.Module) -> Arrays:
     """Parameters and buffers."""
-    return {f"{name}/{key}": value.detach().numpy().copy() for key, value in module.state_dict().items()}
+    return {f"{name}/{key}": value.detach().cpu().numpy().copy() for key, value in module.state_dict().items()}
 
 
 def restore_module(name: str, module: nn.Module, state: State) -> None:
@@ -30,7 +30,7 @@ def optimizer_state(name: str, optimizer: Optimizer) -> Arrays:
     for place, kept in optimizer.state_dict()["state"].items():
         for key, value in kept.items():
             if value is not None:
-                arrays[f"{name}/{place}/{key}"] = torch.as_tensor(value).numpy().copy()
+                arrays[f"{name}/{place}/{key}"] = torch.as_tensor(value).cpu().numpy().copy()
     return arrays
 
 

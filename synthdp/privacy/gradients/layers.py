@@ -26,6 +26,8 @@ class Linear:
         self.a, self.g = (a, g) if a.dim() == 2 else (a.flatten(1, -2), g.flatten(1, -2))
         self._batch, self._names = batch, names
         self._places = 1 if a.dim() == 2 else self.a.shape[1]
+        if a.dim() > 2 and self._places == 1:
+            self.a, self.g = self.a[:, 0], self.g[:, 0]
         self.weight, self.bias = float("weight" in names), float("bias" in names)  # 1.0: trained
         self.single = batch.place is None and batch.size * self._places == 1
 

@@ -78,8 +78,17 @@ class Gradient:
         else:
             padded, held = records.padded()
             codes, mask = torch.from_numpy(padded), torch.from_numpy(held)
+        device = next((parameter.device for parameter in self.module.parameters()), codes.device)
+        held_there, counts_there = (None if each is None else each.to(device) for each in (mask, counts))
         return sum_and_count(
-            self.module, self.loss, codes, mask, self.clip, rule=self.rule, counts=counts, counting=counting
+            self.module,
+            self.loss,
+            codes.to(device),
+            held_there,
+            self.clip,
+            rule=self.rule,
+            counts=counts_there,
+            counting=counting,
         )
 
     def noised(self, bounded: Gradients, noise: Noise) -> Gradients:
