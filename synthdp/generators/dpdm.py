@@ -39,7 +39,8 @@ from synthdp.privacy.sensitive import Sensitive
 SHOW_EVERY = 10
 STARTS = ("gauss", "none")
 DEVICES = ("auto", "cpu", "cuda")
-WIDTHS = {"mlp": 96, "unet": 32}  # default of `hidden`
+WIDTHS = {"mlp": 64, "unet": 32}  # default of `hidden`
+DEPTHS = {"mlp": 1, "unet": 3}  # default of `depth`
 LEVELS = {
     "gauss": (0.3, 0.8),
     "none": (-1.2, 1.2),
@@ -55,7 +56,7 @@ class DPDM:
     data_kinds: ClassVar[tuple[str, ...]] = ("images",)
     contract_settings_images: ClassVar[dict[str, Any]] = {
         "steps": 6,
-        "batch": 64,
+        "rate": 1.0,
         "multiplicity": 2,
         "hidden": 16,
         "depth": 1,
@@ -69,6 +70,7 @@ class DPDM:
             "steps": 2,
             "multiplicity": 1,
             "hidden": 4,
+            "depth": 2,
             "dimensions": 10,
             "sampler_steps": 6,
         },
@@ -85,7 +87,7 @@ class DPDM:
         },
     }
 
-    steps: int = option(150, "steps of DP-SGD, each one charged sample")
+    steps: int = option(100, "steps of DP-SGD, each one charged sample")
     batch: int = option(2048, "expected units per sample; the rate is batch / units")
     rate: float | None = option(
         None, "Poisson sampling probability, in place of batch; needed where units is not declared"
@@ -107,7 +109,9 @@ class DPDM:
     hidden: int | None = option(
         None, f"units of its hidden layers ({WIDTHS['mlp']}), or channels of its first level ({WIDTHS['unet']})"
     )
-    depth: int = option(2, "blocks of the mlp, or levels of the unet")
+    depth: int | None = option(
+        None, f"blocks of the mlp ({DEPTHS['mlp']}), or levels of the unet, each half as large ({DEPTHS['unet']})"
+    )
     P_mean: float | None = option(None, "mean of ln(sigma) in training; default: 0.3 for gauss, -1.2 for none")
     P_std: float | None = option(None, "its standard deviation; default: 0.8 for gauss, 1.2 for none")
     sigma_data: float = option(0.5, "start=none: standard deviation of pixels in [-1, 1] that D is preconditioned for")
@@ -132,6 +136,8 @@ class DPDM:
                 raise BadInput(f"generator.{name} must be greater than 0, and finite, got {value}")
         if not self.sigma_min < self.highest:
             raise BadInput(f"generator.sigma_min must be less than sigma_max, {self.highest}, got {self.sigma_min}")
+        if self.learning_rate > 1:
+            raise BadInput(f"generator.learning_rate must be at most 1, got {self.learning_rate}")
         if not 0 <= self.average < 1:
             raise BadInput(f"generator.average must lie in [0, 1), got {self.average}")
         if not 0 <= self.churn < math.inf:
@@ -226,7 +232,7 @@ class DPDM:
             training.step(step)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == self.steps:
                 progress(step + 1, self.steps, {})
-        return DiffusionModel(start, training.finished(), self.sampler, self.sigma_data)
+        return DiffusionModel(start, training.finished(), self.sampler, self.sigma_data, device)
 
     def place(self) -> torch.device:
         """The device; raises `BadInput` where it is not there."""
@@ -251,9 +257,9 @@ class DPDM:
             raise BadInput("dpdm learns images, and the schema has no image column")
         basis = torch.from_numpy(start.axes[:, : vectors.pixels].T.copy()) if len(start.axes) else None
         width = len(start.axes) or vectors.width
-        hidden = self.hidden or WIDTHS[self.architecture]
+        hidden, depth = self.hidden or WIDTHS[self.architecture], self.depth or DEPTHS[self.architecture]
         make = ARCHITECTURES[self.architecture]
-        return make(width, picture.shape, vectors.labels, hidden, self.depth, generator, basis)
+        return make(width, picture.shape, vectors.labels, hidden, depth, generator, basis)
 
     def mixture(self, schema: Schema, tensors: Tensors) -> Mixture:
         """The start of these arrays."""
@@ -274,7 +280,8 @@ class DPDM:
         own = {name: tuple(value.shape) for name, value in network.state_dict().items()}
         check_tensors(apart["network"], own)
         network.load_state_dict({name: torch.from_numpy(np.array(apart["network"][name], np.float32)) for name in own})
-        return DiffusionModel(start, network, self.sampler, self.sigma_data)
+        device = "cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu"  # a release opens anywhere
+        return DiffusionModel(start, network, self.sampler, self.sigma_data, torch.device(device))
 
 
 class Training:
@@ -348,7 +355,7 @@ class Training:
         arrays: states.Arrays = {f"start/{name}": value for name, value in self.start.tensors().items()}
         arrays["random"] = self.random.get_state().numpy().copy()
         for name in ("network", "averaged"):
-            arrays.update(states.module_state(name, copy.deepcopy(getattr(self, name)).cpu()))
+            arrays.update(states.module_state(name, getattr(self, name)))
         arrays.update(states.optimizer_state("optimizer", self.optimizer))
         arrays.update(states.schedule_state("schedule", self.schedule))
         return arrays

@@ -1,6 +1,7 @@
 """What a diffusion model runs in: vectors of records, doubled so that pixels lie in [-1, 1] and noise levels are EDM's, along the
 principal axes of class Gaussians where there are some; and the model that draws there."""
 
+import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,7 @@ class DiffusionModel:
     network: nn.Module
     sampler: Sampler
     sigma_data: float
+    device: torch.device  # where it is drawn; the model itself is kept on the CPU
 
     @property
     def schema(self) -> Schema:
@@ -81,10 +83,11 @@ class DiffusionModel:
 
     @torch.no_grad()
     def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
-        """A label per row, then the sampler, then codes; on a GPU if there is one."""
+        """A label per row, then the sampler, then codes."""
         rng, generator, codec = np.random.default_rng(seed), random(seed), Codec(self.schema)
-        device = torch.device("cpu")
-        prior, network = prior_of(self.start, self.sigma_data).to(device, torch.float32), self.network
+        device = self.device
+        prior = prior_of(self.start, self.sigma_data).to(device, torch.float32)
+        network = copy.deepcopy(self.network).to(device)
         parts = [np.zeros((0, len(codec.sizes)), codec.dtype)]
         for begin in range(0, rows, ROWS):
             labels = rng.choice(len(self.start.labels), size=min(ROWS, rows - begin), p=distribution(self.start.labels))
