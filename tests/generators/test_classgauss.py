@@ -1,0 +1,166 @@
+"""What is the class Gaussians' own: shares of the budget, shrinkage by known noise, tables that draws agree with, settings."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from clinic import make_frame, make_pictures, make_schema, picture_schema
+
+from synthdp import BadInput, Budget, Schema, Synthesizer
+from synthdp.data.codec import Codec
+from synthdp.generators import drawing
+from synthdp.generators.classgauss import MOST_COMPONENTS, ClassGauss
+from synthdp.generators.drawing import GREYS, LEVELS, plain_greys
+from synthdp.generators.gaussians import Moments, estimated, principal
+from synthdp.generators.vectors import Vectors
+
+BUDGET = Budget(1.0, 1e-5)
+EXACT = Budget(math.inf, 1e-5)
+
+
+def noisy(matrix, deviation, rng):
+    """Plus noise of `deviation` on the diagonal, 1 / sqrt(2) of it off."""
+    noise = np.triu(rng.standard_normal(matrix.shape) * deviation / math.sqrt(2), 1)
+    return matrix + noise + noise.T + np.diag(rng.standard_normal(len(matrix)) * deviation)
+
+
+def moments_of(samples, deviation, rng):
+    """Moments of groups of vectors, with noise on sums and products."""
+    return Moments(
+        np.array([float(len(each)) for each in samples]),
+        np.stack([each.sum(0) + deviation * rng.standard_normal(each.shape[1]) for each in samples]),
+        np.stack([noisy(each.T @ each, deviation, rng) for each in samples]),
+        deviation,
+        deviation,
+    )
+
+
+@pytest.mark.parametrize("settings", [{}, {"components": 3}, {"components": 1, "basis": 0.5, "middle": 0.1}])
+@pytest.mark.parametrize("schema", [make_schema(), picture_schema()])
+@pytest.mark.parametrize("noise", [0.4, 3.7])
+def test_the_questions_together_are_one_gaussian_of_the_noise(settings, schema, noise):
+    plan = ClassGauss(**settings).plan(schema, noise)
+    assert sum(entry.count / entry.event.noise**2 for entry in plan) == pytest.approx(noise**-2)
+
+
+def test_components_follow_from_public_facts_alone():
+    generator, schema = ClassGauss(), picture_schema(units=60000)
+
+    def count(noise, schema=schema, generator=generator):
+        return generator.count(schema, generator.noises(schema, noise), 10)
+
+    assert (count(3.73), count(0.53), count(0.0)) == (1, MOST_COMPONENTS, MOST_COMPONENTS)
+    assert 2 <= count(0.53, picture_schema(units=12000)) < MOST_COMPONENTS
+    assert count(0.53, make_schema(units=60000)) == 1
+    assert count(3.73, generator=ClassGauss(components=7)) == 7
+
+
+def test_vectors_stand_for_their_codes():
+    schema = make_schema()
+    codec = Codec(schema)
+    codes = codec.encode(make_frame(40))
+    vectors = Vectors(codec, codec.names.index("ill"))
+    rows = vectors.of(codes)
+    assert np.linalg.norm(rows, axis=1).max() <= vectors.bound + 1e-12
+    chosen = [rows[:, block].argmax(1) for block in vectors.blocks]
+    np.testing.assert_array_equal(vectors.codes(np.zeros((40, 0), np.uint8), chosen, vectors.label_of(codes)), codes)
+
+
+def test_plain_tables_give_back_every_grey_value():
+    table, codec = plain_greys(), Codec(picture_schema())
+    codes = np.zeros((4, len(codec.sizes)), np.uint8)
+    codes[:, codec.picture.places] = np.arange(256).reshape(4, 64)
+    vectors = Vectors(codec, len(codec.sizes) - 1)
+    steps = drawing._steps(vectors.of(codes))
+    np.testing.assert_array_equal(table[steps].ravel(), np.arange(256))
+    assert (np.diff(LEVELS) >= 0).all()
+    np.testing.assert_array_equal(np.searchsorted(LEVELS, np.arange(len(GREYS) - 1)), GREYS[:-1])
+
+
+def test_draws_agree_with_shares_of_grey_values():
+    """Half of all pixels are black and the rest bright: a Gaussian alone would draw grey ones."""
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 2, (800, 8, 8)) * rng.integers(200, 256, (800, 8, 8))
+    frame = make_pictures(800)
+    frame["image"] = pd.Series(list(pictures.astype(np.uint8)), dtype=object)
+    shares = []
+    for match in (True, False):
+        made = Synthesizer(ClassGauss(match=match, components=1), schema=picture_schema(), budget=EXACT)
+        drawn = np.stack(made.fit(frame, seed=1).sample(300, seed=2)["image"])
+        shares.append([(drawn == 0).mean(), ((drawn > 0) & (drawn < 190)).mean()])
+    assert shares[0][0] == pytest.approx(0.5, abs=0.03)
+    assert shares[0][1] < 0.05 < 0.3 < shares[1][1]
+
+
+def test_draws_agree_with_each_labels_tables():
+    frame = make_frame(2000)
+    frame["stage"] = np.where(frame["ill"], "III", np.where(frame.index % 10 == 0, "II", "I"))
+    drawn = Synthesizer(ClassGauss(), schema=make_schema(), budget=EXACT).fit(frame, seed=1).sample(3000, seed=2)
+    for label in (True, False):
+        mine = frame[frame["ill"] == label]["stage"].value_counts(normalize=True)
+        found = drawn[drawn["ill"] == label]["stage"].astype(str).value_counts(normalize=True)
+        for stage in ("I", "II", "III"):
+            assert found.get(stage, 0.0) == pytest.approx(mine.get(stage, 0.0), abs=0.04)
+
+
+def test_principal_axes_say_what_the_matrix_has_along_them():
+    """Against the truth that noise hides: what lies along the found axes, and nothing where all is noise."""
+    rng = np.random.default_rng(3)
+    truth = np.diag(np.array([60.0, 40.0, 25.0] + [0.0] * 197))
+    axes, along = principal(noisy(truth, 1.0, rng), 6, 1.0)
+    np.testing.assert_allclose(along[:3], np.einsum("ik,ij,jk->k", axes, truth, axes)[:3], rtol=0.08)
+    assert along[3:].max() < 4
+    exact = principal(truth, 4, 0.0)
+    np.testing.assert_allclose(exact[1], [60, 40, 25, 0], atol=1e-9)
+    np.testing.assert_allclose(exact[0].T @ exact[0], np.eye(4), atol=1e-12)
+
+
+@pytest.mark.parametrize("components", [1, 2])
+def test_without_noise_the_gaussians_are_the_groups_own(components):
+    rng = np.random.default_rng(4)
+    samples = [
+        rng.standard_normal((4000, 3)) @ rng.standard_normal((3, 3)) + 3 * rng.standard_normal(3) for _ in range(4)
+    ]
+    means, factors = estimated(moments_of(samples, 0.0, rng), components, np.eye(3), 0.0)
+    for sample, mean, factor in zip(samples, means, factors, strict=True):
+        np.testing.assert_allclose(mean, sample.mean(0), atol=1e-9)
+        np.testing.assert_allclose(factor @ factor.T, np.cov(sample.T, bias=True), atol=0.06)
+
+
+def test_noise_is_believed_only_as_far_as_it_goes():
+    """Five equal groups under noise that hides each one's covariance: the shrunk ones are far nearer than the raw ones."""
+    rng = np.random.default_rng(5)
+    truth = np.diag([4.0, 2.0, 1.0, 0.5, 0.25, 0.1])
+    samples = [rng.standard_normal((1000, 6)) * np.sqrt(np.diag(truth)) for _ in range(5)]
+    found = moments_of(samples, 300.0, rng)
+    _, factors = estimated(found, 1, noisy(truth, 0.01, rng), 0.01)
+    shrunk = np.mean([np.linalg.norm(each @ each.T - truth) for each in factors])
+    raw = np.mean([np.linalg.norm(each / 1000 - truth) for each in found.squares])
+    assert shrunk < 0.25 * raw
+    assert all(np.linalg.eigvalsh(each @ each.T).min() > 0 for each in factors)
+
+
+def test_pictures_may_have_other_columns_and_no_label():
+    schema = Schema.from_dict(
+        {
+            **picture_schema().to_dict(),
+            "targets": [],
+            "columns": {**picture_schema().to_dict()["columns"], "age": {"kind": "integer", "bounds": [0, 3]}},
+        }
+    )
+    frame = make_pictures(900)
+    frame["age"] = frame["finding"].map({"none": 0, "left": 1, "right": 3})
+    drawn = Synthesizer(ClassGauss(components=1), schema=schema, budget=EXACT).fit(frame, seed=1).sample(600, seed=2)
+    schema.validate(drawn, "error")
+    pixels = np.stack(drawn["image"]).astype(float)
+    lead = pixels[:, :, :4].mean((1, 2)) - pixels[:, :, 4:].mean((1, 2))
+    assert lead[drawn["age"] == 1].mean() > lead[drawn["age"] == 3].mean() + 100
+
+
+def test_settings_that_make_no_sense_are_named():
+    for name, value in (("dimensions", 0), ("components", 1.5), ("quantile", 1.0), ("basis", 0.0), ("middle", 0.9)):
+        with pytest.raises(BadInput, match=f"generator.*{name}"):
+            ClassGauss(**{name: value})
+    with pytest.raises(BadInput, match="no modelled column named 'nowhere'"):
+        Synthesizer(ClassGauss(condition="nowhere"), schema=make_schema(), budget=BUDGET).fit(make_frame(5), seed=1)
