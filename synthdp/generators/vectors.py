@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.data.codec import Codec
+from synthdp.errors import BadInput
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -31,6 +32,8 @@ class Vectors:
         ends = np.cumsum([self.pixels, *(codec.sizes[place] for place in self.places)])
         self.blocks = [slice(int(start), int(end)) for start, end in pairwise(ends)]
         self.width = int(ends[-1])
+        if not self.width:
+            raise BadInput("a generator of classes needs a modelled column beside the label: declare one")
         self.scale = max(1.0, BESIDE * self.pixels**0.5)
         self.bound = max(1.0, self.pixels / 4 + self.scale**2 * len(self.places)) ** 0.5
         self.labels = 1 if label is None else codec.sizes[label]
