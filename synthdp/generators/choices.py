@@ -67,6 +67,13 @@ def check(settings: "DPGAN") -> None:
         raise BadInput(f"generator.start must be one of {', '.join(known_starts)}, got {settings.start!r}")
 
 
+def overruled(settings: "DPGAN") -> list[str]:
+    """Settings that another one overrules and that hold the default of tables: releases that were written when it was
+    no None hold both. They are None from now on."""
+    names = ("batch",) * (settings.rate is not None) + ("tables",) * (settings.start == "none")
+    return [name for name in names if getattr(settings, name) == DEFAULTS[TABLE][name]]
+
+
 def settled(settings: "DPGAN", schema: Schema) -> Settings:
     """The settings with every None chosen for what the schema holds; raises `BadInput` for one that it would not read."""
     images = schema.image is not None

@@ -153,6 +153,8 @@ class DPGAN:
                 raise BadInput("generator.hidden must hold at least one width of 1 or more")
         object.__setattr__(self, "clip_shares", tuple(self.clip_shares))
         choices.check(self)
+        for name in choices.overruled(self):
+            object.__setattr__(self, name, None)
         strategies.check(self)
         if self.optimizer not in OPTIMIZERS:
             raise BadInput(f"generator.optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")

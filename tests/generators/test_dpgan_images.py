@@ -279,3 +279,8 @@ def test_a_start_at_labels_needs_a_label():
 def test_tables_refuse_what_is_for_images(given, schema):
     with pytest.raises(BadInput, match=next(iter(given))):
         DPGAN(**given).plan(schema, 1.0)
+
+
+def test_settings_of_releases_that_held_every_default_are_read():
+    assert DPGAN(rate=0.1, batch=384) == DPGAN(rate=0.1)
+    assert DPGAN(start="none", tables=0.25) == DPGAN(start="none")
