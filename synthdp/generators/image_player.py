@@ -98,7 +98,10 @@ class ImagePlayer:
     def step(self, judged: Judgement, step: int) -> None:
         """Descend on a judgement of generated pictures; `step` counts from 0."""
         given, label, _ = self.source.draw(self.settings.fake_batch, self.random)
-        loss = judged(torch.cat([self.g(given, label), label], 1), label)
+        self.descend(judged(torch.cat([self.g(given, label), label], 1), label), step)
+
+    def descend(self, loss: Tensor, step: int) -> None:
+        """One step on a loss of what `g` made, and of the average."""
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)
         self.optimizer.step()

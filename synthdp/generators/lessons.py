@@ -7,19 +7,22 @@ none grows old, and the student learns from all of them.
 """
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from synthdp.generators import Progress, states
-from synthdp.generators.player import Player
+from synthdp.generators.player import Judgement, Player
+from synthdp.generators.tables import Tables
 from synthdp.generators.witness import ORDERED, Interactions, distance, interactions, learnt
 from synthdp.privacy.questions.shares import Shares
 from synthdp.privacy.sensitive import Sensitive
 from synthdp.privacy.teachers import Witness
-from synthdp.privacy.teachers.witness import against
+from synthdp.privacy.teachers.witness import Kernel, against
 
 if TYPE_CHECKING:
     from synthdp.generators.pategan import PATEGAN
@@ -30,15 +33,59 @@ SHOW_EVERY = 25
 MOST_FEATURES, MOST_DEGREE = 128, 4  # of ordered columns
 
 
+class Learner(Protocol):
+    """Who generates, and learns lessons of some kind."""
+
+    @property
+    def loss(self) -> float: ...
+    def fakes(self, rows: int) -> Tensor: ...
+    def step(self, judged: Any, step: int) -> None: ...
+    def state(self) -> states.Arrays: ...
+    def restore(self, state: states.State) -> None: ...
+
+
+class Space(Protocol):
+    """What rows are compared by, and the student, who turns all answers into what a learner takes for a lesson."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+    def lesson(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Any: ...
+    def state(self) -> states.Arrays: ...
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The `Space` of tables. `weight`: of the student in the generator's loss."""
+
+    space: Interactions
+    weight: float
+
+    @property
+    def kernel(self) -> Kernel:
+        """Of codes."""
+        return self.space.kernel
+
+    def lesson(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Judgement:
+        """The distance of generated rows' mean interactions from those that the student learnt."""
+        taught = learnt(self.space, codes, answers, deviations)
+        return lambda rows, label: distance(self.space, rows, label.argmax(1), taught) * self.weight
+
+    def state(self) -> states.Arrays:
+        """It follows from the player's."""
+        return {}
+
+
 class Lessons:
-    """The state of one training in this mode."""
+    """The state of one training in this mode. `spaced` gives the space once the player is where it begins, or goes on."""
 
     def __init__(
         self,
         settings: "PATEGAN",
         data: Sensitive,
         noise: float,
-        player: Player,
+        player: Learner,
+        spaced: Callable[[], Space],
+        units: Callable[[], float],
         saved: states.State | None,
         progress: Progress,
     ) -> None:
@@ -50,8 +97,7 @@ class Lessons:
         self.deviations = torch.zeros(0, dtype=torch.float64)
         if saved is not None:
             self.restore(saved)
-        self.units = units_of(data, player)
-        self.space = space_of(settings, data, player)
+        self.units, self.space = units(), spaced()
         self.teachers = data.partition(settings.teachers_of(self.units), Witness(kernel=self.space.kernel))
 
     def step(self, number: int) -> None:
@@ -70,16 +116,17 @@ class Lessons:
         """Rounds whose answers there are."""
         return len(self.answers) // self.settings.queries_a_round
 
+    def taught(self) -> Any:
+        """By all answers that there are."""
+        return self.space.lesson(self.codes, self.answers, self.deviations)
+
     def _learn(self) -> None:
-        taught = learnt(self.space, self.codes, self.answers, self.deviations)
+        lesson = self.taught()
         steps = int(self.settings.steps or 1)
         total = self.settings.total_rounds * steps
         first = self.learnt_rounds * steps
         for step in range(first, first + steps):
-            self.player.step(
-                lambda rows, label: distance(self.space, rows, label.argmax(1), taught) * self.settings.witness_weight,
-                step,
-            )
+            self.player.step(lesson, step)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
                 self.progress(step + 1, total, {"generator loss": self.player.loss})
         self.learnt_rounds += 1
@@ -110,6 +157,7 @@ class Lessons:
         """All that the next rounds depend on, beside the teachers' own."""
         return {
             **self.player.state(),
+            **self.space.state(),
             "lesson_rounds": np.array([self.learnt_rounds]),
             "lesson_codes": self.codes.numpy().copy(),
             "lesson_answers": self.answers.numpy().copy(),
@@ -125,20 +173,21 @@ class Lessons:
         self.deviations = states.tensor(np.asarray(state["lesson_deviations"]))
 
 
-def units_of(data: Sensitive, player: Player) -> float:
+def units_of(data: Sensitive, tables: Tables | None) -> float:
     """Declared or bought, or else the noisy total of the tables."""
     if isinstance(data.schema.units, int):
         return data.schema.units
-    return 1.0 if player.tables is None else player.tables.total
+    return 1.0 if tables is None else tables.total
 
 
-def space_of(settings: "PATEGAN", data: Sensitive, player: Player) -> Interactions:
+def space_of(settings: "PATEGAN", data: Sensitive, player: Player) -> Columns:
     """The features of the noisy tables; of even tables where none were asked for."""
     blocks, tables = player.blocks, player.tables
     even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(player.labels), -1)
     columns = even if tables is None else tables.columns
     ordered = sum(column.kind in ORDERED for column in data.schema.modelled)
     degree = settings.degree or max(1, min(MOST_DEGREE, MOST_FEATURES // max(1, ordered)))
-    return interactions(
+    found = interactions(
         data.schema, blocks, player.label, columns, player.labels, degree=degree, floor=settings.rare_floor
     )
+    return Columns(found, settings.witness_weight)

@@ -5,6 +5,7 @@ Teachers on disjoint parts of the records, sealed, judge generated rows; only no
 - `mode=shares`: every teacher says by how much it would rather see a generated row among its own records than among generated
   ones; the clipped answers are averaged under Gaussian noise, all queries are accounted exactly as one Gaussian mechanism, and
   a student that keeps every noisy answer teaches the generator (`lessons.py`).
+  Of images it starts at class Gaussians, and learns what is to be added to their pictures (`image_lessons.py`).
 - `mode=original`: the paper's algorithm 1 with Laplace votes (`original.py`), stopped by the bound that does not depend on
   the votes. At epsilon 1 that buys some hundred noisy labels: it hardly learns, whatever it is given.
 """
@@ -16,10 +17,10 @@ from typing import Any, ClassVar
 
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, image_lessons, silent
 from synthdp.generators import tables as noisy_tables
 from synthdp.generators.checks import refuse_ignored, refuse_unused
-from synthdp.generators.lessons import Lessons
+from synthdp.generators.lessons import Lessons, space_of, units_of
 from synthdp.generators.model import NetworkModel, label_place, restored
 from synthdp.generators.networks import random
 from synthdp.generators.original import Original
@@ -34,10 +35,14 @@ from synthdp.privacy.sensitive import Sensitive
 
 MODES = ("shares", "original")
 DEFAULTS: dict[str, dict[str, Any]] = {  # what None stands for
-    "shares": {"rounds": 2, "queries": 2000, "steps": 1000, "start": "label", "teachers": None},
-    "original": {"rounds": 10, "queries": 10, "steps": 1, "start": "none", "teachers": 10},
+    "shares": {"rounds": 2, "queries": 2000, "steps": 1000, "start": "label", "teachers": None, "tables": 0.5},
+    "original": {"rounds": 10, "queries": 10, "steps": 1, "start": "none", "teachers": 10, "tables": 0.5},
 }
+GAUSS = "gauss"  # what images start at
+IMAGES: dict[str, Any] = {"rounds": 2, "queries": 1000, "steps": 500, "start": GAUSS, "tables": 0.8, "degree": 3}
+FOR_TABLES = ("latent", "table_weight", "temperature", "rare_floor")
 RECORDS = 8  # of a teacher in mode shares: few teach more, since noise falls with the number of teachers
+IMAGE_RECORDS = 4
 MOST_ASKED = 20_000  # queries of a whole fit whose covariances are inverted
 SHOW_EVERY = 25
 
@@ -47,9 +52,17 @@ class PATEGAN:
     """Settings of the PATE-GAN."""
 
     name: ClassVar[str] = "pategan"
+    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
     contract_settings: ClassVar[dict[str, Any]] = {"steps": 40, "queries": 60, "teachers": 8, "hidden": (32,)}
     contract_modes: ClassVar[dict[str, dict[str, Any]]] = {
         "original": {"mode": "original", "rounds": 2, "queries": 12, "teachers": 16, "hidden": (16,)}
+    }
+    contract_settings_images: ClassVar[dict[str, Any]] = {
+        "steps": 20,
+        "queries": 60,
+        "teachers": 8,
+        "hidden": (16,),
+        "fake_batch": 64,
     }
     marginals_settings: ClassVar[dict[str, Any]] = {"start": "label"}
     audit_settings: ClassVar[dict[str, Any]] = {
@@ -62,20 +75,32 @@ class PATEGAN:
         "fake_batch": 8,
     }
 
-    mode: str = option("shares", "shares: noisy means of teachers' margins; original: the paper's noisy majority votes")
-    teachers: int | None = option(None, f"number of teachers; default: units / {RECORDS} (shares), 10 (original)")
+    mode: str = option(
+        "shares",
+        "shares: noisy means of teachers' margins; original: the paper's noisy majority votes, of tables alone",
+    )
+    teachers: int | None = option(
+        None,
+        f"number of teachers; default: units / {RECORDS} (shares), of images units / {IMAGE_RECORDS}, 10 (original)",
+    )
     rounds: int | None = option(
         None, "times that teachers are asked; default: 2 (shares), 10 (original), or what the budget buys at gamma"
     )
     queries: int | None = option(
-        None, "generated rows that teachers judge in a round; default: 2000 (shares), 10 (original)"
+        None,
+        f"generated rows that teachers judge in a round; default: 2000 (shares), of images {IMAGES['queries']}, 10 (original)",
     )
-    steps: int | None = option(None, "generator steps in a round; default: 1000 (shares), 1 (original)")
+    steps: int | None = option(
+        None, f"generator steps in a round; default: 1000 (shares), of images {IMAGES['steps']}, 1 (original)"
+    )
     start: str | None = option(
         None,
-        "noisy tables to start at: label (label x column), columns (one-way) or none; default: label (shares), none (original)",
+        "noisy answers to start at: label (tables, label x column), columns (one-way) or none, of images gauss (those of "
+        "classgauss); default: label (shares), gauss (images), none (original)",
     )
-    tables: float = option(0.5, "share of the precision spent on these tables, in (0, 1)")
+    tables: float | None = option(
+        None, f"share of the precision spent on the start, in (0, 1); default: 0.5, of images {IMAGES['tables']}"
+    )
     condition: str | None = option(
         None,
         "label column that the generator is conditional on; default: the first target, up to 64 codes; none in mode original",
@@ -90,7 +115,8 @@ class PATEGAN:
     witness_weight: float = option(1.0, "shares: weight of the student in the generator's loss")
     degree: int | None = option(
         None,
-        "shares: degree of the polynomials in ordered columns; default: 4, less where there are more than 32 columns",
+        "shares: degree of the polynomials in ordered columns, or in pictures' coefficients; default: 4, less where there are "
+        f"more than 32 columns; of images {IMAGES['degree']}",
     )
     rare_floor: float = option(0.02, "shares: share below which a rare category's weight grows no more")
     clip_quantile: float = option(0.5, "shares: share of mock teachers on generated rows that the clip leaves whole")
@@ -119,14 +145,15 @@ class PATEGAN:
             if value is not None and not 0 < value < math.inf:
                 raise BadInput(f"generator.{name} must be a finite number greater than 0, got {value}")
         for name in ("tables", "clip_quantile", "rare_floor"):
-            if not 0 < getattr(self, name) < 1:
-                raise BadInput(f"generator.{name} must lie in (0, 1), got {getattr(self, name)}")
+            value = getattr(self, name)
+            if value is not None and not 0 < value < 1:
+                raise BadInput(f"generator.{name} must lie in (0, 1), got {value}")
         if not 0 <= self.average < 1:
             raise BadInput(f"generator.average must lie in [0, 1), got {self.average}")
         if not self.table_weight >= 0:
             raise BadInput(f"generator.table_weight must be 0 or more, got {self.table_weight}")
-        if self.start is not None and self.start not in STARTS:
-            raise BadInput(f"generator.start must be one of {', '.join(STARTS)}, got {self.start!r}")
+        if self.start is not None and self.start not in (*STARTS, GAUSS):
+            raise BadInput(f"generator.start must be one of {', '.join((*STARTS, GAUSS))}, got {self.start!r}")
         if not self.hidden or min(self.hidden) < 1:
             raise BadInput("generator.hidden must hold at least one width of 1 or more")
         if min((1, *self.teacher_hidden)) < 1:
@@ -158,6 +185,25 @@ class PATEGAN:
         given = getattr(self, name)
         return DEFAULTS[self.mode][name] if given is None else given
 
+    def settled(self, schema: Schema) -> "PATEGAN":
+        """With what None stands for on images, where the schema has one; raises `BadInput` for what would not be read there."""
+        if schema.image is None:
+            if self.start == GAUSS:
+                raise BadInput("generator.start=gauss is for images: of tables choose label, columns or none")
+            return self
+        if self.mode == "original":
+            raise BadInput("generator.mode=original learns tables alone: of images choose shares")
+        if self.start not in (None, GAUSS):
+            raise BadInput(f"generator.start of images must be gauss, got {self.start}")
+        refuse_ignored(self, FOR_TABLES, "images, which have no tables of columns")
+        chosen = {name: value for name, value in IMAGES.items() if getattr(self, name) is None}
+        return dataclasses.replace(self, **chosen)
+
+    @property
+    def architecture(self) -> str:
+        """Of the network that retouches pictures: the one that reads and moves their coefficients."""
+        return "basis"
+
     @property
     def started(self) -> str:
         """`start`, or the mode's own."""
@@ -180,8 +226,8 @@ class PATEGAN:
 
     def teachers_of(self, units: float | None) -> int:
         """`teachers`, or the mode's own, for so many units (declared, bought, or the noisy total of the tables)."""
-        given = self._chosen("teachers")
-        return max(2, round((units or 0) / RECORDS)) if given is None else int(given)
+        given, records = self._chosen("teachers"), IMAGE_RECORDS if self.start == GAUSS else RECORDS
+        return max(2, round((units or 0) / records)) if given is None else int(given)
 
     def label(self, schema: Schema) -> int | None:
         """Place of the label among the modelled columns; the paper's own generator has none."""
@@ -190,10 +236,13 @@ class PATEGAN:
         return label_place(self.condition, schema)
 
     def plan(self, schema: Schema, noise: float) -> Plan:
-        """One Gaussian for all tables, then the votes: one event a round, or in mode original one a labelled row."""
-        if self.started == "none" and self.mode == "shares" and self.teachers is None:
+        """The start, one Gaussian for all tables; then the votes: one event a round, or in mode original one a labelled row."""
+        own = self.settled(schema)
+        votes = Entry(own.vote(noise), own.votes)
+        if own.started in ("none", GAUSS) and own.mode == "shares" and own.teachers is None:
             _declared(schema)
-        votes = Entry(self.vote(noise), self.votes)
+        if own.started == GAUSS:
+            return (*image_lessons.plan(own, schema, own.table_noise(noise)), votes)
         return (votes,) if self.started == "none" else (Entry(Gaussian(self.table_noise(noise))), votes)
 
     def aggregator(self, noise: float) -> LNMax:
@@ -207,9 +256,10 @@ class PATEGAN:
         return Shares(noise, "margins").events(1)[0]
 
     def table_noise(self, noise: float) -> float:
-        """Noise at which the tables hold their share of the plan's precision, sum of 1 / noise^2. A Laplace vote of this
+        """Noise at which the start holds its share of the plan's precision, sum of 1 / noise^2. A Laplace vote of this
         multiplier counts as a Gaussian of the same."""
-        return noise / math.sqrt(self.votes) * math.sqrt((1 - self.tables) / self.tables)
+        share = float(self._chosen("tables"))
+        return noise / math.sqrt(self.votes) * math.sqrt((1 - share) / share)
 
     def fit(
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
@@ -219,6 +269,8 @@ class PATEGAN:
             return self._affordable(data, budget).fit(data, schema, budget, seed=seed, progress=progress)
         noise = data.commit(lambda z: self.plan(schema, z), budget)
         schema = data.resolve()
+        if schema.image is not None:
+            return image_lessons.fit(self.settled(schema), data, noise, seed, progress)
         label = self.label(schema)
         settings = dataclasses.replace(self, steps=int(self._chosen("steps")))
         player = Player(settings, data.codec, label, self.total_rounds * int(settings.steps or 1), random(seed))
@@ -228,7 +280,16 @@ class PATEGAN:
             player.start(noisy_tables.ask(data, player.blocks, label, self.started, player.labels, deviation))
         game: Lessons | Original
         if self.mode == "shares":
-            game = Lessons(settings, data, noise, player, saved, progress)
+            game = Lessons(
+                settings,
+                data,
+                noise,
+                player,
+                lambda: space_of(settings, data, player),
+                lambda: units_of(data, player.tables),
+                saved,
+                progress,
+            )
         else:
             game = Original(settings, data, self.aggregator(noise), player, saved)
         total = self.votes
@@ -243,7 +304,9 @@ class PATEGAN:
         return NetworkModel(schema, player.finish(), player.labels, label, self.latent)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
-        """The generator's weights and the label's distribution."""
+        """The generator's weights, the label's distribution and, of images, the start."""
+        if schema.image is not None:
+            return image_lessons.restored(self.settled(schema), schema, tensors)
         return restored(self, schema, tensors, self.label(schema))
 
     def _affordable(self, data: Sensitive, budget: Budget) -> "PATEGAN":

@@ -124,11 +124,20 @@ def _side_by_side(made: Sequence[Tensor], places: Sequence[slice], width: int) -
 def learnt(space: Interactions, queries: Tensor, answers: Tensor, deviations: Tensor) -> Tensor:
     """The student: mean interactions of the records, (labels, features, features), from noisy evaluations.
 
-    `answers` (queries,) are mean k(x, q) over records plus independent N(0, deviation^2). Under a normal prior on the mean
-    interactions that is a Gaussian process of covariance k (Rasmussen & Williams 2006, section 2.2); the prior's scale is the
-    one of a few under which the answers are likeliest (ibid., section 5.4).
+    `answers` (queries,) are mean k(x, q) over records plus independent N(0, deviation^2).
     """
-    covariance = space.kernel(queries, queries).double()
+    weights = weights_of(space.kernel(queries, queries), answers, deviations)
+    return space.moments(space.blocks.one_hot(queries), space.labels_of(queries), weights.float())
+
+
+def weights_of(kernel: Tensor, answers: Tensor, deviations: Tensor) -> Tensor:
+    """(queries,) w with sum of w k(., q) the expected embedding, given its evaluations plus independent N(0, deviation^2).
+
+    Under a normal prior on the mean features that is a Gaussian process of covariance `kernel` (queries, queries) (Rasmussen &
+    Williams 2006, section 2.2); the prior's scale is the one of a few under which the answers are likeliest (ibid., section
+    5.4).
+    """
+    covariance = kernel.double()
     covariance = (covariance + covariance.T) / 2
     noise = deviations.double().square()
     scale = float(((answers.square() - noise) / covariance.diagonal().clamp_min(1e-12)).mean().clamp_min(1e-8))
@@ -143,7 +152,7 @@ def learnt(space: Interactions, queries: Tensor, answers: Tensor, deviations: Te
         evidence = float(-answers @ solved / 2 - factor.diagonal().log().sum())
         if evidence > best:
             best, weights = evidence, solved * (scale * prior)
-    return space.moments(space.blocks.one_hot(queries), space.labels_of(queries), weights.float())
+    return weights
 
 
 def distance(space: Interactions, rows: Tensor, labels: Tensor, taught: Tensor) -> Tensor:

@@ -1,0 +1,184 @@
+"""Mode `shares` of PATE-GAN on images: what its rounds of lessons (`lessons.py`) are about there.
+
+The start are class Gaussians. Teachers tell, at generated pictures q, the mean of k(x, q) over records; less that over pictures
+of the start, which is public, it is a noisy evaluation of the difference of the two mean embeddings (Gretton et al. 2012,
+lemma 4). The student is the Gaussian process on this difference, drawn to zero where noise is all. The network retouches
+pictures of the start, and descends on the squared distance of two differences: what its retouching adds to the mean embedding,
+and what was taught. Pairs of a picture and its retouching estimate the first one with hardly any chance.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from synthdp.data.schema import Schema
+from synthdp.generators import Progress, Tensors, image_player, image_start, states
+from synthdp.generators.canvas import Source
+from synthdp.generators.coefficients import FINE, Coefficients, coefficients
+from synthdp.generators.image_player import ImageModel, ImagePlayer
+from synthdp.generators.lessons import Lessons, units_of
+from synthdp.generators.networks import random
+from synthdp.generators.witness import weights_of
+from synthdp.privacy.events import Plan
+from synthdp.privacy.sensitive import Sensitive
+from synthdp.privacy.teachers.witness import Kernel
+
+if TYPE_CHECKING:
+    from synthdp.generators.pategan import PATEGAN
+
+COMPARED, LEAST_COMPARED, VALUES = (
+    16384,
+    2048,
+    2**24,
+)  # pictures of the start; fewer where they are large: about so many values
+AT_ONCE = 2048
+CHECKED = 2048  # pairs by which the generator's distance is checked at the end
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What was taught: queries' coefficients (queries, axes), labels and weights (queries,), in place of the difference."""
+
+    space: Coefficients
+    queries: Tensor
+    labels: Tensor
+    weights: Tensor
+
+    def distance(self, made: Tensor, given: Tensor, labels: Tensor) -> Tensor:
+        """Squared distance, less a constant, of what `made` of the `given` values (rows, pixels) adds from what was taught.
+
+        It is 0 where nothing was added. Unbiased: no pair is compared with itself.
+        """
+        rows = len(labels)
+        ends = torch.stack([self.space.seen(made, labels), self.space.seen(given, labels)])
+        total = torch.zeros(())
+        for label in range(len(self.space.weights)):
+            mine, asked = labels == label, self.labels == label
+            if not mine.any():
+                continue
+            both = ends[:, mine].flatten(0, 1)
+            sign = torch.ones(2, int(mine.sum()))
+            sign[1] = -1
+            others = 1 - torch.eye(sign.shape[1]).repeat(2, 2)
+            among = sign.flatten() @ (self.space.alike(both @ both.T) * others) @ sign.flatten()
+            taught = sign.flatten() @ self.space.alike(both @ self.queries[asked].T) @ self.weights[asked]
+            weight = float(self.space.weights[label])
+            total = total + weight * (among / max(1, rows * (rows - 1)) - 2 * taught / rows)
+        return total
+
+
+class Pictures:
+    """What pictures are compared by, and the pictures of the start that records are compared with; both from `seed`."""
+
+    def __init__(self, source: Source, degree: int, seed: int) -> None:
+        self.seed, generator = seed, random(seed)
+        rows = min(COMPARED, max(LEAST_COMPARED, VALUES // source.canvas.pixels))
+        values, label, codes = source.draw(rows, generator)
+        self.space = coefficients(source.canvas, values, label.argmax(1), source.labels, degree)
+        self.start = codes
+
+    @property
+    def kernel(self) -> Kernel:
+        """Of codes."""
+        return self.space.kernel
+
+    def lesson(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Lesson:
+        """The student: weights of queries, from noisy means of k(x, q) over records."""
+        plain = torch.zeros_like(answers)
+        for start in range(0, len(self.start), AT_ONCE):
+            plain += self.kernel(self.start[start : start + AT_ONCE], codes).sum(0)
+        weights = weights_of(self.kernel(codes, codes), answers - plain / len(self.start), deviations)
+        queries = (self.space.of(codes) / FINE).float()
+        return Lesson(space=self.space, queries=queries, labels=self.space.labels_of(codes), weights=weights.float())
+
+    def state(self) -> states.Arrays:
+        """The seed: the start is among the player's arrays."""
+        return {"pictures": np.array([self.seed], np.int64)}
+
+
+class Pupil:
+    """An `ImagePlayer` that learns lessons. `weight`: of a lesson's distance."""
+
+    def __init__(self, player: ImagePlayer, weight: float) -> None:
+        self.player, self.weight = player, weight
+
+    @property
+    def loss(self) -> float:
+        """Of the last step."""
+        return self.player.loss
+
+    @torch.no_grad()
+    def fakes(self, rows: int) -> Tensor:
+        """Generated codes, (rows, columns)."""
+        source = self.player.source
+        given, label, codes = source.draw(rows, self.player.random)
+        return source.painted(codes, self.player.g(given, label))
+
+    def step(self, lesson: Lesson, step: int) -> None:
+        """Descend on a lesson's distance; `step` counts from 0."""
+        player = self.player
+        given, label, _ = player.source.draw(player.settings.fake_batch, player.random)
+        made = player.g(given, label)
+        player.descend(self.weight * lesson.distance(made, given, label.argmax(1)), step)
+
+    @torch.no_grad()
+    def finish(self, lesson: Lesson) -> ImageModel:
+        """The averaged generator, or the start where fresh pictures say that it is no nearer to what was taught."""
+        player = self.player
+        given, label, _ = player.source.draw(CHECKED, player.random)
+        if lesson.distance(player.g_average(given, label), given, label.argmax(1)) >= 0:
+            player.g_average = player.beginning
+        return player.finish()
+
+    def state(self) -> states.Arrays:
+        """The player's."""
+        return self.player.state()
+
+    def restore(self, state: states.State) -> None:
+        """The inverse of `state`."""
+        self.player.restore(state)
+
+
+def pictures(player: ImagePlayer, degree: int, saved: states.State | None) -> Pictures:
+    """Those of a stopped fit, or new ones."""
+    if saved is not None:
+        return Pictures(player.source, degree, int(saved["pictures"][0]))
+    return Pictures(player.source, degree, int(torch.randint(2**62, (1,), generator=player.random)))
+
+
+def plan(settings: "PATEGAN", schema: Schema, noise: float) -> Plan:
+    """What the start asks, all of it together one Gaussian of this noise; settings are settled."""
+    return image_start.plan(_known(settings), schema, noise)
+
+
+def fit(settings: "PATEGAN", data: Sensitive, noise: float, seed: int | None, progress: Progress) -> ImageModel:
+    """The answers of class Gaussians, then rounds of votes and lessons."""
+    own, total = _known(settings), settings.total_rounds * int(settings.steps or 1)
+    player = ImagePlayer(own, data.codec, settings.label(data.schema), total, random(seed))
+    saved = data.restored()
+    if saved is None:
+        image_start.begin(data, own, player, settings.table_noise(noise))
+    pupil = Pupil(player, settings.witness_weight)
+
+    def spaced() -> Pictures:
+        return pictures(player, int(settings.degree or 1), saved)
+
+    game = Lessons(settings, data, noise, pupil, spaced, lambda: units_of(data, None), saved, progress)
+    game.catch_up(game.asked())
+    for step in data.steps(settings.vote(noise), settings.votes, game.state):
+        game.step(step)
+    game.catch_up(settings.votes)
+    return pupil.finish(game.taught())
+
+
+def restored(settings: "PATEGAN", schema: Schema, tensors: Tensors) -> ImageModel:
+    """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
+    return image_player.restored(_known(settings), schema, tensors, settings.label(schema))
+
+
+def _known(settings: "PATEGAN") -> image_player.Settings:
+    """Settled settings, of which nothing that is read is None."""
+    return cast("image_player.Settings", settings)
