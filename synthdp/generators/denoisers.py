@@ -85,7 +85,9 @@ class UNet(nn.Module):
         """x (rows, K, width), c_noise (rows, K), y (rows,) label codes -> (rows, K, width)."""
         if self._basis is not None:
             x = x @ self._basis.to(x).T
-        hidden = self.enter(x.unflatten(-1, self.shape).permute(0, 4, 1, 2, 3))  # rows, channels, K, height, width
+        hidden = self.enter(
+            x.reshape(*x.shape[:-1], *self.shape).permute(0, 4, 1, 2, 3)
+        )  # rows, channels, K, height, width
         embedded = functional.silu(self.time(features(c_noise)) + self.label(y).unsqueeze(1))
         kept = []
         for place, block in enumerate(self.down):
@@ -116,7 +118,7 @@ class Block(nn.Module):
         inner = self.first(functional.silu(_groups_normalised(hidden)))
         inner = self.second(functional.silu(_groups_normalised(inner) * (1 + scale) + shift))
         short: Tensor = hidden if self.short is None else self.short(hidden)
-        return short + inner
+        return short.add(inner)
 
 
 def _convolution(inner: int, outer: int) -> nn.Conv3d:
@@ -128,7 +130,7 @@ def _groups_normalised(hidden: Tensor) -> Tensor:
     rows, channels, draws = hidden.shape[:3]
     apart = hidden.transpose(1, 2).flatten(0, 1)
     normed = functional.group_norm(apart, math.gcd(GROUPS, channels))
-    return normed.unflatten(0, (rows, draws)).transpose(1, 2)
+    return normed.reshape(rows, draws, *normed.shape[1:]).transpose(1, 2)
 
 
 def initialise(module: nn.Module, zeros: list[nn.Module], generator: torch.Generator) -> None:

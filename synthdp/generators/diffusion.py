@@ -55,8 +55,13 @@ class Prior:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> "Prior":
         """The same elsewhere."""
-        named = ((name, getattr(self, name)) for name in ("centre", "means", "variances", "basis", "rotations"))
-        return Prior(**{name: None if value is None else value.to(device, dtype) for name, value in named})
+        return Prior(
+            centre=self.centre.to(device, dtype),
+            means=self.means.to(device, dtype),
+            variances=self.variances.to(device, dtype),
+            basis=None if self.basis is None else self.basis.to(device, dtype),
+            rotations=None if self.rotations is None else self.rotations.to(device, dtype),
+        )
 
 
 def isotropic(pixels: int, labels: int, deviation: float) -> Prior:

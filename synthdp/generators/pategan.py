@@ -264,7 +264,8 @@ class PATEGAN:
     def fit(
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
-        """Tables, then rounds of votes and lessons, then the biases made to agree with the tables once more."""
+        """The start, then rounds of votes and lessons; of tables the biases are made to agree with the noisy ones once more."""
+        self.settled(schema)  # refuses before anything is asked
         if self.gamma is not None and self.rounds is None:
             return self._affordable(data, budget).fit(data, schema, budget, seed=seed, progress=progress)
         noise = data.commit(lambda z: self.plan(schema, z), budget)
