@@ -35,7 +35,7 @@ COMPARED, LEAST_COMPARED, VALUES = (
     2**24,
 )  # pictures of the start; fewer where they are large: about so many values
 AT_ONCE = 2048
-CHECKED = 2048  # pairs by which the generator's distance is checked at the end
+CHECKED = 1024  # pairs by which the generator's distance is checked at the end
 
 
 @dataclass(frozen=True, kw_only=True)
