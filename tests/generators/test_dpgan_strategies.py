@@ -142,8 +142,8 @@ def test_a_restored_game_goes_on_bit_for_bit(way, optimizer):
     play(second, range(13, 27))
     same(second.state(), first.state())
     assert any(not np.array_equal(value, kept[name]) for name, value in first.state().items())
-    ends = second.finish().state_dict()
-    for name, value in first.finish().state_dict().items():
+    ends = second.finish().network.state_dict()
+    for name, value in first.finish().network.state_dict().items():
         assert torch.equal(value, ends[name])
 
 
@@ -166,8 +166,8 @@ def test_every_start_is_restored(start):
     second.restore(first.state())
     same(second.state(), first.state())
     assert (second.player.tables is None) == (start == "none")
-    ends = second.finish().state_dict()
-    for name, value in first.finish().state_dict().items():
+    ends = second.finish().network.state_dict()
+    for name, value in first.finish().network.state_dict().items():
         assert torch.equal(value, ends[name])
 
 
