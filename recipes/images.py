@@ -33,6 +33,7 @@ GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("dpmerf", "dpmerf", {}),
     ("dpgan", "dpgan", {}),
     ("dpdm", "dpdm", {}),
+    ("pategan", "pategan", {}),
     ("independent", "independent", {}),
 )
 FIGURES = (*MODELS, "fid", "fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
