@@ -23,8 +23,8 @@ from synthdp.evaluate.fidelity import total_variation
 from synthdp.evaluate.scores import score
 from synthdp.evaluate.tables import axes_of, table_of
 from synthdp.evaluate.utility import task
-from synthdp.generators.model import NetworkModel, label_place, network
-from synthdp.generators.networks import random
+from synthdp.generators.parts.model import NetworkModel, label_place, network
+from synthdp.generators.parts.networks import random
 from synthdp.generators.pategan import PATEGAN
 
 DATA, DELTA = "adult", 1e-5

@@ -1,4 +1,7 @@
-"""Generators: one file per algorithm, found by being there. Third parties add one by an entry point `synthdp.generators`."""
+"""Generators: one file per algorithm, found by being there; what several share lies in packages beside them.
+
+Third parties add one by an entry point `synthdp.generators`.
+"""
 
 import dataclasses
 import difflib
@@ -21,37 +24,6 @@ if TYPE_CHECKING:
 
     from synthdp.privacy.sensitive import Sensitive  # imports torch, which a list of names does not need
 
-SHARED = (
-    "canvas",
-    "checks",
-    "choices",
-    "coefficients",
-    "denoisers",
-    "diffusion",
-    "drawing",
-    "embeddings",
-    "game",
-    "gaussians",
-    "image_lessons",
-    "image_networks",
-    "image_player",
-    "image_start",
-    "latent",
-    "lessons",
-    "losses",
-    "marginals",
-    "model",
-    "networks",
-    "optimizers",
-    "original",
-    "player",
-    "shots",
-    "states",
-    "strategies",
-    "tables",
-    "vectors",
-    "witness",
-)  # files here that are no generators
 GROUP = "synthdp.generators"
 TABLE, IMAGES = "table", "images"  # what a generator may learn: its `data_kinds`, by default tables
 
@@ -102,7 +74,7 @@ class Generator(Protocol):
 
 def names() -> tuple[str, ...]:
     """All generators, the house's own first."""
-    own = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in SHARED)
+    own = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
     return (*own, *sorted(point.name for point in entry_points(group=GROUP) if point.name not in own))
 
 

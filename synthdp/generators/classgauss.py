@@ -17,12 +17,13 @@ import numpy as np
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, check_tensors, shots, silent
-from synthdp.generators.checks import whole
-from synthdp.generators.drawing import Mixture, agreed, distribution, plain_greys, shapes
-from synthdp.generators.gaussians import estimated
-from synthdp.generators.model import label_place
-from synthdp.generators.vectors import Vectors
+from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
+from synthdp.generators.gaussians import shots
+from synthdp.generators.gaussians.drawing import Mixture, agreed, distribution, plain_greys, shapes
+from synthdp.generators.gaussians.estimates import estimated
+from synthdp.generators.parts.checks import whole
+from synthdp.generators.parts.model import label_place
+from synthdp.generators.parts.vectors import Vectors
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan, merged

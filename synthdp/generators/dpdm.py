@@ -21,16 +21,17 @@ from torch import Tensor, nn
 from synthdp.data.codec import Codec
 from synthdp.data.schema import LEARN, Schema
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, check_tensors, silent, states
-from synthdp.generators.checks import refuse_ignored, refuse_unused
+from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
 from synthdp.generators.classgauss import ClassGauss
-from synthdp.generators.denoisers import ARCHITECTURES
-from synthdp.generators.diffusion import Draws, Levels, Sampler, losses
-from synthdp.generators.drawing import Mixture, shapes
-from synthdp.generators.latent import DiffusionModel, blank, prior_of, rows_of
-from synthdp.generators.model import label_place
-from synthdp.generators.networks import average, random
-from synthdp.generators.vectors import Vectors
+from synthdp.generators.gaussians.drawing import Mixture, shapes
+from synthdp.generators.images.denoisers import ARCHITECTURES
+from synthdp.generators.images.diffusion import Draws, Levels, Sampler, losses
+from synthdp.generators.images.latent import DiffusionModel, blank, prior_of, rows_of
+from synthdp.generators.parts import states
+from synthdp.generators.parts.checks import refuse_ignored, refuse_unused
+from synthdp.generators.parts.model import label_place
+from synthdp.generators.parts.networks import average, random
+from synthdp.generators.parts.vectors import Vectors
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan, Sampled, merged

@@ -6,7 +6,7 @@ is clipped and noised (GUARANTEE 14): generated rows and their labels are functi
 discriminator steps per generator step and averaged weights follow Bie, Kamath & Zhang 2023.
 
 Of images (Torkzadehmahani, Kairouz & Paten 2019 condition them on labels) it starts at class Gaussians and learns what is to be
-added to their pictures; see `image_networks.py`, `losses.py` and `choices.py` for what is different there.
+added to their pictures; see `images/networks.py`, `adversarial/losses.py` and `adversarial/choices.py` for what is different there.
 """
 
 import math
@@ -15,23 +15,15 @@ from typing import Any, ClassVar
 
 from synthdp.data.schema import LEARN, Schema
 from synthdp.errors import BadInput
-from synthdp.generators import (
-    IMAGES,
-    TABLE,
-    Model,
-    Progress,
-    Tensors,
-    choices,
-    image_player,
-    image_start,
-    silent,
-    strategies,
-)
-from synthdp.generators.checks import refuse_ignored, refuse_unused
-from synthdp.generators.game import Game
-from synthdp.generators.model import label_place, restored
-from synthdp.generators.networks import random
-from synthdp.generators.optimizers import OPTIMIZERS
+from synthdp.generators import IMAGES, TABLE, Model, Progress, Tensors, silent
+from synthdp.generators.adversarial import choices, strategies
+from synthdp.generators.adversarial.game import Game
+from synthdp.generators.adversarial.optimizers import OPTIMIZERS
+from synthdp.generators.images import player as image_player
+from synthdp.generators.images import starts as image_start
+from synthdp.generators.parts.checks import refuse_ignored, refuse_unused
+from synthdp.generators.parts.model import label_place, restored
+from synthdp.generators.parts.networks import random
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan, Sampled

@@ -18,11 +18,11 @@ from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
-from synthdp.generators.checks import whole
-from synthdp.generators.embeddings import Features, Sketcher, rows_of
-from synthdp.generators.model import label_place
-from synthdp.generators.networks import Blocks, draw_latent, nearest_distribution, random
-from synthdp.generators.vectors import Vectors
+from synthdp.generators.parts.checks import whole
+from synthdp.generators.parts.embeddings import Features, Sketcher, rows_of
+from synthdp.generators.parts.model import label_place
+from synthdp.generators.parts.networks import Blocks, draw_latent, nearest_distribution, random
+from synthdp.generators.parts.vectors import Vectors
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan, merged

@@ -4,9 +4,9 @@ Teachers on disjoint parts of the records, sealed, judge generated rows; only no
 
 - `mode=shares`: every teacher says by how much it would rather see a generated row among its own records than among generated
   ones; the clipped answers are averaged under Gaussian noise, all queries are accounted exactly as one Gaussian mechanism, and
-  a student that keeps every noisy answer teaches the generator (`lessons.py`).
-  Of images it starts at class Gaussians, and learns what is to be added to their pictures (`image_lessons.py`).
-- `mode=original`: the paper's algorithm 1 with Laplace votes (`original.py`), stopped by the bound that does not depend on
+  a student that keeps every noisy answer teaches the generator (`adversarial/lessons.py`).
+  Of images it starts at class Gaussians, and learns what is to be added to their pictures (`images/lessons.py`).
+- `mode=original`: the paper's algorithm 1 with Laplace votes (`adversarial/original.py`), stopped by the bound that does not depend on
   the votes. At epsilon 1 that buys some hundred noisy labels: it hardly learns, whatever it is given.
 """
 
@@ -17,15 +17,16 @@ from typing import Any, ClassVar
 
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, image_lessons, silent
-from synthdp.generators import tables as noisy_tables
-from synthdp.generators.checks import refuse_ignored, refuse_unused
-from synthdp.generators.lessons import Lessons, space_of, units_of
-from synthdp.generators.model import NetworkModel, label_place, restored
-from synthdp.generators.networks import random
-from synthdp.generators.original import Original
-from synthdp.generators.player import Player
-from synthdp.generators.tables import STARTS
+from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators.adversarial.lessons import Lessons, space_of, units_of
+from synthdp.generators.adversarial.original import Original
+from synthdp.generators.adversarial.player import Player
+from synthdp.generators.images import lessons as image_lessons
+from synthdp.generators.parts import tables as noisy_tables
+from synthdp.generators.parts.checks import refuse_ignored, refuse_unused
+from synthdp.generators.parts.model import NetworkModel, label_place, restored
+from synthdp.generators.parts.networks import random
+from synthdp.generators.parts.tables import STARTS
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Event, Gaussian, Plan

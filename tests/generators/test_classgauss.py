@@ -9,11 +9,11 @@ from clinic import make_frame, make_pictures, make_schema, picture_schema
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.data.codec import Codec
-from synthdp.generators import drawing
 from synthdp.generators.classgauss import MOST_COMPONENTS, ClassGauss
-from synthdp.generators.drawing import GREYS, LEVELS, plain_greys
-from synthdp.generators.gaussians import Moments, estimated, principal
-from synthdp.generators.vectors import Vectors
+from synthdp.generators.gaussians import drawing
+from synthdp.generators.gaussians.drawing import GREYS, LEVELS, plain_greys
+from synthdp.generators.gaussians.estimates import Moments, estimated, principal
+from synthdp.generators.parts.vectors import Vectors
 
 BUDGET = Budget(1.0, 1e-5)
 EXACT = Budget(math.inf, 1e-5)

@@ -12,12 +12,12 @@ from scipy import stats
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.data.codec import Codec
 from synthdp.generators import dpdm as subject
-from synthdp.generators.denoisers import ARCHITECTURES
-from synthdp.generators.diffusion import BANK, Draws, Levels, Prior, Sampler, denoised, isotropic, losses, mixed
 from synthdp.generators.dpdm import DPDM
-from synthdp.generators.latent import blank, prior_of, rows_of
-from synthdp.generators.networks import random
-from synthdp.generators.vectors import Vectors
+from synthdp.generators.images.denoisers import ARCHITECTURES
+from synthdp.generators.images.diffusion import BANK, Draws, Levels, Prior, Sampler, denoised, isotropic, losses, mixed
+from synthdp.generators.images.latent import blank, prior_of, rows_of
+from synthdp.generators.parts.networks import random
+from synthdp.generators.parts.vectors import Vectors
 from synthdp.privacy.events import Gaussian, Sampled
 from synthdp.privacy.gradients import bookkeeping, clipped_gradient_sum, per_unit_reference
 

@@ -8,12 +8,12 @@ import torch
 from clinic import make_pictures, picture_schema, quick
 
 from synthdp import BadInput, Budget, Synthesizer, load
-from synthdp.generators.canvas import Canvas, in_range
+from synthdp.generators.adversarial.game import Game
+from synthdp.generators.adversarial.strategies import STRATEGIES, Clipper
 from synthdp.generators.dpgan import DPGAN
-from synthdp.generators.game import Game
-from synthdp.generators.image_networks import Critic, principal_axes
-from synthdp.generators.networks import random
-from synthdp.generators.strategies import STRATEGIES, Clipper
+from synthdp.generators.images.canvas import Canvas, in_range
+from synthdp.generators.images.networks import Critic, principal_axes
+from synthdp.generators.parts.networks import random
 from synthdp.privacy.account import Account
 from synthdp.privacy.checkpoint import Checkpoint
 from synthdp.privacy.events import Gaussian, Sampled

@@ -10,11 +10,11 @@ import torch
 from clinic import make_frame, make_schema
 
 from synthdp import BadInput, Budget, Synthesizer
+from synthdp.generators.adversarial.game import Game
+from synthdp.generators.adversarial.optimizers import OPTIMIZERS
+from synthdp.generators.adversarial.strategies import APPLIES, STRATEGIES, Clipper, rule
 from synthdp.generators.dpgan import DPGAN
-from synthdp.generators.game import Game
-from synthdp.generators.networks import Blocks, Discriminator, random
-from synthdp.generators.optimizers import OPTIMIZERS
-from synthdp.generators.strategies import APPLIES, STRATEGIES, Clipper, rule
+from synthdp.generators.parts.networks import Blocks, Discriminator, random
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
 from synthdp.privacy.events import Gaussian, Sampled, scoped

@@ -10,8 +10,8 @@ from clinic import make_frame, make_pictures, make_schema, picture_schema
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.data.codec import Codec
 from synthdp.generators.dpmerf import DPMERF
-from synthdp.generators.embeddings import Features
-from synthdp.generators.vectors import Vectors
+from synthdp.generators.parts.embeddings import Features
+from synthdp.generators.parts.vectors import Vectors
 
 
 def test_features_have_norm_one_and_approach_the_gaussian_kernel():

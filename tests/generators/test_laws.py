@@ -12,7 +12,7 @@ from clinic import contracts, make_frame, make_schema, quick
 from synthdp import Budget, Synthesizer
 from synthdp.data.codec import Codec
 from synthdp.generators import dpgan
-from synthdp.generators.game import Game
+from synthdp.generators.adversarial.game import Game
 from synthdp.privacy.account import Account
 from synthdp.privacy.sensitive import Sensitive
 

@@ -9,10 +9,10 @@ from clinic import make_frame, make_schema, quick
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.data.codec import Codec
-from synthdp.generators.networks import Blocks
+from synthdp.generators.adversarial.player import Player
+from synthdp.generators.adversarial.witness import interactions, learnt
+from synthdp.generators.parts.networks import Blocks
 from synthdp.generators.pategan import PATEGAN
-from synthdp.generators.player import Player
-from synthdp.generators.witness import interactions, learnt
 from synthdp.privacy import accounting
 from synthdp.privacy.accounts import AccountFile
 from synthdp.privacy.checkpoint import Checkpoint

@@ -8,11 +8,11 @@ from torch.testing import assert_close
 
 from synthdp import BadInput, Budget, Synthesizer, generators
 from synthdp.data.codec import Codec
-from synthdp.generators.canvas import WHITE, Canvas
-from synthdp.generators.coefficients import FINE, coefficients
-from synthdp.generators.image_lessons import Lesson, Pupil
+from synthdp.generators.adversarial.witness import weights_of
+from synthdp.generators.images.canvas import WHITE, Canvas
+from synthdp.generators.images.coefficients import FINE, coefficients
+from synthdp.generators.images.lessons import Lesson, Pupil
 from synthdp.generators.pategan import PATEGAN
-from synthdp.generators.witness import weights_of
 from synthdp.privacy.events import Entry, Vote
 from synthdp.privacy.teachers import Witness
 

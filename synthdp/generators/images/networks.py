@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synthdp.generators.canvas import Canvas, in_range
-from synthdp.generators.networks import SLOPE
+from synthdp.generators.images.canvas import Canvas, in_range
+from synthdp.generators.parts.networks import SLOPE
 
 KERNEL, STRIDE, PADDING = 4, 2, 1
 

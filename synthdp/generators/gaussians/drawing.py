@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from synthdp.data.schema import Schema
 from synthdp.generators import Tensors
-from synthdp.generators.vectors import Array, Labels, Vectors
+from synthdp.generators.parts.vectors import Array, Labels, Vectors
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from synthdp.data.schema import Schema
-from synthdp.generators.networks import Blocks
+from synthdp.generators.parts.networks import Blocks
 
 ORDERED = ("integer", "continuous", "ordinal", "datetime")
 LEAST_LABEL = 0.05  # share of a label below which it gets no more weight

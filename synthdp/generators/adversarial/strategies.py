@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
-from synthdp.generators.checks import refuse_unused
+from synthdp.generators.parts.checks import refuse_unused
 from synthdp.privacy.accounting.charges import combined
 from synthdp.privacy.clipping import ALLOCATIONS, Automatic, Flat, PerGroup, Rule, adapted, decayed, layout
 from synthdp.privacy.events import Event, Gaussian

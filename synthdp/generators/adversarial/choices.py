@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-from synthdp.generators import IMAGES, TABLE, image_player, player, strategies
-from synthdp.generators.checks import refuse_ignored
-from synthdp.generators.image_start import STARTS as IMAGE_STARTS
-from synthdp.generators.tables import STARTS
+from synthdp.generators import IMAGES, TABLE
+from synthdp.generators.adversarial import player, strategies
+from synthdp.generators.images import player as image_player
+from synthdp.generators.images.starts import STARTS as IMAGE_STARTS
+from synthdp.generators.parts.checks import refuse_ignored
+from synthdp.generators.parts.tables import STARTS
 
 if TYPE_CHECKING:
     from synthdp.generators.dpgan import DPGAN

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from synthdp.generators.networks import Blocks, nearest_distribution
+from synthdp.generators.parts.networks import Blocks, nearest_distribution
 from synthdp.privacy.sensitive import Sensitive
 
 STARTS = ("label", "columns", "none")

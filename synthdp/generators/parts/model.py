@@ -11,7 +11,7 @@ from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_tensors
-from synthdp.generators.networks import Blocks, Network, draw_latent, random, with_label
+from synthdp.generators.parts.networks import Blocks, Network, draw_latent, random, with_label
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,10 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from synthdp.generators import Progress, states
-from synthdp.generators.player import Judgement, Player
-from synthdp.generators.tables import Tables
-from synthdp.generators.witness import ORDERED, Interactions, distance, interactions, learnt
+from synthdp.generators import Progress
+from synthdp.generators.adversarial.player import Judgement, Player
+from synthdp.generators.adversarial.witness import ORDERED, Interactions, distance, interactions, learnt
+from synthdp.generators.parts import states
+from synthdp.generators.parts.tables import Tables
 from synthdp.privacy.questions.shares import Shares
 from synthdp.privacy.sensitive import Sensitive
 from synthdp.privacy.teachers import Witness

@@ -3,8 +3,8 @@
 import torch
 
 from synthdp.data.schema import Schema
-from synthdp.generators.image_player import ImagePlayer, Settings, starter
-from synthdp.generators.networks import nearest_distribution
+from synthdp.generators.images.player import ImagePlayer, Settings, starter
+from synthdp.generators.parts.networks import nearest_distribution
 from synthdp.privacy.events import Entry, Gaussian, Plan
 from synthdp.privacy.sensitive import Sensitive
 

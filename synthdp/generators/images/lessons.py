@@ -1,4 +1,4 @@
-"""Mode `shares` of PATE-GAN on images: what its rounds of lessons (`lessons.py`) are about there.
+"""Mode `shares` of PATE-GAN on images: what its rounds of lessons (`adversarial/lessons.py`) are about there.
 
 The start are class Gaussians. Teachers tell, at generated pictures q, the mean of k(x, q) over records; less that over pictures
 of the start, which is public, it is a noisy evaluation of the difference of the two mean embeddings (Gretton et al. 2012,
@@ -15,13 +15,16 @@ import torch
 from torch import Tensor
 
 from synthdp.data.schema import Schema
-from synthdp.generators import Progress, Tensors, image_player, image_start, states
-from synthdp.generators.canvas import Source
-from synthdp.generators.coefficients import FINE, Coefficients, coefficients
-from synthdp.generators.image_player import ImageModel, ImagePlayer
-from synthdp.generators.lessons import Lessons, units_of
-from synthdp.generators.networks import random
-from synthdp.generators.witness import weights_of
+from synthdp.generators import Progress, Tensors
+from synthdp.generators.adversarial.lessons import Lessons, units_of
+from synthdp.generators.adversarial.witness import weights_of
+from synthdp.generators.images import player as image_player
+from synthdp.generators.images import starts as image_start
+from synthdp.generators.images.canvas import Source
+from synthdp.generators.images.coefficients import FINE, Coefficients, coefficients
+from synthdp.generators.images.player import ImageModel, ImagePlayer
+from synthdp.generators.parts import states
+from synthdp.generators.parts.networks import random
 from synthdp.privacy.events import Plan
 from synthdp.privacy.sensitive import Sensitive
 from synthdp.privacy.teachers.witness import Kernel

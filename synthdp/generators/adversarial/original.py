@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synthdp.generators import states
-from synthdp.generators.networks import SLOPE, Discriminator
-from synthdp.generators.optimizers import BETAS
-from synthdp.generators.player import Player
+from synthdp.generators.adversarial.optimizers import BETAS
+from synthdp.generators.adversarial.player import Player
+from synthdp.generators.parts import states
+from synthdp.generators.parts.networks import SLOPE, Discriminator
 from synthdp.privacy.questions.votes import LNMax
 from synthdp.privacy.sensitive import Sensitive
 from synthdp.privacy.teachers import Stacked

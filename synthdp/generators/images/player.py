@@ -11,14 +11,15 @@ from torch import Tensor, nn
 
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
-from synthdp.generators import Tensors, check_tensors, states
-from synthdp.generators.canvas import Canvas, Source
+from synthdp.generators import Tensors, check_tensors
+from synthdp.generators.adversarial.optimizers import BETAS
+from synthdp.generators.adversarial.player import Judgement
 from synthdp.generators.classgauss import ClassGauss
-from synthdp.generators.drawing import Mixture
-from synthdp.generators.image_networks import Painter, Retoucher, principal_axes
-from synthdp.generators.networks import average, random
-from synthdp.generators.optimizers import BETAS
-from synthdp.generators.player import Judgement
+from synthdp.generators.gaussians.drawing import Mixture
+from synthdp.generators.images.canvas import Canvas, Source
+from synthdp.generators.images.networks import Painter, Retoucher, principal_axes
+from synthdp.generators.parts import states
+from synthdp.generators.parts.networks import average, random
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,15 +7,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from synthdp.generators import Model, choices, image_start, losses, states
-from synthdp.generators import tables as noisy_tables
-from synthdp.generators.image_networks import Critic
-from synthdp.generators.image_player import ImagePlayer, lens_of
-from synthdp.generators.model import NetworkModel
-from synthdp.generators.networks import Discriminator, average
-from synthdp.generators.optimizers import OPTIMIZERS
-from synthdp.generators.player import Player
-from synthdp.generators.strategies import Clipper
+from synthdp.generators import Model
+from synthdp.generators.adversarial import choices, losses
+from synthdp.generators.adversarial.optimizers import OPTIMIZERS
+from synthdp.generators.adversarial.player import Player
+from synthdp.generators.adversarial.strategies import Clipper
+from synthdp.generators.images import starts as image_start
+from synthdp.generators.images.networks import Critic
+from synthdp.generators.images.player import ImagePlayer, lens_of
+from synthdp.generators.parts import states
+from synthdp.generators.parts import tables as noisy_tables
+from synthdp.generators.parts.model import NetworkModel
+from synthdp.generators.parts.networks import Discriminator, average
 from synthdp.privacy.sensitive import Sensitive
 
 if TYPE_CHECKING:

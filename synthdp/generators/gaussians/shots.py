@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators.drawing import GREYS, LEVELS
-from synthdp.generators.gaussians import Moments, principal
-from synthdp.generators.vectors import Array, Labels, Vectors
+from synthdp.generators.gaussians.drawing import GREYS, LEVELS
+from synthdp.generators.gaussians.estimates import Moments, principal
+from synthdp.generators.parts.vectors import Array, Labels, Vectors
 from synthdp.privacy.questions.moments import GroupMoments, GroupSums
 from synthdp.privacy.sensitive import Sensitive
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synthdp.generators.networks import Blocks
-from synthdp.generators.vectors import Array, Vectors
+from synthdp.generators.parts.networks import Blocks
+from synthdp.generators.parts.vectors import Array, Vectors
 
 CHANNELS = (16, 8)  # of the convolutions of a picture's network
 KERNEL = 5

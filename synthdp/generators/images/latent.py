@@ -13,10 +13,10 @@ from torch.nn import functional
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.generators import Tensors
-from synthdp.generators.diffusion import Prior, Sampler, isotropic
-from synthdp.generators.drawing import Mixture, distribution, plain_greys
-from synthdp.generators.networks import random
-from synthdp.generators.vectors import Array, Vectors
+from synthdp.generators.gaussians.drawing import Mixture, distribution, plain_greys
+from synthdp.generators.images.diffusion import Prior, Sampler, isotropic
+from synthdp.generators.parts.networks import random
+from synthdp.generators.parts.vectors import Array, Vectors
 
 if TYPE_CHECKING:
     import pandas as pd

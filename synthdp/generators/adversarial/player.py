@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from synthdp.data.codec import Codec
-from synthdp.generators import states
-from synthdp.generators.model import Shape, network
-from synthdp.generators.networks import Blocks, Network, average, draw_latent, with_label
-from synthdp.generators.optimizers import BETAS
-from synthdp.generators.tables import Tables
+from synthdp.generators.adversarial.optimizers import BETAS
+from synthdp.generators.parts import states
+from synthdp.generators.parts.model import Shape, network
+from synthdp.generators.parts.networks import Blocks, Network, average, draw_latent, with_label
+from synthdp.generators.parts.tables import Tables
 
 CALIBRATION_ROUNDS, CALIBRATION_BATCHES, CALIBRATION_ROWS = 8, 32, 8192
 MODULES = ("g", "g_average", "beginning")

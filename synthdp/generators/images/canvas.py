@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from synthdp.data.codec import Codec
 from synthdp.errors import BadInput
-from synthdp.generators.drawing import Mixture
-from synthdp.generators.networks import draw_latent
+from synthdp.generators.gaussians.drawing import Mixture
+from synthdp.generators.parts.networks import draw_latent
 
 WHITE = 255
 LEAK = 0.1  # share of the gradient that passes where a value lies outside [0, 1]

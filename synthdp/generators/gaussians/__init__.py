@@ -1,0 +1,1 @@
+"""Class Gaussians: moments from noisy answers, and records drawn from them."""

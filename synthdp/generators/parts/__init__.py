@@ -1,0 +1,1 @@
+"""What several generators share: networks, models, noisy tables, vectors, checks and saved states."""
