@@ -1,11 +1,9 @@
-"""A folder that is written whole or not at all."""
+"""A folder that is written whole or not at all, and refused where one stands."""
 
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from synthdp.data import whole
 from synthdp.errors import BadInput
 
 
@@ -15,13 +13,6 @@ def written(folder: Path | str, write: Callable[[Path], None], *, force: bool) -
     if folder.exists() and not force:
         raise BadInput(f"{folder} exists; choose another folder or pass force=true")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        new.chmod(0o755)
+    with whole.folder(folder) as new:
         write(new)
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(new, folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
     return folder
