@@ -20,6 +20,7 @@ from synthdp.data.columns import (
     Learn,
     Ordinal,
 )
+from synthdp.data.rules import Rule
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class Schema:
     `unit` names the patient column (an identifier); without it every record is a unit. At most
     `max_records_per_unit` records of a unit count. `units` is a public number or estimate of units, or `learn`.
     `targets` are the columns that users will predict. Raises `BadInput` where the parts contradict each other.
+
+    `rules`: what every record satisfies by its meaning, such as `admission <= discharge`, `{if: {sex: M}, then: {pregnant:
+    false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `data.rules`, and the plain forms may be given
+    in the place of values. They are declared public like bounds and no part of a fit: generators do not honour them yet,
+    a fit's charges and its model are the same without them, and evaluation counts the rows that break them.
     """
 
     columns: tuple[Column, ...]
@@ -57,6 +63,7 @@ class Schema:
     targets: tuple[str, ...] = ()
     declared_by: str | None = None
     notes: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
         names = self.names
@@ -84,6 +91,10 @@ class Schema:
             raise BadInput("schema: max_records_per_unit needs unit, the column that says whose record it is")
         if self.units is not None and self.units != LEARN:
             _check_count("units", self.units)
+        if self.rules != ():
+            from synthdp.data.ruletext import parse
+
+            object.__setattr__(self, "rules", parse(self.rules, self.columns))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -211,7 +222,9 @@ def _column_dict(column: Column) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [item.plain() if isinstance(item, Rule) else item for item in value]
+    return value
 
 
 def _texts(key: str, value: Any) -> tuple[str, ...]:
