@@ -1,4 +1,4 @@
-"""The internal page: evaluation.json, and evaluation.html with every figure of it in words, plots and tables."""
+"""The internal page: evaluation.json, and evaluation.html (and .pdf) with every figure of it in words, plots and tables."""
 
 from __future__ import annotations
 
@@ -7,36 +7,33 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.evaluate.scores import METRIC_LABELS, METRICS
-from synthdp.evaluate.words import faithful, useful
+from synthdp.evaluate import figures
+from synthdp.paper import SORT, policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-STAMP = "Internal: contains statistics of real records. Do not release."
-PLOTTED = ("auroc", "auprc")
+    from jinja2 import Environment
+
+STAMP = "Internal: contains statistics of real records: do not release"
+HOME = Path(__file__).parent
 # Beyond so many small multiples a page is not read; the columns that are furthest off are shown.
 MOST_COLUMNS = 60
 # Two heat maps of more columns than this stand below each other, so that their names can be read.
 SIDE_BY_SIDE = 24
-FIDELITY = {
-    "tvd_1way": "Single columns (total variation distance)",
-    "tvd_2way": "Pairs of columns (total variation distance)",
-    "tvd_3way": "Triples with the target (total variation distance)",
-    "correlation_difference": "Associations of pairs (mean absolute difference)",
-    "detection_auc": "Detection of synthetic rows (AUROC, 0.5 is best)",
-}
 
 
 def write(result: Mapping[str, Any], out: Path | str, *, title: str | None = None) -> tuple[Path, Path]:
     """Write evaluation.json and evaluation.html into the folder out (made if need be); returns both paths.
 
-    The page is one file: no script, no network. Each file appears whole or not at all.
+    The JSON is the result and "answers", what the page's first screen says. The page is one file: no network, one small
+    script that sorts its tables. Each file appears whole or not at all.
     """
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
+    whole = {**result, "answers": answers(result)}
     texts = {
-        folder / "evaluation.json": json.dumps(result, indent=2, allow_nan=False, ensure_ascii=False) + "\n",
+        folder / "evaluation.json": json.dumps(whole, indent=2, allow_nan=False, ensure_ascii=False) + "\n",
         folder / "evaluation.html": html(result, title=title),
     }
     for path, text in texts.items():
@@ -47,93 +44,99 @@ def write(result: Mapping[str, Any], out: Path | str, *, title: str | None = Non
     return data, page
 
 
+def answers(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the first screen says: the questions, verdicts, figures and sentences of `words.asks`."""
+    if result.get("kind") == "images":
+        from synthdp.evaluate.images.page import asks as image_asks
+
+        return image_asks(result)
+    from synthdp.evaluate.words import asks
+
+    return asks(result)
+
+
 def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
-    """The page as text."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-
-    from synthdp.evaluate.plots import WORST_HEAT
-
-    home = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader([home / "templates", home / "images" / "templates"]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["figure"] = lambda value: figure(value)
+    """The page as text; also of a result of schema_version 1, whose page lacks what it lacks."""
     name = result["about"]["data"]
     if result.get("kind") == "images":
         from synthdp.evaluate.images.page import STAMP as IMAGE_STAMP
         from synthdp.evaluate.images.page import cloud, context
 
+        default, template, stamp, found = "images", "images.html", IMAGE_STAMP, context(result)
+    else:
+        default, template, stamp, found = "data", "evaluation.html", STAMP, _context(result)
+    environment = _environment()
+    if template == "images.html":
         environment.filters["cloud"] = cloud
-        return environment.get_template("images.html").render(
-            stamp=IMAGE_STAMP,
-            title=title or (f"Evaluation of synthetic {name} images" if name else "Evaluation of synthetic images"),
-            svg=Markup,
-            **context(result),
-        )
-    return environment.get_template("evaluation.html").render(
-        stamp=STAMP,
-        title=title or (f"Evaluation of synthetic {name} data" if name else "Evaluation of synthetic data"),
+    return environment.get_template(template).render(
+        stamp=stamp,
+        title=title or f"Evaluation of synthetic {f'{name} {default}' if name else default}",
         about=result["about"],
-        useful=[useful(target, entry) for target, entry in result["targets"].items()],
-        faithful=faithful(result["fidelity"]),
-        targets=[_target(place, name, entry, result) for place, (name, entry) in enumerate(result["targets"].items())],
-        fidelity=_fidelity(result["fidelity"]),
-        columns=_columns(result),
-        heats=_heats(result["fidelity"]),
-        wide=result["about"]["columns"] > SIDE_BY_SIDE,
-        most_columns=MOST_COLUMNS,
-        worst_heat=WORST_HEAT,
-        metrics=[METRIC_LABELS[metric] for metric in METRICS],
+        asks=answers(result),
         not_computed=result["not_computed"],
-        svg=Markup,  # for our own plots only: texts in them are escaped where they are made
+        script=figures.Markup(SORT),
+        policy=policy(SORT) + ("; img-src data:" if template == "images.html" else ""),
+        svg=figures.Markup,  # for our own plots only: texts in them are escaped where they are made
+        **found,
     )
 
 
-def figure(value: Mapping[str, Any] | None) -> str:
-    """A summary as the tables print it: mean, and the spread where there is one."""
-    if value is None:
-        return "not computed"
-    if value.get("n", 1) < 2 or "values" not in value:
-        return f"{value['mean']:.3f}"
-    return f"{value['mean']:.3f} \u00b1 {value['sd']:.3f}"
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-
-def _target(place: int, name: str, entry: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-    from synthdp.evaluate.plots import utility_plot
-
-    names = result["about"]["models"]
-    arms = (
-        ("Trained on real rows (ceiling)", entry["trtr"], "trtr"),
-        ("Trained on synthetic rows", entry["tstr"], "tstr"),
-        ("Floor: columns without relations", entry["floors"]["independent"], "independent"),
+    environment = Environment(
+        loader=FileSystemLoader([HOME / "templates", HOME / "images" / "templates"]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    groups = []
-    for label, arm, key in arms:
-        rows = [(names[model], [scores.get(metric) for metric in METRICS]) for model, scores in arm.items()]
-        if key in entry["average"]:
-            rows.append(("Mean of these", [entry["average"][key].get(metric) for metric in METRICS]))
-        groups.append((label, rows))
-    constant = [entry["floors"]["majority"].get(metric) for metric in METRICS]
-    groups.append(("Floor: always the majority class", [("No model", constant)]))
-    plots = [
-        utility_plot(dict(entry), metric, METRIC_LABELS[metric], names, f"target{place}-{metric}")
-        for metric in PLOTTED
-        if any(metric in scores for scores in entry["trtr"].values())
-    ]
-    return {"name": name, "entry": entry, "groups": [group for group in groups if group[1]], "plots": plots}
+    environment.filters |= {name: getattr(figures, name) for name in ("figure", "small", "percent", "exact")}
+    return environment
 
 
-def _fidelity(found: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any], str]]:
-    return [
-        (label, found[key], f"{found[key]['max']:.3f}" if "max" in found[key] else "")
-        for key, label in FIDELITY.items()
-        if key in found
-    ]
+def _context(result: Mapping[str, Any]) -> dict[str, Any]:
+    from synthdp.evaluate import curves, sections
+    from synthdp.evaluate.plots import WORST_HEAT
+
+    found, attacks = result["fidelity"], result.get("attacks") or []
+    shown = {
+        "targets": sections.targets(result),
+        "subgroups": sections.subgroups(result),
+        "fidelity": sections.fidelity(found),
+        "rules": found.get("rules") or [],
+        "attacks": attacks,
+        "each_column": sections.each_column(found),
+        "heats": _heats(found),
+    }
+    lines = any(found.get(name, {}).get("curve") for name in ("alpha_precision", "beta_recall"))
+    return {
+        **shown,
+        "contents": _contents(shown, result["not_computed"]),
+        "claim": result["about"].get("claim"),
+        "attack_plot": curves.attack_plot(attacks, "attacks-plot"),
+        "manifold": curves.manifold_plot(found, "manifold") if lines else None,
+        "columns": _columns(result),
+        "wide": result["about"]["columns"] > SIDE_BY_SIDE,
+        "most_columns": MOST_COLUMNS,
+        "worst_heat": WORST_HEAT,
+        "glossary": sections.glossary(result),
+    }
+
+
+def _contents(shown: Mapping[str, Any], not_computed: list[Any]) -> list[tuple[str, str]]:
+    labels = {
+        "subgroups": ("subgroups", "Subgroups: for whom does it fail?"),
+        "fidelity": ("fidelity", "Fidelity"),
+        "rules": ("rules", "Rules"),
+        "attacks": ("attacks", "Attacks: could someone be found?"),
+        "each_column": ("columns", "Columns"),
+        "heats": ("pairs", "Pairs of columns"),
+    }
+    first = [(target["key"], f"Utility: predicting {target['name']}") for target in shown["targets"]]
+    middle = [place for key, place in labels.items() if shown[key]]
+    last = [("not-computed", "What was not computed, and why")] if not_computed else []
+    return [*first, *middle, *last, ("about", "About this page")]
 
 
 def _columns(result: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -157,7 +160,7 @@ def _heats(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     if "tvd_2way" in found:
         entry, label = found["tvd_2way"], "Total variation distance of pairs"
         note = "Strong cells are pairs whose joint distribution the synthetic rows miss. 0 is best, 1 is worst."
-        result.append((label, note, heat_map(entry["names"], entry["matrix"], label, "pairs", signed=False)))
+        result.append((label, note, heat_map(entry["names"], entry["matrix"], label, "pairs-plot", signed=False)))
     if "correlation_difference" in found:
         entry, label = found["correlation_difference"], "Association, synthetic minus real"
         note = "Amber: weaker or more negative in the synthetic rows. Teal: stronger or more positive."

@@ -33,19 +33,24 @@ STYLE: dict[str, Any] = {
     "legend.frameon": False,
 }
 PIXELS = 96
+CONSTANT = {"majority": "majority class", "mean": "mean"}  # the floor without a model
 MOST_BARS = 8  # categories in a small multiple
 COLOURS = 48  # more, and matplotlib would embed the colour bar as a bitmap
 WORST_HEAT = 40  # columns in a heat map
 
 
 def utility_plot(entry: dict[str, Any], metric: str, label: str, names: dict[str, str], key: str) -> str:
-    """One target and metric: a row per classifier with real, synthetic and floor, and whiskers over the seeds."""
+    """One target and metric (at most 1): a row per model with real, synthetic and floor; whiskers are the intervals, or
+    the range over the seeds where there is none."""
     arms = (
         ("trained on real rows", entry["trtr"], REAL, "D"),
         ("trained on synthetic rows", entry["tstr"], SYNTHETIC, "o"),
         ("floor: columns without relations", entry["floors"]["independent"], FLOOR, "s"),
     )
     models = [m for m in names if any(metric in arm.get(m, {}) for _, arm, _, _ in arms)]
+    guess = next(key for key in CONSTANT if key in entry["floors"])
+    constant, guess = entry["floors"][guess].get(metric), CONSTANT[guess]
+    step = 0.62 if len(models) < 6 else 0.46
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
@@ -54,16 +59,15 @@ def utility_plot(entry: dict[str, Any], metric: str, label: str, names: dict[str
             if not found:
                 continue
             x, y = [v["mean"] for _, v in found], [i + (place - 1) * 0.2 for i, _ in found]
-            low = [max(0.0, v["mean"] - min(v["values"])) for _, v in found]  # rounding may go below zero
-            high = [max(0.0, max(v["values"]) - v["mean"]) for _, v in found]
+            ends = [v.get("interval") or (min(v["values"]), max(v["values"])) for _, v in found]
+            low = [max(0.0, mean - end[0]) for mean, end in zip(x, ends, strict=True)]  # rounding may go below zero
+            high = [max(0.0, end[1] - mean) for mean, end in zip(x, ends, strict=True)]
             axes.hlines(y, 0, x, color=colour, alpha=0.35, linewidth=6)
             axes.errorbar(x, y, xerr=[low, high], fmt=marker, color=colour, markersize=6, capsize=3, label=arm_label)
-        constant = entry["floors"]["majority"].get(metric)
         if constant is not None:
-            axes.axvline(
-                constant["mean"], color=INK, linewidth=0.8, linestyle=(0, (2, 2)), label="floor: majority class"
-            )
-        axes.set(xlim=(0, 1), ylim=(len(models) - 0.5, -0.5), xlabel=label)
+            axes.axvline(constant["mean"], color=INK, linewidth=0.8, linestyle=(0, (2, 2)), label=f"floor: {guess}")
+        axes.set_xlim(min(0.0, axes.get_xlim()[0]), 1)
+        axes.set(ylim=(len(models) - 0.5, -0.5), xlabel=label)
         axes.set_yticks(range(len(models)), [names[m] for m in models])
         axes.tick_params(axis="y", length=0)
         handles, labels = axes.get_legend_handles_labels()
@@ -77,7 +81,7 @@ def utility_plot(entry: dict[str, Any], metric: str, label: str, names: dict[str
         for arm_label, arm, _, _ in arms
         if metric in arm.get(m, {})
     )
-    return svg(draw, (4.6, 1.5 + 0.62 * len(models)), f"{label} on real held-out rows. {said}.", key)
+    return svg(draw, (4.6, 1.5 + step * len(models)), f"{label} on real held-out rows. {said}.", key)
 
 
 def marginal_plot(name: str, column: dict[str, Any], key: str) -> str:
@@ -158,6 +162,7 @@ def heat_map(names: Sequence[str], matrix: Sequence[Sequence[float]], label: str
 def svg(draw: Any, size: tuple[float, float], alt: str, key: str) -> str:
     """Draw into a fresh figure (inches) and return its SVG element: transparent, scalable, labelled by alt.
 
+    alt: a first sentence, which becomes the title, and the details after it, which become the description.
     key: prefixes the ids inside, which would clash between several figures of one page.
     """
     from html import escape
@@ -179,9 +184,11 @@ def svg(draw: Any, size: tuple[float, float], alt: str, key: str) -> str:
     text = re.sub(r'\bid="', f'id="{key}-', text)
     text = text.replace("url(#", f"url(#{key}-").replace('href="#', f'href="#{key}-').replace(INK, "currentColor")
     box = f"0 0 {size[0] * 72:g} {size[1] * 72:g}"
+    title, _, details = alt.partition(". ")
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{box}" '
-        f'width="{size[0] * PIXELS:.0f}" role="img" aria-label="{escape(alt)}"><title>{escape(alt)}</title>'
+        f'width="{size[0] * PIXELS:.0f}" role="img" aria-label="{escape(alt)}"><title>{escape(title)}</title>'
+        f"<desc>{escape(details)}</desc>"
     )
     return head + text[text.index(">") + 1 :]
 

@@ -1,8 +1,12 @@
-"""What the figures say, in a sentence or two each: the page's first screen."""
+"""What the figures say, in a sentence or two each: the page's first screen, and `answers` of evaluation.json."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from synthdp.evaluate.figures import said
+from synthdp.evaluate.risk import found
+from synthdp.evaluate.scores import METRIC_LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -10,28 +14,69 @@ if TYPE_CHECKING:
 CHANCE = 0.5
 # A ceiling closer to chance than this says nothing about the synthetic rows.
 LEAST_SIGNAL = 0.02
+# More cards than this are folded into one that speaks of the worst target.
+MOST_TARGETS = 2
+NOTHING = {"verdict": "Not computed", "text": "See the list of what was not computed, below."}
+
+
+def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The two questions of a steward, "Can I use it?" and "Can I share it?", each {"question", "verdict", "bad",
+    "answers": [{"question", "verdict", "figures": [{"label", "value", "interval"?}], "text"}]}."""
+    uses = _uses(result["targets"])
+    close = faithful(result["fidelity"])
+    whom = for_whom(result["targets"])
+    if whom is None and result["schema_version"] > 1 and result["targets"]:
+        text = "No subgroup (sex, age, ethnicity) was judged, so a group that fares badly would not be seen here."
+        whom = {"question": "For whom does it fail?", "figures": [], "verdict": "Not asked", "text": text}
+    answers = [*uses, close, *([whom] if whom else [])]
+    lead = (uses or [close])[0]["verdict"]
+    use = {"question": "Can I use it?", "verdict": lead, "bad": _poor(lead), "answers": answers}
+    return [use, found(result)]
+
+
+def _poor(verdict: str) -> bool:
+    return verdict.startswith(("Hardly", "Not useful", "Far"))
+
+
+def _uses(targets: Mapping[str, Any]) -> list[dict[str, Any]]:
+    cards = [useful(target, entry) for target, entry in targets.items()]
+    if len(cards) <= MOST_TARGETS:
+        return cards
+    worst = min(cards, key=lambda card: card.get("kept", float("inf")))
+    text = "The worst of them is told here. " + worst["text"]
+    question = f"Is it useful for predicting these {len(cards)} columns?"
+    return [{**worst, "question": question, "text": f"{worst['question']} {text}"}]
 
 
 def useful(target: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """{"question", "verdict", "figures", "text"} on what models trained on the synthetic rows are worth."""
-    averages = {arm: scores["auroc"]["mean"] for arm, scores in entry["average"].items() if "auroc" in scores}
-    ceiling, made, floor = (averages.get(arm) for arm in ("trtr", "tstr", "independent"))
+    """{"question", "verdict", "figures", "text"} on what models trained on the synthetic rows are worth, and "kept",
+    the share of what real rows offer above guessing, where it can be told."""
+    metric, guess, name, said_guess = ("auroc", CHANCE, "AUROC", f"chance ({CHANCE})")
+    if entry.get("kind") == "number":
+        metric, guess, name, said_guess = ("r2", 0.0, "R²", "always telling the mean")
+    averages = {arm: scores[metric] for arm, scores in entry["average"].items() if metric in scores}
+    real, made, floor = (averages.get(arm) for arm in ("trtr", "tstr", "independent"))
     answer: dict[str, Any] = {"question": f"Is it useful for predicting {target}?", "figures": []}
-    if made is None or ceiling is None or floor is None:
-        return {**answer, "verdict": "Not computed", "text": "See the list of what was not computed, below."}
-    answer["figures"] = [("synthetic", made), ("real", ceiling), ("floor", floor)]
+    if made is None or real is None or floor is None:
+        return {**answer, **NOTHING}
+    answer["figures"] = [_item("synthetic", made), _item("real", real), _item("floor", floor)]
     text = (
-        f"Models trained on the synthetic rows reach a mean AUROC of {made:.3f} on real held-out rows. The same models "
-        f"trained on real rows reach {ceiling:.3f} (the ceiling); on columns without relations {floor:.3f}."
+        f"Mean {name} on real held-out rows of models trained on synthetic rows, on real rows (the ceiling), and on "
+        "columns without relations (the floor)."
     )
-    signal = ceiling - CHANCE
+    signal = real["mean"] - guess
     if signal < LEAST_SIGNAL:
         text += " Real rows hardly predict this column either, so this target is no test of the synthetic rows."
         return {**answer, "verdict": "Cannot be told", "text": text}
-    kept = (made - CHANCE) / signal
-    share = f"{100 * max(kept, 0):.0f} %"
-    text += f" That keeps {share} of what real rows offer above chance ({CHANCE})."
-    return {**answer, "verdict": _grade(kept), "text": text}
+    kept = (made["mean"] - guess) / signal
+    text += f" Synthetic rows keep {100 * max(kept, 0):.0f} % of what real rows offer above {said_guess}."
+    return {**answer, "verdict": _grade(kept), "text": text, "kept": kept}
+
+
+def _item(label: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """One figure of an answer: its summary without the single values."""
+    spread = {key: value[key] for key in ("interval",) if value.get(key) is not None}
+    return {"label": label, "value": value["mean"], **spread}
 
 
 def _grade(kept: float) -> str:
@@ -50,14 +95,14 @@ def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
     """The same on how close the synthetic rows are to the real ones."""
     answer: dict[str, Any] = {"question": "Is it faithful?", "figures": []}
     if "tvd_1way" not in found:
-        return {**answer, "verdict": "Not computed", "text": "See the list of what was not computed, below."}
+        return {**answer, **NOTHING}
     one = found["tvd_1way"]
-    answer["figures"] = [("single columns", one["mean"])]
+    answer["figures"] = [_item("single columns", one)]
     parts = [f"single columns differ from the real training rows by {_apart(one)}"]
     excess = one["mean"] - one["floor"]["mean"]
     if "tvd_2way" in found:
         two = found["tvd_2way"]
-        answer["figures"].append(("pairs", two["mean"]))
+        answer["figures"].append(_item("pairs", two))
         parts.append(f"pairs of columns by {_apart(two)}")
         excess = two["mean"] - two["floor"]["mean"]
     text = (
@@ -68,8 +113,16 @@ def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
     detection = 1.0
     if "detection_auc" in found:
         detection = found["detection_auc"]["mean"]
-        answer["figures"].append(("detection", detection))
+        answer["figures"].append(_item("detection", found["detection_auc"]))
         text += f" A classifier tells synthetic from real rows with AUROC {detection:.2f} (0.5: not at all; 1: always)."
+    rules = [r for r in found.get("rules", ()) if r["synthetic"] is not None and r["train"] is not None]
+    broken = [rule for rule in rules if rule["synthetic"] > rule["train"]]
+    if broken:
+        worst = max(broken, key=lambda rule: rule["synthetic"] - rule["train"])
+        text += (
+            f" The rule {worst['rule']} is broken by {100 * worst['synthetic']:.1f} % of synthetic rows "
+            f"({100 * worst['train']:.1f} % of real ones)."
+        )
     return {**answer, "verdict": _closeness(excess, detection), "text": text}
 
 
@@ -85,3 +138,67 @@ def _closeness(excess: float, detection: float) -> str:
     if excess <= 0.15:
         return "Recognisable, with visible differences"
     return "Far from the real rows"
+
+
+def for_whom(targets: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The same on the group that loses most by synthetic training rows; None where no subgroup was judged."""
+    worst = worst_group(targets)
+    if worst is None:
+        return None
+    target, column, group, level = worst
+    text = group_text(target, column, group)
+    others = len([g for entry in targets.values() for g in entry.get("subgroups", {}).values()]) - 1
+    if others:
+        text += f" {others} more {'table' if others == 1 else 'tables'} of subgroups below."
+    answer = {
+        "question": "For whom does it fail?",
+        "verdict": f"Worst for {column} {level['level']}, predicting {target}"
+        if level["gap"] > 0
+        else "No group loses by it",
+        "figures": [
+            _item("synthetic", level["tstr"]),
+            _item("real", level["trtr"]),
+            _item("gap", gap_of(level)),
+        ],
+    }
+    return {**answer, "text": text}
+
+
+def worst_group(targets: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any]] | None:
+    """(target, column, the column's entry, the level's entry) with the largest gap among the named worst levels."""
+    named = [
+        (target, column, group, level)
+        for target, entry in targets.items()
+        for column, group in entry.get("subgroups", {}).items()
+        for level in group["levels"]
+        if group["worst"] is not None and level["level"] == group["worst"] and "reason" not in level
+    ]
+    return max(named, key=lambda found: found[3]["gap"], default=None)
+
+
+def group_text(target: str, column: str, group: Mapping[str, Any]) -> str:
+    """Who fares worst in one table of subgroups, and whether that may be chance."""
+    judged = [level for level in group["levels"] if "reason" not in level]
+    left = len(group["levels"]) - len(judged)
+    rest = f" {left} of {len(group['levels'])} groups could not be judged." if left else ""
+    worst = next((level for level in judged if level["level"] == group["worst"]), None)
+    if worst is None:
+        return "No group can be named as the worst." + rest
+    text = (
+        f"Models that predict {target} lose most for {column} {worst['level']} ({worst['rows']:,} rows): "
+        f"{METRIC_LABELS[group['metric']]} {said(worst['tstr'])} when trained on synthetic rows, "
+        f"{said(worst['trtr'])} when trained on real ones, a gap of {said(gap_of(worst))}."
+    )
+    own = worst.get("gap_interval")
+    spans = [level["gap_interval"] for level in judged if level is not worst and level.get("gap_interval") is not None]
+    if own is not None and own[0] <= 0:
+        text += " Its interval reaches 0, so no group can be said to lose."
+    elif own is not None and spans:
+        apart = any(span[1] < own[0] for span in spans)
+        text += f" {'That is more than other groups lose' if apart else 'Other groups may lose as much'}: their intervals {'end below it' if apart else 'overlap with it'}."
+    return text + rest
+
+
+def gap_of(level: Mapping[str, Any]) -> dict[str, Any]:
+    """A level's gap as a summary."""
+    return {"mean": level["gap"], "interval": level.get("gap_interval")}

@@ -11,8 +11,9 @@ from synthdp.evaluate.images.words import faithful, near, useful
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-STAMP = "Internal: shows real pictures and statistics of real records. Do not release."
+STAMP = "Internal: shows real pictures and contains statistics of real records: do not release"
 PLOTTED = ("accuracy", "balanced_accuracy")
+PAGE = "This page must not be shared: it shows real pictures and exact statistics of real records."
 MOST_CLASSES = 20
 FIDELITY = {
     "fid": "Fréchet distance, FID (0 is best)",
@@ -36,12 +37,7 @@ def context(result: Mapping[str, Any]) -> dict[str, Any]:
 
     found, names = result["fidelity"], result["about"]["models"]
     return {
-        "about": result["about"],
-        "answers": [
-            *(useful(target, entry, names) for target, entry in result["targets"].items()),
-            faithful(found),
-            near(result["neighbours"]),
-        ],
+        "contents": _contents(result),
         "targets": [_target(i, name, entry, names) for i, (name, entry) in enumerate(result["targets"].items())],
         "metrics": [METRIC_LABELS[metric] for metric in METRICS],
         "fidelity": [(label, found[key]) for key, label in FIDELITY.items() if key in found],
@@ -59,8 +55,40 @@ def context(result: Mapping[str, Any]) -> dict[str, Any]:
             if space in result["neighbours"]
         ],
         "pictures": result["pictures"],
-        "not_computed": result["not_computed"],
     }
+
+
+def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The two questions of a steward with their answers, in the form of `synthdp.evaluate.words.asks`."""
+    names = result["about"]["models"]
+    uses = [useful(target, entry, names) for target, entry in result["targets"].items()]
+    close, beside = faithful(result["fidelity"]), near(result["neighbours"])
+    lead = (uses or [close])[0]["verdict"]
+    told = beside["verdict"].startswith(("Training records", "Nearer"))
+    share = "Not before the nearest pictures below are understood" if told else "Only the guarantee can tell"
+    page = {"question": "And this page?", "verdict": "Never", "figures": [], "text": PAGE}
+    return [
+        {"question": "Can I use it?", "verdict": lead, "bad": False, "answers": [*map(_item, (*uses, close))]},
+        {"question": "Can I share it?", "verdict": share, "bad": told, "answers": [_item(beside), page]},
+    ]
+
+
+def _item(answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {**answer, "figures": [{"label": label, "value": value} for label, value in answer["figures"]]}
+
+
+def _contents(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Anchors and headings of the sections that the page has."""
+    parts = (
+        ("pictures", "Pictures", result["pictures"].get("classes")),
+        *((f"target{i}", f"Utility: predicting {name}", True) for i, name in enumerate(result["targets"])),
+        ("fidelity", "Fidelity", result["fidelity"]),
+        ("shares", "Shares of classes and pixel values", _shares(result)),
+        ("neighbours", "Nearest training records", result["neighbours"]),
+        ("not-computed", "What was not computed, and why", result["not_computed"]),
+        ("about", "About this page", True),
+    )
+    return [(anchor, label) for anchor, label, shown in parts if shown]
 
 
 def _target(place: int, name: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -76,6 +104,7 @@ def _target(place: int, name: str, entry: Mapping[str, Any], names: Mapping[str,
     groups.append(("Floor: always the majority class", [("No model", constant)]))
     return {
         "name": name,
+        "key": f"target{place}",
         "entry": entry,
         "groups": groups,
         "plots": [

@@ -1,0 +1,68 @@
+"""How the internal page prints a figure: the mean, and beside it the interval or the spread that it has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+ABSENT = "not computed"
+DECIMALS = 3
+
+
+def figure(value: Any) -> Markup:
+    """A summary, a figure of an attack or a bare number as the tables print it.
+
+    "0.871 [0.862, 0.880]" where there is an interval (95 %), "0.871 ± 0.004" where there are several values and only
+    their spread, else "0.871"; "not computed" for None.
+    """
+    if value is None:
+        return Markup(ABSENT)
+    if not isinstance(value, Mapping):
+        return Markup.escape(number(value))
+    mean = number(middle(value))
+    interval = value.get("interval")
+    if interval is not None:
+        low, high = (number(end) for end in interval)
+        return Markup('{} <span class="ci">[{}, {}]</span>').format(mean, low, high)
+    if value.get("n", 1) > 1 and "values" in value and "sd" in value:
+        return Markup("{} \u00b1 {}").format(mean, number(value["sd"]))
+    return Markup.escape(mean)
+
+
+def exact(value: Any) -> str:
+    """What a table sorts a figure by: its full value, or nothing."""
+    if value is None:
+        return ""
+    return repr(middle(value) if isinstance(value, Mapping) else float(value))
+
+
+def middle(value: Mapping[str, Any]) -> float:
+    """The figure itself: a summary's mean, an attack's value."""
+    return float(value["mean"] if "mean" in value else value["value"])
+
+
+def number(value: float) -> str:
+    """Three decimals; above 10 four significant digits, above 1,000 whole."""
+    if value and math.isfinite(value):
+        size = abs(value)
+        decimals = DECIMALS if size < 10 else max(0, DECIMALS - math.floor(math.log10(size)))
+    else:
+        decimals = DECIMALS
+    return f"{value:,.{decimals}f}"
+
+
+def small(value: float | str | None) -> str:
+    """An epsilon or a delta, as short as it goes; None is an infinite epsilon, as the JSON writes it."""
+    return "infinite" if value is None else f"{float(value):g}"
+
+
+def percent(share: float | None) -> str:
+    return ABSENT if share is None else f"{100 * share:.1f} %"
+
+
+def said(value: Any) -> str:
+    """The same as `figure` inside a sentence, without markup."""
+    return figure(value).striptags()
