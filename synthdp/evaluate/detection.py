@@ -1,12 +1,15 @@
-"""Can a classifier tell synthetic from held-out real rows? The classifier two-sample test (Lopez-Paz & Oquab 2017)."""
+"""Can synthetic rows be told from real ones? By a classifier (C2ST, Lopez-Paz & Oquab 2017), by propensities (pMSE, Snoke 2018)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from synthdp.evaluate.classifiers import CLASSIFIERS, chances
+from synthdp.evaluate.features import Features
+from synthdp.evaluate.scores import summary
 from synthdp.evaluate.tables import Table
 
 if TYPE_CHECKING:
@@ -16,6 +19,12 @@ FOLDS = 3
 # Per side: more rows only sharpen a figure that is read to two digits.
 MOST_ROWS = 5_000
 MIN_ROWS = 30
+# The null expectation of pMSE is an asymptotic one: so many rows for each parameter of the propensity model.
+ROWS_PER_PARAMETER = 10
+PROPENSITY = (
+    "logistic regression on the main effects of all columns: numbers and ordinals standardised, an indicator for each of a "
+    "column's 30 most frequent categories, for the others together and for missing values"
+)
 
 
 def detection_auc(left: Table, right: Table, seed: int, jobs: int) -> float:
@@ -42,3 +51,71 @@ def detection_auc(left: Table, right: Table, seed: int, jobs: int) -> float:
 def _folds(rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """(rows,): a fold each, sizes as equal as can be, so that both sides are balanced in every fold."""
     return rng.permutation(np.arange(rows) % FOLDS)
+
+
+def pmse(synthetic: Table, train: Table, test: Table, *, seeds: int = 3) -> tuple[dict[str, Any] | None, str | None]:
+    """Propensity score mean squared error (Snoke, Raab, Nowok, Dibben & Slavkovic 2018) against training rows.
+
+    {"mean", "sd", "n", "values"} over draws of equally many rows a side, without replacement (5,000 at most; one draw is all
+    rows where they are as many); "ratio": the mean of pMSE / its null expectation; "floor": the same of the real test
+    rows as if synthetic, with its own "ratio"; "model" and "parameters" (the mean number, without intercept) of the propensity model.
+
+    pMSE = mean of (p - c)^2 over both sides, in [0, 1/4] at c = 1/2: 0 where nothing tells them apart. The null expectation
+    (k - 1)(1 - c)^2 c / N is that of rows drawn from the right model with the training rows' own parameters: a ratio of 1.
+    New rows of the same population, which differ from the training rows by chance too, come to 1 / (1 - c) = 2: read
+    the ratio beside the floor's. Main effects see margins, hardly dependence: `detection_auc` sees both. None and the reason where there are too few rows or no column varies.
+    """
+    rows = min(synthetic.rows, train.rows, test.rows, MOST_ROWS)
+    if rows < MIN_ROWS:
+        return None, f"the smallest of the three sets has {rows} rows; at least {MIN_ROWS} are needed"
+    found: dict[str, list[tuple[float, int]]] = {"synthetic": [], "test": []}
+    for role, table in (("synthetic", synthetic), ("test", test)):
+        for seed in range(seeds):
+            rng = np.random.default_rng((13, seed))
+            real, other = (x.take(np.sort(rng.choice(x.rows, size=rows, replace=False))) for x in (train, table))
+            found[role].append(propensity_error(other, real))
+    most = max(effects for draws in found.values() for _, effects in draws)
+    if most == 0:
+        return None, "no column varies"
+    if 2 * rows < ROWS_PER_PARAMETER * most:
+        return None, f"{rows} rows a side are too few for a propensity model of {most} parameters"
+    entries = {role: _ratios(draws, 2 * rows) for role, draws in found.items()}
+    about = {"model": PROPENSITY, "parameters": float(np.mean([effects for _, effects in found["synthetic"]]))}
+    return {**entries["synthetic"], "floor": entries["test"], **about}, None
+
+
+def propensity_error(left: Table, right: Table) -> tuple[float, int]:
+    """pMSE of the propensity model that tells left (1) from right (0), fitted on all rows of both; its number of main effects."""
+    from scipy.linalg import qr
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    both = Table(axes=left.axes, values=np.concatenate([left.values, right.values]))
+    labels = np.repeat(np.array([1, 0]), [left.rows, right.rows])
+    design = Features.fit(both).dense(both)
+    design -= design.mean(axis=0)
+    share = left.rows / len(labels)
+    with threadpool_limits(limits=1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        # Columns that others explain are dropped: they change no propensity, but the number of parameters must be theirs.
+        upper, order = qr(design, mode="r", pivoting=True)[:2]
+        sizes = np.abs(np.diag(upper))
+        effects = int((sizes > 1e-9 * np.sqrt(len(labels))).sum())
+        if effects == 0:
+            return 0.0, 0
+        # As good as no penalty; without any, a category that only one side has would have no finite coefficient.
+        model = LogisticRegression(C=1e6, solver="newton-cholesky", max_iter=100)
+        model.fit(design[:, order[:effects]], labels)
+        chance = model.predict_proba(design[:, order[:effects]])[:, 1]
+    return float(np.mean((chance - share) ** 2)), effects
+
+
+def null_expectation(effects: int, rows: int, share: float) -> float:
+    """Of pMSE where synthesis was right: effects (k - 1) main effects, rows of both sides, share of them synthetic."""
+    return effects * (1 - share) ** 2 * share / rows
+
+
+def _ratios(draws: list[tuple[float, int]], rows: int) -> dict[str, Any]:
+    ratios = [value / null_expectation(effects, rows, 0.5) if effects else 0.0 for value, effects in draws]
+    return {**summary([value for value, _ in draws]), "ratio": float(np.mean(ratios))}

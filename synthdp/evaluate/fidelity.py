@@ -126,6 +126,14 @@ def over_sets(values: Sequence[float]) -> dict[str, Any]:
     return {"mean": float(np.mean(values)), "sd": spread, "n": len(values), "max": float(np.max(values))}
 
 
+def no_rows(synthetic: Table, train: Table, test: Table) -> str | None:
+    """Why nothing can be compared, where one of the sets is empty."""
+    for role, table in (("synthetic", synthetic), ("real training", train), ("real test", test)):
+        if not table.rows:
+            return f"there are no {role} rows"
+    return None
+
+
 def _square(size: int, pairs: Sequence[tuple[int, ...]], values: Sequence[float]) -> list[list[float]]:
     out = np.zeros((size, size))
     for (a, b), value in zip(pairs, values, strict=True):
