@@ -14,7 +14,14 @@ import numpy as np
 import torch
 
 from synthdp.errors import BadInput
+from synthdp.privacy.events import Event, Plan, Revealed, Threshold, Vote, inner
 from synthdp.privacy.gradients import Gradients
+
+NO_SUMS: dict[type[Event], str] = {  # events of questions that are not additive -> what to do about it
+    Threshold: "categories are learned in one process: declare them in the schema, or fit without torchrun",
+    Vote: "teachers learn in one process: fit without torchrun",
+    Revealed: "records are revealed in one process: fit without torchrun",
+}
 
 
 class Ranks(Protocol):
@@ -104,6 +111,15 @@ def joined() -> Ranks:
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group("gloo")
     return Together()
+
+
+def check_plan(plan: Plan, ranks: Ranks) -> None:
+    """Refuse a plan that holds a question whose exact value is no sum over the shards, while nothing is charged yet."""
+    if ranks.world > 1:
+        for entry in plan:
+            for event in (entry.event, *inner(entry.event)):
+                if type(event) in NO_SUMS:
+                    raise BadInput(NO_SUMS[type(event)])
 
 
 def check_additive(question: Any, ranks: Ranks) -> None:

@@ -22,7 +22,7 @@ from synthdp.privacy.questions import Answer, Question
 from synthdp.privacy.questions.marginals import Marginals, Table
 from synthdp.privacy.questions.reveal import Reveal
 from synthdp.privacy.questions.sums import Group, Sums, Vector
-from synthdp.privacy.ranks import ALONE, Ranks, check_additive
+from synthdp.privacy.ranks import ALONE, Ranks, check_additive, check_plan
 from synthdp.privacy.store import Records, Sealed, encoded, reading, seal, shard
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ class Sensitive:
         """
         terms = learning.purchase(self.schema, budget, self.account.unit)
         learned = learning.prices(self.schema, terms)
+        if self._ranks.world > 1:
+            check_plan((*learned, *plan(1.0)), self._ranks)  # which questions there are does not hang on the noise
         noise = self.account.commit(lambda z: (*learned, *plan(z)), budget)
         self._terms, self._plan_noise = terms, noise
         self._turn()  # a question that is asked again, after a stop, draws other noise

@@ -12,8 +12,9 @@ import pytest
 from clinic import make_frame, make_schema, quick
 
 from synthdp import BadInput, Budget, Synthesizer, load
+from synthdp.privacy.accounts import AccountFile
 from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.ranks import ALONE, check_additive, joined
+from synthdp.privacy.ranks import ALONE, Alone, check_additive, joined
 from synthdp.privacy.store import seal, shard
 
 BUDGET = Budget(2.0, 1e-5)
@@ -107,10 +108,46 @@ def test_shards_are_a_partition_by_unit():
         )
 
 
-def test_what_is_no_sum_is_refused_by_name():
-    class Pair:
-        rank, world = 0, 2
+class Pair(Alone):
+    """The first of two processes, of which the other one keeps silent."""
 
+    rank, world = 0, 2
+
+
+LEARNED = {
+    "categories": {"sex": {"kind": "categorical", "categories": "learn"}},
+    "bounds": {"age": {"kind": "integer", "bounds": "learn"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "said"),
+    [
+        ("independent", LEARNED["categories"], "declare them in the schema"),
+        ("dpgan", LEARNED["categories"] | LEARNED["bounds"], "declare them in the schema"),
+        ("pategan", {}, "teachers learn in one process"),
+        ("pategan:original", {}, "teachers learn in one process"),
+        ("pategan", LEARNED["bounds"], "teachers learn in one process"),
+    ],
+)
+def test_what_several_processes_cannot_answer_is_refused_with_nothing_charged(tmp_path, name, columns, said):
+    made = Synthesizer(quick(name), schema=make_schema(columns=columns), budget=BUDGET)
+    account = AccountFile(path=tmp_path / "account")
+    with pytest.raises(BadInput, match=said):
+        made.fit(make_frame(60), ranks=Pair(), ledger=tmp_path / "ledger.jsonl", account=account)
+    assert not (tmp_path / "ledger.jsonl").exists()
+    assert account.read() is None
+
+
+def test_what_is_learned_by_sums_is_learned_together(tmp_path):
+    schema = make_schema(units="learn", columns=LEARNED["bounds"])
+    made = Synthesizer("independent", schema=schema, budget=Budget(50.0, 1e-5))
+    made.fit(make_frame(600), ranks=Pair(), ledger=tmp_path / "ledger.jsonl")
+    counts = [entry.count for entry in Ledger.read(tmp_path / "ledger.jsonl").entries()]
+    assert sum(counts) == 4  # units, two grids of the bounds, the tables
+
+
+def test_what_is_no_sum_is_refused_by_name():
     class Odd:
         pass
 
