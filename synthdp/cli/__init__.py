@@ -16,6 +16,7 @@ COMMANDS = {
     "fit": "learn a generator from sensitive records, within a privacy budget",
     "sample": "draw synthetic records from a release",
     "evaluate": "judge synthetic records against real ones (internal)",
+    "compare": "judge all releases of a sweep, and plot utility against epsilon (internal)",
     "report": "write the statement of a release's guarantee, as a page and as JSON",
     "budget": "show what the fits of a data set have spent, and what is left",
     "audit": "attack a release or a generator, and compare what leaks with what was claimed",
@@ -30,6 +31,7 @@ ELSEWHERE = {
     "calibrate": "accounts",
     "budget": "budgets",
     "audit": "audits",
+    "compare": "compare",
 }  # commands that are not in commands.py
 BAD_INPUT, INTERRUPTED = 2, 130
 

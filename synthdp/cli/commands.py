@@ -97,7 +97,7 @@ def evaluate(config: Config) -> None:
 
     options: settings.Evaluate = config["options"]
     out = places.folder(options.out, force=options.force)
-    schema, train, test = _real(config["data"])
+    schema, train, test = real(config["data"])
     synthetic = sources.read(Path(options.synthetic), schema=sources.as_written(schema))
     result = _evaluate(synthetic, train, test, schema, config["evaluate"], out)
     for line in headline(result):
@@ -113,8 +113,8 @@ def report(config: Config) -> None:
     options: settings.Report = config["options"]
     release = load(options.release)
     out = places.folder(options.out, force=options.force)
-    write(release.statement, out)
-    print(f"statement  {out / 'statement.html'}")
+    write(release.statement, out, pdf=options.pdf)
+    print(f"statement  {out / 'statement.html'}{' and statement.pdf' if options.pdf else ''}")
 
 
 def schema(config: Config) -> None:
@@ -304,7 +304,8 @@ def _training(source: settings.Data, check: "Callable[[Schema], None]") -> "tupl
     return schema, sources.read(Path(path), schema=schema)
 
 
-def _real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
+def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
+    """The schema, and the real records: those that were fitted and those that were held out."""
     from synthdp.data import named, sources
     from synthdp.data.schema import Schema
 

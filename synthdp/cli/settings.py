@@ -128,11 +128,26 @@ class Evaluate:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Compare:
+    """Options of `synthdp compare`."""
+
+    runs: str = option(MISSING, "folder under which the releases lie, as fit --multirun out=FOLDER wrote them")
+    out: str | None = option(
+        None, "folder for compare.json, .md, .html and .svg (internal); default: comparison, under runs"
+    )
+    force: bool = option(
+        False,
+        "write into an existing folder; releases that were judged there and have not changed are not judged again",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """Options of `synthdp report`."""
 
     release: str = option(MISSING, "folder of a release")
     out: str = option(MISSING, "folder for statement.html and statement.json")
+    pdf: bool = option(False, "also write statement.pdf; needs a browser of the Chromium family on the PATH")
     force: bool = option(False, "write into an existing folder")
 
 
@@ -231,6 +246,7 @@ OPTIONS: dict[str, Any] = {
     "fit": Fit,
     "sample": Sample,
     "evaluate": Evaluate,
+    "compare": Compare,
     "report": Report,
     "account": AccountOf,
     "calibrate": Calibrate,
@@ -243,6 +259,7 @@ OPTIONS: dict[str, Any] = {
 GROUPS: dict[str, dict[str, str]] = {
     "fit": {"data": "meps", "generator": "dpgan", "budget": "default", "account": "default", "audit": "default"},
     "evaluate": {"data": "meps", "evaluate": "default"},
+    "compare": {"data": "files", "evaluate": "default"},
     "budget": {"data": "meps", "account": "default"},
     "audit": {"generator": "dpgan", "budget": "default"},
     "demo": {"generator": "dpgan", "budget": "demo", "account": "default"},
@@ -251,6 +268,7 @@ KINDS: dict[str, Any] = {"data": Data, "budget": Budget, "evaluate": Judge, "acc
 # Text that Hydra's grammar must not read: file names may hold spaces, commas, brackets and equals signs.
 TEXT = (
     "out",
+    "runs",
     "release",
     "canaries",
     "synthetic",

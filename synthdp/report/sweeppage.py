@@ -1,0 +1,236 @@
+"""compare.json, compare.md, compare.html and compare.svg: a comparison for machines, for people, and as a figure alone."""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from synthdp import paper
+from synthdp.data import whole
+from synthdp.report import sweepplot, words
+from synthdp.report.sweep import LABELS, STAMP, settings
+from synthdp.report.sweepcost import verdict
+
+TEMPLATES = Path(__file__).parent / "templates"
+OVER = {
+    "runs": "Where a point has several releases, the interval is Student's t over them: it holds the noise of the fits, not the "
+    "sampling error of the held-out rows.",
+    "evaluation": "Where a point has one release, the interval is that of its evaluation: held-out rows, synthetic samples and "
+    "seeds of the models, not the noise of the fit.",
+    "seeds": "Where a point has one release, the interval is Student's t over the seeds of the models: neither the noise of the fit "
+    "nor the sampling error of the held-out rows is in it.",
+}
+
+
+def write(found: Mapping[str, Any], out: Path) -> None:
+    """Write the four files of `sweep.comparison` into the folder `out`, each whole or not at all; older ones are replaced."""
+    out.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "compare.json": json.dumps(_plain(found), indent=2, allow_nan=False, ensure_ascii=False) + "\n",
+        "compare.md": markdown(found),
+        "compare.html": html(found),
+    }
+    if found["panels"]:
+        texts["compare.svg"] = sweepplot.together(found["panels"])
+    else:
+        (out / "compare.svg").unlink(missing_ok=True)
+    for name, text in texts.items():
+        with whole.file(out / name) as part:
+            part.write_text(text, encoding="utf-8")
+
+
+def html(found: Mapping[str, Any]) -> str:
+    """The page as text: one file, nothing is loaded. Names are other people's words, so everything is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": words.number, "between": between}
+    plots = [
+        {**panel, "plot": Markup(sweepplot.panel(panel, f"panel{place}"))}  # noqa: S704 - sweepplot escapes what it is given
+        for place, panel in enumerate(found["panels"])
+    ]
+    shown = columns(found)
+    kinds = {point["over"] for panel in found["panels"] for line in panel["lines"] for point in line["points"]}
+    return environment.get_template("compare.html.j2").render(
+        title="Privacy and utility of a sweep",
+        stamp=STAMP,
+        policy=paper.policy(paper.SORT),
+        sort=Markup(paper.SORT),  # noqa: S704 - our own script
+        about=found["about"],
+        stopped=found["stopped"],
+        answers=[*answers(found)],
+        panels=plots,
+        over=" ".join(text for kind, text in OVER.items() if kind in kinds),
+        runs=found["runs"],
+        head=shown,
+        rows=[(row, _cells(row, shown)) for row in found["runs"]],
+        not_compared=found["not_compared"],
+        not_computed=_not_computed(found["runs"]),
+    )
+
+
+def markdown(found: Mapping[str, Any]) -> str:
+    """The same table and words as Markdown."""
+    shown = columns(found)
+    lines = ["# Privacy and utility of a sweep", "", f"*{STAMP}*", ""]
+    for answer in answers(found):
+        lines += [f"**{answer['question']}** {answer['verdict']}. {answer['text']}", ""]
+    lines += [_line([column.title for column in shown]), _line(["---"] * len(shown))]
+    for row in found["runs"]:
+        first, *rest = [column.text(row) for column in shown]
+        lines.append(_line([f"{first} (rehearsal)" if row["rehearsal"] else first, *rest]))
+    references = [
+        f"- {panel['title']}, {reference['label']}: {reference['mean']:.4f}"
+        for panel in found["panels"]
+        for reference in panel["references"]
+    ]
+    lines += ["", *references] if references else []
+    if found["not_compared"]:
+        lines += ["", "Not compared:", "", *(f"- {entry['run']}: {entry['reason']}" for entry in found["not_compared"])]
+    return "\n".join([*lines, ""])
+
+
+def answers(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The first screen: what serves best, and what the sweep cost."""
+    told = [best(panel) for panel in found["panels"] if panel["id"].startswith("utility-")]
+    spent = found["cost"]
+    bad = spent["epsilon"] is None or math.isinf(spent["epsilon"])
+    cost = {"question": "What did the whole sweep cost?", "verdict": verdict(spent), "text": spent["words"], "bad": bad}
+    return [*told, cost]
+
+
+def best(panel: Mapping[str, Any]) -> dict[str, Any]:
+    """Which generator leads at each epsilon, and whether the intervals tell it from the next."""
+    at: dict[float, list[tuple[float, str, Any]]] = {}
+    for line in panel["lines"]:
+        for point in line["points"]:
+            at.setdefault(point["epsilon"], []).append((point["mean"], line["label"], point["interval"]))
+    leaders, parts = [], []
+    for epsilon, ranked in sorted(at.items()):
+        ranked.sort(key=lambda entry: entry[:2], reverse=True)
+        mean, name, interval = ranked[0]
+        leaders.append(name)
+        close = [other for value, other, own in ranked[1:] if not _apart(mean, interval, value, own)]
+        doubt = f" ({' and '.join(close)} cannot be told from it)" if close else ""
+        parts.append(f"at epsilon {words.number(epsilon)} {name} with {mean:.3f}{doubt}")
+    ceiling = next((entry["mean"] for entry in panel["references"] if entry["kind"] == "ceiling"), None)
+    real = "" if ceiling is None else f" Models trained on real rows reach {ceiling:.3f}."
+    target = panel["title"].removeprefix("Utility: ")
+    text = f"By mean {panel['label']}: {'; '.join(parts)}.{real}" if parts else "No release could be scored."
+    many = len({line["label"] for line in panel["lines"]}) > 1
+    only = leaders[0] if len(set(leaders)) == 1 else "It depends on epsilon"
+    return {
+        "question": f"Which generator serves best for {target}?",
+        "verdict": (f"{only}, at every epsilon" if many and len(set(leaders)) == 1 else only)
+        if leaders
+        else "Not computed",
+        "text": text,
+        "bad": False,
+    }
+
+
+def between(point: Mapping[str, Any]) -> str:
+    """An interval as text."""
+    return "-" if point["interval"] is None else f"{point['interval'][0]:.4f} to {point['interval'][1]:.4f}"
+
+
+def _apart(mean: float, interval: Any, other: float, own: Any) -> bool:
+    """Whether two intervals lie apart; a figure without an interval tells nothing."""
+    if interval is None or own is None:
+        return False
+    return bool(interval[0] > own[1] if mean >= other else own[0] > interval[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of the table of releases: what it shows of a row, and by what number it is sorted (None: by its words)."""
+
+    title: str
+    text: Callable[[Mapping[str, Any]], str]
+    key: Callable[[Mapping[str, Any]], float | None] | None = None
+
+
+def columns(found: Mapping[str, Any]) -> list[Column]:
+    """The columns of the table of releases: what each is, what it guarantees, and every figure that any of them has."""
+    rows = found["runs"]
+    targets = list(dict.fromkeys(target for row in rows for target in row["utility"]))
+    figures: list[tuple[str, tuple[str, ...]]] = [
+        (f"{label}{f', {target}' if len(targets) > 1 else ''}", ("utility", target, metric, "mean"))
+        for target in targets
+        for metric, label in LABELS.items()
+    ]
+    figures += [(label, ("fidelity", metric)) for metric, label in LABELS.items()]
+    return [
+        Column(title="Release", text=lambda row: row["run"]),
+        Column(title="Generator", text=lambda row: row["generator"]),
+        Column(title="Settings that differ", text=lambda row: settings(row["settings"])),
+        Column(title="Epsilon", text=lambda row: words.upper(row["epsilon"]), key=lambda row: row["epsilon"]),
+        Column(title="Delta", text=lambda row: words.scientific(row["delta"]), key=lambda row: row["delta"]),
+        Column(title="Unit", text=lambda row: row["unit"]),
+        *(_figures(title, path) for title, path in figures if any(_at(row, path) is not None for row in rows)),
+    ]
+
+
+def _figures(title: str, path: tuple[str, ...]) -> Column:
+    def text(row: Mapping[str, Any]) -> str:
+        value = _at(row, path)
+        return "-" if value is None else f"{value:.4f}"
+
+    return Column(title=title, text=text, key=lambda row: _at(row, path))
+
+
+def _at(row: Mapping[str, Any], path: tuple[str, ...]) -> float | None:
+    value: Any = row
+    for name in path:
+        value = value.get(name) if value is not None else None
+    return None if value is None else float(value)
+
+
+def _cells(row: Mapping[str, Any], shown: Sequence[Column]) -> list[dict[str, Any]]:
+    """A row of the page's table: text, whether it is a number, and the exact number that it is sorted by."""
+    return [
+        {
+            "text": column.text(row),
+            "numeric": column.key is not None,
+            "value": None if column.key is None else _sortable(column.key(row)),
+        }
+        for column in shown
+    ]
+
+
+def _sortable(value: float | None) -> str | None:
+    """A number as the sorting script reads it."""
+    return "Infinity" if value is not None and math.isinf(value) else None if value is None else repr(value)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _not_computed(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
+    """Each reason once, with the releases that it is about."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for item in row["not_computed"]:
+            found.setdefault(f"{item['metric']}: {item['reason']}", []).append(row["run"])
+    return [(reason, ["all releases"] if len(names) == len(rows) else names) for reason, names in found.items()]
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinity: the text "inf", as in a statement."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
