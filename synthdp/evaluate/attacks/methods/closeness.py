@@ -1,0 +1,110 @@
+"""Distance to the closest record (DCR) and nearest-neighbour distance ratio (NNDR), training against hold-out rows.
+
+Platzer & Reutterer 2021 (Frontiers in Big Data 4, 679939): synthetic rows that know no more of the training records than of
+the population lie nearer to a training row half of the time, of equally many of both. Distances alone, without a hold-out,
+say nothing; and these averages miss single outliers (Ganev & De Cristofaro 2025), which membership attacks look for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from synthdp.evaluate.attacks.case import Case, Figure, Found, Lacking
+from synthdp.evaluate.attacks.distances import two_nearest
+from synthdp.evaluate.attacks.rates import percentiles, proportion
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TITLE = "Distance to the closest record"
+QUESTION = "Do synthetic rows lie closer to training records than to records that were never seen?"
+SOURCE = "Platzer & Reutterer, Frontiers in Big Data 2021; Lowe, SIFT, 2004 for the ratio"
+ORDER = 6
+ERROR = 0.05
+MOST_ROWS = 2_000
+LOW = 0.05
+
+
+def attack(case: Case) -> Found | Lacking:
+    """The share of synthetic rows nearer to training, and 5th percentiles over training by those over hold-out rows."""
+    rng = case.stream("closeness")
+    rows = np.sort(rng.permutation(case.made.rows)[:MOST_ROWS])
+    made = case.made.take(rows)
+    (near_train, to_train), (near_test, to_test) = (
+        two_nearest(made, case.points(table), case.jobs) for table in (case.train, case.test)
+    )
+    nearer = to_train[:, 0] < to_test[:, 0]
+    tied = to_train[:, 0] == to_test[:, 0]
+    owner = np.where(nearer, near_train, case.train.rows + near_test)
+    figures = [_share(case, nearer, tied, owner)]
+    ratios = {"DCR": (to_train[:, 0], to_test[:, 0]), "NNDR": (_ratio(to_train), _ratio(to_test))}
+    zero = []
+    for name, (ours, theirs) in ratios.items():
+        if np.quantile(theirs, LOW) <= 0:
+            zero.append(name)
+            continue
+        figures.append(_percentile(name, ours, theirs, owner, rng))
+    text = (
+        f"{len(rows):,} synthetic rows, the nearest of {case.train.rows:,} training and of as many held-out rows: "
+        f"{int(nearer.sum()):,} nearer to training, {int(tied.sum()):,} ties, which count half."
+    )
+    if zero:
+        text += f" No ratio of the 5th percentiles of {' and '.join(zero)}: it is 0 for held-out rows."
+    return Found(figures=tuple(figures), text=text)
+
+
+def _share(case: Case, nearer: NDArray[np.bool_], tied: NDArray[np.bool_], owner: NDArray[np.int64]) -> Figure:
+    """Rows that share their nearest real record stand or fall together: as many trials as (sum w)^2 / sum w^2 (Kish 1965)
+    for records that are nearest to w rows each. A tie is neither and narrows nothing."""
+    decided = int((~tied).sum())
+    value, interval = 0.5, (0.5, 0.5)
+    if decided:
+        sizes = np.bincount(owner[~tied]).astype(np.float64)
+        trials = float(sizes.sum() ** 2 / (sizes**2).sum())
+        share, weight = float(nearer[~tied].mean()), decided / len(tied)
+        low, high = proportion(share * trials, trials, ERROR / 3)
+        value, interval = 0.5 + weight * (share - 0.5), (0.5 + weight * (low - 0.5), 0.5 + weight * (high - 0.5))
+    return Figure(
+        label="synthetic rows nearer to training than to hold-out",
+        value=value,
+        interval=interval,
+        baseline=0.5,
+        bound=case.claim.nearer(case.train.rows) if case.claim else None,
+        better="chance",
+    )
+
+
+def _percentile(
+    name: str,
+    ours: NDArray[np.float64],
+    theirs: NDArray[np.float64],
+    owner: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> Figure:
+    """Bootstrap over the real records that are nearest, each with all its synthetic rows."""
+    group = np.unique(owner, return_inverse=True)[1]
+    by_group = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[by_group], np.arange(group.max() + 2))
+    sizes = np.diff(starts)
+
+    def one() -> float:
+        drawn = rng.integers(0, len(sizes), len(sizes))
+        counts = np.bincount(drawn, minlength=len(sizes))[group]
+        below = float(np.quantile(np.repeat(theirs, counts), LOW))
+        above = float(np.quantile(np.repeat(ours, counts), LOW))
+        return above / below if below > 0 else 1.0
+
+    return Figure(
+        label=f"5th percentile of {name}, training by hold-out",
+        value=float(np.quantile(ours, LOW) / np.quantile(theirs, LOW)),
+        interval=percentiles(one, ERROR / 3),
+        baseline=1.0,
+        better="higher",
+    )
+
+
+def _ratio(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Nearest by second nearest distance; 1 where both are 0: twins in the real rows single nobody out."""
+    return np.where(pairs[:, 1] > 0, pairs[:, 0] / np.where(pairs[:, 1] > 0, pairs[:, 1], 1.0), 1.0)

@@ -1,0 +1,23 @@
+"""Membership by the nearest neighbour: GAN-Leaks (Chen, Yu, Zhang & Fritz 2020, section 5.2, full black-box)."""
+
+from __future__ import annotations
+
+from synthdp.evaluate.attacks.case import Case, Found, Lacking
+from synthdp.evaluate.attacks.distances import nearest
+from synthdp.evaluate.attacks.membership import figures
+
+TITLE = "Membership, by nearest neighbour"
+QUESTION = "Does a close synthetic row give away that a record was used?"
+SOURCE = "Chen, Yu, Zhang & Fritz, GAN-Leaks, CCS 2020"
+ORDER = 1
+ERROR = 0.05
+
+
+def attack(case: Case) -> Found | Lacking:
+    """Score: minus the distance to the nearest synthetic row."""
+    inside, outside = (-nearest(case.points(x), case.made, case.jobs)[1] for x in (case.members, case.outsiders))
+    text = (
+        f"Records with a close synthetic row were taken for training records: {len(inside):,} training and as many held-out "
+        f"records against {case.made.rows:,} synthetic rows."
+    )
+    return Found(figures=figures(inside, outside, case, "membership_distance", ERROR), text=text)
