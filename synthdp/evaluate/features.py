@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MOST_CODES = 250
 # Scaled numbers are cut here: a training column that is almost constant must not blow up the real rows' features.
 CUT = 10.0
+# A full matrix keeps so many categories a column: diagnosis codes would ask for gigabytes.
+MOST_DENSE = 30
+Form = Literal["codes", "filled", "one_hot", "dense"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +61,43 @@ class Features:
                 known = ~np.isnan(out[:, i])
                 out[known, i] = np.minimum(self.ranks[i][out[known, i].astype(np.int64)], MOST_CODES)
         return out
+
+    def encode(self, table: Table, form: Form) -> Any:
+        """(rows, width) in the form that a model wants."""
+        match form:
+            case "codes":
+                return self.codes(table)
+            case "filled":
+                return self.filled(table)
+            case "one_hot":
+                return self.one_hot(table)
+            case "dense":
+                return self.dense(table)
+
+    def filled(self, table: Table) -> NDArray[np.float64]:
+        """`codes` for trees that take no NaN: a missing value lies below everything that is declared."""
+        out = self.codes(table)
+        for i, axis in enumerate(self.axes):
+            below = -1.0 if axis.kind != "number" else axis.low - (axis.high - axis.low) - 1.0
+            out[np.isnan(out[:, i]), i] = below
+        return out
+
+    def dense(self, table: Table) -> NDArray[np.float64]:
+        """`one_hot` as a full matrix, where a column's categories beyond its MOST_DENSE most frequent ones share one."""
+        parts = []
+        for i, axis in enumerate(self.axes):
+            column, missing = table.values[:, i], np.isnan(table.values[:, i])
+            if axis.kind == "category":
+                width = min(len(axis.levels), MOST_DENSE) + 1
+                place = np.minimum(self.ranks[i][np.where(missing, 0, column).astype(np.int64)], width - 1)
+                hit = np.zeros((table.rows, width + 1))
+                hit[np.arange(table.rows), np.where(missing, width, place)] = 1.0
+                parts.append(hit)
+            else:
+                filled = np.where(missing, self.medians[i], column)
+                scaled = np.clip((filled - self.means[i]) / self.scales[i], -CUT, CUT)
+                parts.append(np.column_stack([scaled, missing]))
+        return np.concatenate(parts, axis=1) if parts else np.zeros((table.rows, 0))
 
     def one_hot(self, table: Table) -> csr_matrix:
         """(rows, width): one column per declared category; scaled numbers with the median and a flag where missing."""

@@ -23,3 +23,8 @@ def majority(labels: NDArray[np.int64], rows: int, classes: int) -> NDArray[np.f
     out = np.zeros((rows, classes))
     out[:, np.bincount(labels, minlength=classes).argmax()] = 1.0
     return out
+
+
+def middle(values: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
+    """(rows,): the mean of values (training rows), whatever the record: the floor of a numeric target."""
+    return np.full(rows, float(values.mean()))

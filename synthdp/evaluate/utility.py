@@ -2,160 +2,152 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from synthdp.evaluate.classifiers import Classifier, chances
-from synthdp.evaluate.floors import independent, majority
-from synthdp.evaluate.scores import METRICS, score, summaries
+from synthdp.evaluate import calibration, subgroups
+from synthdp.evaluate.floors import majority, middle
+from synthdp.evaluate.intervals import MIN_ROWS as LEAST_ROWS
+from synthdp.evaluate.intervals import interval, resamples
+from synthdp.evaluate.ranks import ranks
+from synthdp.evaluate.scores import METRICS, NUMBER_METRICS, RANGES, summary
+from synthdp.evaluate.tasks import MIN_ROWS, Task, refusal, shortfalls, task
+from synthdp.evaluate.trials import Court
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from synthdp.evaluate.estimators import Model
+    from synthdp.evaluate.trials import Run, Trial
 
-    from synthdp.evaluate.tables import Axis, Table
+__all__ = ["ARMS", "MIN_ROWS", "Task", "judge", "refusal", "shortfalls", "task"]
 
-# Below so many rows with a known target, a fit or a score is an accident.
-MIN_ROWS = 10
 ARMS = ("tstr", "trtr", "independent")
-# Each floor's draws have a stream of their own, whatever else uses the seed.
-FLOOR_STREAM = 7
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """One target: features and labels of the three tables, rows with a missing or undeclared label left out."""
-
-    target: str
-    classes: tuple[str, ...]
-    positive: int | None
-    synthetic: tuple[Table, NDArray[np.int64]]
-    train: tuple[Table, NDArray[np.int64]]
-    test: tuple[Table, NDArray[np.int64]]
-
-
-def refusal(axis: Axis, tables: Sequence[Table]) -> str | None:
-    """Why a target cannot be scored at all, or None. tables: synthetic, train, test."""
-    if not axis.is_classes:
-        return "the target is a number; only targets with classes are scored so far"
-    if len(axis.levels) < 2:
-        return "the target has one class"
-    if len(axis.levels) > tables[1].rows:
-        return "the target has more classes than there are training rows"
-    if len(tables[0].axes) < 2:
-        return "there is no column to predict the target from"
-    for role, table in zip(("real training", "real test"), tables[1:], strict=True):
-        labels = _labels(table, axis)[1]
-        if len(labels) < MIN_ROWS:
-            return f"{len(labels)} {role} rows have a known target; at least {MIN_ROWS} are needed"
-        if len(np.unique(labels)) < 2:
-            return f"the {role} rows hold one class of the target"
-    return None
-
-
-def task(axis: Axis, synthetic: Table, train: Table, test: Table) -> Task:
-    """A target's task; the classes are those that occur in the real training or test rows."""
-    parts = [_labels(table, axis) for table in (synthetic, train, test)]
-    real = np.concatenate([parts[1][1], parts[2][1]])
-    occur = np.unique(real)
-    place = np.full(len(axis.levels), -1)
-    place[occur] = np.arange(len(occur))
-    (s, ys), (t, yt), (v, yv) = [(table, place[labels]) for table, labels in parts]
-    s, ys = s.take(ys >= 0), ys[ys >= 0]  # a class that no real row has cannot be scored
-    return Task(
-        target=axis.name,
-        classes=tuple(axis.levels[code] for code in occur),
-        positive=_positive(axis, yt) if len(occur) == 2 else None,
-        synthetic=(s, ys),
-        train=(t, yt),
-        test=(v, yv),
-    )
-
-
-def shortfalls(work: Task) -> list[dict[str, str]]:
-    """What the synthetic rows lack for a full score, as entries of `not_computed`."""
-    labels, metric = work.synthetic[1], f"tstr.{work.target}"
-    if len(labels) < MIN_ROWS:
-        reason = f"{len(labels)} synthetic rows have a known target; at least {MIN_ROWS} are needed"
-        return [{"metric": metric, "reason": reason}]
-    lacking = len(work.classes) - len(np.unique(labels))
-    if not lacking:
-        return []
-    reason = (
-        f"the synthetic rows lack {lacking} of the {len(work.classes)} classes; "
-        "models trained on them give these classes probability 0 and are scored so"
-    )
-    return [{"metric": f"{metric}.absent_classes", "reason": reason}]
+ARM_LABELS = {"tstr": "trained on synthetic", "trtr": "trained on real", "independent": "floor without relations"}
+DRAWS = 200
+Arms = dict[str, dict[str, "dict[Run, Trial]"]]
 
 
 def judge(
-    work: Task, models: Sequence[Classifier], seeds: int, jobs: int, step: Callable[[str], None]
-) -> dict[str, Any]:
-    """One target's entry of the JSON form; step is told of every arm and classifier before it runs.
+    work: Task,
+    models: Sequence[Model],
+    seeds: int,
+    jobs: int,
+    step: Callable[[str], None],
+    *,
+    draws: int = DRAWS,
+    columns: Sequence[str] = (),
+) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """One target's entry of the JSON form and what could not be computed; step is told of every arm and model.
 
-    The sd of a summary is the spread over seeds (the classifier's own and, for the independent floor, the
-    resampling); a classifier without a random part is fitted once where its training rows are the same.
+    models: classifiers, or the regressors of a numeric target. draws: bootstrap draws of the test rows, 0 for no
+    intervals. columns: those whose groups are scored apart. The sd of a summary is the spread over runs: synthetic
+    samples x seeds (the model's own and, for the independent floor, the resampling). jobs: models that run at a time.
     """
-    arms: dict[str, dict[str, Any]] = {arm: {} for arm in ARMS}
-    for arm in ARMS:
-        for model in models:
-            step(f"{work.target}: {ARM_LABELS[arm]}, {model.label.lower()}")
-            if arm == "tstr" and len(work.synthetic[1]) < MIN_ROWS:
-                continue
-            arms[arm][model.id] = summaries(_runs(work, arm, model, seeds, jobs))
-    truth, classes = work.test[1], len(work.classes)
-    constant = score(truth, majority(work.train[1], len(truth), classes), work.positive)
-    return {
-        "tstr": arms["tstr"],
-        "trtr": arms["trtr"],
-        "floors": {"independent": arms["independent"], "majority": summaries([constant])},
-        "average": {arm: _average(arms[arm], models) for arm in ARMS if arms[arm]},
+    groups, log = subgroups.groups(columns, work)
+    again = resamples(len(work.test[1]), draws, len(work.classes), work.units)
+    court = Court(work=work, again=again, groups=groups, seeds=seeds)
+    arms: Arms = {arm: {} for arm in ARMS}
+    for arm, model, found in _all(court, models, jobs, step):
+        if isinstance(found, str):
+            log.append({"metric": f"{arm}.{work.target}.{model.id}", "reason": found})
+        elif found:
+            arms[arm][model.id] = found
+    told = {arm: {name: _summaries(trials, work) for name, trials in arms[arm].items()} for arm in ARMS}
+    constant = court.judge(middle(work.train[1], len(work.test[1])) if work.is_number else _majority(work))
+    entry = {
+        "kind": "number" if work.is_number else "classes",
+        "tstr": told["tstr"],
+        "trtr": told["trtr"],
+        "floors": {
+            "independent": told["independent"],
+            "mean" if work.is_number else "majority": _summaries({(0, 0): constant}, work),
+        },
+        "average": _averages(arms, work),
         "classes": list(work.classes),
         "positive": None if work.positive is None else work.classes[work.positive],
-        "rows": {"synthetic": len(work.synthetic[1]), "train": len(work.train[1]), "test": len(truth)},
+        "rows": {"synthetic": len(work.synthetic[1]), "train": len(work.train[1]), "test": len(work.test[1])},
     }
+    log += _beyond(entry, arms, court)
+    return entry, log
 
 
-ARM_LABELS = {"tstr": "trained on synthetic", "trtr": "trained on real", "independent": "floor without relations"}
+def _beyond(entry: dict[str, Any], arms: Arms, court: Court) -> list[dict[str, str]]:
+    """Ranks, calibration curves and groups, added to the entry where they can be; the others with their reasons."""
+    work, log = court.work, []
+    agreement, reason = ranks(subgroups.metric_of(work), entry["tstr"], entry["trtr"])
+    if agreement is not None:
+        entry["ranks"] = agreement
+    else:
+        log.append({"metric": f"ranks.{work.target}", "reason": str(reason)})
+    if work.positive is not None:
+        parts = {arm: [t.curve for trials in arms[arm].values() for t in trials.values()] for arm in ("tstr", "trtr")}
+        entry["calibration"] = {
+            arm: calibration.curve([part for part in each if part is not None]) for arm, each in parts.items() if each
+        }
+    if court.groups:
+        shared = {name for name in arms["tstr"] if name in arms["trtr"]}
+        both = {arm: {name: trials for name, trials in arms[arm].items() if name in shared} for arm in ("tstr", "trtr")}
+        entry["subgroups"] = {group.column: subgroups.entry(group, work, both) for group in court.groups}
+    return log
 
 
-def _runs(work: Task, arm: str, model: Classifier, seeds: int, jobs: int) -> list[dict[str, float]]:
-    truth = work.test[1]
-    runs: list[dict[str, float]] = []
-    for seed in range(seeds):
-        if runs and not model.seeded and arm != "independent":
-            runs.append(runs[0])
+def _all(
+    court: Court, models: Sequence[Model], jobs: int, step: Callable[[str], None]
+) -> Iterator[tuple[str, Model, dict[Run, Trial] | str]]:
+    """(arm, model, its trials or why there are none), in a fixed order; jobs of them run at a time."""
+    few = min(len(labels) for _, labels in court.work.samples) < MIN_ROWS
+    todo = [(arm, model) for arm in ARMS for model in models]
+
+    def run(arm: str, model: Model) -> dict[Run, Trial] | str:
+        if arm == "tstr" and few:
+            return {}
+        try:
+            return court.runs(arm, model, 1 if jobs > 1 else jobs)
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            return f"the model has no answer for these rows ({type(error).__name__})"
+
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        waiting = [pool.submit(run, arm, model) for arm, model in todo]
+        try:
+            for (arm, model), future in zip(todo, waiting, strict=True):
+                step(f"{court.work.target}: {ARM_LABELS[arm]}, {model.label.lower()}")
+                yield arm, model, future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _majority(work: Task) -> Any:
+    return majority(work.train[1], len(work.test[1]), len(work.classes))
+
+
+def _summaries(trials: Mapping[Run, Trial], work: Task) -> dict[str, dict[str, Any]]:
+    """One summary per metric over the runs, with its interval; metrics that a run lacks are left out."""
+    return _told([trials], work)
+
+
+def _averages(arms: Arms, work: Task) -> dict[str, dict[str, dict[str, Any]]]:
+    """Per arm the mean over the models that every arm has, per run first, so that its sd is the spread over runs."""
+    present = [set(found) for found in arms.values() if found]
+    shared = [name for name in next((a for a in arms.values() if a), {}) if all(name in names for names in present)]
+    return {arm: _told([arms[arm][name] for name in shared], work) for arm in ARMS if arms[arm] and shared}
+
+
+def _told(models: Sequence[Mapping[Run, Trial]], work: Task) -> dict[str, dict[str, Any]]:
+    """metric -> summary of the mean over models: a value per run, an interval over test rows and runs."""
+    every = [trial for trials in models for trial in trials.values()]
+    smallest = LEAST_ROWS
+    if work.positive is not None:
+        smallest = int((work.test[1] == work.positive).sum())
+        smallest = min(smallest, len(work.test[1]) - smallest)
+    result = {}
+    for metric in NUMBER_METRICS if work.is_number else METRICS:
+        if not all(metric in trial.scores for trial in every):
             continue
-        table, labels = work.synthetic if arm == "tstr" else work.train
-        if arm == "independent":
-            rng = np.random.default_rng((FLOOR_STREAM, seed))
-            table, labels = independent(table, rng), rng.choice(labels, size=len(labels))
-        guess = chances(model, table, labels, work.test[0], len(work.classes), seed=seed, jobs=jobs)
-        runs.append(score(truth, guess, work.positive))
-    return runs
-
-
-def _average(arm: dict[str, Any], models: Sequence[Classifier]) -> dict[str, dict[str, Any]]:
-    """The mean over classifiers, per seed first, so that its sd is the spread over seeds."""
-    shared = [m for m in METRICS if all(m in arm[model.id] for model in models)]
-    seeds = range(len(arm[models[0].id][shared[0]]["values"]))
-    return summaries(
-        [{m: float(np.mean([arm[model.id][m]["values"][seed] for model in models])) for m in shared} for seed in seeds]
-    )
-
-
-def _labels(table: Table, axis: Axis) -> tuple[Table, NDArray[np.int64]]:
-    column = table.column(axis.name)
-    keep = column < len(axis.levels)  # False for NaN too
-    return table.without(axis.name).take(keep), column[keep].astype(np.int64)
-
-
-def _positive(axis: Axis, labels: NDArray[np.int64]) -> int:
-    """The class that auprc and f1 of a binary target are about: True, else the rarer one (a tie: the later one)."""
-    if axis.levels == ("False", "True"):
-        return 1
-    counts = np.bincount(labels, minlength=2)
-    return 0 if counts[0] < counts[1] else 1
+        per_run = {run: float(np.mean([trials[run].scores[metric] for trials in models])) for run in models[0]}
+        draws = np.mean([trial.draws[metric] for trial in every], axis=0)
+        bounds = interval(draws, subgroups.units_of(per_run), RANGES[metric]) if smallest >= LEAST_ROWS else None
+        result[metric] = summary(list(per_run.values()), bounds)
+    return result

@@ -1,0 +1,229 @@
+"""The models themselves, made from a setting: scikit-learn's (and XGBoost's) with what time and awkward rows ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from synthdp.evaluate.features import Features, Form
+
+
+class Estimator(Protocol):
+    """What scikit-learn's classifiers promise."""
+
+    classes_: NDArray[np.int64]
+
+    def fit(self, X: Any, y: NDArray[np.int64]) -> Any: ...
+    def predict_proba(self, X: Any) -> NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a fit may depend on besides its rows: the fitted features, the seed and the number of threads."""
+
+    features: Features
+    seed: int
+    jobs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """id: the key in the JSON. form: the features it wants. seeded: whether another seed gives another fit. note: what
+    its settings leave out, for the JSON. needs: a module that is no dependency."""
+
+    id: str
+    label: str
+    form: Form
+    seeded: bool
+    make: Callable[[Setting], Any]
+    note: str = "settings of the library"
+    needs: str | None = None
+
+
+def hist_gradient_boosting(setting: Setting) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    # No early stopping: it splits off rows by class and so refuses a class of one row.
+    return HistGradientBoostingClassifier(
+        max_iter=100,
+        learning_rate=0.1,
+        max_features=0.5,
+        categorical_features=setting.features.nominal,
+        early_stopping=False,
+        random_state=setting.seed,
+    )
+
+
+def logistic_regression(_: Setting) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    # On thousands of one-hot columns later steps cost minutes and fit noise; on Adult it converges in 76.
+    return LogisticRegression(C=1.0, max_iter=200)
+
+
+def random_forest(setting: Setting) -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(
+        n_estimators=100, min_samples_leaf=3, max_features="sqrt", n_jobs=setting.jobs, random_state=setting.seed
+    )
+
+
+def gaussian_naive_bayes(_: Setting) -> Any:
+    from sklearn.naive_bayes import GaussianNB
+
+    return GaussianNB()
+
+
+def bernoulli_naive_bayes(_: Setting) -> Any:
+    from sklearn.naive_bayes import BernoulliNB
+
+    return BernoulliNB()  # numbers: above their mean or not
+
+
+def linear_svm(_: Setting) -> Any:
+    from sklearn.svm import LinearSVC
+
+    return Margins(LinearSVC(dual=False, max_iter=200))
+
+
+def decision_tree(setting: Setting) -> Any:
+    from sklearn.tree import DecisionTreeClassifier
+
+    return DecisionTreeClassifier(min_samples_leaf=3, random_state=setting.seed)
+
+
+def linear_discriminant(_: Setting) -> Any:
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage=1e-3)
+
+
+def ada_boost(setting: Setting) -> Any:
+    from sklearn.ensemble import AdaBoostClassifier
+
+    return AdaBoostClassifier(n_estimators=50, random_state=setting.seed)
+
+
+def bagging(setting: Setting) -> Any:
+    from sklearn.ensemble import BaggingClassifier
+
+    return BaggingClassifier(n_estimators=10, n_jobs=setting.jobs, random_state=setting.seed)
+
+
+def perceptron(setting: Setting) -> Any:
+    from sklearn.neural_network import MLPClassifier
+
+    return Passes(MLPClassifier(hidden_layer_sizes=(100,), random_state=setting.seed))
+
+
+def xg_boost(setting: Setting) -> Any:
+    from xgboost import XGBClassifier  # type: ignore[import-not-found,unused-ignore]
+
+    return XGBClassifier(tree_method="hist", n_jobs=1, random_state=setting.seed)
+
+
+def ridge(_: Setting) -> Any:
+    from sklearn.linear_model import Ridge
+
+    return Ridge(alpha=1.0)
+
+
+def hist_gradient_boosting_regressor(setting: Setting) -> Any:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(
+        max_iter=100,
+        learning_rate=0.1,
+        max_features=0.5,
+        categorical_features=setting.features.nominal,
+        early_stopping=False,
+        random_state=setting.seed,
+    )
+
+
+def random_forest_regressor(setting: Setting) -> Any:
+    from sklearn.ensemble import RandomForestRegressor
+
+    # A third of the columns per split (Breiman 2001 for regression), and leaves that keep wide targets quick.
+    return RandomForestRegressor(
+        n_estimators=100, min_samples_leaf=5, max_features=1 / 3, n_jobs=setting.jobs, random_state=setting.seed
+    )
+
+
+class Passes:
+    """A network that sees about ROWS_SEEN rows while it learns, in LEAST to MOST passes: few rows need more of them."""
+
+    ROWS_SEEN, LEAST, MOST = 500_000, 15, 200
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    @property
+    def classes_(self) -> NDArray[np.int64]:
+        """The class codes, in the order of the columns of `predict_proba`."""
+        codes: NDArray[np.int64] = self._inner.classes_
+        return codes
+
+    def fit(self, X: Any, y: NDArray[np.int64]) -> Passes:
+        """Train."""
+        passes = min(max(self.ROWS_SEEN // len(y), self.LEAST), self.MOST)
+        self._inner.set_params(max_iter=passes).fit(X, y)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """(rows, classes)."""
+        shares: NDArray[np.float64] = self._inner.predict_proba(X)
+        return shares
+
+
+class Margins:
+    """A classifier of decision values with probabilities: one logistic curve per class (Platt 1999), fitted on the
+    training rows' own decision values, for a linear model of few columns hardly bends to them; more than two classes are
+    each taken against the rest and normalised (Zadrozny & Elkan 2002)."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._curves: list[Any] = []
+
+    @property
+    def classes_(self) -> NDArray[np.int64]:
+        """The class codes, in the order of the columns of `predict_proba`."""
+        codes: NDArray[np.int64] = self._inner.classes_
+        return codes
+
+    def fit(self, X: Any, y: NDArray[np.int64]) -> Margins:
+        """Train, then fit the curves."""
+        from sklearn.linear_model import LogisticRegression
+
+        self._inner.fit(X, y)
+        margins = self._decisions(X)
+        against = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        self._curves = [
+            LogisticRegression(C=1e3).fit(margin[:, None], y == code)
+            for margin, code in zip(margins, against, strict=True)
+        ]
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """(rows, classes)."""
+        found = [
+            curve.predict_proba(margin[:, None])[:, 1]
+            for curve, margin in zip(self._curves, self._decisions(X), strict=True)
+        ]
+        if len(found) == 1:
+            return np.column_stack([1 - found[0], found[0]])
+        every = np.column_stack(found) + 1e-12
+        shares: NDArray[np.float64] = every / every.sum(axis=1, keepdims=True)
+        return shares
+
+    def _decisions(self, X: Any) -> list[NDArray[np.float64]]:
+        values = self._inner.decision_function(X)
+        return [values] if values.ndim == 1 else list(values.T)

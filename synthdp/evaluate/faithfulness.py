@@ -1,0 +1,99 @@
+"""The fidelity part of `evaluate`: every metric of how close rows are, or why it could not be computed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from synthdp.data.schema import Schema
+    from synthdp.evaluate.steps import Steps
+    from synthdp.evaluate.tables import Axis, Table
+
+Three = tuple["Table", "Table", "Table"]
+
+
+def steps(seeds: int) -> int:
+    """How many steps `judge` tells."""
+    return 2 + 2 * seeds
+
+
+def judge(
+    tables: Three,
+    frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
+    schema: Schema,
+    wanted: Sequence[Axis],
+    seeds: int,
+    jobs: int,
+    tell: Steps,
+    result: dict[str, Any],
+) -> None:
+    """Fill result["fidelity"], ["columns"] and ["not_computed"]. tables: synthetic, training, test."""
+    from synthdp.evaluate import association, fidelity, marginals
+
+    s, t, v = tables
+    log, found = result["not_computed"], result["fidelity"]
+    empty = [role for role, x in (("synthetic", s), ("real training", t), ("real test", v)) if not x.rows]
+    tell("marginals")
+    if empty:
+        log.append({"metric": "fidelity", "reason": f"there are no {empty[0]} rows"})
+        result["columns"] = {}
+    else:
+        first = next((axis.name for axis in wanted if axis.is_classes), None)
+        found |= fidelity.total_variation(s, t, v, first)
+        result["columns"] = marginals.columns(s, t, v)
+        _note_marginals(found, log)
+    tell("associations")
+    apart = None if empty else association.difference(s, t, v)
+    if apart is not None:
+        found["correlation_difference"] = apart
+    elif not empty:
+        reason = "fewer than two columns vary in the real training rows"
+        log.append({"metric": "correlation_difference", "reason": reason})
+    found |= _detection(s, t, v, seeds, jobs, tell, log)
+    if schema.rules:
+        _rules(schema, frames, found, log)
+
+
+def _rules(
+    schema: Schema,
+    frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
+    found: dict[str, Any],
+    log: list[dict[str, str]],
+) -> None:
+    from synthdp.evaluate.rules import violations
+
+    try:
+        found["rules"] = violations(schema, *frames)
+    except BadInput as error:
+        log.append({"metric": "rules", "reason": str(error)})
+
+
+def _detection(
+    s: Table, t: Table, v: Table, seeds: int, jobs: int, tell: Steps, log: list[dict[str, str]]
+) -> dict[str, Any]:
+    from synthdp.evaluate.detection import MIN_ROWS, detection_auc
+    from synthdp.evaluate.scores import summary
+
+    fewest = min(s.rows, t.rows, v.rows)
+    if fewest < MIN_ROWS:
+        reason = f"the smallest of the three sets has {fewest} rows; at least {MIN_ROWS} are needed"
+        log.append({"metric": "detection_auc", "reason": reason})
+        tell.skip(2 * seeds)
+        return {}
+    found: dict[str, list[float]] = {"synthetic": [], "training": []}
+    for name, table in (("synthetic", s), ("training", t)):
+        for seed in range(seeds):
+            tell(f"detection of {name} rows among test rows")
+            found[name].append(detection_auc(table, v, seed, jobs))
+    return {"detection_auc": {**summary(found["synthetic"]), "floor": summary(found["training"])}}
+
+
+def _note_marginals(found: dict[str, Any], log: list[dict[str, str]]) -> None:
+    lacking = [ways for ways in (2, 3) if f"tvd_{ways}way" not in found]
+    log += [{"metric": f"tvd_{ways}way", "reason": f"there are fewer than {ways} columns"} for ways in lacking]

@@ -1,0 +1,96 @@
+"""Frames to tables: the columns that all rows share and can be read, and why the others are left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from synthdp.errors import BadInput
+from synthdp.evaluate.tables import Axis, Table, axes_of, check_columns, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from synthdp.data.schema import Schema
+
+LEFT_OUT = "it is left out of every metric"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """The tables of one evaluation, all with the same axes. units: (rows,) codes of the patients of the training and of
+    the test rows, where the schema names them and both frames hold them. log: columns that were left out."""
+
+    samples: tuple[Table, ...]
+    train: Table
+    test: Table
+    units: tuple[NDArray[np.int64], NDArray[np.int64]] | None
+    log: tuple[dict[str, str], ...]
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return self.train.axes
+
+    @property
+    def three(self) -> tuple[Table, Table, Table]:
+        """The first synthetic sample, training and test rows."""
+        return self.samples[0], self.train, self.test
+
+    @property
+    def fewest(self) -> Table:
+        """The smallest synthetic sample."""
+        return min(self.samples, key=lambda table: table.rows)
+
+
+def parts_of(samples: Sequence[pd.DataFrame], train: pd.DataFrame, test: pd.DataFrame, schema: Schema) -> Parts:
+    """Read everything. Raises BadInput where the real rows do not fit the schema, or no synthetic column does."""
+    axes = axes_of(schema, train)
+    check_columns(test, [axis.name for axis in axes], "real test")
+    for frame in samples:
+        check_columns(frame, [], "synthetic")
+    read: list[list[Table]] = []
+    kept, log = [], []
+    for axis in axes:
+        try:
+            read.append([_column(frame, axis) for frame in samples])
+            kept.append(axis)
+        except BadInput as error:
+            log.append({"metric": f"columns.{axis.name}", "reason": f"{error} So {LEFT_OUT}."})
+    if axes and not kept:
+        raise BadInput(
+            f"The synthetic rows hold none of the schema's {len(axes)} columns in a form that can be read. "
+            "Synthetic, training and test rows must share one schema."
+        )
+    made = [[np.empty((len(frame), 0)), *(tables[i].values for tables in read)] for i, frame in enumerate(samples)]  # noqa: PD011
+    return Parts(
+        samples=tuple(Table(axes=tuple(kept), values=np.concatenate(each, axis=1)) for each in made),
+        train=table_of(train, kept, "real training"),
+        test=table_of(test, kept, "real test"),
+        units=_units(train, test, schema.unit),
+        log=tuple(log),
+    )
+
+
+def _column(frame: pd.DataFrame, axis: Axis) -> Table:
+    if axis.name not in frame.columns:
+        raise BadInput(f"The synthetic rows lack the column {axis.name!r} of the schema.")
+    return table_of(frame, [axis], "synthetic")
+
+
+def _units(
+    train: pd.DataFrame, test: pd.DataFrame, unit: str | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """A missing patient is a patient of its own."""
+    import pandas as pd
+
+    if unit is None or unit not in train.columns or unit not in test.columns:
+        return None
+    codes = pd.factorize(pd.concat([train[unit], test[unit]], ignore_index=True))[0].astype(np.int64)
+    lost = codes < 0
+    codes[lost] = codes.max(initial=-1) + 1 + np.arange(int(lost.sum()))
+    return codes[: len(train)], codes[len(train) :]
