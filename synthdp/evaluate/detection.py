@@ -1,4 +1,4 @@
-"""Can synthetic rows be told from real ones? By a classifier (C2ST, Lopez-Paz & Oquab 2017), by propensities (pMSE, Snoke 2018)."""
+"""Can synthetic rows be told from real ones? The classifier two-sample test (Lopez-Paz & Oquab 2017), and pMSE."""
 
 from __future__ import annotations
 
@@ -56,14 +56,15 @@ def _folds(rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
 def pmse(synthetic: Table, train: Table, test: Table, *, seeds: int = 3) -> tuple[dict[str, Any] | None, str | None]:
     """Propensity score mean squared error (Snoke, Raab, Nowok, Dibben & Slavkovic 2018) against training rows.
 
-    {"mean", "sd", "n", "values"} over draws of equally many rows a side, without replacement (5,000 at most; one draw is all
-    rows where they are as many); "ratio": the mean of pMSE / its null expectation; "floor": the same of the real test
-    rows as if synthetic, with its own "ratio"; "model" and "parameters" (the mean number, without intercept) of the propensity model.
+    {"mean", "sd", "n", "values"} over draws of equally many rows a side without replacement (at most 5,000; a side with no
+    more is whole); "ratio": the mean of pMSE / its null expectation; "floor": the same of the real test rows as if
+    synthetic, with its own "ratio"; "model" and "parameters" (mean number, no intercept) of the propensity model.
 
-    pMSE = mean of (p - c)^2 over both sides, in [0, 1/4] at c = 1/2: 0 where nothing tells them apart. The null expectation
-    (k - 1)(1 - c)^2 c / N is that of rows drawn from the right model with the training rows' own parameters: a ratio of 1.
-    New rows of the same population, which differ from the training rows by chance too, come to 1 / (1 - c) = 2: read
-    the ratio beside the floor's. Main effects see margins, hardly dependence: `detection_auc` sees both. None and the reason where there are too few rows or no column varies.
+    pMSE = mean of (p - c)^2 over both sides, in [0, 1/4] at c = 1/2: 0 where nothing tells them apart. The null
+    expectation (k - 1)(1 - c)^2 c / N is that of rows drawn from the right model with the training rows' own
+    parameters: a ratio of 1. New rows of the same population, which differ from the training rows by chance too, come
+    to 1 / (1 - c) = 2: read the ratio beside the floor's. Main effects see margins and hardly dependence, which
+    `detection_auc` sees too. None and the reason where there are too few rows or no column varies.
     """
     rows = min(synthetic.rows, train.rows, test.rows, MOST_ROWS)
     if rows < MIN_ROWS:
@@ -85,7 +86,7 @@ def pmse(synthetic: Table, train: Table, test: Table, *, seeds: int = 3) -> tupl
 
 
 def propensity_error(left: Table, right: Table) -> tuple[float, int]:
-    """pMSE of the propensity model that tells left (1) from right (0), fitted on all rows of both; its number of main effects."""
+    """pMSE of the model that tells left (1) from right (0), fitted on all rows of both; its number of main effects."""
     from scipy.linalg import qr
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression

@@ -41,12 +41,14 @@ SLACK = 1e-9
 def precision_recall(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, Any] | None, str | None]:
     """{"alpha_precision", "beta_recall"}: each {"mean", "curve", "floor": {"mean", "curve"}, "rows"}; or None and the reason.
 
-    curve: [[level, share], ...] for levels 0, 0.05, ... 1. alpha-precision at alpha: share of synthetic rows within the ball around the
-    real centre that holds the share alpha of the real training rows. beta-recall at beta: share of training rows whose nearest
-    synthetic row is within the distance of their 5th nearest training row and among the beta most central synthetic ones.
-    (The paper takes the nearest of the beta most central ones. Then the most central of all near rows decides: real rows of
-    Adult came to 0.69, not to about 1.) Both are about the level itself where the two have one distribution. mean: 1 - 2 x the area between curve and diagonal: 1 is best, 0 worst
-    (the paper's integrated figures). floor: the same of the real test rows as if they were synthetic.
+    curve: [[level, share], ...] for levels 0, 0.05, ... 1. alpha-precision at alpha: share of synthetic rows within the
+    ball around the real centre that holds the share alpha of the real training rows. beta-recall at beta: share of
+    training rows whose nearest synthetic row is within the distance of their 5th nearest training row and among the
+    beta most central synthetic ones. (The paper takes the nearest of the beta most central ones. Then the most central
+    of all near rows decides, and real test rows of Adult come to 0.69.) Both are about the level itself where the two
+    have one distribution. mean: 1 - 2 x the area between curve and diagonal, 1 is best, 0 worst (the paper's integrated
+    figures). floor: the same of the real test rows as if they were synthetic.
+
     Equally many rows of each set, at most 5,000, by a fixed draw. Where rows are at one and the same distance, they are
     counted as if in random order, which the paper's continuous embedding need not say.
     """
@@ -75,7 +77,7 @@ def embed(train: Table, tables: tuple[Table, ...]) -> list[Array]:
     basis = basis - centre
     values, vectors = np.linalg.eigh(basis.T @ basis)
     kept = vectors[:, np.argsort(values)[::-1][:COMPONENTS]]
-    found = []
+    found: list[Array] = []
     for table in tables:
         wide = features.dense(table) - centre
         narrow = wide @ kept
@@ -92,14 +94,14 @@ def precision(other: Array, real: Array, levels: Array = LEVELS) -> Array:
 
 
 def recall(other: Array, real: Array, radii: Array, levels: Array = LEVELS) -> Array:
-    """(levels,): share of real rows whose nearest other row is within radii (real rows,) and among each most central share."""
+    """(levels,): share of real rows whose nearest other row is within radii (rows,) and among the most central share."""
     central = _lengths(other - other.mean(axis=0))
     nearest, apart = np.empty(len(real), dtype=np.int64), np.empty(len(real))
     for rows, squares in _squares(real, other):
         nearest[rows] = squares.argmin(axis=1)
         apart[rows] = squares.min(axis=1)
     covered = apart <= radii**2 + SLACK
-    return _reached(*_ranks(central[nearest[covered]], central), levels) * covered.mean()
+    return _reached(*_ranks(central[nearest[covered]], central), levels) * float(covered.mean())
 
 
 def neighbour_distances(real: Array) -> Array:
@@ -121,15 +123,19 @@ def _summary(curve: Array) -> dict[str, Any]:
 def _ranks(lengths: Array, among: Array) -> tuple[Array, Array]:
     """(rows,) twice: the shares of `among` that are below each length, and not above it."""
     order = np.sort(among)
-    return tuple(np.searchsorted(order, lengths, side=side) / len(order) for side in ("left", "right"))  # type: ignore[return-value]
+    below = np.searchsorted(order, lengths, side="left")
+    return below / len(order), np.searchsorted(order, lengths, side="right") / len(order)
 
 
 def _reached(low: Array, high: Array, levels: Array) -> Array:
-    """(levels,): mean over rows of the chance that a row whose rank lies between low and high, if drawn evenly there, is reached."""
+    """(levels,): mean over rows of the chance that a rank drawn evenly between low and high is at most the level."""
     if not len(low):
         return np.zeros(len(levels))
-    width = np.maximum(high - low, 1e-12)
-    return np.array([float(np.clip((level - low) / width, 0.0, 1.0).mean()) for level in levels])
+    tied = high > low
+    width = np.where(tied, high - low, 1.0)
+    # A level of 0.3 and a rank of 3 / 10 are the same, whatever their last bits say.
+    beyond = [(np.where(tied, np.clip((level - low) / width, 0.0, 1.0), level > low + 1e-9)) for level in levels]
+    return np.array([float(reached.mean()) for reached in beyond])
 
 
 def _lengths(rows: Array) -> Array:

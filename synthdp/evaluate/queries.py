@@ -49,7 +49,7 @@ class Condition:
         return f"{axis.name} from {self.low:g} to {self.high:g}"
 
 
-def draw(axes: tuple[Axis, ...], count: int = QUERIES) -> list[tuple[Condition, ...]]:
+def draw(axes: tuple[Axis, ...], count: int) -> list[tuple[Condition, ...]]:
     """Conjunctions of 1 to 3 columns, each number of columns equally likely; the same for the same axes.
 
     Ends of ranges are two independent uniform draws from the declared domain (bounds, categories), put in order; sets of
@@ -86,7 +86,7 @@ def range_error(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
     the reason where a set is empty or no column can be asked for.
     """
     reason = no_rows(synthetic, train, test)
-    queries = draw(train.axes) if reason is None else []
+    queries = draw(train.axes, QUERIES) if reason is None else []
     if not queries:
         return None, reason or "no column has a domain to draw ranges from"
     s, t, v = (shares(queries, table) for table in (synthetic, train, test))
