@@ -127,6 +127,23 @@ class Capped(Event):
 
 
 @dataclass(frozen=True)
+class Selection(Event):
+    """The best of K runs by a score that every run's own answers give; K and all other runs stay hidden.
+
+    A run draws one of `candidates` with equal chances and asks what that plan holds, its score included; runs are independent
+    of each other. K has the truncated negative binomial distribution of mean `mean` and shape eta: P(K = k) is proportional to
+    (1 - gamma)^k eta (eta + 1) ... (eta + k - 1) / k! for k = 1, 2, ..., and gamma is what gives that mean. Shape 1 is the
+    geometric distribution, 0 the logarithmic one. If no candidate has a Renyi divergence above d(a) at order a, the selection
+    has at most d(a) + log(mean) / (a - 1) + (1 + eta) min over b of ((1 - 1 / b) d(b) - log(gamma) / b) (Papernot & Steinke
+    2022, definition 1 and theorem 2).
+    """
+
+    mean: float
+    shape: float
+    candidates: "tuple[Plan, ...]"
+
+
+@dataclass(frozen=True)
 class Revealed(Event):
     """The records themselves were handed out: no finite epsilon."""
 
@@ -149,7 +166,7 @@ Plan = tuple[Entry, ...]
 
 EVENTS: dict[str, type[Event]] = {
     kind.__name__: kind
-    for kind in (Gaussian, Laplace, Choice, Threshold, Vote, SmoothGaussian, Sampled, Capped, Revealed)
+    for kind in (Gaussian, Laplace, Choice, Threshold, Vote, SmoothGaussian, Sampled, Capped, Selection, Revealed)
 }
 
 
@@ -164,7 +181,11 @@ def to_json(event: Event) -> dict[str, Any]:
     values: dict[str, Any] = {"type": type(event).__name__}
     for field in dataclasses.fields(event):
         value = getattr(event, field.name)
-        values[field.name] = [to_json(query) for query in value] if field.name == "queries" else value
+        if field.name == "queries":
+            value = [to_json(query) for query in value]
+        elif field.name == "candidates":
+            value = [[{"event": to_json(entry.event), "count": entry.count} for entry in plan] for plan in value]
+        values[field.name] = value
     return values
 
 
@@ -174,12 +195,23 @@ def from_json(values: Mapping[str, Any]) -> Event:
     if kind is None:
         raise BadInput(f"unknown event {values.get('type')!r} in a ledger; known: {', '.join(sorted(EVENTS))}")
     fields = {name: value for name, value in values.items() if name != "type"}
-    if "queries" in fields:
-        fields["queries"] = tuple(from_json(query) for query in fields["queries"])
     try:
+        if "queries" in fields:
+            fields["queries"] = tuple(from_json(query) for query in fields["queries"])
+        if "candidates" in fields:
+            fields["candidates"] = tuple(
+                tuple(Entry(from_json(each["event"]), each["count"]) for each in plan) for plan in fields["candidates"]
+            )
         return kind(**fields)
-    except TypeError as error:
+    except (TypeError, KeyError, AttributeError) as error:
         raise BadInput(f"event {kind.__name__} in a ledger has wrong fields: {sorted(fields)}") from error
+
+
+def inner(event: Event) -> tuple[Event, ...]:
+    """The events that an event is made of: what is asked of a sample, or in a run of a selection."""
+    if isinstance(event, Selection):
+        return tuple(entry.event for plan in event.candidates for entry in plan)
+    return tuple(getattr(event, "queries", ()))
 
 
 def scoped(plan: Iterable[Entry], *, relation: Relation, unit: str) -> Plan:
@@ -192,6 +224,9 @@ def scoped_event(event: Event, *, relation: Relation, unit: str) -> Event:
     if isinstance(event, Sampled):
         queries = tuple(scoped_event(query, relation=relation, unit=unit) for query in event.queries)
         event = dataclasses.replace(event, queries=queries)
+    if isinstance(event, Selection):
+        candidates = tuple(scoped(plan, relation=relation, unit=unit) for plan in event.candidates)
+        event = dataclasses.replace(event, candidates=candidates)
     return dataclasses.replace(event, relation=relation, unit=unit)
 
 

@@ -21,6 +21,7 @@ from synthdp.privacy.events import (
     Laplace,
     Revealed,
     Sampled,
+    Selection,
     SmoothGaussian,
     Threshold,
     Vote,
@@ -144,6 +145,22 @@ def _(event: Capped) -> tuple[Event, ...]:
     if event.filter == "gaussian":
         return canonical(Gaussian(noise=contributions(event) / bound, relation=event.relation, unit=event.unit))
     return (dataclasses.replace(event, bound=bound, delta=0.0, order=event.order if event.filter == "renyi" else 0.0),)
+
+
+@canonical.register
+def _(event: Selection) -> tuple[Event, ...]:
+    """Candidates in canonical form, each once: what counts is the dearest. A delta that an event claims for itself would hold
+    once a run, for a number of runs that has no bound: refused."""
+    found = [charges(plan) for plan in event.candidates]
+    if any(each.own_delta for each in found):
+        raise Unproven(
+            "no accountant has a proof for a selection over runs in which an event claims a delta of its own (thresholds, caps "
+            "with a delta): buy categories before the selection, or declare them"
+        )
+    if any(each.unbounded for each in found):
+        return (_revealed(event, "noise 0"),)
+    plans = sorted({each.entries for each in found}, key=repr)
+    return (dataclasses.replace(event, candidates=tuple(plans)),) if any(plans) else ()
 
 
 @canonical.register

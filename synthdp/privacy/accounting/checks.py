@@ -14,9 +14,11 @@ from synthdp.privacy.events import (
     Laplace,
     Revealed,
     Sampled,
+    Selection,
     SmoothGaussian,
     Threshold,
     Vote,
+    inner,
 )
 
 FILTERS = ("gaussian", "zcdp", "renyi")
@@ -32,10 +34,10 @@ def check_neighbours(events: Iterable[Event]) -> None:
 
     def nested(event: Event) -> Iterable[Event]:
         yield event
-        for query in getattr(event, "queries", ()):
+        for query in inner(event):
             yield from nested(query)
 
-    found = {(inner.relation, inner.unit) for event in events for inner in nested(event)}
+    found = {(each.relation, each.unit) for event in events for each in nested(event)}
     for position, name in enumerate(("relation", "unit")):
         values = sorted({pair[position] for pair in found})
         if len(values) > 1:
@@ -105,12 +107,30 @@ def _(event: Capped) -> None:
 
 
 @check.register
+def _(event: Selection) -> None:
+    check(Revealed(reason="", relation=event.relation))
+    if not 1 <= event.mean < math.inf:
+        raise BadInput(f"a selection's mean number of runs must be finite and 1 or more, got {event.mean}")
+    if not 0 <= event.shape < math.inf:
+        raise BadInput(f"a selection's shape must be finite and 0 or more, got {event.shape}")
+    if not event.candidates:
+        raise BadInput("a selection needs one candidate or more")
+    for entry in (entry for plan in event.candidates for entry in plan):
+        check_count(entry)
+        if any(isinstance(each, Selection) for each in (entry.event, *inner(entry.event))):
+            raise Unproven("no accountant has a proof for a selection inside a selection")
+        check(entry.event)
+
+
+@check.register
 def _(event: Sampled) -> None:
     check(Revealed(reason="", relation=event.relation))
     if not 0 <= event.rate <= 1:
         raise BadInput(f"rate must lie in [0, 1], got {event.rate}")
     if any(isinstance(query, Capped) for query in event.queries):
         raise Unproven("no accountant has a proof for a cap inside a sample; ask under the cap of all units")
+    if any(isinstance(query, Selection) for query in event.queries):
+        raise Unproven("no accountant has a proof for a selection inside a sample; select over runs on all units")
     for query in event.queries:
         check(query)
 

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from synthdp.privacy.accounting.charges import Charges, Unproven, contributions
+from synthdp.privacy.accounting.charges import charges as charges_of
+from synthdp.privacy.accounting.repeated import halting
 from synthdp.privacy.accounting.smoothed import divergence
-from synthdp.privacy.events import Capped, Choice, Event, Gaussian, Laplace, Sampled, SmoothGaussian
+from synthdp.privacy.events import Capped, Choice, Event, Gaussian, Laplace, Sampled, Selection, SmoothGaussian
 
 Array = np.ndarray
 # Down to 1.001 for huge losses (a grid from 1.25 turned 7,801 into 5,907,982) and up to 2^20 for tiny ones; fractional orders
@@ -120,6 +122,20 @@ def _(event: Capped) -> Array:
     if event.filter == "zcdp":
         return orders * event.bound
     return np.where(orders <= event.order, event.bound, math.inf)
+
+
+@rule.register
+def _(event: Selection) -> Array:
+    """Papernot & Steinke 2022, theorem 2, whose minimum is taken over `WIDE_ORDERS`. Which candidate a run draws is part of
+    what it shows, so that its divergence is at most the largest; one that is bounded at an order bounds all below it.
+
+    The formula of dp-accounting's `RepeatAndSelectDpEvent`, for events of every kind and relation (a test compares)."""
+    orders = np.array(WIDE_ORDERS)
+    each = np.max([divergences(charges_of(plan)) for plan in event.candidates], axis=0)
+    chosen = (1 + event.shape) * np.min((1 - 1 / orders) * each - math.log(halting(event.mean, event.shape)) / orders)
+    bound = each + math.log(event.mean) / (orders - 1) + chosen
+    rising: Array = np.minimum.accumulate(bound[::-1])[::-1]
+    return rising
 
 
 @rule.register
