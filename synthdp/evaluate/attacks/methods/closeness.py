@@ -85,15 +85,14 @@ def _percentile(
 ) -> Figure:
     """Bootstrap over the real records that are nearest, each with all its synthetic rows."""
     group = np.unique(owner, return_inverse=True)[1]
-    by_group = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[by_group], np.arange(group.max() + 2))
-    sizes = np.diff(starts)
+    records, orders = int(group.max()) + 1, (np.argsort(ours), np.argsort(theirs))
 
     def one() -> float:
-        drawn = rng.integers(0, len(sizes), len(sizes))
-        counts = np.bincount(drawn, minlength=len(sizes))[group]
-        below = float(np.quantile(np.repeat(theirs, counts), LOW))
-        above = float(np.quantile(np.repeat(ours, counts), LOW))
+        counts = np.bincount(rng.integers(0, records, records), minlength=records)[group]
+        above, below = (
+            float(values[order[np.searchsorted(np.cumsum(counts[order]), LOW * counts.sum())]])
+            for values, order in zip((ours, theirs), orders, strict=True)
+        )
         return above / below if below > 0 else 1.0
 
     return Figure(

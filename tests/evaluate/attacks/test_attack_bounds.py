@@ -1,0 +1,76 @@
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from synthdp.errors import BadInput
+from synthdp.evaluate.attacks.bounds import Claim, claim_of
+
+CLAIMS = [(0.0, 0.0), (0.5, 0.0), (1.0, 1e-5), (3.0, 0.01), (10.0, 0.2)]
+
+
+def curve(epsilon, delta, alarms):
+    """Least upper bound on the true positive rate at a false positive rate (Kairouz, Oh & Viswanath 2015)."""
+    rising = math.exp(epsilon) * alarms + delta
+    return np.minimum(1.0, np.minimum(rising, 1 - math.exp(-epsilon) * np.maximum(0, 1 - delta - alarms)))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), CLAIMS)
+def test_bounds_are_those_of_the_trade_off_curve(epsilon, delta):
+    claim = Claim(epsilon=epsilon, delta=delta)
+    alarms = np.linspace(0, 1, 2_000_001)
+    best = curve(epsilon, delta, alarms)
+    assert claim.advantage == pytest.approx((best - alarms).max(), abs=1e-5)
+    assert claim.auroc == pytest.approx(np.trapezoid(best, alarms), abs=1e-5)
+    for share in (0.05, 0.3, 0.5):
+        if delta < 2 * share:  # with fewer, all of the surest can be members
+            at = brentq(lambda a, both=2 * share: curve(epsilon, delta, a) + a - both, 0, 1, xtol=1e-15)
+            assert claim.surest(share) == pytest.approx(1 - at / (2 * share), abs=1e-6)
+        else:
+            assert claim.surest(share) == 1
+
+
+def test_closed_forms():
+    assert Claim(epsilon=1, delta=0).advantage == pytest.approx(math.tanh(0.5))
+    assert Claim(epsilon=1, delta=0.1).advantage == pytest.approx(math.tanh(0.5) + 0.1 * (1 - math.tanh(0.5)))
+    assert Claim(epsilon=1, delta=0).auroc == pytest.approx(1 / (1 + math.exp(-1)))
+    assert Claim(epsilon=0.5, delta=0).nearer(100) == pytest.approx(math.e / (1 + math.e))  # a swap is two steps
+    assert Claim(epsilon=0.5, delta=0).isolation(100, 0.1) == pytest.approx(0.1 * math.e)
+    grown = 1e-4 * (1 + math.exp(0.5))
+    assert Claim(epsilon=0.5, delta=1e-4).isolation(100, 0.1) == pytest.approx(0.1 * math.e + 100 * grown)
+
+
+@pytest.mark.parametrize("epsilon", [400.0, 1e6, math.inf])
+def test_no_guarantee_bounds_nothing_and_overflows_nowhere(epsilon):
+    claim = Claim(epsilon=epsilon, delta=0)
+    assert claim.advantage == claim.auroc == claim.surest(0.05) == claim.nearer(10) == claim.isolation(10, 0.1) == 1
+
+
+def test_perfect_privacy_leaves_chance():
+    claim = Claim(epsilon=0, delta=0)
+    assert (claim.advantage, claim.auroc, claim.surest(0.05)) == pytest.approx((0, 0.5, 0.5))
+    assert claim.nearer(1_000) == 0.5
+
+
+def test_randomised_response_reaches_the_bounds():
+    """The worst mechanism: says the truth with probability e^eps / (1 + e^eps); its attacker's figures are the bounds."""
+    claim, right = Claim(epsilon=1.5, delta=0), math.exp(1.5) / (1 + math.exp(1.5))
+    assert claim.advantage == pytest.approx(2 * right - 1)
+    assert claim.auroc == pytest.approx(right)
+    assert claim.surest(0.05) == pytest.approx(right)
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"epsilon": 1}, {"epsilon": "x", "delta": 0}, {"epsilon": -1, "delta": 0}, {"epsilon": 1, "delta": 2}]
+)
+def test_bad_claims_are_refused(given):
+    with pytest.raises(BadInput, match="claim"):
+        claim_of(given)
+
+
+def test_plain_claims():
+    assert claim_of(None) is None
+    assert claim_of({"epsilon": None, "delta": 0}).advantage == 1
+    assert claim_of({"epsilon": "inf", "delta": 0.0}).advantage == 1
+    assert claim_of({"epsilon": 1, "delta": 1e-6, "unit": "patient_id"}).unit == "patient_id"
