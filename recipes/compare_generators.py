@@ -1,0 +1,228 @@
+"""Adult, MEPS and diabetes130, every generator of tables at epsilon 0.5, 1, 3 and 10: train on synthetic, test on real.
+
+    SYNTHDP_DATA=/path/to/data python recipes/compare_generators.py --data adult [--only GENERATOR ...] [--epsilons 1 3] [--seeds 3]
+
+Writes reports/compare_DATA.{json,md,svg}; the report is made of everything that the scratch file holds, so that it can be run in
+parts. A trial is one seeded fit with the generator's defaults, as many synthetic rows as there are training rows, and gradient
+boosting, logistic regression and a random forest (seed 0) that learn from them and are scored on the real test rows. The spread
+is over the seeds of the fit.
+"""
+
+import argparse
+import statistics
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import trials
+from record import HOME, REPORTS, provenance, write
+from trials import REAL, Trial, shown
+
+from synthdp import generators
+from synthdp.data import named
+from synthdp.errors import BadInput
+from synthdp.evaluate.classifiers import chances, classifiers
+from synthdp.evaluate.fidelity import total_variation
+from synthdp.evaluate.floors import independent, majority
+from synthdp.evaluate.scores import score
+from synthdp.evaluate.tables import Table, axes_of, table_of
+from synthdp.evaluate.tasks import Task, task
+from synthdp.report import sweepplot
+from synthdp.report.sweep import mean_interval
+
+DELTA = {"adult": 1e-5, "meps": 1e-5, "diabetes130": 1e-6}
+EPSILONS = (0.5, 1.0, 3.0, 10.0)
+MODELS = ("hgb", "lr", "rf")
+METRICS = ("auroc", "auprc", "accuracy")
+DISTANCES = ("tvd_1way", "tvd_2way", "tvd_3way")
+COSTS = ("fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
+# In the place of a generator: what the figures are compared with.
+HELD_OUT, COLUMNS, MAJORITY = "held_out", "columns", "majority"
+REFERENCES = {
+    REAL: "real training rows (ceiling)",
+    HELD_OUT: "real test rows in their place (floor of TVD)",
+    COLUMNS: "real columns without relations (floor)",
+    MAJORITY: "always the majority class (floor)",
+}
+FLOOR_STREAM = 7  # of the draws behind the floor, as in `synthdp evaluate`
+
+
+def one(trial: Trial) -> dict[str, Any]:
+    """One table and its judgement; a fit that is refused is kept with its reason."""
+    chosen = named.load(trial.data)
+    axes = axes_of(chosen.schema, chosen.train)
+    train, test = table_of(chosen.train, axes, "training"), table_of(chosen.test, axes, "test")
+    target = next(axis for axis in axes if axis.name == chosen.schema.targets[0])
+    if trial.generator == HELD_OUT:
+        return distances(test, train, test, target.name)
+    if trial.generator == MAJORITY:
+        work = task(target, train, train, test)
+        return score(work.test[1], majority(work.train[1], len(work.test[1]), len(work.classes)), work.positive)
+    if trial.generator == COLUMNS:
+        made, figures = independent(train, np.random.default_rng((FLOOR_STREAM, trial.seed))), {}
+    else:
+        try:
+            frame, figures = trials.rows_of(trial, chosen)
+        except BadInput as error:
+            return {"broken": str(error)}
+        made = table_of(frame, axes, "synthetic")
+    return {**figures, **utility(task(target, made, train, test)), **distances(made, train, test, target.name)}
+
+
+def utility(work: Task) -> dict[str, Any]:
+    """The mean of each metric over the models, and each model's AUROC."""
+    by_model = {
+        model.id: score(
+            work.test[1],
+            chances(model, *work.synthetic, work.test[0], len(work.classes), seed=0, jobs=1),
+            work.positive,
+        )
+        for model in classifiers(MODELS)
+    }
+    means = {metric: statistics.fmean(found[metric] for found in by_model.values()) for metric in METRICS}
+    return {**means, "auroc_by_model": {name: found["auroc"] for name, found in by_model.items()}}
+
+
+def distances(made: Table, train: Table, test: Table, target: str) -> dict[str, float]:
+    """Mean total variation distances against the training rows."""
+    found = total_variation(made, train, test, target)
+    return {name: found[name]["mean"] for name in DISTANCES}
+
+
+def of_tables() -> tuple[str, ...]:
+    """The generators that learn tables."""
+    return tuple(
+        name
+        for name in generators.names()
+        if generators.TABLE in getattr(generators.find(name), "data_kinds", (generators.TABLE,))
+    )
+
+
+def groups_of(data: str, seeds: int) -> dict[tuple[str, float | None], list[Trial]]:
+    """(report's name, epsilon) -> the same trial over the seeds."""
+    found: dict[tuple[str, float | None], list[Trial]] = {}
+    for name, label in REFERENCES.items():
+        repeats = range(seeds) if name == COLUMNS else (0,)
+        found[label, None] = [Trial(data=data, label=label, generator=name, seed=seed) for seed in repeats]
+    for name in of_tables():
+        for epsilon in EPSILONS:
+            found[name, epsilon] = [
+                Trial(data=data, label=name, generator=name, epsilon=epsilon, delta=DELTA[data], seed=seed)
+                for seed in range(seeds)
+            ]
+    return found
+
+
+def main() -> None:
+    """Run what is lacking and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default="adult", choices=sorted(DELTA))
+    parser.add_argument("--seeds", type=int, default=3, help="fits of each kind that the report asks for")
+    parser.add_argument("--run-seeds", type=int, nargs="*", default=None, help="run these seeds now; default: all")
+    parser.add_argument("--epsilons", type=float, nargs="*", default=None, help="run these now; default: all")
+    parser.add_argument(
+        "--only", nargs="*", default=None, help="generators (or real, held_out, ...) to run; default: all"
+    )
+    parser.add_argument("--forget", default=None, help="a generator whose kept trials are run anew")
+    parser.add_argument("--scratch", type=Path, default=None)
+    arguments = parser.parse_args()
+    data = arguments.data
+    scratch = arguments.scratch or HOME / "outputs" / f"compare_{data}.json"
+    if arguments.forget:
+        print(trials.forget(arguments.forget, scratch), "trials forgotten")
+    groups = groups_of(data, arguments.seeds)
+    wanted = [
+        trial
+        for group in groups.values()
+        for trial in group
+        if (arguments.only is None or trial.generator in arguments.only)
+        and (arguments.epsilons is None or trial.epsilon is None or trial.epsilon in arguments.epsilons)
+        and (arguments.run_seeds is None or trial.seed in arguments.run_seeds)
+    ]
+    known = trials.kept(wanted, one, scratch, special=(HELD_OUT, COLUMNS, MAJORITY))
+    rows = [
+        {"generator": label, "epsilon": epsilon, **row}
+        for (label, epsilon), group in groups.items()
+        if (row := trials.together(group, known, (*METRICS, *DISTANCES, *COSTS))) is not None
+    ]
+    broken = {
+        trial.label: known[trial.key]["broken"]
+        for group in groups.values()
+        for trial in group
+        if "broken" in known.get(trial.key, {})
+    }
+    schema = named.schema_of(data)
+    unit = f"patient ({schema.unit})" if schema.unit else "record"
+    head = {"data": data, "target": schema.targets[0], "delta": DELTA[data], "unit": unit, "models": list(MODELS)}
+    result = {**head, "rows": rows, "broken": broken, **provenance()}
+    write(f"compare_{data}", result, page(result))
+    (REPORTS / f"compare_{data}.svg").write_text(sweepplot.together(panels(result)), encoding="utf-8")
+
+
+def panels(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """AUROC and 2-way TVD against epsilon, in the form of `synthdp compare`; intervals are Student's t over the fits."""
+    return [
+        panel(result, "auroc", f"Utility: predicting {result['target']}", "AUROC, mean of the models", "higher"),
+        panel(result, "tvd_2way", "Fidelity: pairs of columns", "2-way TVD", "lower"),
+    ]
+
+
+def panel(result: dict[str, Any], metric: str, title: str, label: str, better: str) -> dict[str, Any]:
+    """One metric: a line per generator, and the references that have it."""
+    rows = [row for row in result["rows"] if metric in row]
+    known = {row["generator"]: row for row in rows if row["epsilon"] is None}
+    kinds = {REAL: "ceiling", HELD_OUT: "ceiling", COLUMNS: "floor", MAJORITY: "majority"}
+    references = [
+        {
+            "label": REFERENCES[name],
+            "kind": kinds[name],
+            "mean": known[REFERENCES[name]][metric]["mean"],
+            "interval": None,
+        }
+        for name in kinds
+        if REFERENCES[name] in known and not (name == REAL and better == "lower")
+    ]
+    lines = []
+    for name in dict.fromkeys(row["generator"] for row in rows if row["epsilon"] is not None):
+        points = [
+            {"epsilon": row["epsilon"], **mean_interval([{"mean": value} for value in row[metric]["values"]])}
+            for row in rows
+            if row["generator"] == name
+        ]
+        lines.append({"generator": name, "label": name, "points": points})
+    return {"title": title, "label": label, "better": better, "references": references, "lines": lines}
+
+
+def page(result: dict[str, Any]) -> str:
+    """The table as Markdown."""
+    lines = [
+        f"# {result['data']}: every generator of tables",
+        "",
+        f"Train on synthetic, test on real; target {result['target']}; mean over {', '.join(result['models'])}. Total variation "
+        "distance (TVD) against the training rows. Mean ± standard deviation over the seeds of the fit, with the settings that "
+        "each generator has by default; seeded rehearsals. Written by `recipes/compare_generators.py`.",
+        "",
+        f"![AUROC and TVD against epsilon](compare_{result['data']}.svg)",
+        "",
+        "| generator | epsilon | AUROC | AUPRC | accuracy | 1-way TVD | 2-way TVD | 3-way TVD | fit, CPU seconds | peak MiB |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in result["rows"]:
+        cells = [shown(row, name, 4 if name in DISTANCES else 3) for name in (*METRICS, *DISTANCES)]
+        costs = [shown(row, "fit_cpu_seconds", 1), shown(row, "fit_peak_mib", 0)]
+        epsilon = "-" if row["epsilon"] is None else f"{row['epsilon']:g}"
+        lines.append("| " + " | ".join([row["generator"], epsilon, *cells, *costs]) + " |")
+    present = {(row["generator"], row["epsilon"]) for row in result["rows"]}
+    lacking = [
+        f"{name} at {epsilon:g}" for name in of_tables() for epsilon in EPSILONS if (name, epsilon) not in present
+    ]
+    lines += ["", f"Not run: {', '.join(lacking)}."] if lacking else []
+    lines += [f"\nRefused: {name}: {reason}." for name, reason in result["broken"].items()]
+    commits = sorted({commit for row in result["rows"] for commit in row["commits"]})
+    machines = sorted({run["processor"] for row in result["rows"] for run in row["runs"]})
+    end = f"delta {result['delta']:g}; unit: one {result['unit']}; {', '.join(machines)}; commits {', '.join(commits)}."
+    return "\n".join([*lines, "", end, ""])
+
+
+if __name__ == "__main__":
+    main()
