@@ -218,6 +218,7 @@ class Synthesizer:
                 account=entry.statement,
                 audit=audit,
                 processes=ranks.world,
+                chance=ranks.told(os.urandom(16)),
             )
         return Release(self.generator, model, statement, book)
 

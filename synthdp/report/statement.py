@@ -3,7 +3,9 @@
 import dataclasses
 import json
 import math
+import os
 import platform
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -20,6 +22,7 @@ from synthdp.privacy.events import Entry, Plan, canonical, from_json, to_json
 from synthdp.privacy.ledger import Ledger
 
 SCHEMA_VERSION = 1
+LATER = {"release_id"}  # what a statement of this version may lack, since it was added later
 # Small deltas are for promises; the large ones give the tighter bounds on an attacker (`meaning.advantage`).
 CURVE_DELTAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.03, *(10.0**-power for power in range(2, 13)))
 
@@ -66,6 +69,9 @@ class Statement:
     rehearsal: bool
     not_covered: Sequence[str]
     provenance: Mapping[str, Any]
+    release_id: str | None = (
+        None  # a random UUID, by which a release is named should it be withdrawn; None: a rehearsal
+    )
 
     def recompute(self) -> float:
         """Epsilon from the events alone, by the accountant that the statement names."""
@@ -88,11 +94,11 @@ class Statement:
         fields = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(values, Mapping):
             raise BadInput("not a statement: its JSON is not an object")
-        missing = sorted(fields - set(values))
+        missing = sorted(fields - set(values) - LATER)
         if missing or values.get("schema_version") != SCHEMA_VERSION:
             raise BadInput(f"not a statement of version {SCHEMA_VERSION}: missing {missing or 'schema_version'}")
         try:
-            return cls(**{name: values[name] for name in fields} | _typed(values))
+            return cls(**{name: values[name] for name in fields & set(values)} | _typed(values))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, BadInput):
                 raise
@@ -122,8 +128,13 @@ def state(
     account: Entered | None = None,
     audit: str | None = None,
     processes: int = 1,
+    chance: bytes | None = None,
 ) -> Statement:
-    """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought."""
+    """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought.
+
+    `chance` are the 16 random bytes that a release's identifier is made of; without them the operating system is asked. It
+    is drawn, not derived: it says nothing of the records. A rehearsal is not released and has none.
+    """
     accountant, epsilon = accounting.best(ledger, budget.delta)
     return Statement(
         epsilon=epsilon,
@@ -157,6 +168,7 @@ def state(
             **{name: metadata.version(name) for name in ("torch", "numpy", "cryptography")},
             **accounting.provenance(),
         },
+        release_id=None if rehearsal else str(uuid.UUID(bytes=chance or os.urandom(16), version=4)),
     )
 
 
@@ -224,6 +236,7 @@ def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
         "account": None if values["account"] is None else _entered(values["account"]),
         "settings": _numbers(values["settings"]),
         "not_covered": tuple(values["not_covered"]),
+        "release_id": None if values.get("release_id") is None else str(uuid.UUID(values["release_id"])),
     }
 
 

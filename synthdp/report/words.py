@@ -3,7 +3,7 @@
 import inspect
 import math
 from dataclasses import dataclass, fields
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from synthdp.privacy.events import (
@@ -14,6 +14,7 @@ from synthdp.privacy.events import (
     Laplace,
     Revealed,
     Sampled,
+    Selection,
     SmoothGaussian,
     Threshold,
     Vote,
@@ -43,16 +44,24 @@ class Told:
 
 def tell(event: Event) -> Told:
     """The event in words; one that this house does not know is told by its own docstring."""
-    inner = tuple(tell(query) for query in event.queries) if isinstance(event, Sampled) else ()
     title, sentence = _words(event)
-    skipped = {"relation", "unit", "queries", "reason", "sampler", "law"}
+    skipped = {"relation", "unit", "queries", "reason", "sampler", "law", "candidates"}
     values = ((field.name, getattr(event, field.name)) for field in fields(event) if field.name not in skipped)
     return Told(
         title=title,
         sentence=sentence,
         parameters=tuple((_PARAMETERS.get(name, name), number(value)) for name, value in values),
-        inner=inner,
+        inner=_inner(event),
     )
+
+
+def _inner(event: Event) -> tuple[Told, ...]:
+    """What is asked inside an event; of candidates, each different question once."""
+    if isinstance(event, Sampled):
+        return tuple(tell(query) for query in event.queries)
+    if isinstance(event, Selection):
+        return tuple(dict.fromkeys(tell(entry.event) for plan in event.candidates for entry in plan))
+    return ()
 
 
 _PARAMETERS = {
@@ -60,6 +69,8 @@ _PARAMETERS = {
     "rate": "rate",
     "categories": "categories that one unit can touch",
     "bound": "allowance",
+    "mean": "fits on average",
+    "shape": "shape of the number of fits",
     "order": "Rényi order",
     "filter": "counted in",
 }
@@ -120,6 +131,12 @@ def _words(event: Event) -> tuple[str, str]:
                 "cost together was fixed beforehand; a question that would have passed it was refused. The whole allowance is "
                 f"counted, used or not. {_CAPS.get(event.filter, '')}"
             )
+        case Selection():
+            return "The best of several fits", (
+                f"A fit was repeated with settings drawn from {number(len(event.candidates))} candidates, how often was drawn at "
+                "random, and the one with the best noisy score was kept. The number of fits and all others stay hidden; the "
+                "choice is charged (Papernot & Steinke 2022). Each fit may ask what follows."
+            )
         case Revealed():
             return "The records themselves", (
                 "The records were handed out without noise. No finite epsilon holds for anything that was made from them."
@@ -147,6 +164,12 @@ def upper(value: float, digits: int = 4) -> str:
 def percent(value: float) -> str:
     """A probability rounded up to a tenth of a percent."""
     tenths = (Decimal(repr(value)) * 1000).quantize(Decimal(1), rounding=ROUND_CEILING)
+    return f"{tenths / 10:.1f} %"
+
+
+def at_least(value: float) -> str:
+    """A probability rounded down to a tenth of a percent."""
+    tenths = (Decimal(repr(value)) * 1000).quantize(Decimal(1), rounding=ROUND_FLOOR)
     return f"{tenths / 10:.1f} %"
 
 

@@ -2,12 +2,13 @@
 
 import json
 import math
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from synthdp import Budget, Schema
+from synthdp import Budget, Schema, Synthesizer
 from synthdp.errors import BadInput
 from synthdp.privacy.accounts import Cap, Entered
 from synthdp.privacy.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold, scoped
@@ -226,3 +227,19 @@ def test_a_report_is_two_files_and_the_same_every_time(tmp_path):
     assert sorted(path.name for path in second.iterdir()) == ["statement.html", "statement.json"]
     for name in ("statement.html", "statement.json"):
         assert (first / name).read_bytes() == (second / name).read_bytes()
+
+
+def test_an_identifier_is_random_and_an_old_statement_has_none(frame, schema, budget):
+    """Law 22, 33: two releases of the same records differ in it, a rehearsal has none, and an old statement still loads."""
+    synthesizer = Synthesizer("independent", schema=schema, budget=budget)
+    names = [synthesizer.fit(frame).statement.release_id for _ in range(2)]
+    assert names[0] != names[1]
+    assert all(uuid.UUID(name).version == 4 for name in names)
+    assert synthesizer.fit(frame, seed=1).statement.release_id is None
+    values = make_statement(release_id=names[0]).to_json()
+    assert Statement.from_json(json.loads(json.dumps(values))).release_id == names[0]
+    del values["release_id"]
+    assert Statement.from_json(values).release_id is None
+    for wrong in ("", "<script>", 5, ["a"]):
+        with pytest.raises(BadInput, match="statement"):
+            Statement.from_json({**values, "release_id": wrong})

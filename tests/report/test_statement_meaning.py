@@ -6,7 +6,7 @@ import math
 import pytest
 from scipy.stats import norm
 
-from synthdp.privacy.events import EVENTS, Event, Gaussian, Sampled
+from synthdp.privacy.events import EVENTS, Entry, Event, Gaussian, Sampled
 from synthdp.report import meaning, words
 
 
@@ -37,6 +37,44 @@ def test_bounds_are_those_of_the_worst_mechanism(epsilon, delta):
             if a[0] <= rate <= b[0]
         ]
         assert meaning.detection([(delta, epsilon)], rate) == pytest.approx(max(mixtures), abs=1e-9)
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.01, 0.1, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (0.3, 1e-6), (1.0, 0.2), (5.0, 0.01)])
+def test_the_best_guess_at_a_prior_is_that_of_the_worst_mechanism(epsilon, delta, prior):
+    """Against all deterministic rules on its four outcomes; what one of them says changes the odds by e^epsilon at most."""
+    best = max(prior * tpr + (1 - prior) * (1 - fpr) for fpr, tpr in rates_of(*worst_case(epsilon, delta)))
+    assert meaning.accuracy_at([(delta, epsilon)], prior) == pytest.approx(best, abs=1e-11)
+    low, high = meaning.belief(epsilon, prior)
+    for with_unit, without in list(zip(*worst_case(epsilon, delta), strict=True))[1:3]:  # outcomes 0 and 3 are delta's
+        after = prior * with_unit / (prior * with_unit + (1 - prior) * without)
+        assert low - 1e-12 <= after <= high + 1e-12
+    assert low == pytest.approx(prior / (prior + (1 - prior) * math.exp(epsilon)))
+
+
+def test_a_curve_bounds_the_guess_at_a_prior_and_never_below_the_truth():
+    """One Gaussian: the best rule is a threshold, its accuracy at a prior has a closed form."""
+    mu = 0.5
+    epsilons = [0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0]
+    curve = [(norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu), e) for e in epsilons]
+    for prior in (0.01, 0.3, 0.5, 0.6, 0.9):
+        cut = math.log((1 - prior) / prior) / mu + mu / 2
+        truth = prior * norm.sf(cut - mu) + (1 - prior) * norm.cdf(cut)
+        bound = meaning.accuracy_at(curve, prior)
+        assert truth - 1e-12 <= bound <= min(meaning.accuracy_at([point], prior) for point in curve) + 1e-12
+        assert bound <= truth + 0.005
+    assert meaning.accuracy_at(curve, 0.5) == pytest.approx(meaning.accuracy(curve), abs=1e-11)
+
+
+def test_guessing_is_always_allowed_and_no_promise_bounds_nothing_at_a_prior():
+    for prior in (0.0, 0.2, 0.5, 1.0):
+        assert meaning.accuracy_at([(0.0, 0.0)], prior) == pytest.approx(max(prior, 1 - prior))
+        assert meaning.accuracy_at([(1e-6, math.inf)], prior) == 1
+        assert meaning.accuracy_at([(1e-6, 5000.0)], prior) == pytest.approx(1)
+        assert meaning.accuracy_at([], prior) == 1
+    assert meaning.belief(math.inf, 0.3) == (0.0, 1.0)
+    assert meaning.belief(0.0, 0.3) == pytest.approx((0.3, 0.3))
+    assert meaning.belief(5000.0, 0.3) == (0.0, 1.0)
 
 
 def test_a_curve_is_tighter_than_its_points_and_never_below_the_truth():
@@ -91,6 +129,7 @@ def test_every_event_of_the_house_has_words_of_its_own():
     for kind in EVENTS.values():
         arguments = {"rate": 0.1, "queries": (Gaussian(1.0),), "noise": 1.0, "epsilon": 0.5, "delta": 1e-7}
         arguments |= {"categories": 3, "reason": "test", "filter": "gaussian", "bound": 1.0, "beta": 0.1}
+        arguments |= {"mean": 10.0, "shape": 1.0, "candidates": ((Entry(Gaussian(1.0), 2),), (Entry(Gaussian(1.0)),))}
         if not kind.__module__.startswith("synthdp."):
             continue
         told = words.tell(

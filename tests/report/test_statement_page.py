@@ -1,14 +1,17 @@
 """The page: self-contained, escaped, honest about what it is, and well-formed."""
 
+import base64
+import hashlib
 import math
 import re
 from html.parser import HTMLParser
 
 import pytest
 
-from synthdp import Budget
+from synthdp import Budget, paper
 from synthdp.privacy.accounts import Cap, Entered
 from synthdp.privacy.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
+from synthdp.report.hazards import hazards
 from synthdp.report.page import render
 
 from test_statement import make_statement  # isort: skip
@@ -22,7 +25,7 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.attributes, self.words, self.open = [], [], [], []
+        self.tags, self.attributes, self.words, self.open, self.scripts = [], [], [], [], []
         self.feed(text)
         assert not self.open, f"left open: {self.open}"
 
@@ -41,7 +44,9 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if "style" not in self.open:
+        if "script" in self.open:
+            self.scripts.append(data)
+        elif "style" not in self.open:
             self.words.append(data)
 
     @property
@@ -86,7 +91,8 @@ def test_the_page_is_well_formed_and_loads_nothing(name):
     text = render(make_statement(**VARIANTS[name]))
     page = Page(text)
     assert ("html", "lang", "en") in page.attributes
-    assert not {"script", "iframe", "link", "img", "object", "embed", "base", "form"} & set(page.tags)
+    assert page.scripts == [paper.SORT]
+    assert not {"iframe", "link", "img", "object", "embed", "base", "form"} & set(page.tags)
     for tag, attribute, value in page.attributes:
         assert not attribute.startswith("on")
         if attribute in ("href", "src", "xlink:href"):
@@ -102,7 +108,9 @@ def test_the_page_is_well_formed_and_loads_nothing(name):
     assert page.tags.count("table") == page.tags.count("caption")
     assert all(pair[:2] == ("th", "scope") for pair in page.attributes if pair[1] == "scope")
     assert page.tags.count("th") == sum(attribute == "scope" for _, attribute, _ in page.attributes)
-    assert "default-src 'none'" in text
+    digest = base64.b64encode(hashlib.sha256(page.scripts[0].encode()).digest()).decode()
+    policies = [value for tag, attribute, value in page.attributes if (tag, attribute) == ("meta", "content")]
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in policies
 
 
 def test_names_and_categories_are_text_and_nothing_else():
@@ -122,7 +130,8 @@ def test_names_and_categories_are_text_and_nothing_else():
     )
     text = render(statement)
     page = Page(text)
-    assert not {"script", "img"} & set(page.tags)
+    assert page.scripts == [paper.SORT]
+    assert "img" not in page.tags
     assert not [pair for pair in page.attributes if pair[1].startswith("on")]
     assert "alert('x')" in page.text, "it is shown as it was written"
     assert "{{ 7*7 }}" in page.text, "it is no template"
@@ -214,14 +223,22 @@ def test_accountants_curve_and_recipe_are_there():
 
 def test_the_plot_takes_the_pages_colours_and_no_metadata():
     text = render(make_statement())
-    svg = text[text.index("<svg") : text.index("</svg>")]
+    plots = [part.split("</svg>")[0] for part in text.split("<svg")[1:]]
+    assert len(plots) == 2
+    for svg in plots:
+        check_plot(svg)
+    assert ">10⁻⁵<" in plots[1], "labels stay text"
+    assert ">any attack, at most<" in plots[0]
+
+
+def check_plot(svg):
     assert "var(--ink)" in svg
     assert "var(--accent)" in svg
     assert not re.findall(r"(?:fill|stroke): #", svg)
     for unwanted in ("matplotlib.org", "rdf", "dc:date", "http://purl"):
         assert unwanted not in svg.lower()
-    assert ">10⁻⁵<" in svg, "labels stay text"
     assert 'role="img"' in svg
+    assert "<desc" in svg
 
 
 def test_there_is_no_date_and_no_path():
@@ -240,3 +257,58 @@ def test_the_page_says_what_the_account_holds():
     assert "epsilon 3, delta 10" in says["capped account"].replace("\u207b", "-")
     assert "order 5.5" in says["capped account"]
     assert "kept elsewhere" in says["capped account"]
+
+
+def test_the_first_screen_answers_whether_the_data_may_be_shared():
+    def answer(**changes):
+        text = Page(render(make_statement(**changes))).text
+        return text[text.index("Can I share it?") : text.index("Who is protected")]
+
+    good = {"curve": ((0.1, 0.0),)}
+    assert "Yes, as far as" in answer(**good)
+    assert "nobody keeps count" in answer(**good)
+    assert "account keeps count" in answer(**good, **VARIANTS["account"])
+    assert "whom you would trust" in answer(curve=())
+    for other in (
+        VARIANTS["infinite"],
+        VARIANTS["rehearsal"],
+        {"declared": {"by": "us", "units": 100_000, "targets": [], "name": "x"}},
+    ):
+        assert "Yes" not in answer(**{**good, **other})
+
+
+def test_belief_and_accuracy_at_a_prior_are_told():
+    text = Page(render(make_statement(epsilon=1.0, epsilons={"pld": 1.0}, curve=()))).text
+    assert "at most 23.2 % and at least 3.9 % likely" in text  # 1 / (1 + 9 / e) rounded up, 1 / (1 + 9 e) rounded down
+    assert "1.0 % 0.3 % 2.7 % 99.0 % 99.1 %" in text  # delta 1e-5 lets the last one above 99 by a little
+    replaced = Page(render(make_statement(relation="replace_one"))).text
+    assert "your record was among" not in replaced
+
+
+def test_every_hazard_is_answered_from_the_statement():
+    """Each figure of the section stands in the statement; what is weak is called so."""
+
+    def found(**changes):
+        return {item.name.split(":")[0]: item for item in hazards(make_statement(**changes))}
+
+    plain = found()
+    assert len(plain) == 14
+    assert found(curve=())["Epsilon too large to mean anything"].finding == "weak point", "98.8 %"
+    assert found(curve=((0.1, 0.0),))["Epsilon too large to mean anything"].finding == "answered"
+    assert "0.004 divided by" in plain["Delta"].text
+    fits = "Other fits and other releases of the same records"
+    assert plain[fits].finding == "weak point"
+    assert found(**VARIANTS["account"])[fits].finding == "left to the steward"
+    assert found(**VARIANTS["capped account"])[fits].finding == "answered"
+    assert "patient_nbr" in found(**VARIANTS["patients"])["Unit of privacy smaller than a person"].text
+    assert found(**VARIANTS["infinite"])["Algorithm whose proof does not fit it"].finding == "weak point"
+    assert "the clinic" in plain["Facts taken as public that are not"].text
+    assert "ward" in plain["Facts taken as public that are not"].text, "bought"
+    assert found(rehearsal=True)["Implementation"].finding == "weak point"
+
+
+def test_a_withdrawal_id_is_shown_where_there_is_one():
+    name = "7d7c7c5e-1f0d-4d7e-8f9b-9b7e3f0f3a11"
+    assert render(make_statement(release_id=name)).count(name) == 2, "lineage and citation"
+    assert "before identifiers were given" in Page(render(make_statement())).text
+    assert "a rehearsal is not released" in Page(render(make_statement(rehearsal=True))).text

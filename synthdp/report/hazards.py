@@ -1,0 +1,218 @@
+"""What the statement answers to each hazard that NIST SP 800-226 lists for claims of differential privacy.
+
+Near, Darais, Lefkovitz & Howarth, "Guidelines for Evaluating Differential Privacy Guarantees", NIST SP 800-226 (2025),
+doi:10.6028/NIST.SP.800-226: the "differential privacy pyramid" from the parameters at its top down to the collection of
+the data. Each answer is read off the statement's own fields; where it says nothing, the answer says that.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from synthdp.privacy.events import Capped, Revealed, Threshold
+from synthdp.report import promise, words
+from synthdp.report.statement import Statement
+
+Finding = Literal["answered", "weak point", "left to the steward"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hazard:
+    """A hazard, what was found here, and why."""
+
+    name: str
+    finding: Finding
+    text: str
+
+
+def hazards(statement: Statement) -> list[Hazard]:
+    """All of them, from the top of the pyramid to its base."""
+    makers = (
+        _epsilon, _delta, _unit, _relation, _composition, _mechanism, _public, _utility, _implementation,
+        _side_channels, _query_model, _trust, _security, _collection,
+    )  # fmt: skip
+    return [make(statement) for make in makers]
+
+
+def _hazard(name: str, text: str, *, weak: bool = False, outside: bool = False) -> Hazard:
+    return Hazard(
+        name=name, finding="weak point" if weak else "left to the steward" if outside else "answered", text=text
+    )
+
+
+def _epsilon(s: Statement) -> Hazard:
+    name = "Epsilon too large to mean anything"
+    if math.isinf(s.epsilon):
+        return _hazard(name, "Epsilon is infinite: there is no guarantee.", weak=True)
+    attack = promise.attack(s)
+    text = (
+        f"Epsilon is {words.upper(s.epsilon)}, computed from what was asked and not above the {words.number(s.budget.epsilon)} "
+        f"that was granted. At even odds no attacker is right in more than {words.percent(attack['accuracy'])} of cases. No "
+        f"number is safe for every use; from {words.percent(promise.WEAK)} on this page calls it weak."
+    )
+    return _hazard(name, text, weak=attack["weak"])
+
+
+def _delta(s: Statement) -> Hazard:
+    name = "Delta: a failure that may reveal somebody whole"
+    units = s.declared.get("units")
+    start = f"Delta is {words.scientific(s.delta)}"
+    if isinstance(units, int) and units > 0:
+        text = (
+            f"{start}, which is {words.upper(s.delta * units, 2)} divided by the declared number of units ({words.grouped(units)}); "
+            "it must be well below 1 divided by it."
+        )
+        return _hazard(name, text, weak=promise.loose_delta(s))
+    return _hazard(name, f"{start}. The number of units is not declared, so judge it against the number you know.")
+
+
+def _unit(s: Statement) -> Hazard:
+    name = "Unit of privacy smaller than a person"
+    if promise.unit(s).patient:
+        rows = words.number(s.max_records_per_unit)
+        text = (
+            f"All rows with one {s.unit} are protected together; at most {rows} of them were used. A person with two values of "
+            f"{s.unit}, or a family, is protected less."
+        )
+        return _hazard(name, text)
+    return _hazard(
+        name,
+        "One row is protected, not one person: somebody with several rows is protected less than the figures say. If a "
+        "person is at most one row, the two are the same; the statement cannot know.",
+        outside=True,
+    )
+
+
+def _relation(s: Statement) -> Hazard:
+    name = "Neighbouring relation: comparing figures that cannot be compared"
+    if s.relation == "add_remove":
+        known = "was learned through noise" if s.declared.get("units") == "learned" else "is not declared"
+        if isinstance(s.declared.get("units"), int):
+            known = "was declared, so it is not hidden"
+        text = f"add_remove (unbounded): whether a unit is there is hidden. The number of units {known}."
+    elif s.relation == "replace_one":
+        text = "replace_one (bounded): what a unit’s values are is hidden; the number of units counts as public."
+    else:
+        text = f"{s.relation}."
+    return _hazard(name, f"{text} Compare epsilon only with figures of the same unit, relation and delta.")
+
+
+def _composition(s: Statement) -> Hazard:
+    name = "Other fits and other releases of the same records"
+    if s.account is None:
+        return _hazard(
+            name, "This fit was entered in no account. What other fits spent is unknown here, and adds up.", weak=True
+        )
+    head = "" if s.account.head_checked else " Whether its latest entries had been removed was not checked."
+    if s.account.cap is None:
+        return _hazard(
+            name, f"Entered in an account of all fits, which has no cap: their sum may grow.{head}", outside=True
+        )
+    cap = s.account.cap
+    text = (
+        f"Entered in an account that refuses fits beyond epsilon {words.number(cap.epsilon)}, delta {words.scientific(cap.delta)} "
+        f"together.{head} Statistics published without differential privacy are outside it."
+    )
+    return _hazard(name, text)
+
+
+def _mechanism(s: Statement) -> Hazard:
+    name = "Algorithm whose proof does not fit it"
+    kinds = {type(entry.event) for entry in s.events}
+    if Revealed in kinds:
+        return _hazard(name, "The records were handed out without noise.", weak=True)
+    counted = sum(entry.count for entry in s.events)
+    text = (
+        f"{words.grouped(counted)} questions, each charged before its answer; a contribution was bounded before noise was added. "
+        f"{len(s.epsilons)} accountants have a proof for them, {s.accountant} gives the least epsilon."
+    )
+    if Capped in kinds:
+        text += " Questions that followed answers ran under an allowance that is counted in full."
+    if Threshold in kinds:
+        text += " Lists of categories spend a part of delta, which is counted."
+    audit = s.declared.get("audit")
+    return _hazard(name, f"{text} Audited: {audit}" if audit else f"{text} This fit itself was not audited.")
+
+
+def _public(s: Statement) -> Hazard:
+    name = "Facts taken as public that are not"
+    found = promise.bought(s)
+    text = (
+        f"The facts of {len(s.columns)} columns were declared by: {s.declared.get('by')}. The guarantee does not hide them; if "
+        "they were read off the records, it is void for them."
+    )
+    if found:
+        text += f" Learned with budget instead: {', '.join(found[:8])}{' and others' if len(found) > 8 else ''}."
+    return _hazard(name, text, outside=True)
+
+
+def _utility(s: Statement) -> Hazard:
+    targets = s.declared.get("targets") or []
+    aim = (
+        f"Made to predict {', '.join(map(str, targets))}; other uses may fare worse."
+        if targets
+        else "No use was named."
+    )
+    return _hazard(
+        "Utility and bias: noise hurts small groups most",
+        f"{aim} No figure of fitness was bought with budget, so this page makes no claim. Noise drowns what few {_plural(s)} "
+        "share, and bias in the records stays in the data. Ask the steward for a comparison before you rely on them.",
+        outside=True,
+    )
+
+
+def _plural(s: Statement) -> str:
+    return "patients" if promise.unit(s).patient else "records"
+
+
+def _implementation(s: Statement) -> Hazard:
+    name = "Implementation: floating point and random numbers"
+    return _hazard(name, f"Noise: {s.noise_source}.", weak=s.rehearsal)
+
+
+def _side_channels(s: Statement) -> Hazard:
+    del s
+    return _hazard(
+        "Side channels: time, memory, error messages",
+        "Not covered by epsilon: what an observer of the machine could see while the fit ran. The release answers no questions, so "
+        "afterwards there is nothing to time.",
+        outside=True,
+    )
+
+
+def _query_model(s: Statement) -> Hazard:
+    del s
+    return _hazard(
+        "Query model",
+        "No questions are taken from outside: one model was trained, and drawing any number of rows from it costs nothing more.",
+    )
+
+
+def _trust(s: Statement) -> Hazard:
+    processes = s.declared.get("processes", 1)
+    held = "One process" if processes == 1 else f"{processes} processes that trust each other"
+    return _hazard(
+        "Trust model",
+        f"Central: whoever holds the records is trusted, and adds the noise. {held} held them. The guarantee is against those "
+        "who see the release, not against the steward.",
+        outside=processes != 1,
+    )
+
+
+def _security(s: Statement) -> Hazard:
+    del s
+    return _hazard(
+        "Security of, and access to, the records",
+        "Noise does not protect a stored file. The release holds no row, but the folder internal/ of the fit, checkpoints and "
+        "the evaluation must stay with the steward.",
+        outside=True,
+    )
+
+
+def _collection(s: Statement) -> Hazard:
+    del s
+    return _hazard(
+        "Exposure when the data were collected",
+        "The records were collected and kept as they are; differential privacy begins only with what is published.",
+        outside=True,
+    )
