@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from synthdp.cli import audits, places, settings, show
+from synthdp.cli import audits, judged, places, settings, show
 from synthdp.cli.budgets import brief, spent_of
 from synthdp.cli.dataaccount import account_of
 from synthdp.cli.settings import changed
@@ -99,7 +99,8 @@ def evaluate(config: Config) -> None:
     out = places.folder(options.out, force=options.force)
     schema, train, test = real(config["data"])
     synthetic = sources.read(Path(options.synthetic), schema=sources.as_written(schema))
-    result = _evaluate(synthetic, train, test, schema, config["evaluate"], out)
+    samples, claim = judged.samples_of(synthetic, options.release, config["evaluate"].samples)
+    result = _evaluate(samples, train, test, schema, config["evaluate"], out, claim)
     for line in headline(result):
         print(line)
     print(f"page       {out / 'evaluation.html'} (internal: do not release)")
@@ -169,8 +170,9 @@ def demo(config: Config) -> None:
         sources.write(_counted(release, request, step), synthetic, release.schema)
     write(release.statement, out / "report")
     frame = sources.read(synthetic, schema=release.schema)
-    result = _evaluate(frame, chosen.train, chosen.test, chosen.schema, settings.Judge(), out / "evaluation")
     statement = release.statement
+    judge, claim = settings.Judge(), judged.claim_of(statement)
+    result = _evaluate([frame], chosen.train, chosen.test, chosen.schema, judge, out / "evaluation", claim)
     print()
     print(f"synthetic records   {synthetic}")
     print(f"guarantee, a page   {out / 'report' / 'statement.html'}")
@@ -267,19 +269,18 @@ def _fit(
 
 
 def _evaluate(
-    synthetic: "pd.DataFrame",
+    samples: "list[pd.DataFrame]",
     train: "pd.DataFrame",
     test: "pd.DataFrame",
     schema: "Schema",
     judge: settings.Judge,
     out: Path,
+    claim: dict[str, Any] | None,
 ) -> Mapping[str, Any]:
     from synthdp import evaluate as judging
 
     with show.progress("evaluate") as step:
-        result = judging.evaluate(
-            synthetic, train, test, schema, targets=judge.targets, models=judge.models, seeds=judge.seeds, progress=step
-        )
+        result = judged.judged(samples, train, test, schema, judge, claim, step)
     judging.write(result, out)
     return result
 

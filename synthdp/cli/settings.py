@@ -111,11 +111,17 @@ class Sample:
 class Judge:
     """How to judge (the group `evaluate`)."""
 
-    models: tuple[str, ...] = option(
-        ("hgb", "lr", "rf"), "classifiers: hgb, lr, rf; of images lr, mlp, cnn (all three, unless others are named)"
+    models: tuple[str, ...] | None = option(
+        None,
+        "models, as [hgb,lr,rf] (default): lr rf gnb bnb svm tree lda ada bag hgb mlp xgb, or a set: quick, paper; "
+        "of images lr, mlp, cnn (default: all three)",
     )
-    seeds: int = option(3, "repetitions of every classifier, with seeds 0, 1, ...")
+    seeds: int = option(3, "repetitions of every model, with seeds 0, 1, ...")
     targets: tuple[str, ...] | None = option(None, "columns to predict; default: the schema's targets")
+    samples: int = option(1, "synthetic samples to judge: further ones than the file are drawn from release=")
+    bootstrap: int = option(200, "draws of the test records behind each interval of 95 %; 0 gives none")
+    subgroups: tuple[str, ...] = option((), "columns whose groups are scored apart, as [sex,age]")
+    attacks: bool = option(True, "attack the synthetic records, beside what the guarantee of release= allows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +129,7 @@ class Evaluate:
     """Options of `synthdp evaluate`."""
 
     synthetic: str = option(MISSING, "synthetic records, as `synthdp sample` wrote them")
+    release: str | None = option(None, "folder of the release that they come from: its guarantee stands beside attacks")
     out: str = option(MISSING, "folder for evaluation.json and evaluation.html (internal)")
     force: bool = option(False, "write into an existing folder")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pandas as pd
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from synthdp.evaluate.tables import Axis, Table
 
 Three = tuple["Table", "Table", "Table"]
+Outcome = tuple["dict[str, Any] | None", "str | None"]
 
 
 def steps(seeds: int) -> int:
     """How many steps `judge` tells."""
-    return 2 + 2 * seeds
+    return 2 + 2 * seeds + len(_further(seeds))
 
 
 def judge(
@@ -56,8 +57,32 @@ def judge(
         reason = "fewer than two columns vary in the real training rows"
         log.append({"metric": "correlation_difference", "reason": reason})
     found |= _detection(s, t, v, seeds, jobs, tell, log)
+    for label, keys, metric in _further(seeds):
+        tell(label)
+        _enter(metric(s, t, v), keys, found, log)
     if schema.rules:
         _rules(schema, frames, found, log)
+
+
+def _further(seeds: int) -> tuple[tuple[str, tuple[str, ...], Callable[[Table, Table, Table], Outcome]], ...]:
+    """(what the progress says, keys in the JSON, the metric) of each metric of the form (entry or None, reason or None)."""
+    from synthdp.evaluate import detection, manifold, missing, numeric, queries
+
+    return (
+        ("distances of numbers", ("wasserstein",), numeric.wasserstein),
+        ("missing values", ("missingness",), missing.patterns),
+        ("range queries", ("range_queries",), queries.range_error),
+        ("propensity scores", ("pmse",), lambda s, t, v: detection.pmse(s, t, v, seeds=seeds)),
+        ("precision and recall", ("alpha_precision", "beta_recall"), manifold.precision_recall),
+    )
+
+
+def _enter(outcome: Outcome, keys: tuple[str, ...], found: dict[str, Any], log: list[dict[str, str]]) -> None:
+    entry, reason = outcome
+    if entry is not None:
+        found |= {key: entry[key] for key in keys} if len(keys) > 1 else {keys[0]: entry}
+    if reason is not None:  # some columns may lack it where others have it
+        log += [{"metric": key, "reason": reason} for key in keys]
 
 
 def _rules(

@@ -229,6 +229,7 @@ def _about(
         from synthdp.evaluate.regressors import regressors
 
         about["regressors"] = {model.id: model.label for model in regressors(chosen)}
+        about["regressor_limits"] = {model.id: model.note for model in regressors(chosen)}
     if claim is not None:
         about["claim"] = plain(claim)
     return about

@@ -11,6 +11,7 @@ from synthdp.evaluate import calibration, subgroups
 from synthdp.evaluate.floors import majority, middle
 from synthdp.evaluate.intervals import MIN_ROWS as LEAST_ROWS
 from synthdp.evaluate.intervals import interval, resamples
+from synthdp.evaluate.quiet import QUIET
 from synthdp.evaluate.ranks import ranks
 from synthdp.evaluate.scores import METRICS, NUMBER_METRICS, RANGES, summary
 from synthdp.evaluate.tasks import MIN_ROWS, Task, refusal, shortfalls, task
@@ -109,7 +110,8 @@ def _all(
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             return f"the model has no answer for these rows ({type(error).__name__})"
 
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
+    # Quiet around all of them: libraries that save and restore the warning filters must find the same in every thread.
+    with QUIET, ThreadPoolExecutor(max_workers=jobs) as pool:
         waiting = [pool.submit(run, arm, model) for arm, model in todo]
         try:
             for (arm, model), future in zip(todo, waiting, strict=True):

@@ -33,7 +33,7 @@ def make_frame(rows: int, seed: int) -> pd.DataFrame:
     chance = 1 / (1 + np.exp(-(0.08 * (age - 60) + 1.5 * smoker)))
     return pd.DataFrame(
         {
-            "patient": [f"p{i}" for i in range(rows)],
+            "patient": [f"p{seed}-{i}" for i in range(rows)],
             "age": age,
             "weight $kg$": np.where(rng.random(rows) < 0.1, np.nan, 60 + 0.2 * age + rng.normal(0, 5, rows)),
             "site": rng.choice(np.array(["north", "south", "<b>east</b>", None], dtype=object), rows),

@@ -16,7 +16,7 @@ def work(schema, synthetic, train, test, target="ill"):
 
 
 def run(task, seeds=1, models=("hgb", "lr", "rf")):
-    return utility.judge(task, classifiers.classifiers(models), seeds, 1, lambda _: None)
+    return utility.judge(task, classifiers.classifiers(models), seeds, 1, lambda _: None)[0]
 
 
 def test_binary_scores_against_sklearn():
@@ -49,7 +49,9 @@ def test_many_classes_against_sklearn():
 
 
 def test_one_class_has_no_ranking():
-    assert set(scores.score(np.zeros(5, dtype=np.int64), np.full((5, 2), 0.5), 1)) == {"accuracy", "f1"}
+    assert set(scores.score(np.zeros(5, dtype=np.int64), np.full((5, 2), 0.5), 1)) == {
+        "accuracy", "f1", "brier", "ece",
+    }  # fmt: skip
 
 
 def test_summary_by_hand():
@@ -131,5 +133,5 @@ def test_an_almost_constant_training_column_does_not_blow_up():
 
 
 def test_unknown_model_is_named():
-    with pytest.raises(BadInput, match=r"'xgb'.*hgb, lr, rf"):
-        classifiers.classifiers(["hgb", "xgb"])
+    with pytest.raises(BadInput, match=r"'gbm'.*hgb, lr, rf.*quick, paper"):
+        classifiers.classifiers(["hgb", "gbm"])
