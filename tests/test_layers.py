@@ -30,6 +30,7 @@ MAY = {
     "auditing": {"auditing", "evaluate", "generators", "privacy", "data", "errors", "options", ""},
     "pate": {"pate", "report", "generators", "privacy", "data", "errors", "options", ""},
     "api": {"report", "generators", "privacy", "data", "errors", "options", ""},
+    "selecting": {"selecting", "api", "report", "generators", "privacy", "data", "errors", "options", ""},
     "report": {"report", "paper", "privacy", "data", "errors", "options", ""},
     "evaluate": {"evaluate", "paper", "data", "errors", "options", ""},
     "paper": {"paper", "data", "errors", ""},

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,14 +12,15 @@ import numpy as np
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-from synthdp.privacy import learning
+from synthdp.privacy import learning, selection
 from synthdp.privacy.account import Account
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.checkpoint import Checkpoint, Kept, State
-from synthdp.privacy.events import RECORD, Capped, Event, Plan, Sampled
+from synthdp.privacy.events import RECORD, Capped, Event, Plan, Sampled, Selection
 from synthdp.privacy.ledger import block
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions import Answer, Question
+from synthdp.privacy.questions.distance import Distance
 from synthdp.privacy.questions.marginals import Marginals, Table
 from synthdp.privacy.questions.reveal import Reveal
 from synthdp.privacy.questions.sums import Group, Sums, Vector
@@ -76,6 +78,7 @@ class Sensitive:
         self._codec: Codec | None = None
         self._plan_noise, self._most = 0.0, 0
         self._step = self._place = 0
+        self._beside: Plan = ()
 
     def commit(self, plan: Callable[[float], Plan], budget: Budget) -> float:
         """Fix every event of the fit before its first answer, and return the noise that keeps the budget.
@@ -87,7 +90,7 @@ class Sensitive:
         learned = learning.prices(self.schema, terms)
         if self._ranks.world > 1:
             check_plan((*learned, *plan(1.0)), self._ranks)  # which questions there are does not hang on the noise
-        noise = self.account.commit(lambda z: (*learned, *plan(z)), budget)
+        noise = self.account.commit(lambda z: (*learned, *plan(z), *self._beside), budget)
         self._terms, self._plan_noise = terms, noise
         self._turn()  # a question that is asked again, after a stop, draws other noise
         if self._resumed is not None and self._checkpoint is not None:
@@ -143,6 +146,41 @@ class Sensitive:
         safe = Safe(self, event)
         yield safe
         safe.close()
+
+    def select(
+        self,
+        event: Selection,
+        terms: Sequence[selection.Terms],
+        run: "Callable[[int, Sensitive], tuple[selection.Result, float]]",
+    ) -> selection.Result:
+        """The best of K runs, K drawn and kept in here. The committed plan holds `event`; it is charged, now, as a whole.
+
+        `run(place, data)` fits candidate `place` by questions to `data`, which answers what that candidate's plan holds and no
+        more, and returns a result and its score; `terms` has, for each candidate, at which noise and within which budget. See
+        `selection.best` for what comes out where a run fails.
+        """
+        selection.check(event, terms)
+        if self._ranks.world > 1 or self._checkpoint is not None:
+            raise BadInput(
+                "a selection runs in one process and keeps no checkpoint: stopped, it is charged and starts anew"
+            )
+        self.resolve()
+        self.account.book(event)
+        self._turn()
+        scoped = cast("Selection", self.account.scoped_event(event))
+        return selection.best(scoped, self._noise, lambda place: self._again(scoped, place, terms[place]), run)
+
+    def _again(self, event: Selection, place: int, terms: selection.Terms) -> "Sensitive":
+        """The same records behind a door of their own, with noise of its own, for one run of a selection."""
+        seed = int.from_bytes(self._noise.bits(7), "little") if self.rehearsal else None
+        twin = copy(self)
+        twin.account = selection.account(event, place, terms, self.account.unit)
+        twin._noise = Noise(seed)
+        twin._key = twin._noise.bits(32)  # deals units to teachers anew
+        twin._teachers, twin._terms = [], None
+        twin._plan_noise, twin._most, twin._step, twin._place = 0.0, 0, 0, 0
+        twin._beside = terms.score
+        return twin
 
     def restored(self) -> State | None:
         """What `state` of `steps` returned in the part of this fit that was stopped; None in a fresh fit."""
@@ -244,13 +282,20 @@ class Sensitive:
 
     def tables(self, cliques: Sequence[Sequence[str]], noise: float) -> Marginals:
         """The question behind `marginals`; public, so that its deviation can be read off."""
-        codec = self.codec
-        unknown = sorted({name for clique in cliques for name in clique} - set(codec.names))
-        if unknown:
-            raise BadInput(f"no modelled column named {', '.join(map(repr, unknown))}; known: {', '.join(codec.names)}")
-        places = tuple(tuple(codec.names.index(name) for name in clique) for clique in cliques)
+        places = self._places(cliques)
         most = self.schema.max_records_per_unit if self.schema.unit else 1
-        return Marginals(places, codec.sizes, noise, most)
+        return Marginals(places, self.codec.sizes, noise, most)
+
+    def distance(self, cliques: Sequence[Sequence[str]], expected: Sequence[Table], noise: float) -> float:
+        """Noisy distance of the records' tables from expected ones: see `Distance`."""
+        return self.ask(Distance(self._places(cliques), self.codec.sizes, tuple(expected), noise))
+
+    def _places(self, cliques: Sequence[Sequence[str]]) -> tuple[tuple[int, ...], ...]:
+        names = self.codec.names
+        unknown = sorted({name for clique in cliques for name in clique} - set(names))
+        if unknown:
+            raise BadInput(f"no modelled column named {', '.join(map(repr, unknown))}; known: {', '.join(names)}")
+        return tuple(tuple(names.index(name) for name in clique) for clique in cliques)
 
     def partition(self, count: int, teacher: "Kind") -> "Teachers":
         """`count` sealed teachers on disjoint parts of the units: unit to teacher by its secret key, fixed for the fit, also

@@ -13,6 +13,7 @@ from synthdp import BadInput
 from synthdp.data.codec import Codec
 from synthdp.privacy.clipping import Automatic, PerGroup
 from synthdp.privacy.noise import Noise
+from synthdp.privacy.questions.distance import Distance
 from synthdp.privacy.questions.domain import Domain
 from synthdp.privacy.questions.gradient import Gradient
 from synthdp.privacy.questions.grid import SIGNED_POWERS, Grid, fine_edges, occupied, quantiles
@@ -49,6 +50,9 @@ def network():
 QUESTIONS = {
     "sums": Sums((Group(one_hot, WIDTH, 1.5, 2.0), Group(lambda c: 1e9 * one_hot(c)[:, :3], 3, 0.1, 4.0))),
     "marginals": Marginals(((0,), (1, 2), (0, 1, 4)), CODEC.sizes, 2.0, 3),
+    "distance": Distance(
+        ((0,), (1, 2)), CODEC.sizes, (np.full(CODEC.sizes[0], 2.0), np.full(CODEC.sizes[1:3], 0.1)), 2.0
+    ),
     "gradient": Gradient(network(), loss, 0.7, 2.0),
     "per layer": Gradient(network(), loss, 0.7, 2.0, PerGroup(shares=(1.0, 2.0), noise="dimension")),
     "automatic": Gradient(network(), loss, 0.7, 2.0, Automatic()),
@@ -104,7 +108,9 @@ def test_units_fill_the_sensitivity_where_it_is_tight():
     )
 
 
-@pytest.mark.parametrize(("name", "deviation"), [("size", 3.0), ("grid", 6.0), ("marginals", 2.0 * 3 * 3**0.5)])
+@pytest.mark.parametrize(
+    ("name", "deviation"), [("size", 3.0), ("grid", 6.0), ("marginals", 2.0 * 3 * 3**0.5), ("distance", 2.0)]
+)
 def test_the_noise_drawn_is_the_noise_charged(name, deviation):
     question, noise = QUESTIONS[name], Noise(1)
     records = sealed(make_frame(3000, repeats=3), name)
@@ -116,6 +122,20 @@ def test_the_noise_drawn_is_the_noise_charged(name, deviation):
         draws += [np.ravel(np.asarray(a) - np.asarray(b)) for a, b in pairs]
     pooled = np.concatenate(draws)
     assert kstest(pooled, norm(0, deviation).cdf).pvalue > 1e-4
+
+
+def test_a_distance_is_the_one_counted_by_hand():
+    question, frame = QUESTIONS["distance"], make_frame(30, repeats=3)
+    records = sealed(frame, "distance")
+    tables = np.zeros(CODEC.sizes[0]), np.zeros(CODEC.sizes[1:3])
+    for unit, codes in zip(records.owner, records.codes, strict=True):
+        share = 1 / (records.owner == unit).sum()
+        tables[0][codes[0]] += share
+        tables[1][codes[1], codes[2]] += share
+    apart = [np.abs(mine - its).sum() for mine, its in zip(tables, question.expected, strict=True)]
+    assert question.bounded(records) == pytest.approx(sum(apart) / 2, rel=1e-12)
+    with pytest.raises(BadInput, match="shape"):
+        Distance(((0,),), CODEC.sizes, (np.zeros(CODEC.sizes[0] + 1),), 1.0)
 
 
 def test_the_gradient_s_noise_is_its_charge_and_differs_each_time():

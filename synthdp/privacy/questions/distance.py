@@ -1,0 +1,72 @@
+"""How far the records' tables lie from those of a candidate: one noisy number."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.errors import BadInput
+from synthdp.privacy.events import Event, Gaussian
+from synthdp.privacy.noise import Noise
+from synthdp.privacy.store import Records
+
+
+@dataclass(frozen=True)
+class Distance:
+    """The mean over cliques of the L1 distance between the records' table and an expected one, plus N(0, noise^2).
+
+    Every unit weighs one: its records share its weight. A unit more or less then moves each table by 1 in L1, the distance to
+    any fixed table by at most 1 (triangle inequality), and so their mean. Divided by twice the public number of units it is
+    about the mean total variation distance. `expected` holds an array per clique, one axis per column, in numbers of units.
+    """
+
+    cliques: tuple[tuple[int, ...], ...]  # columns of the code table
+    sizes: tuple[int, ...]  # codes per column
+    expected: tuple[NDArray[np.float64], ...]
+    noise: float
+
+    def __post_init__(self) -> None:
+        if not self.cliques or len(self.cliques) != len(self.expected):
+            raise BadInput("a distance needs one expected table for each clique, and one clique or more")
+        for clique, table in zip(self.cliques, self.expected, strict=True):
+            if table.shape != self._shape(clique) or not np.isfinite(table).all():
+                raise BadInput(
+                    f"the expected table of columns {clique} must be finite and of shape {self._shape(clique)}"
+                )
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """One Gaussian."""
+        return [Gaussian(self.noise)]
+
+    @property
+    def sensitivity(self) -> float:
+        """1, however many records a unit has."""
+        return 1.0
+
+    def bounded(self, records: Records) -> float:
+        """The exact distance."""
+        codes = records.encoded()
+        used = {column for clique in self.cliques for column in clique}
+        if any(int(codes[:, column].max(initial=0)) >= self.sizes[column] for column in used):
+            raise BadInput("the question's sizes are not those of the codec: make it with `data.distance`")
+        weights = 1.0 / np.bincount(records.owner, minlength=records.units)[records.owner]
+        apart = []
+        for clique, table in zip(self.cliques, self.expected, strict=True):
+            cells = np.ravel_multi_index(tuple(codes[:, column] for column in clique), table.shape)
+            counted = np.bincount(cells, weights=weights, minlength=table.size)
+            apart.append(float(np.abs(counted - table.ravel()).sum()))
+        return math.fsum(apart) / len(apart)
+
+    def noised(self, bounded: float, noise: Noise) -> float:
+        """The noisy distance."""
+        return float(noise.added(np.array([bounded]), self.noise)[0])
+
+    def movement(self, one: float, other: float) -> float:
+        """How far it moved."""
+        return abs(one - other)
+
+    def _shape(self, clique: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(self.sizes[column] for column in clique)
