@@ -126,9 +126,9 @@ def select(
     generators, names, or (name, settings).
 
     All of it, scores included, keeps `budget`: each run gets the same part of it. A candidate may be run several times, or not
-    at all: give more `mean_runs` than candidates where each should have its chance. `score` "marginals" is the mean over pairs of columns of the L1 distance between records
-    and samples, every unit weighing one, measured with noise inside the seal; the schema must say how many `units` there are (or `learn`,
-    bought once, before the runs).
+    at all: give more `mean_runs` than candidates where each should have its chance. `score` "marginals" is the mean over pairs
+    of columns of the L1 distance between records and samples, every unit weighing one, measured with noise inside the seal;
+    the schema must say how many `units` there are (or `learn`: what is to learn is bought once, before the runs).
     `seed`, `invalid`, `ledger` and `account` are as in `Synthesizer.fit`; the account is charged before the first run, and a
     selection that is stopped stays charged and starts anew.
 

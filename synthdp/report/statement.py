@@ -18,7 +18,7 @@ from synthdp.errors import BadInput
 from synthdp.privacy import accounting
 from synthdp.privacy.accounts import Cap, Entered
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Entry, Plan, canonical, from_json, to_json
+from synthdp.privacy.events import Entry, Plan, Selection, canonical, from_json, to_json
 from synthdp.privacy.ledger import Ledger
 
 SCHEMA_VERSION = 1
@@ -43,6 +43,10 @@ NOT_COVERED = (
 )
 
 
+SELECTED = (
+    "How long the selection took: it makes a hidden number of fits, and who timed it knows about how many. The privacy of the best "
+    "one rests on that number being unknown."
+)
 OTHER_FITS = "Other fits, tuning runs and releases from the same records: what they spend adds up, and this statement counts one fit"
 
 
@@ -161,7 +165,12 @@ def state(
         },
         noise_source=_noise_source(rehearsal=rehearsal),
         rehearsal=rehearsal,
-        not_covered=(other_fits(account), *NOT_COVERED, *(() if processes == 1 else (together(processes),))),
+        not_covered=(
+            other_fits(account),
+            *NOT_COVERED,
+            *(() if processes == 1 else (together(processes),)),
+            *((SELECTED,) if any(isinstance(entry.event, Selection) for entry in ledger.entries()) else ()),
+        ),
         provenance={
             "synthdp": synthdp.__version__,
             "python": platform.python_version(),

@@ -18,6 +18,7 @@ from synthdp.privacy.events import (
     SmoothGaussian,
     Threshold,
     Vote,
+    inner,
 )
 
 ACCOUNTANTS = {
@@ -148,7 +149,8 @@ def _words(event: Event) -> tuple[str, str]:
 
 def sampler(events: tuple[Event, ...]) -> str:
     """How units were drawn, over all events."""
-    kinds = {event.sampler if isinstance(event, Sampled) else "" for event in events}
+    asked = (each for event in events for each in (inner(event) if isinstance(event, Selection) else (event,)))
+    kinds = {event.sampler if isinstance(event, Sampled) else "" for event in asked}
     named = {"": "no sampling", "poisson": "Poisson sampling (every unit by a coin of its own)"}
     return "; ".join(named.get(kind, kind) for kind in sorted(kinds)) or "nothing was asked"
 
