@@ -53,7 +53,7 @@ def draw(axes: tuple[Axis, ...], count: int) -> list[tuple[Condition, ...]]:
     """Conjunctions of 1 to 3 columns, each number of columns equally likely; the same for the same axes.
 
     Ends of ranges are two independent uniform draws from the declared domain (bounds, categories), put in order; sets of
-    categories hold each with chance 1/2, at least one. Nothing depends on the rows.
+    categories hold each with chance 1/2, at least one and, of several, never all. Nothing depends on the rows.
     """
     rng = np.random.default_rng(STREAM)
     usable = [i for i, axis in enumerate(axes) if axis.kind == "number" or axis.levels]
@@ -102,8 +102,8 @@ def range_error(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
 def _condition(column: int, axis: Axis, rng: np.random.Generator) -> Condition:
     if axis.kind == "category":
         among = rng.random(len(axis.levels)) < 0.5
-        if not among.any():
-            among[rng.integers(len(among))] = True
+        if among.all() or not among.any():  # asks for nothing
+            among[rng.integers(len(among))] ^= len(among) > 1 or not among.any()
         return Condition(column=column, among=tuple(bool(x) for x in among))
     if axis.kind == "ordinal":
         ends = rng.integers(0, len(axis.levels), size=2).astype(np.float64)

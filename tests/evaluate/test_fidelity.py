@@ -1,7 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import spearmanr
+from scipy.stats import chi2_contingency, f_oneway, spearmanr
 
 from synthdp.data.schema import Categorical, Continuous, Integer, Schema
 from synthdp.evaluate import association, detection, fidelity, marginals
@@ -112,6 +112,32 @@ def test_correlation_ratio_by_hand():
     # Within 4 on 2 degrees, total 20 on 3: 1 - 2 / (20 / 3) = 0.7.
     assert association.correlation_ratio(groups, values) == pytest.approx(np.sqrt(0.7))
     assert association.correlation_ratio(groups, np.ones(5)) == 0.0
+
+
+@pytest.mark.parametrize(("r", "k", "n"), [(2, 2, 40), (3, 5, 200), (7, 2, 90)])
+def test_associations_against_scipy_tests(r, k, n):
+    """Bergsma's correction from the chi-squared test's statistic; Kelley's from the F statistic of an analysis of variance."""
+    rng = np.random.default_rng(n)
+    a = rng.permutation(np.arange(n) % r)
+    b = np.where(rng.random(n) < 0.4, a % k, rng.permutation(np.arange(n) % k))
+    chi2 = chi2_contingency(
+        np.array([[((a == i) & (b == j)).sum() for j in range(k)] for i in range(r)]), correction=False
+    )
+    excess = max(0.0, chi2.statistic / n - (k - 1) * (r - 1) / (n - 1))
+    sides = [m - (m - 1) ** 2 / (n - 1) for m in (k, r)]
+    assert association.cramers_v(a, b) == pytest.approx(np.sqrt(excess / (min(sides) - 1)))
+    y = a + rng.normal(0, 1, n)
+    f = f_oneway(*(y[a == i] for i in range(r))).statistic
+    expected = (f - 1) * (r - 1) / (f * (r - 1) + n - r)
+    assert association.correlation_ratio(a, y) == pytest.approx(np.sqrt(max(0.0, expected)))
+
+
+def test_the_corrections_leave_nothing_of_chance():
+    """Independent columns of many levels in few rows: without the corrections the mean would be about 0.3."""
+    rng = np.random.default_rng(5)
+    pairs = [(rng.integers(0, 10, 100), rng.integers(0, 10, 100)) for _ in range(200)]
+    assert np.mean([association.cramers_v(*pair) for pair in pairs]) < 0.1
+    assert np.mean([association.correlation_ratio(a, b.astype(float)) for a, b in pairs]) < 0.15
 
 
 def test_detection_tells_what_can_be_told(schema):

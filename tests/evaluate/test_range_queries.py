@@ -75,6 +75,7 @@ def test_queries_are_a_fixed_public_draw():
         axis = few.axes[condition.column]
         if axis.kind == "category":
             assert any(condition.among)
+            assert not all(condition.among)
             assert len(condition.among) == len(axis.levels)
         else:
             low, high = (0, len(axis.levels) - 1) if axis.levels else (axis.low, axis.high)
@@ -100,6 +101,11 @@ def test_equal_rows_have_no_error_and_words_are_plain():
     assert words[2].startswith("day from 2020-")
     assert words[3].startswith("c in {")
     assert words[4].startswith("o from I")
+
+
+def test_a_single_category_can_still_be_asked_for():
+    axes = (Axis(name="c", kind="category", levels=("a",)),)
+    assert {condition.among for query in queries.draw(axes, 20) for condition in query} == {(True,)}
 
 
 def test_no_domain():
