@@ -266,3 +266,9 @@ def test_rules_are_no_part_of_a_fit():
         made.append((fitted.sample(50, seed=4), [str(event) for event in fitted.ledger.entries()]))
     pd.testing.assert_frame_equal(made[0][0], made[1][0])
     assert made[0][1] == made[1][1]
+
+
+def test_public_records_lack_columns_and_so_have_no_rules():
+    from synthdp.pate.features import public_schema
+
+    assert public_schema(schema_of("sex = F", "age >= 18"), "sex").rules == ()
