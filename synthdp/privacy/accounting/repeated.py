@@ -5,6 +5,7 @@ P(K = k), for k = 1, 2, ..., is proportional to (1 - gamma)^k eta (eta + 1) ... 
 """
 
 import math
+from functools import lru_cache
 
 BISECTIONS = 200  # halvings of the logarithm of gamma, which end at neighbouring floats
 LEAST = 1e-300  # a chance below which a tail is not followed any further: no uniform of 53 bits lies in it
@@ -18,6 +19,7 @@ def mean_of(gamma: float, shape: float) -> float:
     return odds / -math.log(gamma) if shape == 0 else shape * odds / -math.expm1(shape * math.log(gamma))
 
 
+@lru_cache(maxsize=64)
 def halting(mean: float, shape: float) -> float:
     """The gamma that gives this mean, 1 or more; where no float does, the next lower one (more runs, never cheaper)."""
     if mean == 1 or shape == 1:
