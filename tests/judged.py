@@ -3,13 +3,19 @@
 import numpy as np
 
 CLASSES = {"lr": "Logistic regression", "rf": "Random forest", "gnb": "Gaussian naive Bayes", "xgb": "XGBoost"}
-NUMBERS = {"ridge": "Ridge regression", "rfr": "Random forest (numbers)"}
+NUMBERS = {"lr": "Ridge regression", "rf": "Random forest of numbers"}
 CLASS_METRICS = ("auroc", "auprc", "accuracy", "f1", "brier", "ece")
 ATTACKS = (
     ("domias", "Density ratio", "Can one tell who was in the training table?", "Membership AUROC", 0.5),
     ("attribute", "Attribute inference", "Can one guess a secret of a person who was used?", "Accuracy gain", 0.0),
     ("singling_out", "Singling out", "Can one isolate one person by a rule?", "Share of rules that hit one", 0.03),
-    ("dcr", "Distance to the closest record", "Do rows lie nearer to training records?", "Share nearer to training", 0.5),
+    (
+        "dcr",
+        "Distance to the closest record",
+        "Do rows lie nearer to training records?",
+        "Share nearer to training",
+        0.5,
+    ),
 )
 
 
@@ -57,9 +63,17 @@ def judged(seed=0):
             "correlation_difference": {**draws.measure(0.04), "names": names, "synthetic": signs, "train": square},
             "wasserstein": draws.measure(0.03, ("age", "weight <kg>")),
             "missingness": draws.measure(0.02, columns),
-            "range_queries": draws.measure(0.01),
+            "range_queries": {
+                **draws.measure(0.01),
+                "share": draws.number(0.2, 0.4),
+                "worst": {"query": "age from 18 to 40 and sex in {female}", "synthetic": 0.31234, "train": 0.21987},
+            },
             "detection_auc": {**draws.summary(0.7), "floor": draws.summary(0.5)},
-            "pmse": {**draws.summary(0.06), "floor": draws.summary(0.04), "ratio": draws.number(1, 3)},
+            "pmse": {
+                **draws.summary(0.06),
+                "floor": {**draws.summary(0.04), "ratio": draws.number(1, 3)},
+                "ratio": draws.number(1, 3),
+            },
             "alpha_precision": _support(draws),
             "beta_recall": _support(draws),
             "rules": [
@@ -76,7 +90,10 @@ def judged(seed=0):
             "columns": 4,
             "seeds": [0, 1, 2],
             "samples": 2,
-            "models": {**CLASSES, **NUMBERS},
+            "models": CLASSES,
+            "regressors": NUMBERS,
+            "bootstrap": 200,
+            "limits": {"lr": None, "rf": "at most 20,000 training rows", "gnb": None, "xgb": None},
             "versions": {"synthdp": "0.1.0"},
             "claim": {"epsilon": 1.0, "delta": 1e-5, "unit": "patient"},
         },
@@ -133,7 +150,10 @@ def _classes(draws, classes):
             "best_real": "xgb",
             "regret": draws.number(0.001, 0.02),
         },
-        "subgroups": {"sex": _groups(draws, ("female", "male"), 0.8), "age": _groups(draws, ("18 to 39", "40 to 64"), 0.8)},
+        "subgroups": {
+            "sex": _groups(draws, ("female", "male"), 0.8),
+            "age": _groups(draws, ("18 to 39", "40 to 64"), 0.8),
+        },
     }
 
 
@@ -180,14 +200,18 @@ def _groups(draws, names, middle):
 
 def _curves(draws):
     def curve():
-        return [{"predicted": x / 10 + 0.05, "observed": draws.near(x / 10 + 0.05, 0.05), "rows": 300 - 25 * x} for x in range(10)]
+        return [
+            {"predicted": x / 10 + 0.05, "observed": draws.near(x / 10 + 0.05, 0.05), "rows": 300 - 25 * x}
+            for x in range(10)
+        ]
 
     return {"tstr": curve(), "trtr": curve()}
 
 
 def _support(draws):
     curve = [[round(level, 2), draws.near(level, 0.05)] for level in np.linspace(0.1, 0.9, 9)]
-    return {"mean": draws.number(0.7, 0.95), "floor": draws.number(0.95, 0.99), "curve": curve}
+    floor = {"mean": draws.number(0.95, 0.99), "curve": curve}
+    return {"mean": draws.number(0.7, 0.95), "floor": floor, "curve": curve, "rows": 3000}
 
 
 def _column(draws):

@@ -66,12 +66,12 @@ def manifold_plot(found: Mapping[str, Mapping[str, Any]], key: str) -> str:
 
 
 def attack_plot(attacks: Sequence[Mapping[str, Any]], key: str) -> str | None:
-    """A row per figure between 0 and 1: value with interval, baseline as a line, bound as the end of a bar."""
+    """A row per figure between -1 and 1: value with interval, baseline as a line, bound as the end of a bar."""
     rows = [
         (f"{attack['title']}: {item['label']}", item)
         for attack in attacks
         for item in attack["figures"]
-        if all(0 <= end <= 1 for end in _ends(item))
+        if all(-1 <= end <= 1 for end in _ends(item))
     ]
     if not rows:
         return None
@@ -100,7 +100,8 @@ def attack_plot(attacks: Sequence[Mapping[str, Any]], key: str) -> str | None:
             axes.errorbar(
                 value, place, xerr=error, fmt="o", color=SYNTHETIC, markersize=6, capsize=3, label=once("attack")
             )
-        axes.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
+        low = min(0.0, *(end for _, item in rows for end in _ends(item)))
+        axes.set(xlim=(low, 1), ylim=(len(rows) - 0.5, -0.5))
         axes.set_yticks(range(len(rows)), [label for label, _ in rows])
         axes.tick_params(axis="y", length=0)
         figure.legend(loc="outside lower left", ncols=3, fontsize=8.5, handlelength=1.4)

@@ -19,7 +19,7 @@ def figure(value: Any) -> Markup:
     their spread, else "0.871"; "not computed" for None.
     """
     if value is None:
-        return Markup(ABSENT)
+        return Markup.escape(ABSENT)
     if not isinstance(value, Mapping):
         return Markup.escape(number(value))
     mean = number(middle(value))
@@ -41,11 +41,14 @@ def exact(value: Any) -> str:
 
 def middle(value: Mapping[str, Any]) -> float:
     """The figure itself: a summary's mean, an attack's value."""
-    return float(value["mean"] if "mean" in value else value["value"])
+    found: float = value["mean"] if "mean" in value else value["value"]
+    return found
 
 
 def number(value: float) -> str:
-    """Three decimals; above 10 four significant digits, above 1,000 whole."""
+    """Three decimals; above 10 four significant digits, above 1,000 whole. Counts are whole."""
+    if isinstance(value, int):
+        return f"{value:,}"
     if value and math.isfinite(value):
         size = abs(value)
         decimals = DECIMALS if size < 10 else max(0, DECIMALS - math.floor(math.log10(size)))

@@ -57,6 +57,8 @@ def answers(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
     """The page as text; also of a result of schema_version 1, whose page lacks what it lacks."""
+    from markupsafe import Markup
+
     name = result["about"]["data"]
     if result.get("kind") == "images":
         from synthdp.evaluate.images.page import STAMP as IMAGE_STAMP
@@ -74,9 +76,9 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
         about=result["about"],
         asks=answers(result),
         not_computed=result["not_computed"],
-        script=figures.Markup(SORT),
+        script=SORT,
         policy=policy(SORT) + ("; img-src data:" if template == "images.html" else ""),
-        svg=figures.Markup,  # for our own plots only: texts in them are escaped where they are made
+        svg=Markup,  # for our own plots only: texts in them are escaped where they are made
         **found,
     )
 
@@ -114,6 +116,12 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
         **shown,
         "contents": _contents(shown, result["not_computed"]),
         "claim": result["about"].get("claim"),
+        "worst_query": found.get("range_queries", {}).get("worst"),
+        "notes": [
+            (result["about"]["models"].get(model, model), note)
+            for model, note in result["about"].get("limits", {}).items()
+            if note
+        ],
         "attack_plot": curves.attack_plot(attacks, "attacks-plot"),
         "manifold": curves.manifold_plot(found, "manifold") if lines else None,
         "columns": _columns(result),

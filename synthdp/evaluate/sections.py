@@ -53,8 +53,12 @@ GLOSSARY = {
 
 
 def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    names = result["about"]["models"]
-    return [_target(f"target{i}", name, entry, names) for i, (name, entry) in enumerate(result["targets"].items())]
+    about = result["about"]
+    names = {"number": {**about["models"], **about.get("regressors", {})}}
+    return [
+        _target(f"target{i}", name, entry, names.get(entry.get("kind", "classes"), about["models"]))
+        for i, (name, entry) in enumerate(result["targets"].items())
+    ]
 
 
 def _target(key: str, name: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -162,8 +166,8 @@ def fidelity(found: Mapping[str, Any]) -> list[dict[str, Any]]:
         floor, worst = entry.get("floor"), entry.get("max")
         rows.append({"label": label, "best": best, "value": entry, "floor": floor, "worst": worst})
         if entry.get("ratio") is not None:
-            label = "pMSE as a multiple of what it is by chance"
-            rows.append({"label": label, "best": "1", "value": entry["ratio"], "floor": None, "worst": None})
+            label, floor = "pMSE as a multiple of its expectation by chance", (floor or {}).get("ratio")
+            rows.append({"label": label, "best": best, "value": entry["ratio"], "floor": floor, "worst": None})
     return rows
 
 

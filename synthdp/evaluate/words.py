@@ -43,20 +43,19 @@ def _uses(targets: Mapping[str, Any]) -> list[dict[str, Any]]:
     if len(cards) <= MOST_TARGETS:
         return cards
     worst = min(cards, key=lambda card: card.get("kept", float("inf")))
-    text = "The worst of them is told here. " + worst["text"]
-    question = f"Is it useful for predicting these {len(cards)} columns?"
-    return [{**worst, "question": question, "text": f"{worst['question']} {text}"}]
+    text = f"The worst of them is {worst['target']}. {worst['text']}"
+    return [{**worst, "question": f"Is it useful for predicting these {len(cards)} columns?", "text": text}]
 
 
 def useful(target: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """{"question", "verdict", "figures", "text"} on what models trained on the synthetic rows are worth, and "kept",
-    the share of what real rows offer above guessing, where it can be told."""
+    """{"target", "question", "verdict", "figures", "text"} on what models trained on the synthetic rows are worth, and
+    "kept", the share of what real rows offer above guessing, where it can be told."""
     metric, guess, name, said_guess = ("auroc", CHANCE, "AUROC", f"chance ({CHANCE})")
     if entry.get("kind") == "number":
         metric, guess, name, said_guess = ("r2", 0.0, "R²", "always telling the mean")
     averages = {arm: scores[metric] for arm, scores in entry["average"].items() if metric in scores}
     real, made, floor = (averages.get(arm) for arm in ("trtr", "tstr", "independent"))
-    answer: dict[str, Any] = {"question": f"Is it useful for predicting {target}?", "figures": []}
+    answer: dict[str, Any] = {"target": target, "question": f"Is it useful for predicting {target}?", "figures": []}
     if made is None or real is None or floor is None:
         return {**answer, **NOTHING}
     answer["figures"] = [_item("synthetic", made), _item("real", real), _item("floor", floor)]
@@ -152,9 +151,7 @@ def for_whom(targets: Mapping[str, Any]) -> dict[str, Any] | None:
         text += f" {others} more {'table' if others == 1 else 'tables'} of subgroups below."
     answer = {
         "question": "For whom does it fail?",
-        "verdict": f"Worst for {column} {level['level']}, predicting {target}"
-        if level["gap"] > 0
-        else "No group loses by it",
+        "verdict": _whom(level, f"{column} {level['level']}, predicting {target}"),
         "figures": [
             _item("synthetic", level["tstr"]),
             _item("real", level["trtr"]),
@@ -164,8 +161,16 @@ def for_whom(targets: Mapping[str, Any]) -> dict[str, Any] | None:
     return {**answer, "text": text}
 
 
+def _whom(level: Mapping[str, Any], name: str) -> str:
+    interval = level.get("gap_interval")
+    if level["gap"] <= 0:
+        return "No group loses by it"
+    return f"No group loses for certain; most {name}" if interval and interval[0] <= 0 else f"Worst for {name}"
+
+
 def worst_group(targets: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any]] | None:
-    """(target, column, the column's entry, the level's entry) with the largest gap among the named worst levels."""
+    """(target, column, the column's entry, the level's entry) with the largest gap, as a part of the score by real rows
+    (targets have different units), among the worst levels of all tables."""
     named = [
         (target, column, group, level)
         for target, entry in targets.items()
@@ -173,7 +178,7 @@ def worst_group(targets: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]
         for level in group["levels"]
         if group["worst"] is not None and level["level"] == group["worst"] and "reason" not in level
     ]
-    return max(named, key=lambda found: found[3]["gap"], default=None)
+    return max(named, key=lambda found: found[3]["gap"] / max(abs(found[3]["trtr"]["mean"]), 1e-9), default=None)
 
 
 def group_text(target: str, column: str, group: Mapping[str, Any]) -> str:
@@ -195,7 +200,8 @@ def group_text(target: str, column: str, group: Mapping[str, Any]) -> str:
         text += " Its interval reaches 0, so no group can be said to lose."
     elif own is not None and spans:
         apart = any(span[1] < own[0] for span in spans)
-        text += f" {'That is more than other groups lose' if apart else 'Other groups may lose as much'}: their intervals {'end below it' if apart else 'overlap with it'}."
+        text += " That is more than some other groups lose" if apart else " Other groups may lose as much"
+        text += f": their intervals {'end below its own' if apart else 'overlap with its own'}."
     return text + rest
 
 

@@ -1,0 +1,325 @@
+"""The internal page: each figure is of the JSON, absent parts make no section, it lets nothing in and is stamped."""
+
+import base64
+import copy
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from judged import first_version, judged
+
+from synthdp.evaluate import page as pages
+from synthdp.evaluate import words
+from synthdp.evaluate.figures import exact, figure, number, percent
+from synthdp.evaluate.page import STAMP, html, write
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, table cells and the answers' figures as (value to sort by, text), and the headings."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.cells, self.headings, self.text, self._open = [], [], [], "", []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag in ("dd", "h2") or (tag == "td" and dict(attrs).get("class") == "n"):
+            self._open.append((tag, dict(attrs).get("data-value", ""), []))
+
+    def handle_endtag(self, tag):
+        if self._open and self._open[-1][0] == tag:
+            _, value, parts = self._open.pop()
+            kept = "".join(parts).strip()
+            self.headings.append(kept) if tag == "h2" else self.cells.append((value, kept))
+
+    def handle_data(self, data):
+        self.text += data
+        for *_, parts in self._open:
+            parts.append(data)
+
+    def named(self, tag):
+        return [attrs for found, attrs in self.tags if found == tag]
+
+
+def nodes(document):
+    """Every number and every summary of a JSON document."""
+    if isinstance(document, dict):
+        if not isinstance(document.get("mean", document.get("value", {})), dict):
+            yield document
+        if "gap" in document:
+            yield {"mean": document["gap"], "interval": document["gap_interval"]}
+        document = list(document.values())
+    if isinstance(document, list):
+        for item in document:
+            yield from nodes(item)
+    elif isinstance(document, int | float):
+        yield document
+
+
+def shown_by(document):
+    """The cells that a page may have of the document: (value to sort by, text)."""
+    found = set()
+    for node in nodes(document):
+        found |= {(exact(node), figure(node).striptags()), ("", figure(node).striptags())}
+        if isinstance(node, float):
+            found |= {(exact(node), percent(node))}
+    return found
+
+
+@pytest.fixture(scope="module")
+def result():
+    return judged()
+
+
+@pytest.fixture(scope="module")
+def text(result):
+    return html(result)
+
+
+@pytest.fixture(scope="module")
+def page(text):
+    return Page(text)
+
+
+def test_each_figure_of_the_tables_is_in_the_json(result, page, no_plots, tmp_path):
+    data, _ = write(result, tmp_path)
+    document = json.loads(data.read_text(encoding="utf-8"))
+    printed = [cell for cell in page.cells if cell[1] and re.match(r"[-\d]", cell[1])]
+    assert len(printed) > 300
+    assert not set(printed) - shown_by(document)
+    other = shown_by(judged(seed=1))
+    assert sum(cell in other for cell in printed) < len(printed) / 10, "the figures of another result would do as well"
+
+
+def test_each_figure_of_the_json_that_has_a_place_is_shown(result, text):
+    entry = result["targets"]["income"]
+    groups = [g for target in result["targets"].values() for g in target["subgroups"].values()]
+    summaries = [
+        *(
+            s
+            for arm in (entry["tstr"], entry["trtr"], entry["floors"]["independent"])
+            for m in arm.values()
+            for s in m.values()
+        ),
+        *entry["floors"]["majority"].values(),
+        *(
+            level[arm]
+            for group in groups
+            for level in group["levels"]
+            if "reason" not in level
+            for arm in ("tstr", "trtr")
+        ),
+        *(item for attack in result["attacks"] for item in attack["figures"]),
+        *(part for key, found in result["fidelity"].items() if key != "rules" for part in (found, found["floor"])),
+        *(
+            result["fidelity"][key]["columns"][name]
+            for key in ("wasserstein", "missingness")
+            for name in ("age", "weight <kg>")
+        ),
+    ]
+    assert all(figure(value) in text for value in summaries)
+    for target in result["targets"].values():
+        for group in target["subgroups"].values():
+            assert all(number(level["gap"]) in text for level in group["levels"] if "gap" in level)
+
+
+def test_an_interval_stands_beside_each_score(result):
+    mean = result["targets"]["income"]["tstr"]["lr"]["auroc"]
+    low, high = mean["interval"]
+    assert figure(mean).striptags() == f"{mean['mean']:.3f} [{low:.3f}, {high:.3f}]"
+    spread = {key: value for key, value in mean.items() if key != "interval"}
+    assert figure(spread) == f"{mean['mean']:.3f} ± {mean['sd']:.3f}"
+    assert figure({**mean, "interval": None}) == figure(spread)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.12349, "0.123"),
+        (-0.0004, "-0.000"),
+        (12.3456, "12.35"),
+        (123.456, "123.5"),
+        (12345.6, "12,346"),
+        (7, "7"),
+        (0.0, "0.000"),
+    ],
+)
+def test_numbers_are_as_long_as_they_need(value, text):
+    assert number(value) == text
+
+
+def test_sections_are_those_that_the_result_has(result, page):
+    assert page.headings[:2] == ["Can I use it?", "Can I share it?"]
+    assert len(page.headings) == 2 + 3 + 6 + 2
+    anchors = [attrs["href"].removeprefix("#") for attrs in page.named("a")]
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert set(anchors) <= set(ids)
+    assert len(ids) == len(set(ids))
+    assert [attrs["id"] for attrs in page.named("h2") if "id" in attrs] == anchors[1:], (
+        "contents in order, after the skip link"
+    )
+
+
+@pytest.fixture
+def no_plots(monkeypatch):
+    """Plots are drawn but not written, which takes a second a page."""
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda _, buffer, **__: buffer.write("<svg></svg>"))
+
+
+@pytest.mark.parametrize(
+    ("part", "heading"),
+    [
+        ("attacks", "Attacks"),
+        ("columns", None),
+        *((f"fidelity.{key}", None) for key in judged()["fidelity"] if key != "rules"),
+        ("fidelity.rules", "Rules"),
+        *((f"targets.income.{key}", None) for key in ("ranks", "subgroups", "calibration")),
+        ("about.claim", None),
+    ],
+)
+def test_an_absent_part_makes_no_section_and_no_error(result, no_plots, part, heading):
+    less = copy.deepcopy(result)
+    node = less
+    *way, last = part.split(".")
+    for step in way:
+        node = node[step]
+    del node[last]
+    if part == "fidelity.tvd_1way":  # the columns' distances are its own
+        del less["columns"]
+    page = Page(html(less))
+    assert not heading or not [found for found in page.headings if found.startswith(heading)]
+
+
+def test_results_of_version_1_are_still_pages(no_plots):
+    page = Page(html(first_version()))
+    assert not {"Rules", "Attacks: could someone be found?"} & set(page.headings)
+    assert "For whom does it fail?" not in page.text
+    assert "±" in page.text
+    assert "No attack was run" in page.text
+
+
+def test_a_result_of_nothing_is_a_page(result):
+    about = result["about"]
+    log = [{"metric": "utility", "reason": "no target is declared"}]
+    page = Page(html({"schema_version": 2, "targets": {}, "fidelity": {}, "not_computed": log, "about": about}))
+    assert page.headings == ["Can I use it?", "Can I share it?", "What was not computed, and why", "About this page"]
+
+
+def test_the_page_is_stamped_and_lets_nothing_in(text, page):
+    assert "contains statistics of real records: do not release" in STAMP
+    body = text[text.index("<body>") :]
+    assert body.count(STAMP) == 2
+    assert body.index(STAMP) < body.index("<main") < body.index("</main>") < body.rindex(STAMP)
+    printed = text[text.index("@page {\n") : text.index("</style>")]
+    assert f'@top-center {{ content: "{STAMP}"' in printed
+    assert not {"link", "img", "iframe", "object", "form", "base"} & {tag for tag, _ in page.tags}
+    (script,) = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    policy = next(
+        attrs["content"] for attrs in page.named("meta") if attrs.get("http-equiv") == "Content-Security-Policy"
+    )
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy.startswith("default-src 'none'")
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert not re.search(r"https?://(?!www\.w3\.org/)", body)
+    assert not re.findall(r"url\((?!#)", text)
+    assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on")]
+
+
+def test_names_are_escaped(text):
+    assert "weight <kg>" not in text
+    assert "weight &lt;kg&gt;" in text
+
+
+def test_tables_and_plots_can_be_read_aloud(page):
+    tables, boxes = page.named("table"), [a for a in page.named("div") if a.get("class") == "scroll"]
+    assert all(attrs["class"] == "sortable" for attrs in tables)
+    assert len(page.named("caption")) == len(tables)
+    assert all(attrs["tabindex"] == "0" and attrs["role"] == "region" and attrs["aria-label"] for attrs in boxes)
+    assert all(attrs.get("scope") for attrs in page.named("th"))
+    plots = page.named("svg")
+    assert len(plots) == 5 + 1 + 1 + 1 + 4 + 2
+    assert all(attrs["role"] == "img" and len(attrs["aria-label"]) > 30 for attrs in plots)
+    assert len(page.named("title")) == 1 + len(plots)
+    assert len(page.named("desc")) == len(plots)
+
+
+def test_what_sorts_a_cell_is_its_full_value(result, text):
+    mean = result["targets"]["income"]["tstr"]["lr"]["auroc"]["mean"]
+    assert f'data-value="{mean!r}"' in text
+
+
+def test_the_first_screen_names_who_loses_most(result):
+    use, share = words.asks(result)
+    whom = next(answer for answer in use["answers"] if answer["question"] == "For whom does it fail?")
+    target, column, group, level = words.worst_group(result["targets"])
+    assert level["level"] == group["worst"]
+    assert whom["verdict"] == f"Worst for {column} {level['level']}, predicting {target}"
+    assert "epsilon 1, delta 1e-05, per patient" in share["answers"][0]["text"]
+    assert share["answers"][0]["verdict"] == "None of 4 attacks did better than its baseline"
+    assert share["answers"][1]["verdict"] == "Never"
+    unsure = copy.deepcopy(result)
+    for entry in unsure["targets"].values():
+        for found in entry["subgroups"].values():
+            for each in found["levels"]:
+                each["gap_interval"] = [-0.01, 0.2]
+    (whom,) = [a for a in words.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
+    assert whom["verdict"].startswith("No group loses for certain; most ")
+    for entry in unsure["targets"].values():
+        entry["subgroups"] = {}
+    (whom,) = [a for a in words.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
+    assert whom["verdict"] == "Not asked"
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "sharing", "bad"),
+    [
+        ({"verdict": "concern"}, "1 of 4 attacks found something, within what", "Only if what epsilon allows", True),
+        ({"verdict": "concern", "bound": None}, "1 of 4 attacks found something: Density", "Not before", True),
+        (
+            {"verdict": "concern", "value": 0.9, "interval": [0.88, 0.92]},
+            "Density ratio finds more than",
+            "No: the gua",
+            True,
+        ),
+        ({"verdict": "not computed", "figures": []}, "None of 3 attacks", "The attacks give no reason", False),
+    ],
+)
+def test_sharing_follows_the_attacks_and_their_bounds(result, no_plots, change, verdict, sharing, bad):
+    found = copy.deepcopy(result)
+    attack = found["attacks"][0]
+    for key, value in change.items():
+        (attack if key in ("verdict", "figures") else attack["figures"][0])[key] = value
+    share = words.asks(found)[1]
+    assert share["answers"][0]["verdict"].startswith(verdict)
+    assert share["verdict"].startswith(sharing)
+    assert share["bad"] is bad
+    html(found)
+
+
+def test_an_infinite_epsilon_is_said_in_words(result, no_plots):
+    found = {**result, "about": {**result["about"], "claim": {"epsilon": None, "delta": 1e-5, "unit": "record"}}}
+    assert "epsilon infinite" in Page(html(found)).text
+
+
+def test_the_json_holds_what_the_first_screen_says(result, no_plots, tmp_path):
+    data, _ = write(result, tmp_path)
+    document = json.loads(data.read_text(encoding="utf-8"))
+    answers = document.pop("answers")
+    assert document == result
+    assert answers == pages.answers(result)
+    assert [answer["question"] for answer in answers] == ["Can I use it?", "Can I share it?"]
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_with_many_targets_the_worst_is_told(result, most):
+    found = copy.deepcopy(result)
+    entry = found["targets"]["income"]
+    found["targets"] = {f"t{i}": copy.deepcopy(entry) for i in range(most)}
+    found["targets"][f"t{most - 1}"]["average"]["tstr"]["auroc"]["mean"] = 0.51
+    first = words.asks(found)[0]["answers"][0]
+    assert first["verdict"] == "Not useful: no better than chance"
+    assert words.asks(found)[0]["bad"]
+    assert first["target"] == f"t{most - 1}"
