@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from synthdp.evaluate.attacks import methods
 from synthdp.evaluate.attacks.bounds import claim_of
-from synthdp.evaluate.attacks.case import Case, Found, Lacking, case_of, one_per_unit, refusal, secrets_of
+from synthdp.evaluate.attacks.case import Case, Found, Lacking, case_of, refusal, secrets_of
+from synthdp.evaluate.attacks.units import one_per_unit, unit_codes
 from synthdp.evaluate.attacks.verdicts import entry
 
 if TYPE_CHECKING:
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
 
     from synthdp.evaluate.tables import Table
 
-__all__ = ["NAMES", "Attack", "run"]
+__all__ = ["NAMES", "Attack", "run", "unit_codes"]
+
+NOT_BY_UNIT = (
+    " Records were attacked, not patients, as the tables do not say whose they are: the bound holds for any one record, but where "
+    "a patient has several the intervals are too narrow, and an alarm may be false."
+)
 
 
 class Attack(Protocol):
@@ -66,7 +72,7 @@ def run(
 
     targets, sensitive: the columns whose values are guessed; without any, the first three that have classes. claim:
     {"epsilon", "delta", "unit"} of the release, from which each figure's bound follows. step is told of each attack
-    before it runs (len(NAMES) times). units: (rows,) codes of the patients of t and of v, shared by both; one record of each
+    before it runs (len(NAMES) times). units: `unit_codes` of the patients of t and of v; one record of each
     is then attacked, as a guarantee for patients and independent records need it.
 
     Returns the attacks, each {"id", "title", "question", "verdict", "text", "figures", "source"} with verdict "pass",
@@ -87,6 +93,8 @@ def run(
             told: dict[str, Any] = {"verdict": "not computed", "text": f"{outcome.reason}.", "figures": []}
         else:
             told = entry(outcome, promised)
+            if units is None and promised is not None and promised.unit != "record":
+                told["text"] += NOT_BY_UNIT
         results.append(
             {"id": name, "title": method.TITLE, "question": method.QUESTION, **told, "source": method.SOURCE}
         )

@@ -137,25 +137,6 @@ def secrets_of(axes: Sequence[Axis], targets: Sequence[str], sensitive: Sequence
     return tuple(wanted or [axis.name for axis in axes if axis.is_classes][:MOST_SECRETS])
 
 
-def one_per_unit(train: Table, test: Table, units: tuple[NDArray[np.int64], NDArray[np.int64]]) -> tuple[Table, Table]:
-    """One record of each unit, drawn; no hold-out record of a unit that has training records.
-
-    units: (rows,) of each table, one code per unit, shared by both. An attack on these is an attack on patients.
-    """
-    own, other = units
-    if (len(own), len(other)) != (train.rows, test.rows):
-        raise BadInput("units: give one code for each real training row and one for each real test row.")
-    keep = _one_each(own, stream("units of train"))
-    rest = _one_each(other, stream("units of test"))
-    return train.take(keep), test.take(rest[~np.isin(other[rest], own)])
-
-
-def _one_each(units: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    order = rng.permutation(len(units))
-    first = np.unique(units[order], return_index=True)[1]
-    return np.asarray(np.sort(order[first]))
-
-
 def _varies(column: NDArray[np.float64]) -> bool:
     known = column[~np.isnan(column)]
     return bool(len(known)) and (len(known) < len(column) or bool((known != known[0]).any()))

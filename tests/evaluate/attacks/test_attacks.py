@@ -10,7 +10,7 @@ from scipy.stats import binom
 from synthdp.errors import BadInput
 from synthdp.evaluate import attacks
 from synthdp.evaluate.attacks import rates
-from synthdp.evaluate.attacks.case import case_of, one_per_unit, secrets_of
+from synthdp.evaluate.attacks.case import case_of, secrets_of
 from synthdp.evaluate.tables import Axis, Table
 
 CLAIM = {"epsilon": 0.1, "delta": 1e-6, "unit": "record"}
@@ -195,30 +195,6 @@ def test_which_columns_are_guessed():
         secrets_of(AXES, [], ["nowhere"])
 
 
-def test_patients_are_attacked_once_and_never_on_both_sides():
-    train, test = population(90, 1), population(90, 2)
-    own, other = np.arange(90) // 3, 25 + np.arange(90) // 3
-    t, v = one_per_unit(train, test, (own, other))
-    assert (t.rows, v.rows) == (30, 25)  # units 25 to 29 are in the training rows too
-    firsts = {train.values[3 * unit : 3 * unit + 3].tobytes(): unit for unit in range(30)}
-    owners = [unit for rows, unit in firsts.items() for row in t.values if row.tobytes() in rows]
-    assert sorted(owners) == list(range(30))
-    with pytest.raises(BadInput, match="units"):
-        attacks.run(train, train, test, units=(own[1:], other))
-
-
-def test_patients_records_that_repeat_do_not_alarm(monkeypatch):
-    """Each patient has eight equal records: taken for independent they would narrow the intervals by a factor of 2.8."""
-    monkeypatch.setattr(rates, "RESAMPLES", 200)
-    alarms = 0
-    for seed in range(8):
-        made, train, test = (population(n, (seed, n)) for n in (300, 60, 120))
-        parts = [Table(axes=AXES, values=np.repeat(x.values, 8, axis=0)) for x in (train, test)]
-        codes = np.repeat(np.arange(60), 8), 60 + np.repeat(np.arange(120), 8)
-        alarms += sum(x["verdict"] == "concern" for x in attacks.run(made, *parts, units=codes)[0])
-    assert alarms <= binom.ppf(0.9999, 8 * len(attacks.NAMES), 0.025)
-
-
 def test_words_of_verdicts(copied):
     train, test = population(200, 1), population(400, 2)
     free = attacks.run(train, train, test, claim=None)[0][0]
@@ -227,5 +203,6 @@ def test_words_of_verdicts(copied):
     wide = attacks.run(train, train, test, claim={"epsilon": 50, "delta": 0, "unit": "patient_id"})[0][0]
     assert wide["verdict"] == "concern"
     assert "within what (epsilon 50, delta 0) per patient_id allows" in wide["text"]
+    assert "Records were attacked, not patients" in wide["text"]
     honest = attacks.run(population(200, 3), train, test, claim=CLAIM)[0][0]
     assert "A pass is no proof" in honest["text"]

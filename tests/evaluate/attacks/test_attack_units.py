@@ -1,0 +1,46 @@
+import numpy as np
+import pandas as pd
+import pytest
+from attack_tables import population
+from scipy.stats import binom
+
+from synthdp.errors import BadInput
+from synthdp.evaluate import attacks
+from synthdp.evaluate.attacks import rates
+from synthdp.evaluate.attacks.units import one_per_unit
+
+
+def keys(table):
+    return [row.tobytes() for row in table.values]  # noqa: PD011 (no frame)
+
+
+def test_patients_are_attacked_once_and_never_on_both_sides():
+    train, test = population(90, 1), population(90, 2)
+    own, other = np.arange(90) // 3, 25 + np.arange(90) // 3
+    t, v = one_per_unit(train, test, (own, other))
+    assert (t.rows, v.rows) == (30, 25)  # units 25 to 29 are in the training rows too
+    owner = {key: i // 3 for i, key in enumerate(keys(train))}
+    assert sorted(owner[key] for key in keys(t)) == list(range(30))
+    with pytest.raises(BadInput, match="units"):
+        attacks.run(train, train, test, units=(own[1:], other))
+
+
+def test_codes_of_patients():
+    train, test = pd.DataFrame({"who": [7, 8, 8]}), pd.DataFrame({"who": ["8", "9", None, None]})
+    own, other = attacks.unit_codes(train, test, "who")
+    assert own[1] == own[2] == other[0]
+    assert len({*own, *other}) == 5  # 7, 8, 9 and two that are unknown
+    own, other = attacks.unit_codes(train, pd.DataFrame({"who": [8.0, np.nan]}), "who")
+    assert own[1] == other[0]
+
+
+def test_patients_records_that_repeat_do_not_alarm(monkeypatch):
+    """Each patient has eight equal records: taken for independent they would narrow the intervals by a factor of 2.8."""
+    monkeypatch.setattr(rates, "RESAMPLES", 200)
+    alarms = 0
+    for seed in range(8):
+        made, train, test = (population(n, (seed, n)) for n in (300, 60, 120))
+        parts = [x.take(np.repeat(np.arange(x.rows), 8)) for x in (train, test)]
+        codes = np.repeat(np.arange(60), 8), 60 + np.repeat(np.arange(120), 8)
+        alarms += sum(x["verdict"] == "concern" for x in attacks.run(made, *parts, units=codes)[0])
+    assert alarms <= binom.ppf(0.9999, 8 * len(attacks.NAMES), 0.025)
