@@ -243,7 +243,7 @@ def test_a_rehearsal_repeats_and_a_release_does_not():
 def test_what_a_run_asks_beyond_its_plan_is_refused():
     data, event, terms = opened()
 
-    def dearer(place, door):  # noqa: ARG001
+    def dearer(place, door):
         door.commit(lambda z: (Entry(Gaussian(z), 3),), BUDGET)
 
     with pytest.raises(BadInput, match="more than the selection was charged"):
