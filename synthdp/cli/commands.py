@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from synthdp.cli import audits, judged, places, settings, show
+from synthdp.cli import audits, judged, places, selections, settings, show
 from synthdp.cli.budgets import brief, spent_of
 from synthdp.cli.dataaccount import account_of
 from synthdp.cli.settings import changed
@@ -39,6 +39,7 @@ def fit(config: Config) -> None:
     ranks = joined()
     if ranks.world > 1 and (options.resume or changed(config["audit"], ("canaries", "records"))):
         raise BadInput("under torchrun a fit cannot be resumed and plants no canaries: leave resume= and audit.* out")
+    selections.check(config, ranks.world)
     if ranks.rank > 0:
         return _follow(config, ranks)
     out = places.folder(config["out"], force=options.force or options.resume)
@@ -100,10 +101,10 @@ def evaluate(config: Config) -> None:
     schema, train, test = real(config["data"])
     synthetic = sources.read(Path(options.synthetic), schema=sources.as_written(schema))
     samples, claim = judged.samples_of(synthetic, options.release, config["evaluate"].samples)
-    result = _evaluate(samples, train, test, schema, config["evaluate"], out, claim)
+    result = _evaluate(samples, train, test, schema, config["evaluate"], out, claim, pdf=options.pdf)
     for line in headline(result):
         print(line)
-    print(f"page       {out / 'evaluation.html'} (internal: do not release)")
+    print(f"page       {out / 'evaluation.html'}{' and .pdf' if options.pdf else ''} (internal: do not release)")
 
 
 def report(config: Config) -> None:
@@ -184,7 +185,7 @@ def demo(config: Config) -> None:
 
 
 def headline(result: Mapping[str, Any]) -> list[str]:
-    """The figures that matter, a line each: utility beside its ceiling, fidelity beside its floor."""
+    """What matters, a line each: utility beside its ceiling, fidelity, the subgroup that loses most, the attacks' verdicts."""
     if result.get("kind") == "images":
         from synthdp.evaluate.images.words import headline as told
 
@@ -200,7 +201,9 @@ def headline(result: Mapping[str, Any]) -> list[str]:
     two_way = result["fidelity"].get("tvd_2way")
     if two_way:
         lines.append(f"fidelity            mean 2-way total variation distance {two_way['mean']:.3f}; 0 is perfect")
-    return lines
+    from synthdp.evaluate.words import brief
+
+    return lines + [f"{label:<18}  {text}" for label, text in brief(result)]
 
 
 def _check_account(account: AccountFile | None, config: Config, schema: "Schema", out: Path) -> None:
@@ -231,9 +234,10 @@ def _fit(
     if account is not None and account.source is None:
         account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
     frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
-    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
+    select = getattr(options, "select", None)
+    synthesizer = None if select else Synthesizer(config["generator"], schema=schema, budget=config["budget"])
     start = time.monotonic()
-    with show.progress(f"fit {config['generator'].name}") as step:
+    with show.progress("select" if select else f"fit {config['generator'].name}") as step:
 
         def seen(done: int, steps: int, figures: Mapping[str, float]) -> None:
             finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
@@ -241,18 +245,21 @@ def _fit(
             step(done, steps, figures)
 
         try:
-            release = synthesizer.fit(
-                frame,
-                seed=options.seed,
-                invalid=getattr(options, "invalid", "error"),
-                ledger=ledger,
-                checkpoint=internal / "checkpoint.safetensors" if ranks.world == 1 else None,
-                ranks=ranks,
-                resume=resume,
-                account=account,
-                audit=audits.told(internal),
-                progress=seen,
-            )
+            if synthesizer is None:
+                release = selections.best(config, schema, frame, ledger, account)
+            else:
+                release = synthesizer.fit(
+                    frame,
+                    seed=options.seed,
+                    invalid=getattr(options, "invalid", "error"),
+                    ledger=ledger,
+                    checkpoint=internal / "checkpoint.safetensors" if ranks.world == 1 else None,
+                    ranks=ranks,
+                    resume=resume,
+                    account=account,
+                    audit=audits.told(internal),
+                    progress=seen,
+                )
             release.save(out / "release", force=True)
             audits.bind(internal, out / "release")
         except BaseException:
@@ -263,7 +270,7 @@ def _fit(
     places.close_ledger(internal)
     internal.mkdir(parents=True, exist_ok=True)
     (internal / "config.yaml").write_text(yaml.safe_dump(config["plain"], sort_keys=False), encoding="utf-8")
-    run = {"seconds": time.monotonic() - start, "training": history}
+    run = {"training": history} if select else {"seconds": time.monotonic() - start, "training": history}
     (internal / "training.json").write_text(json.dumps(run, indent=1), encoding="utf-8")
     return release
 
@@ -276,12 +283,19 @@ def _evaluate(
     judge: settings.Judge,
     out: Path,
     claim: dict[str, Any] | None,
+    *,
+    pdf: bool = False,
 ) -> Mapping[str, Any]:
     from synthdp import evaluate as judging
 
+    if pdf:
+        from synthdp.paper.pdf import check
+
+        check()
+
     with show.progress("evaluate") as step:
         result = judged.judged(samples, train, test, schema, judge, claim, step)
-    judging.write(result, out)
+    judging.write(result, out, pdf=pdf)
     return result
 
 

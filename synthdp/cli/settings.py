@@ -68,6 +68,13 @@ class Fit:
     )
     force: bool = option(False, "replace the release in an existing folder (its ledgers are kept)")
     resume: bool = option(False, "go on with the fit that was stopped in this folder")
+    select: Literal["private"] | None = option(
+        None, "private: release the best of a hidden number of fits of candidates=, all charged by one event"
+    )
+    candidates: tuple[Any, ...] | None = option(
+        None, "select: generators to choose from, as [independent,{name:dpgan,steps:100}]"
+    )
+    mean_runs: float = option(5.0, "select: how many fits are made on average; more cost more of epsilon")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +139,7 @@ class Evaluate:
     release: str | None = option(None, "folder of the release that they come from: its guarantee stands beside attacks")
     out: str = option(MISSING, "folder for evaluation.json and evaluation.html (internal)")
     force: bool = option(False, "write into an existing folder")
+    pdf: bool = option(False, "also write evaluation.pdf; needs a browser of the Chromium family on the PATH")
 
 
 @dataclass(frozen=True, kw_only=True)

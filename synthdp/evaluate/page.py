@@ -23,12 +23,21 @@ MOST_COLUMNS = 60
 SIDE_BY_SIDE = 24
 
 
-def write(result: Mapping[str, Any], out: Path | str, *, title: str | None = None) -> tuple[Path, Path]:
+def write(
+    result: Mapping[str, Any], out: Path | str, *, title: str | None = None, pdf: bool = False
+) -> tuple[Path, ...]:
     """Write evaluation.json and evaluation.html into the folder out (made if need be); returns both paths.
+
+    pdf: print the page to evaluation.pdf too, whose path comes third; it needs a browser of the Chromium family
+    (`synthdp.paper.pdf`), and BadInput is raised before anything is written where there is none.
 
     The JSON is the result and "answers", what the page's first screen says. The page is one file: no network, one small
     script that sorts its tables. Each file appears whole or not at all.
     """
+    if pdf:
+        from synthdp.paper.pdf import check
+
+        check()
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     whole = {**result, "answers": answers(result)}
@@ -40,8 +49,11 @@ def write(result: Mapping[str, Any], out: Path | str, *, title: str | None = Non
         draft = path.with_name(f".{path.name}.part")
         draft.write_text(text, encoding="utf-8")
         os.replace(draft, path)
-    data, page = texts
-    return data, page
+    if pdf:
+        from synthdp.paper.pdf import write_pdf
+
+        return (*texts, write_pdf(texts[folder / "evaluation.html"], folder / "evaluation.pdf"))
+    return tuple(texts)
 
 
 def answers(result: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -161,6 +161,23 @@ def for_whom(targets: Mapping[str, Any]) -> dict[str, Any] | None:
     return {**answer, "text": text}
 
 
+def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(label, words) on subgroups and attacks, for a terminal; nothing of what was not judged."""
+    lines = []
+    worst = worst_group(result["targets"])
+    if worst is not None:
+        target, column, group, level = worst
+        name = f"{column} {level['level']}, predicting {target}"
+        text = (
+            f"{_whom(level, name)}: {METRIC_LABELS[group['metric']]} {said(level['tstr'])}; trained on real records "
+            f"{said(level['trtr'])}"
+        )
+        lines.append(("subgroups", text))
+    if result.get("attacks"):
+        lines.append(("attacks", found(result)["answers"][0]["verdict"]))
+    return lines
+
+
 def _whom(level: Mapping[str, Any], name: str) -> str:
     interval = level.get("gap_interval")
     if level["gap"] <= 0:

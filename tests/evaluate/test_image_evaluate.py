@@ -114,12 +114,17 @@ def test_progress_is_told(told):
 
 def test_the_page_holds_the_figures_and_nothing_from_elsewhere(result, tmp_path):
     data, page = write(result, tmp_path / "new" / "out")
-    assert json.loads(data.read_text(encoding="utf-8")) == result
+    document = json.loads(data.read_text(encoding="utf-8"))
+    assert [answer["question"] for answer in document.pop("answers")] == ["Can I use it?", "Can I share it?"]
+    assert document == result
     assert sorted(path.name for path in data.parent.iterdir()) == ["evaluation.html", "evaluation.json"]
     text = page.read_text(encoding="utf-8")
-    assert text.count(STAMP) == 2
     body = text[text.index("<body>") :]
-    assert not re.findall(r"<script|<link|https?://(?!www\.w3\.org)", body)
+    assert body.count(STAMP) == 2
+    assert f'@top-center {{ content: "{STAMP}"' in text
+    assert "contains statistics of real records: do not release" in STAMP
+    assert body.count("<script>") == 1
+    assert not re.findall(r"<script |<link|https?://(?!www\.w3\.org)", body)
     assert all(source.startswith("data:image/png;base64,") for source in re.findall(r'<img[^>]* src="([^"]*)"', body))
     assert len(re.findall("<img", body)) == 10 * 2 * 2 + 4 * 2
     assert all('alt="' in tag for tag in re.findall(r"<img[^>]*>", body))

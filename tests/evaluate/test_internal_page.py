@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from judged import first_version, judged
 
+from synthdp.errors import BadInput
 from synthdp.evaluate import page as pages
 from synthdp.evaluate import words
 from synthdp.evaluate.figures import exact, figure, number, percent
@@ -323,3 +324,19 @@ def test_with_many_targets_the_worst_is_told(result, most):
     assert first["verdict"] == "Not useful: no better than chance"
     assert words.asks(found)[0]["bad"]
     assert first["target"] == f"t{most - 1}"
+
+
+def test_the_terminal_is_told_of_subgroups_and_attacks(result):
+    lines = dict(words.brief(result))
+    _, column, _, level = words.worst_group(result["targets"])
+    assert lines["subgroups"].startswith(f"Worst for {column} {level['level']}, predicting ")
+    assert f"{level['tstr']['mean']:.3f} [" in lines["subgroups"]
+    assert lines["attacks"] == "None of 4 attacks did better than its baseline"
+    assert words.brief(first_version()) == []
+
+
+def test_no_pdf_without_a_browser_and_nothing_is_written(result, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BadInput, match="Chromium"):
+        write(result, tmp_path / "out", pdf=True)
+    assert not (tmp_path / "out").exists()
