@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import synthdp
-from synthdp.cli import commands, places, settings, show
+from synthdp.cli import commands, judged, places, settings, show
 from synthdp.cli.sweeps import Found, check_alike, check_schema, found, in_one_line, source_of
 from synthdp.errors import BadInput
 
@@ -40,6 +40,8 @@ def compare(config: Config) -> None:
 
     options: settings.Compare = config["options"]
     folder = Path(options.runs)
+    if config["evaluate"].samples < 1:
+        raise BadInput(f"evaluate.samples must be 1 or more, got {config['evaluate'].samples}")
     out = places.folder(options.out or str(folder / "comparison"), force=options.force)
     runs = found(folder, out)
     check_alike(runs)
@@ -56,9 +58,7 @@ def compare(config: Config) -> None:
     try:
         judge(runs, (schema, train, test), config["evaluate"], out, done)
         if not done.judged:
-            raise BadInput(
-                f"runs={folder}: none could be compared; {done.lacking[0]['run']}: {done.lacking[0]['reason']}"
-            )
+            raise BadInput(f"runs={folder}: none could be compared; {_first(done.lacking, runs)}")
         complete = True
     finally:  # what was done stays, whatever ended the work
         if done.judged:
@@ -92,6 +92,12 @@ def judge(runs: list[Found], real: "Real", how: settings.Judge, out: Path, done:
         done.judged.append(Run(name=run.name, statement=run.release.statement, result=result))
 
 
+def _first(lacking: list[dict[str, str]], runs: list[Found]) -> str:
+    """Why the first release that can be read was not judged."""
+    whole = {run.name for run in runs if run.release is not None}
+    return next(f"{entry['run']}: {entry['reason']}" for entry in lacking if entry["run"] in whole)
+
+
 def headline(result: Mapping[str, Any]) -> list[str]:
     """Every point of the curves in a line, then what was left out, then the cost."""
     lines = []
@@ -113,7 +119,7 @@ def _judged(
     release: "Release", files: Path, real: "Real", how: settings.Judge, keep: Path, origin: str, label: str
 ) -> Mapping[str, Any]:
     """The evaluation of a release: the one that is kept, where nothing that it was made of has changed."""
-    from synthdp import evaluate as judging
+    from synthdp.evaluate import write
 
     parts = [path.read_bytes() for path in sorted(files.iterdir()) if path.is_file()]
     made_of = hashlib.sha256(
@@ -125,11 +131,9 @@ def _judged(
     (keep / KEPT).unlink(missing_ok=True)
     schema, train, test = real
     with show.progress(label) as step:
-        frame = release.sample(len(train), seed=0)
-        result = judging.evaluate(
-            frame, train, test, schema, targets=how.targets, models=how.models, seeds=how.seeds, progress=step
-        )
-    judging.write(result, keep)
+        samples = [release.sample(len(train), seed=seed) for seed in range(how.samples)]
+        result = judged.judged(samples, train, test, schema, how, judged.claim_of(release.statement), step)
+    write(result, keep)
     (keep / KEPT).write_text(json.dumps({"made_of": made_of}) + "\n", encoding="utf-8")
     return result
 
