@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from synthdp.evaluate.attacks.case import Case, Figure
+from synthdp.evaluate.attacks.case import Figure, stream
 from synthdp.evaluate.attacks.rates import auroc, auroc_interval, proportion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from synthdp.evaluate.attacks.bounds import Claim
+
 SUREST = 0.05
+ERROR = 0.05
 
 
 def figures(
-    inside: NDArray[np.float64], outside: NDArray[np.float64], case: Case, name: str, error: float
+    inside: NDArray[np.float64], outside: NDArray[np.float64], claim: Claim | None, name: str
 ) -> tuple[Figure, ...]:
     """AUROC, the advantage of guessing `member` above the median of all scores, and the share of members among the 5 % of
     highest scores (Carlini et al. 2022: an attack that is right on a few records is a breach too).
@@ -24,14 +27,13 @@ def figures(
     inside, outside: (n,) scores, higher for likelier members. Ties are broken by a fixed stream. All three are chance where
     the scores know nothing of membership.
     """
-    rng, rows, each = case.stream(name), len(inside), error / 3
+    rng, rows, each = stream(name), len(inside), ERROR / 3
     scores = np.concatenate([inside, outside])
     order = np.lexsort((rng.random(2 * rows), -scores))
     member = order < rows
     hits, top = int(member[:rows].sum()), max(1, round(SUREST * 2 * rows))
     low, high = proportion(2 * hits, 2 * rows, each)  # as many right among the lower half
     best = int(member[:top].sum())
-    claim = case.claim
     return (
         Figure(
             label="AUROC",

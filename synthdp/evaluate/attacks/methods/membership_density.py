@@ -16,7 +16,6 @@ TITLE = "Membership, by density ratio"
 QUESTION = "Are synthetic rows denser around training records than the population is?"
 SOURCE = "van Breugel, Sun, Qian & van der Schaar, DOMIAS, AISTATS 2023"
 ORDER = 2
-ERROR = 0.05
 PROBES = 500
 
 
@@ -34,7 +33,7 @@ def attack(case: Case) -> Found | Lacking:
         f"The density of {case.made.rows:,} synthetic rows was divided by that of {reference.rows:,} other held-out rows, at "
         f"{len(inside):,} training and as many held-out records."
     )
-    return Found(figures=figures(inside, outside, case, "membership_density", ERROR), text=text)
+    return Found(figures=figures(inside, outside, case.claim, "membership_density"), text=text)
 
 
 def bandwidth(reference: Points, jobs: int) -> float:
