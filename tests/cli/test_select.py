@@ -1,0 +1,60 @@
+"""`synthdp fit select=private`: the release of the best run, and what is refused."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from clinic import make_frame, make_schema
+
+from synthdp import load
+from synthdp.cli import run
+from synthdp.privacy.events import Selection
+
+CHOICE = ["select=private", "candidates=[independent,{name:classgauss}]", "mean_runs=2"]
+
+
+@pytest.fixture
+def data(tmp_path):
+    make_frame(300).to_csv(tmp_path / "train.csv", index=False)
+    make_schema().save(tmp_path / "schema.yaml")
+    return [f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}", f"out={tmp_path / 'run'}"]
+
+
+def test_the_best_run_is_released_and_charged_once(data, tmp_path):
+    words = [*data, *CHOICE, "budget.epsilon=2", "budget.delta=1e-5", "seed=1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "synthdp", "fit", *words], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    release = load(tmp_path / "run" / "release")
+    (entry,) = release.ledger.entries()
+    assert isinstance(entry.event, Selection)
+    assert (entry.event.mean, len(entry.event.candidates)) == (2.0, 2)
+    assert release.generator.name in ("independent", "classgauss")
+    assert f"guarantee  {release.statement.epsilon:.4g} at" in done.stdout
+    training = json.loads((tmp_path / "run" / "internal" / "training.json").read_text())
+    assert training == {"training": []}  # neither steps nor time, which would count the runs
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["select=private"], "candidates=[independent"),
+        (["candidates=[independent]"], "select=private"),
+        (["mean_runs=3"], "select=private"),
+        (["select=best", "candidates=[independent]"], "select"),
+        (["select=private", "candidates=[nobody]"], "nobody"),
+        (["select=private", "candidates=[{name:dpgan,depths:3}]"], "depths"),
+        (["select=private", "candidates=[{steps:3}]"], "candidate is a generator's name"),
+        (["select=private", "candidates=[independent]", "mean_runs=0"], "mean_runs"),
+        ([*CHOICE, "generator=independent"], "not by generator="),
+        ([*CHOICE, "audit.canaries=10"], "canaries"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(words, named, data, tmp_path, capsys):
+    assert run(["fit", *data, *words]) == 2
+    error = capsys.readouterr().err.strip()
+    assert named in error
+    assert len(error.splitlines()) == 1
+    assert not (tmp_path / "run" / "release").exists()
