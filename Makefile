@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test test-slow lint bench bench-gpu audit recipes clean
+.PHONY: install demo test test-slow browser-test report-shots lint bench bench-gpu audit recipes clean
 
 install: $(STAMP)
 
@@ -18,10 +18,16 @@ demo: install
 	$(BIN)/synthdp demo out=outputs/demo force=true
 
 test: install
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow
+
+browser-test: install  ## needs chromium
+	$(BIN)/python -m pytest -m browser
+
+report-shots: install  ## needs chromium, and outputs/demo (make demo)
+	$(BIN)/python recipes/report_shots.py
 
 lint: install
 	$(BIN)/ruff check .

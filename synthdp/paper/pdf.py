@@ -16,6 +16,7 @@ NEEDED = (
     "pdf=true needs a browser of the Chromium family to print the page: install one (Debian and Ubuntu: apt install "
     f"chromium) so that {' or '.join(ENGINES[:3])} is on the PATH, or leave pdf out and print the page by hand"
 )
+_OWN_CLOCK = "--disable-features=NetworkTimeServiceQuerying"  # it would ask its maker for the time
 _DATE = re.compile(rb"/(CreationDate|ModDate) \(D:\d{14}\+00'00'\)")
 
 
@@ -57,7 +58,7 @@ def run(*arguments: str, profile: Path) -> subprocess.CompletedProcess[str]:
     """
     check()
     quiet = ("--headless", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-extensions")
-    silent = ("--disable-background-networking", "--disable-sync", "--disable-component-update")
+    silent = ("--disable-background-networking", "--disable-sync", "--disable-component-update", _OWN_CLOCK)
     nowhere = ("--host-resolver-rules=MAP * ~NOTFOUND",)
     root = ("--no-sandbox",) if hasattr(os, "geteuid") and os.geteuid() == 0 else ()  # its sandbox refuses root
     command = [str(engine()), *quiet, *silent, *nowhere, *root, f"--user-data-dir={profile}", *arguments]
