@@ -20,7 +20,7 @@ from synthdp.generators.adversarial import choices, strategies
 from synthdp.generators.adversarial.game import Game
 from synthdp.generators.adversarial.optimizers import OPTIMIZERS
 from synthdp.generators.images import player as image_player
-from synthdp.generators.images import starts as image_start
+from synthdp.generators.images import starts
 from synthdp.generators.parts.checks import refuse_ignored, refuse_unused
 from synthdp.generators.parts.model import label_place, restored
 from synthdp.generators.parts.networks import random
@@ -159,7 +159,7 @@ class DPGAN:
         own, terms = choices.settled(self, schema), self.terms(schema, noise)
         steps = Entry(self.event(terms), own.steps)
         if schema.image is not None:
-            return (*image_start.plan(own, schema, terms.table_noise), steps)
+            return (*starts.plan(own, schema, terms.table_noise), steps)
         return (steps,) if own.start == "none" else (Entry(Gaussian(terms.table_noise)), steps)
 
     def terms(self, schema: Schema, noise: float) -> Terms:

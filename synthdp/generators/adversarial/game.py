@@ -12,7 +12,7 @@ from synthdp.generators.adversarial import choices, losses
 from synthdp.generators.adversarial.optimizers import OPTIMIZERS
 from synthdp.generators.adversarial.player import Player
 from synthdp.generators.adversarial.strategies import Clipper
-from synthdp.generators.images import starts as image_start
+from synthdp.generators.images import starts
 from synthdp.generators.images.networks import Critic
 from synthdp.generators.images.player import ImagePlayer, lens_of
 from synthdp.generators.parts import states
@@ -60,7 +60,7 @@ class Game:
         if self.settings.start == "none":
             return
         if isinstance(self.player, ImagePlayer):
-            image_start.begin(self.data, self.settings, self.player, self.terms.table_noise)
+            starts.begin(self.data, self.settings, self.player, self.terms.table_noise)
             for network in (self.d, self.d_average):
                 if isinstance(network, Critic) and network.lens is not None:
                     network.focus(self.player.g.get_buffer("lens"))

@@ -17,7 +17,6 @@ from synthdp.generators.parts.networks import Blocks, Network, average, draw_lat
 from synthdp.generators.parts.tables import Tables
 
 CALIBRATION_ROUNDS, CALIBRATION_BATCHES, CALIBRATION_ROWS = 8, 32, 8192
-MODULES = ("g", "g_average", "beginning")
 
 Judgement = Callable[[Tensor, Tensor], Tensor]  # rows (rows, width) and one-hot labels (rows, labels) -> a loss
 
@@ -122,15 +121,7 @@ class Player:
 
     def state(self) -> states.Arrays:
         """All that the next steps depend on, as arrays: `restore` in a new player of the same settings goes on from there."""
-        arrays: states.Arrays = {
-            "labels": self.labels.numpy().copy(),
-            "random": self.random.get_state().numpy().copy(),
-            "loss": np.array([self.loss]),
-        }
-        for name in MODULES:
-            arrays.update(states.module_state(name, getattr(self, name)))
-        arrays.update(states.optimizer_state("g_optimizer", self.optimizer))
-        arrays.update(states.schedule_state("g_schedule", self.schedule))
+        arrays = {**states.training_state(self), "labels": self.labels.numpy().copy()}
         if self.tables is not None:
             arrays["tables"] = self.tables.columns.numpy().copy()
             arrays["table_figures"] = np.array([self.tables.joint, self.tables.total], np.float64)
@@ -139,12 +130,7 @@ class Player:
     def restore(self, state: states.State) -> None:
         """The inverse of `state`."""
         self.labels = states.tensor(state["labels"])
-        self.random.set_state(states.tensor(state["random"]))
-        self.loss = float(state["loss"][0])
-        for name in MODULES:
-            states.restore_module(name, getattr(self, name), state)
-        states.restore_optimizer("g_optimizer", self.optimizer, state)
-        states.restore_schedule("g_schedule", self.schedule, state)
+        states.restore_training(self, state)
         if "tables" in state:
             joint, total = (float(value) for value in state["table_figures"])
             columns = states.tensor(state["tables"])

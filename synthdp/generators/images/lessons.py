@@ -19,10 +19,10 @@ from synthdp.generators import Progress, Tensors
 from synthdp.generators.adversarial.lessons import Lessons, units_of
 from synthdp.generators.adversarial.witness import weights_of
 from synthdp.generators.images import player as image_player
-from synthdp.generators.images import starts as image_start
+from synthdp.generators.images import starts
 from synthdp.generators.images.canvas import Source
 from synthdp.generators.images.coefficients import FINE, Coefficients, coefficients
-from synthdp.generators.images.player import ImageModel, ImagePlayer
+from synthdp.generators.images.player import ImageModel, ImagePlayer, Settings
 from synthdp.generators.parts import states
 from synthdp.generators.parts.networks import random
 from synthdp.privacy.events import Plan
@@ -154,7 +154,7 @@ def pictures(player: ImagePlayer, degree: int, saved: states.State | None) -> Pi
 
 def plan(settings: "PATEGAN", schema: Schema, noise: float) -> Plan:
     """What the start asks, all of it together one Gaussian of this noise; settings are settled."""
-    return image_start.plan(_known(settings), schema, noise)
+    return starts.plan(_known(settings), schema, noise)
 
 
 def fit(settings: "PATEGAN", data: Sensitive, noise: float, seed: int | None, progress: Progress) -> ImageModel:
@@ -163,7 +163,7 @@ def fit(settings: "PATEGAN", data: Sensitive, noise: float, seed: int | None, pr
     player = ImagePlayer(own, data.codec, settings.label(data.schema), total, random(seed))
     saved = data.restored()
     if saved is None:
-        image_start.begin(data, own, player, settings.table_noise(noise))
+        starts.begin(data, own, player, settings.table_noise(noise))
     pupil = Pupil(player, settings.witness_weight)
 
     def spaced() -> Pictures:
@@ -182,6 +182,6 @@ def restored(settings: "PATEGAN", schema: Schema, tensors: Tensors) -> ImageMode
     return image_player.restored(_known(settings), schema, tensors, settings.label(schema))
 
 
-def _known(settings: "PATEGAN") -> image_player.Settings:
+def _known(settings: "PATEGAN") -> Settings:
     """Settled settings, of which nothing that is read is None."""
-    return cast("image_player.Settings", settings)
+    return cast("Settings", settings)

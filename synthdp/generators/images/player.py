@@ -30,7 +30,6 @@ LOOKED_AT = 4096  # pictures of the start whose principal axes are the basis
 MIXTURE = "start/"
 # Widths of the discriminator -> of the generator in the code that goes with Waites 2019.
 WAITES: dict[tuple[int, ...], tuple[int, ...]] = {(512, 256): (128, 256, 512, 1024)}
-MODULES = ("g", "g_average", "beginning")
 
 
 class Settings(Protocol):
@@ -123,15 +122,7 @@ class ImagePlayer:
 
     def state(self) -> states.Arrays:
         """All that the next steps depend on, as arrays: `restore` in a new player of the same settings goes on from there."""
-        arrays: states.Arrays = {
-            "labels": self.labels.numpy().copy(),
-            "random": self.random.get_state().numpy().copy(),
-            "loss": np.array([self.loss]),
-        }
-        for name in MODULES:
-            arrays.update(states.module_state(name, getattr(self, name)))
-        arrays.update(states.optimizer_state("g_optimizer", self.optimizer))
-        arrays.update(states.schedule_state("g_schedule", self.schedule))
+        arrays = {**states.training_state(self), "labels": self.labels.numpy().copy()}
         if self.source.mixture is not None:
             arrays.update({MIXTURE + name: value.copy() for name, value in self.source.mixture.tensors().items()})
         return arrays
@@ -140,12 +131,7 @@ class ImagePlayer:
         """The inverse of `state`."""
         mixture = begun(self.settings, self.schema, state) if self.settings.start == "gauss" else None
         self.source = replace(self.source, labels=states.tensor(state["labels"]), mixture=mixture)
-        self.random.set_state(states.tensor(state["random"]))
-        self.loss = float(state["loss"][0])
-        for name in MODULES:
-            states.restore_module(name, getattr(self, name), state)
-        states.restore_optimizer("g_optimizer", self.optimizer, state)
-        states.restore_schedule("g_schedule", self.schedule, state)
+        states.restore_training(self, state)
 
 
 @dataclass(frozen=True, kw_only=True)

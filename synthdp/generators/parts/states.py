@@ -1,7 +1,7 @@
 """The state of a training as named arrays, and back: what a stopped fit goes on from (GUARANTEE 23)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 Arrays = dict[str, NDArray[Any]]
 State = Mapping[str, NDArray[Any]]
+NETWORKS = ("g", "g_average", "beginning")  # of a generator in training
 
 
 def module_state(name: str, module: nn.Module) -> Arrays:
@@ -62,6 +63,45 @@ def restore_schedule(name: str, schedule: LRScheduler, state: State) -> None:
             "_last_lr": [group["lr"] for group in schedule.optimizer.param_groups],
         }
     )
+
+
+class Training(Protocol):
+    """A generator network in training: `g`, its average and where it began, its optimiser and its randomness."""
+
+    loss: float
+
+    @property
+    def g(self) -> nn.Module: ...
+    @property
+    def g_average(self) -> nn.Module: ...
+    @property
+    def beginning(self) -> nn.Module: ...
+    @property
+    def optimizer(self) -> Optimizer: ...
+    @property
+    def schedule(self) -> LRScheduler: ...
+    @property
+    def random(self) -> torch.Generator: ...
+
+
+def training_state(training: Training) -> Arrays:
+    """Networks, optimiser, schedule and randomness."""
+    arrays: Arrays = {"random": training.random.get_state().numpy().copy(), "loss": np.array([training.loss])}
+    for name in NETWORKS:
+        arrays.update(module_state(name, getattr(training, name)))
+    arrays.update(optimizer_state("g_optimizer", training.optimizer))
+    arrays.update(schedule_state("g_schedule", training.schedule))
+    return arrays
+
+
+def restore_training(training: Training, state: State) -> None:
+    """The inverse of `training_state`."""
+    training.random.set_state(tensor(state["random"]))
+    training.loss = float(state["loss"][0])
+    for name in NETWORKS:
+        restore_module(name, getattr(training, name), state)
+    restore_optimizer("g_optimizer", training.optimizer, state)
+    restore_schedule("g_schedule", training.schedule, state)
 
 
 def tensor(array: NDArray[Any]) -> torch.Tensor:
