@@ -57,12 +57,12 @@ MOMENT_MUTANTS = (
 @pytest.mark.parametrize("mutant", MOMENT_MUTANTS, ids=lambda mutant: mutant.name)
 def test_every_mutant_of_moments_is_caught(mutant, tmp_path):
     done = run_against(copied(tmp_path, mutant), mutant.tests)
-    assert done.returncode == 1, f"{mutant.name} was not caught:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-    assert " failed" in done.stdout
-    assert "error" not in done.stdout.splitlines()[-1]
+    assert done.status == 1, f"{mutant.name} was not caught:\n{done.said[-4000:]}"
+    assert " failed" in done.said
+    assert "error" not in done.said.splitlines()[-1]
 
 
 def test_the_tests_of_moments_pass_on_a_copy_that_was_not_changed(tmp_path):
     tests = tuple(sorted({test for mutant in MOMENT_MUTANTS for test in mutant.tests}))
     done = run_against(copied(tmp_path, None), tests)
-    assert done.returncode == 0, done.stdout[-3000:]
+    assert done.status == 0, done.said[-3000:]

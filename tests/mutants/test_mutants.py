@@ -1,9 +1,13 @@
 """Seeded mutants (GUARANTEE 29): each is a patch that breaks one promise; the tests that guard it must fail.
 
-A mutant is applied to a copy of the package, and the tests named with it run against that copy in a process of their own. The
+A mutant is applied to a copy of the package, and the tests named with it run against that copy in a process of their own
+(`forge.py`). The
 same tests must pass on a copy that was not changed, or being caught would mean nothing.
 """
 
+import atexit
+import functools
+import json
 import os
 import shutil
 import subprocess
@@ -28,6 +32,14 @@ class Mutant:
     old: str
     new: str
     tests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a run of pytest ended, and what it printed."""
+
+    status: int
+    said: str
 
 
 QUESTIONS = "tests/privacy/test_questions.py"
@@ -280,36 +292,48 @@ def copied(folder: Path, mutant: Mutant | None) -> Path:
     return folder
 
 
-def run_against(folder: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    """The tests, run against the package in `folder`."""
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not slow", *tests],
+@functools.lru_cache(1)
+def forge() -> subprocess.Popen[str]:
+    """The process whose forks run the tests."""
+    worker = subprocess.Popen(
+        [sys.executable, "-P", str(Path(__file__).with_name("forge.py"))],
         cwd=HOME,
-        env={**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=600,
-        check=False,
     )
+    atexit.register(worker.communicate)  # closes its input, at which it ends
+    return worker
+
+
+def run_against(folder: Path, tests: tuple[str, ...]) -> Done:
+    """The tests, run against the package in `folder`."""
+    words = ["-x", "-p", "no:cacheprovider", "-m", "not slow", *tests]
+    output, worker = folder / "output.txt", forge()
+    worker.stdin.write(json.dumps({"folder": str(folder), "arguments": words, "output": str(output)}) + "\n")
+    worker.stdin.flush()
+    status = worker.stdout.readline()
+    return Done(status=int(status), said=output.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_every_mutant_is_caught(mutant, tmp_path):
     done = run_against(copied(tmp_path, mutant), mutant.tests)
-    assert done.returncode == 1, f"{mutant.name} was not caught:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-    assert " failed" in done.stdout
-    assert "error" not in done.stdout.splitlines()[-1]
+    assert done.status == 1, f"{mutant.name} was not caught:\n{done.said[-4000:]}"
+    assert " failed" in done.said
+    assert "error" not in done.said.splitlines()[-1]
 
 
 def test_the_same_tests_pass_on_a_copy_that_was_not_changed(tmp_path):
     tests = tuple(sorted({test for mutant in MUTANTS for test in mutant.tests}))
     done = run_against(copied(tmp_path, None), tests)
-    assert done.returncode == 0, done.stdout[-3000:]
+    assert done.status == 0, done.said[-3000:]
 
 
 def test_the_copy_is_what_is_tested(tmp_path):
     copied(tmp_path, None)
     (tmp_path / "synthdp" / "errors.py").write_text("raise RuntimeError('this is the copy')\n", encoding="utf-8")
     done = run_against(tmp_path, (f"{QUESTIONS}",))
-    assert done.returncode != 0
-    assert "this is the copy" in done.stdout + done.stderr
+    assert done.status != 0
+    assert "this is the copy" in done.said
