@@ -22,7 +22,7 @@ COMMANDS = {
     "audit": "attack a release or a generator, and compare what leaks with what was claimed",
     "account": "compute epsilon of a mechanism, of a ledger, or of votes of teachers",
     "calibrate": "find the noise that keeps a budget",
-    "schema": "draft a schema from a file, for review",
+    "schema": "draft a schema from a file or a folder of pictures, for review",
     "data": "list the named data sets",
     "demo": "run the whole job on the embedded data set",
 }
