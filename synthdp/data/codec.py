@@ -149,7 +149,9 @@ class _LabelCoder:
         self._missing = len(categories) if column.missing else None
         self.size = len(categories) + column.missing
         self._table = cells.TRUTHS if self._boolean else cells.table_of(categories)
-        self._dtype = pd.CategoricalDtype(pd.Index(categories, dtype="str"), ordered=isinstance(column, Ordinal))
+        self._dtype: Any = None
+        if not self._boolean:
+            self._dtype = pd.CategoricalDtype(pd.Index(categories, dtype="str"), ordered=isinstance(column, Ordinal))
         other = column.other if isinstance(column, Categorical) else None
         self._unknown = categories.index(other) if other is not None else self._missing or 0
         self._absent = self._unknown if self._missing is None else self._missing
