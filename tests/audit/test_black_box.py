@@ -22,7 +22,7 @@ def small(name):
 
 
 def audited(name, epsilon, pair, **options):
-    options = {"runs": RUNS, "tuning_runs": TUNING, "gate_error": GATE_ERROR, **options}
+    options = {"runs": RUNS, "tuning_runs": TUNING, "gate_error": GATE_ERROR, "workers": 1, **options}
     return black_box.audit(small(name), Budget(epsilon, DELTA), pair=pair(), **options)
 
 
@@ -37,7 +37,7 @@ def test_no_generator_leaks_more_than_it_claims(name):
 
 def test_shares_of_large_tables_show_nearly_what_is_claimed():
     """The auditor is no straw man: on counts that the noise leaves above zero it finds most of epsilon 4, and no more."""
-    found = audited("independent", 4.0, black_box.rare, workers=1)
+    found = audited("independent", 4.0, black_box.rare)
     assert not found.verdict.contradicted
     assert found.gaussian_epsilon >= 1.5
 
@@ -49,7 +49,7 @@ def test_halved_noise_is_found(monkeypatch):
         return honest(dataclasses.replace(self, noise=self.noise / 2), bounded, noise)
 
     monkeypatch.setattr(Marginals, "noised", halved)
-    assert audited("independent", 4.0, black_box.rare, workers=1).verdict.contradicted
+    assert audited("independent", 4.0, black_box.rare).verdict.contradicted
 
 
 def test_every_fit_seals_anew_and_draws_its_own_noise(monkeypatch):
@@ -90,7 +90,7 @@ def test_a_ledger_that_depends_on_the_records_is_refused(monkeypatch):
 
     monkeypatch.setattr(black_box, "fits", uneven)
     with pytest.raises(BadInput, match="ledger"):
-        audited("independent", 1.0, black_box.worst_case, runs=10, tuning_runs=10, workers=1)
+        audited("independent", 1.0, black_box.worst_case, runs=10, tuning_runs=10)
 
 
 def test_settings_that_were_given_stay():
