@@ -107,7 +107,7 @@ def _groups(
     groups = []
     for label, arm, key in arms:
         rows = [(names[model], [scores.get(metric) for metric in found]) for model, scores in arm.items()]
-        if key in entry["average"]:
+        if key in entry["average"] and len(rows) > 1:
             rows.append((MEAN, [entry["average"][key].get(metric) for metric in found]))
         groups.append((label, rows))
     for floor, label in CONSTANT.items():

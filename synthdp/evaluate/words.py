@@ -151,7 +151,7 @@ def for_whom(targets: Mapping[str, Any]) -> dict[str, Any] | None:
         text += f" {others} more {'table' if others == 1 else 'tables'} of subgroups below."
     answer = {
         "question": "For whom does it fail?",
-        "verdict": _whom(level, f"{column} {level['level']}, predicting {target}"),
+        "verdict": _whom(targets, level, f"{column} {level['level']}, predicting {target}"),
         "figures": [
             _item("synthetic", level["tstr"]),
             _item("real", level["trtr"]),
@@ -169,7 +169,7 @@ def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         target, column, group, level = worst
         name = f"{column} {level['level']}, predicting {target}"
         text = (
-            f"{_whom(level, name)}: {METRIC_LABELS[group['metric']]} {said(level['tstr'])}; trained on real records "
+            f"{_whom(result['targets'], level, name)}: {METRIC_LABELS[group['metric']]} {said(level['tstr'])}; trained on real records "
             f"{said(level['trtr'])}"
         )
         lines.append(("subgroups", text))
@@ -178,11 +178,28 @@ def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
-def _whom(level: Mapping[str, Any], name: str) -> str:
-    interval = level.get("gap_interval")
+def _whom(targets: Mapping[str, Any], level: Mapping[str, Any], name: str) -> str:
+    """The verdict on the worst level, whose gap may be chance while that of another is not."""
     if level["gap"] <= 0:
         return "No group loses by it"
-    return f"No group loses for certain; most {name}" if interval and interval[0] <= 0 else f"Worst for {name}"
+    if clear(level) or level.get("gap_interval") is None:
+        return f"Worst for {name}"
+    others = [
+        f"{column} {each['level']}"
+        for entry in targets.values()
+        for column, group in entry.get("subgroups", {}).items()
+        for each in group["levels"]
+        if clear(each)
+    ]
+    if not others:
+        return f"No group clearly loses; most {name}"
+    return f"Perhaps for {name}; clearly for {', '.join(dict.fromkeys(others))}"
+
+
+def clear(level: Mapping[str, Any]) -> bool:
+    """Whether a level's gap is above 0 beyond its interval."""
+    interval = level.get("gap_interval")
+    return interval is not None and bool(interval[0] > 0)
 
 
 def worst_group(targets: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any]] | None:
@@ -214,7 +231,9 @@ def group_text(target: str, column: str, group: Mapping[str, Any]) -> str:
     own = worst.get("gap_interval")
     spans = [level["gap_interval"] for level in judged if level is not worst and level.get("gap_interval") is not None]
     if own is not None and own[0] <= 0:
-        text += " Its interval reaches 0, so no group can be said to lose."
+        others = [str(level["level"]) for level in judged if clear(level)]
+        text += " Its interval reaches 0, so this may be chance"
+        text += f"; that of {', '.join(others)} does not." if others else ", as do those of all other groups."
     elif own is not None and spans:
         apart = any(span[1] < own[0] for span in spans)
         text += " That is more than some other groups lose" if apart else " Other groups may lose as much"
