@@ -16,6 +16,7 @@ MAY = {
         "cli",
         "auditing",
         "api",
+        "selecting",
         "pate",
         "report",
         "evaluate",

@@ -19,6 +19,7 @@ from synthdp.privacy.events import (
     Laplace,
     Revealed,
     Sampled,
+    Selection,
     SmoothGaussian,
     Threshold,
     Vote,
@@ -40,6 +41,7 @@ ALL = (
     Gaussian(noise=math.inf),
     Capped(filter="renyi", bound=0.5, order=12.0, delta=1e-9, relation="replace_one"),
     Revealed(reason="a steward's look, ünïcode\nand a line break"),
+    Selection(3.0, 1.0, ((Entry(Gaussian(2.0), 4), Entry(Sampled(0.1, (Gaussian(1.0),)), 9)), (Entry(Laplace(5.0)),))),
 )
 
 
