@@ -126,16 +126,21 @@ def best(panel: Mapping[str, Any]) -> dict[str, Any]:
     real = "" if ceiling is None else f" Models trained on real rows reach {ceiling:.3f}."
     target = panel["title"].removeprefix("Utility: ")
     text = f"By mean {panel['label']}: {'; '.join(parts)}.{real}" if parts else "No release could be scored."
-    many = len({line["label"] for line in panel["lines"]}) > 1
-    only = leaders[0] if len(set(leaders)) == 1 else "It depends on epsilon"
     return {
         "question": f"Which generator serves best for {target}?",
-        "verdict": (f"{only}, at every epsilon" if many and len(set(leaders)) == 1 else only)
-        if leaders
-        else "Not computed",
+        "verdict": _leader(leaders, clear=not any("cannot be told" in part for part in parts)),
         "text": text,
         "bad": False,
     }
+
+
+def _leader(leaders: Sequence[str], *, clear: bool) -> str:
+    """The first screen's answer from the leader at each epsilon."""
+    if not leaders:
+        return "Not computed"
+    if len(set(leaders)) > 1:
+        return "It depends on epsilon"
+    return f"{leaders[0]}{', at every epsilon' if len(leaders) > 1 else ''}{'' if clear else ', not always clearly'}"
 
 
 def between(point: Mapping[str, Any]) -> str:

@@ -84,7 +84,7 @@ def _draw(axes: "Axes", values: Mapping[str, Any]) -> None:
         place = names.index(line["label"])
         colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
         shift = 1 + 0.03 * (place - (len(names) - 1) / 2)  # a factor: intervals of several lines stay apart
-        points = [(last if math.isinf(p["epsilon"]) else p["epsilon"] * shift, p) for p in line["points"]]
+        points = [(shift * (last if math.isinf(p["epsilon"]) else p["epsilon"]), p) for p in line["points"]]
         x, y = [at for at, _ in points], [p["mean"] for _, p in points]
         dash = DASHES[place % len(DASHES)]
         axes.plot(x, y, color=colour, linestyle=dash, marker=marker, markersize=5, linewidth=1.5, label=line["label"])

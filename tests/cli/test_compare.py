@@ -192,3 +192,15 @@ def test_a_sweep_is_judged_where_the_fits_were_told_their_data(clinic):
     assert source.schema == str(clinic / "schema.yaml")
     assert len([entry for entry in runs if entry.release is not None]) == 2
     assert load(clinic / "sweep" / REHEARSED / "release").statement.rehearsal
+
+
+def test_a_named_data_set_needs_no_words(tmp_path):
+    from synthdp.cli import settings
+    from synthdp.cli.sweeps import Found, source_of
+    from synthdp.errors import BadInput
+
+    named = Found(name="a", folder=tmp_path, release=None, data={"name": "adult", "path": None, "target": "income"})
+    assert source_of(settings.Data(), [named]) == settings.Data(name="adult", target="income")
+    assert source_of(settings.Data(name="meps"), [named]) == settings.Data(name="meps")
+    with pytest.raises(BadInput, match=r"data\.test=FILE"):
+        source_of(settings.Data(), [Found(name="a", folder=tmp_path, release=None)])
