@@ -17,7 +17,7 @@ from synthdp.privacy.ledger import Ledger
 def command(folder, *more):
     words = ["fit", f"data.path={folder / 'train.csv'}", f"data.schema={folder / 'schema.yaml'}", "generator=dpgan"]
     words += ["generator.steps=3200", "generator.batch=64", "generator.hidden=[16]", "budget.delta=1e-5"]
-    return [sys.executable, "-m", "synthdp", *words, f"out={folder / 'run'}", *more]
+    return [*words, f"out={folder / 'run'}", *more]
 
 
 def test_kill_9_and_resume(tmp_path, capsys):
@@ -25,9 +25,8 @@ def test_kill_9_and_resume(tmp_path, capsys):
     make_schema().save(tmp_path / "schema.yaml")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     internal = tmp_path / "run" / "internal"
-    process = subprocess.Popen(
-        command(tmp_path), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    words = [sys.executable, "-m", "synthdp", *command(tmp_path)]
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and process.poll() is None:
@@ -45,17 +44,12 @@ def test_kill_9_and_resume(tmp_path, capsys):
     assert not (tmp_path / "run" / "release").exists()
 
     # Without resume the folder is refused; another budget is another fit; with resume the same command goes on.
-    refused = subprocess.run(command(tmp_path), env=environment, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2
-    assert "not empty" in refused.stderr
-    other = command(tmp_path, "resume=true", "budget.epsilon=2")
-    refused = subprocess.run(other, env=environment, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2
-    assert "another fit" in refused.stderr
-    done = subprocess.run(
-        command(tmp_path, "resume=true"), env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    assert run(command(tmp_path)) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert run(command(tmp_path, "resume=true", "budget.epsilon=2")) == 2
+    assert "another fit" in capsys.readouterr().err
+    assert run(command(tmp_path, "resume=true")) == 0
+    capsys.readouterr()
     release = load(tmp_path / "run" / "release")
     assert release.statement.epsilon <= 1.0
     assert sum(entry.count for entry in release.ledger.entries()) == 3201  # tables and steps: what was planned
@@ -63,11 +57,8 @@ def test_kill_9_and_resume(tmp_path, capsys):
     assert run(["budget", f"account={tmp_path / 'train.csv.account'}", "format=json"]) == 0
     assert [fit["state"] for fit in json.loads(capsys.readouterr().out)["fits"]] == ["finished"]
 
-    again = subprocess.run(
-        command(tmp_path, "resume=true"), env=environment, capture_output=True, text=True, check=False
-    )
-    assert again.returncode == 2
-    assert "nothing to resume" in again.stderr
+    assert run(command(tmp_path, "resume=true")) == 2
+    assert "nothing to resume" in capsys.readouterr().err
 
 
 def test_nothing_is_resumed_where_nothing_was_stopped(tmp_path, capsys):
