@@ -31,12 +31,14 @@ class Features:
     means: tuple[float, ...]
     scales: tuple[float, ...]
     ranks: tuple[NDArray[np.int64], ...]  # per column: level -> place by frequency in the training rows
+    empty: tuple[bool, ...]  # per column: no training row has a value
 
     @classmethod
     def fit(cls, table: Table) -> Features:
-        medians, means, scales, ranks = [], [], [], []
+        medians, means, scales, ranks, empty = [], [], [], [], []
         for axis, column in zip(table.axes, table.values.T, strict=True):
             known = column[~np.isnan(column)]
+            empty.append(not len(known))
             medians.append(float(np.median(known)) if len(known) else 0.0)
             means.append(float(known.mean()) if len(known) else 0.0)
             deviation = float(known.std()) if len(known) else 0.0
@@ -45,7 +47,12 @@ class Features:
             counts = np.bincount(known.astype(np.int64), minlength=width)[:width] if width else np.zeros(0)
             ranks.append(np.argsort(np.argsort(-counts, kind="stable"), kind="stable"))
         return cls(
-            axes=table.axes, medians=tuple(medians), means=tuple(means), scales=tuple(scales), ranks=tuple(ranks)
+            axes=table.axes,
+            medians=tuple(medians),
+            means=tuple(means),
+            scales=tuple(scales),
+            ranks=tuple(ranks),
+            empty=tuple(empty),
         )
 
     @property
@@ -54,12 +61,17 @@ class Features:
         return np.array([axis.kind == "category" for axis in self.axes], dtype=bool)
 
     def codes(self, table: Table) -> NDArray[np.float64]:
-        """(rows, columns): numbers and codes as they are, categories by falling frequency; NaN where missing."""
+        """(rows, columns): numbers and codes as they are, categories by falling frequency; NaN where missing.
+
+        A column without a value in the training rows is 0: HistGradientBoosting finds no bins for it.
+        """
         out = table.values.copy()
         for i, axis in enumerate(self.axes):
             if axis.kind == "category":
                 known = ~np.isnan(out[:, i])
                 out[known, i] = np.minimum(self.ranks[i][out[known, i].astype(np.int64)], MOST_CODES)
+            if self.empty[i]:
+                out[:, i] = 0.0
         return out
 
     def encode(self, table: Table, form: Form) -> Any:

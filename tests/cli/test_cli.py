@@ -137,7 +137,7 @@ def test_evaluate_and_report(fitted, files, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "judged" / "evaluation.json").read_text())
-    assert result["schema_version"] == 1
+    assert result["schema_version"] == 2
     assert 0 <= result["targets"]["ill"]["tstr"]["lr"]["auroc"]["mean"] <= 1
     assert "do not release" in (tmp_path / "judged" / "evaluation.html").read_text().lower()
     assert run(["report", f"release={fitted / 'release'}", f"out={tmp_path / 'report'}"]) == 0
