@@ -1,6 +1,7 @@
 """One contract suite: all generators x all laws (DESIGN 6.3). A generator that is added is found and judged here."""
 
 import dataclasses
+import functools
 import json
 import math
 
@@ -25,6 +26,12 @@ CANARY = "canary-7f3a91c2d4e5b6a798"
 
 def fitted(name, frame, schema, budget=BUDGET, seed=3):
     return Synthesizer(quick(name), schema=schema, budget=budget).fit(frame, seed=seed)
+
+
+@functools.lru_cache
+def usual(name):
+    """One release for all tests that look at an ordinary one; nothing in it changes."""
+    return fitted(name, make_frame(400), make_schema())
 
 
 def run(name, frame, schema, recorder=None, seed=5, budget=BUDGET):
@@ -79,8 +86,8 @@ def test_replay(name, unit):
     assert max(moved for moved, _ in second.movements) > 0
 
 
-def test_frames_have_the_schemas_columns_dtypes_and_values(name, frame, schema):
-    release = fitted(name, frame, schema)
+def test_frames_have_the_schemas_columns_dtypes_and_values(name, schema):
+    release = usual(name)
     sample = release.sample(700, seed=1)
     assert list(sample.columns) == list(schema.names)
     assert len(sample) == 700
@@ -96,7 +103,7 @@ def test_frames_have_the_schemas_columns_dtypes_and_values(name, frame, schema):
 
 
 def test_the_same_seed_gives_the_same_frame(name, frame, schema):
-    release, again = fitted(name, frame, schema), fitted(name, frame, schema)
+    release, again = usual(name), fitted(name, frame, schema)
     pd.testing.assert_frame_equal(release.sample(50, seed=9), again.sample(50, seed=9))
     assert not release.sample(50, seed=9).equals(release.sample(50, seed=10))
     assert not release.sample(50).equals(release.sample(50))
@@ -110,8 +117,8 @@ def test_without_a_seed_two_fits_differ_and_are_no_rehearsal(name, frame, schema
     assert any(not np.array_equal(a, b) for a, b in tensors)
 
 
-def test_saved_and_loaded_it_gives_the_same_frame(name, frame, schema, tmp_path):
-    release = fitted(name, frame, schema)
+def test_saved_and_loaded_it_gives_the_same_frame(name, tmp_path):
+    release = usual(name)
     release.save(tmp_path / "release")
     back = load(tmp_path / "release")
     pd.testing.assert_frame_equal(release.sample(60, seed=2), back.sample(60, seed=2))
@@ -124,8 +131,8 @@ def test_saved_and_loaded_it_gives_the_same_frame(name, frame, schema, tmp_path)
     ]
 
 
-def test_an_altered_release_is_refused(name, frame, schema, tmp_path):
-    fitted(name, frame, schema).save(tmp_path / "release")
+def test_an_altered_release_is_refused(name, tmp_path):
+    usual(name).save(tmp_path / "release")
     ledger = tmp_path / "release" / "ledger.jsonl"
     text = ledger.read_text()
     ledger.write_text(text.replace('"noise":', '"noise":1', 1))
@@ -139,8 +146,8 @@ def test_an_altered_release_is_refused(name, frame, schema, tmp_path):
         load(tmp_path / "release")
 
 
-def test_a_release_that_claims_too_little_is_refused(name, frame, schema, tmp_path):
-    fitted(name, frame, schema).save(tmp_path / "release")
+def test_a_release_that_claims_too_little_is_refused(name, tmp_path):
+    usual(name).save(tmp_path / "release")
     file = tmp_path / "release" / "release.json"
     description = json.loads(file.read_text())
     description["statement"]["epsilon"] = 0.01
@@ -207,8 +214,8 @@ def test_settings_are_frozen_keyword_only_and_documented(name):
         assert field.metadata.get("help"), f"setting {field.name} has no help"
 
 
-def test_a_release_is_printed_in_one_line(name, frame, schema):
-    said = repr(fitted(name, frame, schema))
+def test_a_release_is_printed_in_one_line(name):
+    said = repr(usual(name))
     assert len(said) < 140
     assert kind_of(name).name in said
     assert "rehearsal" in said

@@ -1,5 +1,6 @@
 """The contract suite on images: all generators that learn pictures x the laws that read differently there."""
 
+import functools
 import math
 
 import numpy as np
@@ -29,6 +30,12 @@ def name(request):
 def fitted(name, frame, budget=BUDGET, seed=3, schema=None, **options):
     made = Synthesizer(quick(name, "images"), schema=schema or picture_schema(), budget=budget)
     return made.fit(frame, seed=seed, **options)
+
+
+@functools.lru_cache
+def usual(name):
+    """One release for all tests that look at an ordinary one; nothing in it changes."""
+    return fitted(name, make_pictures(200))
 
 
 def run(name, frame, schema, recorder=None):
@@ -78,7 +85,7 @@ def test_replay(name, unit):
 
 def test_samples_are_pictures_with_labels(name):
     schema = picture_schema()
-    release = fitted(name, make_pictures(200))
+    release = usual(name)
     sample = release.sample(50, seed=1)
     assert list(sample.columns) == list(schema.names)
     schema.validate(sample, "error")
@@ -91,8 +98,7 @@ def test_samples_are_pictures_with_labels(name):
 
 
 def test_saved_and_loaded_it_gives_the_same_pictures_and_holds_no_record(name, tmp_path):
-    frame = make_pictures(200)
-    release = fitted(name, frame)
+    frame, release = make_pictures(200), usual(name)
     release.save(tmp_path / "release")
     same(release.sample(20, seed=2), load(tmp_path / "release").sample(20, seed=2))
     content = b"".join(file.read_bytes() for file in (tmp_path / "release").iterdir())
