@@ -12,7 +12,7 @@ from synthdp import Budget, Synthesizer
 from synthdp.errors import BadInput
 from synthdp.evaluate.page import html
 from synthdp.paper import SORT, pdf, policy
-from synthdp.report.page import render
+from synthdp.report.page import render, write
 
 pytestmark = pytest.mark.browser
 needs_browser = pytest.mark.skipif(pdf.engine() is None, reason="no browser of the Chromium family on the PATH")
@@ -36,9 +36,13 @@ parent.document.documentElement.dataset.told = JSON.stringify(told);
 
 
 @pytest.fixture(scope="module")
-def pages():
+def release():
+    return Synthesizer("independent", schema=make_schema(), budget=Budget(1.0, 1e-5)).fit(make_frame(200))
+
+
+@pytest.fixture(scope="module")
+def pages(release):
     """The release page of a fit, and the internal page of a judgement: name -> (text, words that it must show)."""
-    release = Synthesizer("independent", schema=make_schema(), budget=Budget(1.0, 1e-5)).fit(make_frame(200))
     return {
         "release": (render(release.statement), ["Can I share it?", "Withdrawal id", str(release.statement.release_id)]),
         "internal": (html(judged()), ["do not release", "Utility"]),
@@ -139,6 +143,21 @@ def test_the_pdf_is_text_tagged_and_tells_no_time(page, tmp_path):
     assert reader.metadata["/CreationDate"].startswith("D:19800101")
     assert str(tmp_path) not in content
     assert [file.name for file in tmp_path.iterdir()] == ["page.pdf"]
+
+
+@needs_browser
+def test_a_release_with_a_pdf_is_three_files(release, tmp_path):
+    write(release.statement, tmp_path / "report", pdf=True)
+    assert {file.name for file in (tmp_path / "report").iterdir()} == {
+        "statement.html", "statement.json", "statement.pdf",
+    }  # fmt: skip
+
+
+def test_a_pdf_that_cannot_be_is_refused_before_anything_is_written(release, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BadInput, match="pdf=true needs a browser"):
+        write(release.statement, tmp_path / "report", pdf=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_a_browser_the_remedy_is_named(tmp_path, monkeypatch):

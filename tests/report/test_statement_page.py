@@ -12,7 +12,7 @@ from synthdp import Budget, paper
 from synthdp.privacy.accounts import Cap, Entered
 from synthdp.privacy.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
 from synthdp.report.hazards import hazards
-from synthdp.report.page import render
+from synthdp.report.page import TEMPLATES, render
 
 from test_statement import make_statement  # isort: skip
 
@@ -312,3 +312,32 @@ def test_a_withdrawal_id_is_shown_where_there_is_one():
     assert render(make_statement(release_id=name)).count(name) == 2, "lineage and citation"
     assert "before identifiers were given" in Page(render(make_statement())).text
     assert "a rehearsal is not released" in Page(render(make_statement(rehearsal=True))).text
+
+
+def luminance(colour):
+    """Relative luminance of #rgb or #rrggbb (WCAG 2.2)."""
+    digits = colour[1:] if len(colour) == 7 else "".join(digit * 2 for digit in colour[1:])
+    parts = [int(digits[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_text_stands_out_in_light_in_dark_and_on_paper():
+    """WCAG 2.2, 1.4.3 (AA): a contrast of at least 4.5 for every colour of text on every ground that it is used on."""
+    style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
+    colours = [dict(re.findall(r"--([a-z-]+): (#[0-9a-f]+)", block)) for block in re.findall(r":root {([^}]*)}", style)]
+    assert len(colours) == 3
+    light = colours[0]
+    pairs = [(ink, ground) for ink in ("ink", "soft", "accent") for ground in ("page", "card")]
+    pairs += [
+        ("ink", "warn-page"),
+        ("warn", "warn-page"),
+        ("soft", "warn-page"),
+        ("warn", "page"),
+        ("banner-ink", "banner"),
+    ]
+    for scheme in colours:
+        values = {**light, **scheme}
+        for ink, ground in pairs:
+            low, high = sorted((luminance(values[ink]), luminance(values[ground])))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, f"{ink} {values[ink]} on {ground} {values[ground]}"
