@@ -7,6 +7,21 @@ from clinic import make_frame, make_schema
 from synthdp import Budget
 
 torch.set_num_threads(1)  # tests run side by side
+LONGEST = (
+    "test_black_box",
+    "test_mutants",
+    "test_contract",
+    "test_white_box",
+    "test_readme",
+    "test_stopped",
+    "test_cli",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Files that take minutes come first, so that no process is left alone with one of them at the end."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
 
 
 @pytest.fixture(autouse=True, scope="session")
