@@ -3,19 +3,33 @@ import math
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
+from ward import make_frame
 
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluate, write
-from synthdp.evaluate.page import STAMP, figure
+from synthdp.evaluate.figures import figure
+from synthdp.evaluate.page import STAMP
 
-SUMMARY = {"mean", "sd", "n", "values"}
-METRICS = {"auroc", "auprc", "accuracy", "f1"}
+SUMMARY = {"mean", "sd", "n", "values", "interval"}
+METRICS = {"auroc", "auprc", "accuracy", "f1", "brier", "ece"}
+NUMBERS = {"rmse", "mae", "r2"}
+FIDELITY = {
+    "tvd_1way", "tvd_2way", "tvd_3way", "correlation_difference", "detection_auc", "wasserstein", "missingness",
+    "range_queries", "pmse", "alpha_precision", "beta_recall",
+}  # fmt: skip
+
+
+def again(frame):
+    return frame.sample(len(frame), replace=True, random_state=0)
+
+
+def reasons(result):
+    return {item["metric"]: item["reason"] for item in result["not_computed"]}
 
 
 @pytest.fixture(scope="module")
@@ -28,40 +42,64 @@ def result(schema, train, test, told):
     def progress(step, total, label):
         told.append((step, total, label))
 
-    synthetic = train.sample(len(train), replace=True, random_state=0)
-    return evaluate(synthetic, train, test, schema, targets=["ill", "age"], seeds=2, jobs=1, progress=progress)
+    return evaluate(
+        again(train),
+        train,
+        test,
+        schema,
+        targets=["ill", "age"],
+        seeds=2,
+        bootstrap=60,
+        subgroups=["smoker", "seen"],
+        claim={"epsilon": math.inf, "delta": 1e-5, "unit": "patient"},
+        jobs=2,
+        progress=progress,
+    )
 
 
 @pytest.fixture(scope="module")
 def page(result, tmp_path_factory):
     data, html = write(result, tmp_path_factory.mktemp("page") / "new" / "out")
-    assert json.loads(data.read_text(encoding="utf-8")) == result
+    document = json.loads(data.read_text(encoding="utf-8"))
+    assert document.pop("answers")
+    assert document == result
     assert sorted(p.name for p in data.parent.iterdir()) == ["evaluation.html", "evaluation.json"]
     return html.read_text(encoding="utf-8")
 
 
 def test_the_frozen_form(result):
-    assert set(result) == {"schema_version", "targets", "fidelity", "not_computed", "columns", "about"}
-    assert result["schema_version"] == 1
-    assert set(result["targets"]) == {"ill"}
-    entry = result["targets"]["ill"]
-    assert set(entry) == {"tstr", "trtr", "floors", "average", "classes", "positive", "rows"}
-    assert set(entry["floors"]) == {"independent", "majority"}
-    for arm in (entry["tstr"], entry["trtr"], entry["floors"]["independent"]):
-        assert set(arm) == {"hgb", "lr", "rf"}
-        for model in arm.values():
-            assert set(model) == METRICS
-            for found in model.values():
-                assert set(found) == SUMMARY
-                assert found["n"] == len(found["values"]) == 2
-                assert found["mean"] == pytest.approx(np.mean(found["values"]))
-    assert set(entry["floors"]["majority"]) == METRICS
-    assert set(result["fidelity"]) == {
-        "tvd_1way", "tvd_2way", "tvd_3way", "correlation_difference", "detection_auc",
-    }  # fmt: skip
-    assert all({"mean", "sd", "n", "floor"} <= set(found) for found in result["fidelity"].values())
+    assert set(result) == {"schema_version", "targets", "fidelity", "not_computed", "columns", "attacks", "about"}
+    assert result["schema_version"] == 2
+    assert set(result["targets"]) == {"ill", "age"}
+    shared = {"kind", "tstr", "trtr", "floors", "average", "classes", "positive", "rows", "ranks", "subgroups"}
+    for name, floor, metrics in (("ill", "majority", METRICS), ("age", "mean", NUMBERS)):
+        entry = result["targets"][name]
+        assert set(entry) == shared | ({"calibration"} if name == "ill" else set())
+        assert set(entry["floors"]) == {"independent", floor}
+        for arm in (entry["tstr"], entry["trtr"], entry["floors"]["independent"]):
+            assert set(arm) == {"hgb", "lr", "rf"}
+            for model in arm.values():
+                assert set(model) == metrics
+                for found in model.values():
+                    assert set(found) == SUMMARY
+                    assert found["n"] == len(found["values"]) == 2
+                    assert found["mean"] == pytest.approx(np.mean(found["values"]))
+                    assert found["interval"][0] <= found["mean"] <= found["interval"][1]
+        assert set(entry["floors"][floor]) == metrics
+    assert (result["targets"]["ill"]["kind"], result["targets"]["age"]["kind"]) == ("classes", "number")
+    assert set(result["fidelity"]) == FIDELITY
+    assert all({"mean", "floor"} <= set(found) for found in result["fidelity"].values())
     assert all(set(item) == {"metric", "reason"} for item in result["not_computed"])
-    assert [item["metric"] for item in result["not_computed"]] == ["utility.age"]
+    lacking = {item["metric"] for item in result["not_computed"]}
+    assert {"subgroups.ill.seen", "subgroups.age.seen"} <= lacking
+    assert {item["id"] for item in result["attacks"]} >= {"attribute", "copies"}
+
+
+def test_what_was_judged_is_said(result):
+    about = result["about"]
+    assert (about["samples"], about["seeds"], about["bootstrap"]) == (1, [0, 1], 60)
+    assert set(about["models"]) == set(about["limits"]) == set(about["regressors"]) == {"hgb", "lr", "rf"}
+    assert about["claim"] == {"epsilon": None, "delta": 1e-5, "unit": "patient"}
 
 
 def numbers(node):
@@ -81,12 +119,12 @@ def test_every_number_is_finite(result):
     json.dumps(result, allow_nan=False)
 
 
-def test_same_rows_same_figures(result, schema, train, test):
-    synthetic = train.sample(len(train), replace=True, random_state=0)
-    again = evaluate(synthetic, train, test, schema, models=["hgb"], seeds=2, jobs=1)
+def test_same_rows_same_figures_whatever_the_threads(result, schema, train, test):
+    same = evaluate(again(train), train, test, schema, models=["hgb"], seeds=2, bootstrap=60, attacks=False, jobs=1)
     for arm in ("tstr", "trtr"):
-        assert again["targets"]["ill"][arm]["hgb"] == result["targets"]["ill"][arm]["hgb"]
-    assert again["fidelity"] == result["fidelity"]
+        assert same["targets"]["ill"][arm]["hgb"] == result["targets"]["ill"][arm]["hgb"]
+    assert same["fidelity"] == result["fidelity"]
+    assert "attacks" not in same
 
 
 def test_progress_counts_up_to_the_total(result, told):
@@ -98,121 +136,91 @@ def test_progress_counts_up_to_the_total(result, told):
     assert all(label for _, _, label in told)
 
 
-class Reader(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.tags, self.ids, self.images, self.links = [], [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        values = dict(attrs)
-        self.tags.append(tag)
-        self.ids += [values["id"]] if "id" in values else []
-        self.links += [v for k, v in attrs if k in ("src", "href", "xlink:href") and v and not v.startswith("#")]
-        if tag == "svg":
-            self.images.append(values)
-
-
-def test_the_page_is_stamped_and_on_its_own(page):
-    reader = Reader()
-    reader.feed(page)
-    body = page[page.index("<body>") :]
-    assert body.count(STAMP) == 2
-    assert body.index(STAMP) < body.index("<main>") < body.index("</main>") < body.rindex(STAMP)
-    assert not reader.links
-    assert "data:" not in page
-    assert not {"script", "link", "img", "iframe"} & set(reader.tags)
-    assert not re.findall(r"url\((?!#)", page)
-    assert len(reader.ids) == len(set(reader.ids))
-
-
-def test_every_plot_is_labelled_and_follows_the_page(page, result):
-    reader = Reader()
-    reader.feed(page)
-    assert len(reader.images) == 2 + len(result["columns"]) + 2
-    assert all(image["role"] == "img" and len(image["aria-label"]) > 30 for image in reader.images)
-    assert "currentColor" in page
-    assert "#010203" not in page
-    assert "prefers-color-scheme: dark" in page
-
-
-def test_the_page_holds_every_figure_of_its_tables(page, result):
-    entry = result["targets"]["ill"]
-    for arm in (entry["tstr"], entry["trtr"], entry["floors"]["independent"], {"-": entry["floors"]["majority"]}):
-        for model in arm.values():
-            for found in model.values():
-                assert figure(found) in page
-    for found in result["fidelity"].values():
-        assert figure(found) in page
-        assert figure(found["floor"]) in page
-    assert f"{entry['average']['tstr']['auroc']['mean']:.3f}" in page
-    assert result["not_computed"][0]["reason"] in page
-
-
-def test_names_and_values_are_escaped(page):
+def test_the_page_holds_the_figures_of_a_real_result(page, result):
+    assert STAMP in page
+    for entry in result["targets"].values():
+        for arm in (entry["tstr"], entry["trtr"], entry["floors"]["independent"]):
+            for model in arm.values():
+                for found in model.values():
+                    assert figure(found) in page
+    for name in ("tvd_1way", "tvd_2way", "detection_auc", "wasserstein", "range_queries"):
+        assert figure(result["fidelity"][name]) in page
     assert "<b>east</b>" not in page
     assert "&lt;b&gt;east" in page
-    assert "weight $kg$" in page
 
 
-def test_the_result_may_say_little(tmp_path, schema, train, test):
-    few = evaluate(train.head(1), train.head(1), test.head(1), schema, seeds=1, jobs=1)
-    assert few["targets"] == {}
-    assert {item["metric"] for item in few["not_computed"]} >= {
-        "utility.ill",
-        "detection_auc",
-        "correlation_difference",
-    }
-    write(few, tmp_path)
-    none = evaluate(train.head(0), train, test, schema, seeds=1, jobs=1, models=["lr"])
-    assert none["fidelity"] == {}
-    assert none["targets"]["ill"]["tstr"] == {}
-    assert set(none["targets"]["ill"]["trtr"]) == {"lr"}
-    write(none, tmp_path)
-    json.dumps([few, none], allow_nan=False)
-
-
-def test_constant_columns(schema, train, test, tmp_path):
-    flat = train.assign(age=7, site="north", stage="I", smoker=True, ill="no", seen=pd.Timestamp("2020-02-02"))
-    found = evaluate(flat.assign(**{"weight $kg$": np.nan}), train, test, schema, seeds=1, jobs=1, models=["hgb", "lr"])
-    assert found["targets"]["ill"]["tstr"]["hgb"]["auroc"]["mean"] == 0.5
-    assert found["fidelity"]["correlation_difference"]["mean"] > 0
-    write(found, tmp_path)
-    target_flat = evaluate(train, train.assign(ill="no"), test, schema, seeds=1, jobs=1)
-    assert "one class" in next(i["reason"] for i in target_flat["not_computed"] if i["metric"] == "utility.ill")
+def test_several_samples(schema, train, test):
+    """Two samples of two seeds are four runs; real rows are none of the samples' business."""
+    found = evaluate(
+        [again(train), make_frame(300, 5)], train, test, schema, models=["hgb"], seeds=2, attacks=False, bootstrap=60
+    )
+    entry = found["targets"]["ill"]
+    assert (entry["tstr"]["hgb"]["auroc"]["n"], entry["trtr"]["hgb"]["auroc"]["n"]) == (4, 2)
+    assert found["about"]["samples"] == 2
+    alone = evaluate(
+        make_frame(300, 5), train, test, schema, models=["hgb"], seeds=2, attacks=False, bootstrap=60
+    )["targets"]["ill"]  # fmt: skip
+    assert entry["tstr"]["hgb"]["auroc"]["values"][2:] == alone["tstr"]["hgb"]["auroc"]["values"]
+    assert entry["trtr"] == alone["trtr"]
 
 
 def test_one_column_and_no_target(train, test, schema):
     lone = Schema(columns=(schema.column("age"),))
-    found = evaluate(train, train, test, lone, seeds=1, jobs=1)
-    assert set(found["fidelity"]) == {"tvd_1way", "detection_auc"}
-    reasons = {item["metric"] for item in found["not_computed"]}
-    assert reasons == {"utility", "tvd_2way", "tvd_3way", "correlation_difference"}
+    found = evaluate(train, train, test, lone, seeds=1, jobs=1, attacks=False)
+    assert {"tvd_1way", "detection_auc", "wasserstein"} <= set(found["fidelity"])
+    assert {"utility", "tvd_2way", "tvd_3way", "correlation_difference"} <= set(reasons(found))
+
+
+def test_columns_that_synthetic_rows_lack_are_listed_and_left_out(schema, train, test):
+    """Schemas that differ: what is shared is judged, what is not is named, and no cell is quoted."""
+    bad = train.drop(columns=["age"]).assign(seen="someday", stage=3)
+    found = evaluate(bad, train, test, schema, models=["lr"], seeds=1, attacks=False, targets=["ill", "stage"])
+    why = reasons(found)
+    assert "lack the column 'age'" in why["columns.age"]
+    assert "'seen' of the synthetic rows: 600 of 600 values are not dates" in why["columns.seen"]
+    assert "holds none of the 3 categories" in why["columns.stage"]
+    assert "lack the target" in why["utility.stage"]
+    assert "someday" not in json.dumps(found)
+    assert set(found["columns"]) == {"weight $kg$", "site", "smoker", "ill"}
+    assert found["about"]["columns"] == 4
+    assert found["targets"]["ill"]["tstr"]["lr"]["auroc"]["mean"] > 0.5
+
+
+def test_nothing_shared_is_refused(schema, train, test):
+    with pytest.raises(BadInput, match="hold none of the schema's 7 columns"):
+        evaluate(pd.DataFrame({"x": [1, 2]}), train, test, schema)
 
 
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        (lambda f: f.drop(columns=["age"]), {}, "synthetic rows lack 1 of the schema's 7 columns: 'age'"),
-        (lambda f: f.assign(age="old"), {}, "'age' of the synthetic rows: 600 of 600 values are not numbers"),
-        (lambda f: f.assign(seen="someday"), {}, "'seen' of the synthetic rows: 600 of 600 values are not dates"),
-        (lambda f: f.assign(stage=3), {}, "'stage' of the synthetic rows holds none of the 3 categories"),
         (lambda f: pd.concat([f, f[["age"]]], axis=1), {}, "two columns of the same name"),
+        (lambda _: [], {}, "no sample is given"),
         (lambda f: f, {"seeds": 0}, "seeds"),
-        (lambda f: f, {"models": ["svm"]}, "known are hgb, lr, rf"),
+        (lambda f: f, {"bootstrap": -1}, "bootstrap"),
+        (lambda f: f, {"jobs": 0}, "jobs"),
+        (lambda f: f, {"models": ["gbm"]}, "known are hgb, lr, rf"),
+        (lambda f: f, {"models": []}, "none given"),
         (lambda f: f, {"targets": ["il"]}, "did you mean 'ill'"),
         (lambda f: f, {"targets": ["patient"]}, "identifier"),
     ],
 )
 def test_bad_input_is_named(schema, train, test, change, options, message):
-    with pytest.raises(BadInput, match=re.escape(message)) as caught:
+    with pytest.raises(BadInput, match=re.escape(message)):
         evaluate(change(train), train, test, schema, **options)
-    assert "someday" not in str(caught.value)
+
+
+def test_real_rows_must_fit_the_schema(schema, train, test):
+    with pytest.raises(BadInput, match="real test rows lack 1 of the schema's 7 columns: 'age'"):
+        evaluate(train, train, test.drop(columns=["age"]), schema)
+    with pytest.raises(BadInput, match="'age' of the real training rows: 600 of 600 values are not numbers"):
+        evaluate(train, train.assign(age="old"), test, schema)
 
 
 def test_values_as_files_give_them(schema, train, test):
     """Text dates, 0/1 for booleans and extra columns, as a CSV file gives them, change nothing."""
     as_read = train.assign(seen=train["seen"].dt.strftime("%Y-%m-%d"), smoker=train["smoker"].astype(int), note="x")
-    found = evaluate(as_read, train, test, schema, targets=[], seeds=1, jobs=1)
+    found = evaluate(as_read, train, test, schema, targets=[], seeds=1, jobs=1, attacks=False)
     assert found["fidelity"]["tvd_2way"]["max"] == 0.0
 
 
