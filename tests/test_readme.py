@@ -5,12 +5,14 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 from clinic import make_frame, make_schema
 
 from synthdp import Schema
+from synthdp.cli import run
 
 HOME = Path(__file__).parents[1]
 README = (HOME / "README.md").read_text(encoding="utf-8")
@@ -24,9 +26,11 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
 
 
-def test_the_commands_run_in_order(tmp_path):
+def test_the_commands_run_in_order(tmp_path, monkeypatch, capsys):
+    """In this process (tests/cli starts them in one of their own), but torchrun."""
     pytest.importorskip("linearmodels", reason="the embedded data set comes with the extra `demo`")
-    make_frame(200).to_csv(tmp_path / "patients.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    make_frame(200).to_csv("patients.csv", index=False)
     commands = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
     assert len(commands) >= 8
     for command in commands:
@@ -35,16 +39,23 @@ def test_the_commands_run_in_order(tmp_path):
         quick = QUICK["fit"] if "generator=dpgan" in words else []
         quick = QUICK["evaluate"] if words[1] == "evaluate" and "data=meps" in words else quick
         if words[0] == "torchrun":
-            words = ["torch.distributed.run", "--standalone", *words[1:]]
-        done = subprocess.run(
-            [sys.executable, "-m", *words, *quick],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
+            together(command, words[1:] + quick)
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("default")  # the command line shows them
+                status = run([*words[1:], *quick])
+            assert status == 0, f"{command}\n{capsys.readouterr().err}"
+
+
+def together(command, words):
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
 def test_the_python_runs(tmp_path, monkeypatch, capsys):
