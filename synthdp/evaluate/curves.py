@@ -80,10 +80,10 @@ def attack_plot(attacks: Sequence[Mapping[str, Any]], key: str) -> str | None:
         axes = figure.add_subplot()
         labelled: set[str] = set()
 
-        def once(label: str) -> str | None:
+        def once(label: str) -> str:
             fresh = label not in labelled
             labelled.add(label)
-            return label if fresh else None
+            return label if fresh else "_nolegend_"
 
         for place, (_, item) in enumerate(rows):
             value = middle(item)

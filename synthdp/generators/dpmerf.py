@@ -130,9 +130,7 @@ class DPMERF:
             latent, label = draw_latent(self.batch, self.latent, even, generator)
             pixels, logits = network(latent, label)
             rows = rows_of(vectors, pixels, logits, self.temperature, generator)
-            present = label.sum(0)
-            found = label.T @ features.of_tensor(rows) / present.clamp_min(1)[:, None]
-            loss = ((found - means).square().sum(1) * (present > 0)).mean()
+            loss = _distance(features.of_tensor(rows), label, means)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -153,6 +151,17 @@ class DPMERF:
         labels = arrays.pop("labels")
         network.load_state_dict(arrays)
         return Embedded(schema, vectors, network, labels, self.latent)
+
+
+def _distance(found: Tensor, label: Tensor, means: Tensor) -> Tensor:
+    """Squared distance of mean features to `means`, without bias: the product of what two halves of the rows lack. The square of one
+    mean would also count its own variance, and a network could lower that by drawing the same row again and again."""
+    apart = []
+    for half in (slice(None, None, 2), slice(1, None, 2)):
+        present = label[half].sum(0)
+        mean = label[half].T @ found[half] / present.clamp_min(1)[:, None]
+        apart.append((mean - means) * (present > 0)[:, None])
+    return (apart[0] * apart[1]).sum(1).mean()
 
 
 @dataclass(frozen=True)

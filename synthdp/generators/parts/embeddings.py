@@ -69,7 +69,7 @@ class Sketcher(nn.Module):
         """Pixels and logits."""
         values = torch.cat([latent, label], 1)
         for layer in self.layers:
-            values = functional.leaky_relu(layer(values), SLOPE)
+            values = functional.leaky_relu(_normalised(layer(values)), SLOPE)
         pixels, logits = values.new_zeros(len(values), 0), values.new_zeros(len(values), 0)
         if len(self.picture):
             pixels = torch.sigmoid(self._drawn(values)) - 0.5
@@ -79,12 +79,17 @@ class Sketcher(nn.Module):
 
     def _drawn(self, values: Tensor) -> Tensor:
         first, *convolutions = self.picture
-        values = functional.leaky_relu(first(values), SLOPE).reshape(len(values), -1, *self._small)
+        values = _normalised(first(values))  # or steps of Adam drive the grey values to an end
+        values = functional.leaky_relu(values, SLOPE).reshape(len(values), -1, *self._small)
         for place, layer in enumerate(convolutions):
             values = functional.interpolate(values, scale_factor=2.0, mode="bilinear", align_corners=False)
             values = layer(functional.leaky_relu(values, SLOPE) if place else values)
         height, width, _ = self._shape
         return values[:, :, :height, :width].permute(0, 2, 3, 1).flatten(1)
+
+
+def _normalised(values: Tensor) -> Tensor:
+    return functional.layer_norm(values, values.shape[1:])
 
 
 def rows_of(vectors: Vectors, pixels: Tensor, logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
