@@ -1,26 +1,77 @@
-"""Every model of the registries on one small table, in every form of features, and what is awkward about each."""
+"""Every model of the registries on small tables, in every form of features, and what is awkward about each."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.stats import norm
 from ward import make_frame, make_schema
 
+from synthdp.data.schema import Categorical, Continuous, Schema
 from synthdp.errors import BadInput
 from synthdp.evaluate import classifiers, features, pictured, regressors, scores, tasks
 from synthdp.evaluate.classifiers import CLASSIFIERS, PRESETS, chances
 from synthdp.evaluate.regressors import REGRESSORS, guesses
 from synthdp.evaluate.tables import Axis, Table, axes_of, table_of
 
-# Three standard deviations above chance: an AUROC of 100 rows against 100 that knows nothing has 0.041.
-LEAST = 0.62
-# The mean over three classes, each against the rest (0.043), which are not alike: at most 0.043 / sqrt(3).
-LEAST_OF_THREE = 0.575
+# Fixed before any model ran: chance is refuted at p < 1e-4, and at least half of what the Bayes rule has above it is found.
+Z = 3.72  # P(N(0, 1) > 3.72) = 1e-4
+SHIFT = 2.0  # between neighbouring classes, in standard deviations of each class
+EACH = {2: (300, 500), 3: (200, 300)}  # training and test rows of each class
 
 
 def work_of(target, rows=300):
+    """The ward's, with every kind of column."""
     train, test = make_frame(rows, 1), make_frame(200, 2)
     axes = axes_of(make_schema(), train)
     t, v = table_of(train, axes, "real training"), table_of(test, axes, "real test")
-    return tasks.task(next(axis for axis in axes if axis.name == target), t, t, v)
+    return tasks.task(next(axis for axis in axes if axis.name == target), (t,), t, v)
+
+
+def drawn(classes, each, seed):
+    """Normal classes with means on a regular polygon of side SHIFT, beside a category that says nothing and `size`, which
+    is x + N(0, 1)."""
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(classes), each)
+    points = rng.normal(size=(len(truth), 2)) + means(classes)[truth]
+    site = rng.choice(np.array(["north", "south", None], dtype=object), len(truth))
+    size = points[:, 0] + rng.normal(size=len(truth))
+    return pd.DataFrame(
+        {"x": points[:, 0], "y": points[:, 1], "site": site, "size": size, "kind": [f"k{i}" for i in truth]}
+    )
+
+
+def means(classes):
+    angle = 2 * np.pi * np.arange(classes) / classes
+    return SHIFT / (2 * np.sin(np.pi / classes)) * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def normal_work(classes, target):
+    columns = [Continuous(name=name, bounds=(-9.0, 9.0)) for name in ("x", "y", "size")]
+    columns.append(Categorical(name="site", categories=("north", "south"), missing=True))
+    columns.append(Categorical(name="kind", categories=tuple(f"k{i}" for i in range(classes))))
+    used = [column for column in columns if target == "size" or column.name != "size"]
+    schema = Schema(name="normal", targets=(target,), columns=tuple(used))
+    train, test = (
+        drawn(classes, each, seed)[[column.name for column in used]] for seed, each in enumerate(EACH[classes], 1)
+    )
+    axes = axes_of(schema, train)
+    t, v = table_of(train, axes, "real training"), table_of(test, axes, "real test")
+    return test, tasks.task(next(axis for axis in axes if axis.name == target), (t,), t, v)
+
+
+def bayes(test, classes):
+    """(rows, classes) true posterior chances; the classes have equally many rows."""
+    gaps = test[["x", "y"]].to_numpy()[:, None, :] - means(classes)[None]
+    weight = np.exp(-0.5 * (gaps**2).sum(axis=2))
+    return weight / weight.sum(axis=1, keepdims=True)
+
+
+def deviation(classes, auroc=None):
+    """An upper bound of the standard deviation of an AUROC on the test rows: without knowledge (Mann & Whitney 1947; ties
+    and the mean over classes make it smaller), or at a given value (Birnbaum & Klose 1957)."""
+    own = EACH[classes][1]
+    rest = own * (classes - 1)
+    return np.sqrt((own + rest + 1) / (12 * own * rest) if auroc is None else auroc * (1 - auroc) / own)
 
 
 @pytest.fixture(scope="module")
@@ -48,19 +99,33 @@ def test_the_paper_has_twelve():
     assert [m.id for m in classifiers.classifiers(["svm", "quick", "svm"])] == ["svm", "hgb"]
 
 
+def test_the_bayes_rule_of_two_normal_classes():
+    """Its AUROC is Phi(SHIFT / sqrt 2) = 0.921."""
+    test, work = normal_work(2, "kind")
+    found = scores.score(work.test[1], bayes(test, 2), 1)["auroc"]
+    exact = norm.cdf(SHIFT / np.sqrt(2))
+    assert abs(found - exact) < Z * deviation(2, exact)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("name", sorted(CLASSIFIERS))
-def test_each_classifier_learns_and_gives_probabilities(name, ill, stage):
+def test_each_classifier_learns_what_the_bayes_rule_knows(name, classes):
+    """Half of it at least, and no more than it: a score above would have seen the labels."""
     model = here(name)
-    found = chances(model, *ill.train, ill.test[0], 2, seed=0, jobs=1)
-    assert found.shape == (200, 2)
+    test, work = normal_work(classes, "kind")
+    positive = 1 if classes == 2 else None
+    found = chances(model, *work.train, work.test[0], classes, seed=0, jobs=1)
+    assert found.shape == (classes * EACH[classes][1], classes)
     assert found.sum(axis=1) == pytest.approx(1.0)
     assert found.min() >= 0
-    assert scores.score(ill.test[1], found, 1)["auroc"] > LEAST
-    again = chances(model, *ill.train, ill.test[0], 2, seed=0, jobs=1)
+    again = chances(model, *work.train, work.test[0], classes, seed=0, jobs=1)
     assert np.array_equal(found, again)
-    three = chances(model, *stage.train, stage.test[0], 3, seed=0, jobs=1)
-    assert three.sum(axis=1) == pytest.approx(1.0)
-    assert scores.score(stage.test[1], three, None)["auroc"] > LEAST_OF_THREE
+    reached = scores.score(work.test[1], found, positive)["auroc"]
+    best = scores.score(work.test[1], bayes(test, classes), positive)["auroc"]
+    assert best > 0.85
+    assert reached > 0.5 + Z * deviation(classes)
+    assert reached > 0.5 + (best - 0.5) / 2
+    assert reached < best + Z * deviation(classes, best)
 
 
 @pytest.mark.parametrize("name", sorted(CLASSIFIERS))
@@ -76,7 +141,7 @@ def test_a_class_of_one_row_and_a_class_of_none(name, stage):
 @pytest.mark.parametrize("name", sorted(CLASSIFIERS))
 def test_training_columns_that_say_nothing(name, ill):
     """Constant and wholly missing columns, in training rows only."""
-    values = ill.train[0].values.copy()
+    values = ill.train[0].values.copy()  # noqa: PD011
     values[:, 0], values[:, 1], values[:, 2] = 3.0, np.nan, np.nan
     flat = Table(axes=ill.train[0].axes, values=values)
     found = chances(here(name), flat, ill.train[1], ill.test[0], 2, seed=0, jobs=1)
@@ -85,11 +150,13 @@ def test_training_columns_that_say_nothing(name, ill):
 
 @pytest.mark.parametrize("name", sorted(REGRESSORS))
 def test_each_regressor_learns(name):
-    work = work_of("age")
+    """At least half of the variance that x explains; the rest of `size` is noise."""
+    test, work = normal_work(2, "size")
     found = guesses(REGRESSORS[name], *work.train, work.test[0], seed=0, jobs=1)
-    assert found.shape == (200,)
-    assert scores.errors(work.test[1], found)["r2"] > 0.4
-    constant = guesses(REGRESSORS[name], work.train[0], np.full(300, 7.0), work.test[0], seed=0, jobs=1)
+    assert found.shape == (len(test),)
+    best = scores.errors(work.test[1], test["x"].to_numpy())["r2"]
+    assert scores.errors(work.test[1], found)["r2"] > best / 2
+    constant = guesses(REGRESSORS[name], work.train[0], np.full(work.train[0].rows, 7.0), work.test[0], seed=0, jobs=1)
     assert constant == pytest.approx(7.0)
 
 
