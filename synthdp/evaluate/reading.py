@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from synthdp.errors import BadInput
+from synthdp.evaluate.attacks.units import Codes, unit_codes
 from synthdp.evaluate.tables import Axis, Table, axes_of, check_columns, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from synthdp.data.schema import Schema
 
@@ -29,7 +29,7 @@ class Parts:
     samples: tuple[Table, ...]
     train: Table
     test: Table
-    units: tuple[NDArray[np.int64], NDArray[np.int64]] | None
+    units: Codes | None
     log: tuple[dict[str, str], ...]
 
     @property
@@ -71,7 +71,7 @@ def parts_of(samples: Sequence[pd.DataFrame], train: pd.DataFrame, test: pd.Data
         samples=tuple(Table(axes=tuple(kept), values=np.concatenate(each, axis=1)) for each in made),
         train=table_of(train, kept, "real training"),
         test=table_of(test, kept, "real test"),
-        units=_units(train, test, schema.unit),
+        units=units_of(train, test, schema.unit),
         log=tuple(log),
     )
 
@@ -82,15 +82,8 @@ def _column(frame: pd.DataFrame, axis: Axis) -> Table:
     return table_of(frame, [axis], "synthetic")
 
 
-def _units(
-    train: pd.DataFrame, test: pd.DataFrame, unit: str | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """A missing patient is a patient of its own."""
-    import pandas as pd
-
+def units_of(train: pd.DataFrame, test: pd.DataFrame, unit: str | None) -> Codes | None:
+    """(rows,) codes of the patients of both frames; None where no column names them, or one of the frames lacks it."""
     if unit is None or unit not in train.columns or unit not in test.columns:
         return None
-    codes = pd.factorize(pd.concat([train[unit], test[unit]], ignore_index=True))[0].astype(np.int64)
-    lost = codes < 0
-    codes[lost] = codes.max(initial=-1) + 1 + np.arange(int(lost.sum()))
-    return codes[: len(train)], codes[len(train) :]
+    return unit_codes(train, test, unit)

@@ -16,24 +16,16 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from synthdp.evaluate.attacks import methods
 from synthdp.evaluate.attacks.bounds import claim_of
-from synthdp.evaluate.attacks.case import Case, Found, Lacking, case_of, refusal, secrets_of
-from synthdp.evaluate.attacks.units import one_per_unit, unit_codes
+from synthdp.evaluate.attacks.case import MIN_ROWS, Case, Found, Lacking, case_of, refusal, secrets_of
+from synthdp.evaluate.attacks.units import Codes, one_per_unit, too_few, unit_codes
 from synthdp.evaluate.attacks.verdicts import entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from synthdp.evaluate.tables import Table
 
 __all__ = ["NAMES", "Attack", "run", "unit_codes"]
-
-NOT_BY_UNIT = (
-    " Records were attacked, not patients, as the tables do not say whose they are: the bound holds for any one record, but where "
-    "a patient has several the intervals are too narrow, and an alarm may be false."
-)
 
 
 class Attack(Protocol):
@@ -67,7 +59,7 @@ def run(
     step: Callable[[str], None] = lambda _: None,
     jobs: int = 1,
     sensitive: Sequence[str] = (),
-    units: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    units: Codes | None = None,
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Every attack on synthetic rows s made from real rows t, with held-out real rows v as control.
 
@@ -83,7 +75,7 @@ def run(
     promised, secrets = claim_of(claim), secrets_of(t.axes, targets, sensitive)
     if units is not None:
         t, v = one_per_unit(t, v, units)
-    reason = refusal(s, t, v)
+    reason = too_few(units, v.rows, 2 * MIN_ROWS) or refusal(s, t, v)
     case = None if reason else case_of(s, t, v, secrets=secrets, claim=promised, jobs=jobs)
     results, lacking = [], []
     for name, method in ATTACKS.items():
@@ -93,9 +85,7 @@ def run(
             lacking.append({"metric": f"attacks.{name}", "reason": outcome.reason})
             told: dict[str, Any] = {"verdict": "not computed", "text": f"{outcome.reason}.", "figures": []}
         else:
-            told = entry(outcome, promised)
-            if units is None and promised is not None and promised.unit != "record":
-                told["text"] += NOT_BY_UNIT
+            told = entry(outcome, promised, by_unit=units is not None)
         results.append(
             {"id": name, "title": method.TITLE, "question": method.QUESTION, **told, "source": method.SOURCE}
         )

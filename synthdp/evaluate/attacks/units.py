@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
     from synthdp.evaluate.tables import Table
 
+Codes = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 
-def unit_codes(train: pd.DataFrame, test: pd.DataFrame, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+
+def unit_codes(train: pd.DataFrame, test: pd.DataFrame, name: str) -> Codes:
     """(rows,) codes of the unit column of both frames, the same for the same unit; a missing one is a unit of its own."""
     import pandas as pd
 
@@ -27,17 +29,40 @@ def unit_codes(train: pd.DataFrame, test: pd.DataFrame, name: str) -> tuple[NDAr
     return own[: len(train)], own[len(train) :]
 
 
-def one_per_unit(train: Table, test: Table, units: tuple[NDArray[np.int64], NDArray[np.int64]]) -> tuple[Table, Table]:
-    """One record of each unit, drawn; no hold-out record of a unit that has training records.
-
-    units: (rows,) of each table, one code per unit, shared by both. An attack on these is an attack on patients.
-    """
+def chosen(units: Codes) -> Codes:
+    """Rows of the training and of the test records: one of each unit, drawn; no test record of a unit that has training
+    records. units: (rows,) of each, one code per unit, shared by both. An attack on these is an attack on patients."""
     own, other = units
-    if (len(own), len(other)) != (train.rows, test.rows):
+    keep, rest = _one_each(own, stream("units of train")), _one_each(other, stream("units of test"))
+    return keep, rest[~np.isin(other[rest], own)]
+
+
+def one_per_unit(train: Table, test: Table, units: Codes) -> tuple[Table, Table]:
+    """The records of both tables that `chosen` names."""
+    check(units, train.rows, test.rows)
+    keep, rest = chosen(units)
+    return train.take(keep), test.take(rest)
+
+
+def check(units: Codes, train: int, test: int) -> None:
+    """Raises BadInput where there is not one code for each row."""
+    if (len(units[0]), len(units[1])) != (train, test):
         raise BadInput("units: give one code for each real training row and one for each real test row.")
-    keep = _one_each(own, stream("units of train"))
-    rest = _one_each(other, stream("units of test"))
-    return train.take(keep), test.take(rest[~np.isin(other[rest], own)])
+
+
+def too_few(units: Codes | None, left: int, least: int) -> str | None:
+    """Why those that are left of the test records cannot be attacked, where that is because of their patients."""
+    if units is None or not len(units[1]) or left >= least or left == len(np.unique(units[1])):
+        return None
+    if left == 0:
+        return (
+            "every patient of the test records has training records too, so there is nobody whose records were not used; "
+            "split the records by patient"
+        )
+    return (
+        f"only {left} patients of the test records have no training records; at least {least} are needed: split the "
+        "records by patient"
+    )
 
 
 def _one_each(units: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:

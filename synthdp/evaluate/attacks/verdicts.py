@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from synthdp.evaluate.attacks.bounds import Claim
     from synthdp.evaluate.attacks.case import Figure, Found
 
+NOT_BY_UNIT = (
+    " Records were attacked, not patients, as it is not said whose they are: the bound holds for any one record, but where "
+    "a patient has several the intervals are too narrow, and an alarm may be false."
+)
 ALWAYS = "A pass is no proof: a stronger attack may exist. The guarantee is what holds against all of them."
 
 
@@ -23,13 +27,14 @@ def above(figure: Figure) -> bool:
     return high < figure.baseline if figure.better == "higher" else low > figure.baseline
 
 
-def entry(found: Found, claim: Claim | None) -> dict[str, Any]:
-    """{"verdict", "text", "figures"} in plain types."""
+def entry(found: Found, claim: Claim | None, *, by_unit: bool) -> dict[str, Any]:
+    """{"verdict", "text", "figures"} in plain types. by_unit: whether one record of each patient was attacked."""
+    note = NOT_BY_UNIT if claim is not None and claim.unit != "record" and not by_unit else ""
     over = [figure for figure in found.figures if above(figure)]
     words = _concern(over, claim) if over else _pass(found.figures)
     return {
         "verdict": "concern" if over else "pass",
-        "text": f"{words} {found.text}",
+        "text": f"{words} {found.text}{note}",
         "figures": [_plain(figure) for figure in found.figures],
     }
 

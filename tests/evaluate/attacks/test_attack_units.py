@@ -44,3 +44,21 @@ def test_patients_records_that_repeat_do_not_alarm(monkeypatch):
         codes = np.repeat(np.arange(60), 8), 60 + np.repeat(np.arange(120), 8)
         alarms += sum(x["verdict"] == "concern" for x in attacks.run(made, *parts, units=codes)[0])
     assert alarms <= binom.ppf(0.9999, 8 * len(attacks.NAMES), 0.025)
+
+
+@pytest.mark.parametrize(
+    ("shared", "words"), [(60, "every patient of the test records has training records too"), (40, "only 20 patients")]
+)
+def test_test_patients_that_are_all_in_training_are_said_to_be(shared, words):
+    """A split by record, where nobody or hardly anybody is left to compare with."""
+    made, train, test = (population(60, seed) for seed in range(3))
+    codes = np.arange(60), np.r_[np.arange(shared), np.arange(100, 160 - shared)]
+    found, lacking = attacks.run(made, train, test, units=codes)
+    assert {entry["verdict"] for entry in found} == {"not computed"}
+    assert all(words in entry["reason"] and "split the records by patient" in entry["reason"] for entry in lacking)
+
+
+def test_too_few_records_of_new_patients_are_no_matter_of_the_split():
+    made, train, test = (population(rows, rows) for rows in (60, 61, 5))
+    _, lacking = attacks.run(made, train, test, units=(np.arange(61), 100 + np.arange(5)))
+    assert lacking[0]["reason"] == "there are 5 real test rows; at least 60 are needed"
