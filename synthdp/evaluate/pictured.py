@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
 
     from synthdp.data.schema import Schema
+    from synthdp.evaluate.how import How
     from synthdp.evaluate.steps import Progress
 
 
@@ -20,36 +21,42 @@ def pictured(
     train: pd.DataFrame,
     test: pd.DataFrame,
     schema: Schema,
-    targets: Sequence[str] | None,
-    models: str | Sequence[str] | None,
-    seeds: int,
-    subgroups: Sequence[str],
-    claim: Mapping[str, Any] | None,
-    jobs: int,
+    how: How,
     progress: Progress | None,
 ) -> dict[str, Any]:
-    """`images.evaluate` with at most `jobs` threads. Raises BadInput for more than one sample."""
+    """`images.evaluate` with at most `how.threads` threads. Raises BadInput for more than one sample."""
     import torch
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     from synthdp.evaluate import images
-    from synthdp.evaluate.run import plain
 
     if len(samples) > 1:
-        raise BadInput(f"synthetic: {len(samples)} samples; images are judged one sample at a time.")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(jobs)
+        raise BadInput(
+            f"{len(samples)} synthetic samples of images: pictures are judged one sample at a time. Give one frame; on the "
+            "command line leave evaluate.samples at 1, and evaluate further samples in runs of their own."
+        )
+    before = torch.get_num_threads()
+    torch.set_num_threads(how.threads)
     try:
-        with threadpool_limits(limits=jobs):
+        with threadpool_limits(limits=how.threads):
             result = images.evaluate(
-                samples[0], train, test, schema, targets=targets, models=chosen(models), seeds=seeds, progress=progress
+                samples[0],
+                train,
+                test,
+                schema,
+                targets=how.targets,
+                models=chosen(how.models),
+                seeds=how.seeds,
+                attacks=how.attacks,
+                claim=how.claim,
+                progress=progress,
             )
     finally:
-        torch.set_num_threads(threads)
-    if claim is not None:
-        result["about"]["claim"] = plain(claim)
+        torch.set_num_threads(before)
+    result["about"] |= how.told
     reason = "groups are scored of tables only"
-    result["not_computed"] += [{"metric": f"subgroups.{name}", "reason": reason} for name in dict.fromkeys(subgroups)]
+    names = dict.fromkeys(how.subgroups)
+    result["not_computed"] += [{"metric": f"subgroups.{name}", "reason": reason} for name in names]
     return result
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
+from synthdp.evaluate.how import How
 from synthdp.evaluate.steps import Progress, Steps
 
 if TYPE_CHECKING:
@@ -58,46 +59,70 @@ def evaluate(
     import pandas as pd
 
     samples = [synthetic] if isinstance(synthetic, pd.DataFrame) else list(synthetic)
-    _check(samples, seeds, bootstrap, jobs)
-    jobs = jobs or os.cpu_count() or 1
+    if not samples:
+        raise BadInput("synthetic: no sample is given; give a frame or a list of frames.")
+    how = How(
+        targets=targets,
+        models=models,
+        seeds=seeds,
+        bootstrap=bootstrap,
+        subgroups=subgroups,
+        attacks=attacks,
+        claim=claim,
+        jobs=jobs,
+    )
     if schema.image is not None:
         from synthdp.evaluate.pictured import pictured
 
-        return pictured(samples, train, test, schema, targets, models, seeds, subgroups, claim, jobs, progress)
-    from synthdp.evaluate import classifiers, faithfulness, reading, utility
+        return pictured(samples, train, test, schema, how, progress)
+    return _tables(samples, train, test, schema, how, progress)
 
-    chosen = classifiers.classifiers(models)
+
+@dataclass(frozen=True, kw_only=True)
+class Hearing:
+    """One evaluation of tables while it runs: what is judged, how, and what was found so far."""
+
+    parts: Parts
+    how: How
+    tell: Steps
+    result: dict[str, Any]
+
+    def lack(self, metric: str, reason: str) -> None:
+        self.result["not_computed"].append({"metric": metric, "reason": reason})
+
+
+def _tables(
+    samples: Sequence[pd.DataFrame],
+    train: pd.DataFrame,
+    test: pd.DataFrame,
+    schema: Schema,
+    how: How,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    from synthdp.evaluate import attacks, classifiers, faithfulness, reading, utility
+
+    chosen = classifiers.classifiers(how.models)
     parts = reading.parts_of(samples, train, test, schema)
     log = list(parts.log)
-    wanted = _targets(schema, schema.targets if targets is None else targets, parts, log)
+    wanted = _targets(schema, schema.targets if how.targets is None else how.targets, parts, log)
     here = _present(chosen, log if wanted else [])
     plans = [(axis, _models(axis, here)) for axis in wanted]
-    result: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "targets": {}, "fidelity": {}, "not_computed": log}
     fits = sum(len(utility.ARMS) * len(run) for _, run in plans)
-    tell = Steps(progress, fits + faithfulness.steps(seeds) + (_attack_steps() if attacks else 0))
+    total = fits + faithfulness.steps(how.seeds) + (len(attacks.NAMES) if how.attacks else 0)
+    result: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "targets": {}, "fidelity": {}, "not_computed": log}
+    hearing = Hearing(parts=parts, how=how, tell=Steps(progress, total), result=result)
 
-    faithfulness.judge(parts.three, (samples[0], train, test), schema, wanted, seeds, jobs, tell, result)
+    frames = (samples[0], train, test)
+    faithfulness.judge(parts.three, frames, schema, wanted, how.seeds, how.threads, hearing.tell, result)
     for axis, run in plans:
-        _judge_target(axis, run, parts, seeds, jobs, bootstrap, subgroups, tell, result)
+        _judge_target(hearing, axis, run)
     if not wanted:
-        log.append({"metric": "utility", "reason": "no target is declared in the schema or given"})
-    if attacks:
-        _attack(parts, [axis.name for axis in wanted], subgroups, claim, jobs, tell, result)
-    tell.finish()
-    result["about"] = _about(schema, parts, here, plans, seeds, bootstrap, claim)
+        hearing.lack("utility", "no target is declared in the schema or given")
+    if how.attacks:
+        _attack(hearing, [axis.name for axis in wanted])
+    hearing.tell.finish()
+    result["about"] = _about(hearing, schema, here, plans)
     return result
-
-
-def _check(samples: Sequence[Any], seeds: object, bootstrap: object, jobs: object) -> None:
-    if not samples:
-        raise BadInput("synthetic: no sample is given; give a frame or a list of frames.")
-    for name, value, least in (
-        ("seeds", seeds, 1),
-        ("bootstrap", bootstrap, 0),
-        ("jobs", 1 if jobs is None else jobs, 1),
-    ):
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise BadInput(f"{name}: {value!r}; give a whole number of at least {least}.")
 
 
 def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[str, str]]) -> list[Axis]:
@@ -136,107 +161,68 @@ def _models(axis: Axis, chosen: tuple[Model, ...]) -> tuple[Model, ...]:
     return chosen if axis.is_classes else regressors(chosen)
 
 
-def _judge_target(
-    axis: Axis,
-    run: tuple[Model, ...],
-    parts: Parts,
-    seeds: int,
-    jobs: int,
-    bootstrap: int,
-    subgroups: Sequence[str],
-    tell: Steps,
-    result: dict[str, Any],
-) -> None:
+def _judge_target(hearing: Hearing, axis: Axis, run: tuple[Model, ...]) -> None:
     from synthdp.evaluate import utility
 
-    log = result["not_computed"]
+    parts, how, result = hearing.parts, hearing.how, hearing.result
     reason = utility.refusal(axis, (parts.fewest, parts.train, parts.test))
     if not run:
         reason = "none of the chosen models can predict it; name hgb, lr or rf"
     if reason is not None:
-        log.append({"metric": f"utility.{axis.name}", "reason": reason})
-        tell.skip(len(utility.ARMS) * len(run))
+        hearing.lack(f"utility.{axis.name}", reason)
+        hearing.tell.skip(len(utility.ARMS) * len(run))
         return
     units = None if parts.units is None else parts.units[1]
     work = utility.task(axis, parts.samples, parts.train, parts.test, units)
-    log += utility.shortfalls(work)
-    entry, lacking = utility.judge(work, run, seeds, jobs, tell, draws=bootstrap, columns=subgroups)
+    entry, lacking = utility.judge(
+        work, run, how.seeds, how.threads, hearing.tell, draws=how.bootstrap, columns=how.subgroups
+    )
     result["targets"][axis.name] = entry
-    log += lacking
+    result["not_computed"] += [*utility.shortfalls(work), *lacking]
 
 
-def _attack_steps() -> int:
+def _attack(hearing: Hearing, targets: Sequence[str]) -> None:
     from synthdp.evaluate import attacks
 
-    return len(attacks.NAMES)
-
-
-def _attack(
-    parts: Parts,
-    targets: Sequence[str],
-    sensitive: Sequence[str],
-    claim: Mapping[str, Any] | None,
-    jobs: int,
-    tell: Steps,
-    result: dict[str, Any],
-) -> None:
-    from synthdp.evaluate import attacks
-
-    s, t, v = parts.three
+    parts, how = hearing.parts, hearing.how
     known = {axis.name for axis in parts.axes}
-    result["attacks"], lacking = attacks.run(
-        s,
-        t,
-        v,
+    hearing.result["attacks"], lacking = attacks.run(
+        *parts.three,
         targets=targets,
-        claim=claim,
-        step=tell,
-        jobs=jobs,
-        sensitive=[name for name in sensitive if name in known],
+        claim=how.claim,
+        step=hearing.tell,
+        jobs=how.threads,
+        sensitive=[name for name in how.subgroups if name in known],
         units=parts.units,
     )
-    result["not_computed"] += lacking
+    hearing.result["not_computed"] += lacking
 
 
 def _about(
+    hearing: Hearing,
     schema: Schema,
-    parts: Parts,
     chosen: tuple[Model, ...],
     plans: Sequence[tuple[Axis, tuple[Model, ...]]],
-    seeds: int,
-    bootstrap: int,
-    claim: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     import numpy
     import sklearn
 
     from synthdp import __version__
+    from synthdp.evaluate.regressors import regressors
 
-    labels = {model.id: model.label for _, run in plans for model in run} | {model.id: model.label for model in chosen}
-    numeric = [axis for axis, _ in plans if not axis.is_classes]
+    parts, how = hearing.parts, hearing.how
     about: dict[str, Any] = {
         "data": schema.name,
         "rows": dict(zip(("synthetic", "train", "test"), (part.rows for part in parts.three), strict=True)),
         "columns": len(parts.axes),
         "samples": len(parts.samples),
-        "seeds": list(range(seeds)),
-        "bootstrap": bootstrap,
-        "models": labels,
+        "seeds": list(range(how.seeds)),
+        "bootstrap": how.bootstrap,
+        "models": {model.id: model.label for run in (*(run for _, run in plans), chosen) for model in run},
         "limits": {model.id: model.note for model in chosen},
         "versions": {"synthdp": __version__, "scikit-learn": sklearn.__version__, "numpy": numpy.__version__},
     }
-    if numeric:
-        from synthdp.evaluate.regressors import regressors
-
+    if not all(axis.is_classes for axis, _ in plans):
         about["regressors"] = {model.id: model.label for model in regressors(chosen)}
         about["regressor_limits"] = {model.id: model.note for model in regressors(chosen)}
-    if claim is not None:
-        about["claim"] = plain(claim)
-    return about
-
-
-def plain(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """A claim as JSON can hold it: an infinite epsilon is None."""
-    epsilon = claim.get("epsilon")
-    finite = isinstance(epsilon, int | float) and epsilon < float("inf")
-    return {"epsilon": epsilon if finite else None, "delta": claim.get("delta"), "unit": claim.get("unit", "record")}
+    return about | how.told

@@ -6,8 +6,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from clinic import make_pictures, picture_schema
+from scipy.stats import binom
 from sklearn.datasets import load_digits
+from threadpoolctl import threadpool_info
 
 from synthdp import Schema
 from synthdp.cli.commands import headline
@@ -17,6 +20,7 @@ from synthdp.evaluate.images import networks
 from synthdp.evaluate.images.page import STAMP
 
 MODELS = {"lr", "mlp", "cnn"}
+ATTACK = "attacks.membership_distance"
 CLOUDS = {"fid", "kid", "precision", "recall", "density", "coverage"}
 
 
@@ -73,10 +77,10 @@ def result(digits, told):
 
 def test_the_frozen_form(result):
     assert set(result) == {
-        "schema_version", "kind", "targets", "fidelity", "neighbours", "shares", "columns", "pictures", "not_computed",
-        "about",
+        "schema_version", "kind", "targets", "fidelity", "neighbours", "shares", "columns", "pictures", "attacks",
+        "not_computed", "about",
     }  # fmt: skip
-    assert (result["schema_version"], result["kind"]) == (1, "images")
+    assert (result["schema_version"], result["kind"]) == (2, "images")
     entry = result["targets"]["digit"]
     assert set(entry) == {"tstr", "trtr", "floors", "average", "classes", "rows"}
     for arm in ("tstr", "trtr"):
@@ -107,8 +111,8 @@ def test_ceilings_stand_above_synthetic_above_floors(result):
 def test_progress_is_told(told):
     assert told[0][0] == 0
     assert [step for step, _, _ in told] == sorted(step for step, _, _ in told)
-    assert {total for _, total, _ in told} == {10}
-    assert told[-1] == (10, 10, "done")
+    assert {total for _, total, _ in told} == {11}
+    assert told[-1] == (11, 11, "done")
     assert "digit: trained on real, CNN" in [label for _, _, label in told]
 
 
@@ -170,7 +174,7 @@ def reasons(result):
 def test_no_synthetic_records(ward, tmp_path):
     schema, made, train, test = ward
     result = evaluate(made[:0], train, test, schema, seeds=1)
-    assert set(reasons(result)) == {"fidelity", "tstr.finding"}
+    assert set(reasons(result)) == {"fidelity", "tstr.finding", ATTACK}
     entry = result["targets"]["finding"]
     assert entry["tstr"] == {}
     assert set(entry["trtr"]) == MODELS
@@ -183,7 +187,7 @@ def test_no_real_records(ward, role, tmp_path):
     schema, *frames = ward
     frames[role] = frames[role][:0]
     result = evaluate(*frames, schema, seeds=1)
-    assert set(reasons(result)) == {"fidelity", "utility.finding"}
+    assert set(reasons(result)) == {"fidelity", "utility.finding", ATTACK}
     assert result["targets"] == {}
     write(result, tmp_path)
 
@@ -235,6 +239,75 @@ def test_copies_of_training_records_are_told(ward, tmp_path):
     assert result["neighbours"]["pixels"]["closer_to_train"]["mean"] > 0.7
     assert "Training records are copied" in write(result, tmp_path)[1].read_text(encoding="utf-8")
     assert any(line.startswith("copies") for line in headline(result))
+
+
+def test_copies_are_attacked_and_the_page_says_so(ward, tmp_path):
+    schema, _, train, test = ward
+    claim = {"epsilon": 0.5, "delta": 1e-5, "unit": "record"}
+    result = evaluate(train, train, test, schema, seeds=1, models="quick", claim=claim)
+    (found,) = result["attacks"]
+    assert found["verdict"] == "concern"
+    assert found["figures"][0]["value"] > 0.9
+    assert found["figures"][0]["bound"] < 0.7
+    assert result["about"]["claim"] == claim
+    page = write(result, tmp_path)[1].read_text(encoding="utf-8")
+    for item in found["figures"]:
+        for end in (item["value"], *item["interval"], item["baseline"], item["bound"]):
+            assert f"{end:.3f}" in page
+    assert found["source"].split(",")[0] in page
+    assert 'href="#attacks"' in page
+    assert "No: the guarantee does not hold for these rows" in page
+    assert any(line.startswith("attacks") for line in headline(result))
+    without = evaluate(train, train, test, schema, seeds=1, models="quick", attacks=False)
+    assert "attacks" not in without
+    write(without, tmp_path)
+
+
+def test_pictures_that_know_nothing_of_their_training_records_pass(quick):
+    schema = picture_schema()
+    alarms = 0
+    for seed in range(4):
+        frames = [make_pictures(200, 10 * seed + place) for place in range(3)]
+        found = evaluate(*frames, schema, seeds=1, models="quick")["attacks"]
+        alarms += sum(attack["verdict"] == "concern" for attack in found)
+    assert alarms <= binom.ppf(0.9999, 4, 0.025)
+
+
+def test_patients_are_attacked_not_their_pictures(quick):
+    """The schema of mixed labels names patients; each has three pictures here."""
+    made, train, test = (mixed_frame(rows, seed) for rows, seed in ((150, 1), (150, 2), (150, 3)))
+    train, test = (
+        frame.assign(patient=[f"{side}{i // 3}" for i in range(150)]) for side, frame in (("a", train), ("b", test))
+    )
+    found = evaluate(made, train, test, mixed_schema(), seeds=1, models="quick")
+    assert "50 training and as many held-out records" in found["attacks"][0]["text"]
+    found = evaluate(made, train, train, mixed_schema(), seeds=1, models="quick")
+    assert "every patient of the test records has training records too" in reasons(found)[ATTACK]
+
+
+def test_images_keep_to_the_threads_that_they_are_given(ward, monkeypatch):
+    seen, before = [], torch.get_num_threads()
+    judged = images.evaluate
+
+    def watched(*args, **kwargs):
+        seen.append((torch.get_num_threads(), {pool["num_threads"] for pool in threadpool_info()}))
+        return judged(*args, **kwargs)
+
+    monkeypatch.setattr(images, "evaluate", watched)
+    schema, *frames = ward
+    one, two = (evaluate(*frames, schema, seeds=1, models="quick", jobs=jobs) for jobs in (1, 2))
+    assert [threads for threads, _ in seen] == [1, 2]
+    assert seen[0][1] == {1}
+    assert torch.get_num_threads() == before
+    assert one["targets"] == two["targets"]
+    with pytest.raises(BadInput, match="jobs"):
+        evaluate(*frames, schema, jobs=0)
+
+
+def test_several_samples_of_images_are_refused_in_words(ward):
+    schema, made, train, test = ward
+    with pytest.raises(BadInput, match=r"2 synthetic samples of images.*one sample at a time.*evaluate.samples at 1"):
+        evaluate([made, made], train, test, schema)
 
 
 MIXED = ("mlp", "lr")

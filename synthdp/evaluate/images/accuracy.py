@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from synthdp.errors import BadInput
+from synthdp.evaluate.how import check
 from synthdp.evaluate.images import classifiers, pictures, utility
-from synthdp.evaluate.images.run import check_seeds, target_of
+from synthdp.evaluate.images.run import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,7 @@ def accuracies(
     BadInput where the frames do not fit the schema, or hold too few records with a known label.
     """
     chosen = classifiers.classifiers(models)
-    check_seeds(seeds)
+    check("seeds", seeds, 1)
     if target is None and not schema.targets:
         raise BadInput("target: the schema declares none; name the column to predict")
     axes = pictures.axes_of(schema, test)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from synthdp.evaluate.images import plots
 from synthdp.evaluate.images.scores import METRIC_LABELS, METRICS
 from synthdp.evaluate.images.words import faithful, near, useful
+from synthdp.evaluate.risk import found as found_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +16,7 @@ STAMP = "Internal: shows real pictures and contains statistics of real records: 
 PLOTTED = ("accuracy", "balanced_accuracy")
 PAGE = "This page must not be shared: it shows real pictures and exact statistics of real records."
 MOST_CLASSES = 20
+TELLING = ("Training records", "Nearer")  # how the verdicts on nearness begin that are no chance
 FIDELITY = {
     "fid": "Fréchet distance, FID (0 is best)",
     "kid": "Kernel distance, KID (0 is best; ± over subsets)",
@@ -33,9 +35,10 @@ SPACES = {"pixels": "distance in pixels (Euclidean, values 0 to 255)", "features
 
 def context(result: Mapping[str, Any]) -> dict[str, Any]:
     """What the template `images.html` needs besides stamp, title and filters."""
+    from synthdp.evaluate.curves import attack_plot
     from synthdp.evaluate.plots import marginal_plot
 
-    found, names = result["fidelity"], result["about"]["models"]
+    found, names, attacks = result["fidelity"], result["about"]["models"], result.get("attacks") or []
     return {
         "contents": _contents(result),
         "targets": [_target(i, name, entry, names) for i, (name, entry) in enumerate(result["targets"].items())],
@@ -55,6 +58,9 @@ def context(result: Mapping[str, Any]) -> dict[str, Any]:
             if space in result["neighbours"]
         ],
         "pictures": result["pictures"],
+        "attacks": attacks,
+        "attack_plot": attack_plot(attacks, "attacks-plot"),
+        "claim": result["about"].get("claim"),
     }
 
 
@@ -64,13 +70,20 @@ def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     uses = [useful(target, entry, names) for target, entry in result["targets"].items()]
     close, beside = faithful(result["fidelity"]), near(result["neighbours"])
     lead = (uses or [close])[0]["verdict"]
-    told = beside["verdict"].startswith(("Training records", "Nearer"))
-    share = "Not before the nearest pictures below are understood" if told else "Only the guarantee can tell"
-    page = {"question": "And this page?", "verdict": "Never", "figures": [], "text": PAGE}
     return [
         {"question": "Can I use it?", "verdict": lead, "bad": False, "answers": [*map(_item, (*uses, close))]},
-        {"question": "Can I share it?", "verdict": share, "bad": told, "answers": [_item(beside), page]},
+        _share(result, beside),
     ]
+
+
+def _share(result: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
+    """Attacks and nearest neighbours together: the worse of the two leads."""
+    ask = found_of(result)
+    verdict, bad = ask["verdict"], ask["bad"]
+    if not bad and beside["verdict"].startswith(TELLING):
+        verdict, bad = "Not before the nearest pictures below are understood", True
+    page = {"question": "And this page?", "verdict": "Never", "figures": [], "text": PAGE}
+    return {**ask, "verdict": verdict, "bad": bad, "answers": [ask["answers"][0], _item(beside), page]}
 
 
 def _item(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,6 +98,7 @@ def _contents(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("fidelity", "Fidelity", result["fidelity"]),
         ("shares", "Shares of classes and pixel values", _shares(result)),
         ("neighbours", "Nearest training records", result["neighbours"]),
+        ("attacks", "Attacks: could someone be found?", result.get("attacks")),
         ("not-computed", "What was not computed, and why", result["not_computed"]),
         ("about", "About this page", True),
     )

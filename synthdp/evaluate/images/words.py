@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from synthdp.evaluate.risk import found as attacked
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -134,6 +136,8 @@ def headline(result: Mapping[str, Any]) -> list[str]:
     copied = result["neighbours"].get("copies", {}).get("synthetic", 0)
     if copied:
         lines.append(f"copies              {copied} synthetic pictures equal a training record")
+    if result.get("attacks"):
+        lines.append(f"attacks             {attacked(result)['answers'][0]['verdict']}")
     return lines
 
 
