@@ -19,6 +19,7 @@ from safetensors.numpy import save as dump
 from synthdp import generators
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
+from synthdp.fitness import Purchase, measure
 from synthdp.generators import Generator, Model, Progress
 from synthdp.privacy import fingerprint
 from synthdp.privacy.account import Account
@@ -168,6 +169,7 @@ class Synthesizer:
         account: AccountFile | Path | str | None = None,
         audit: str | None = None,
         ranks: Ranks = ALONE,
+        fitness: float | None = None,
         progress: Progress = generators.silent,
     ) -> Release:
         """Check the frame (for the steward's eyes), seal it, and learn a model within the budget.
@@ -181,8 +183,10 @@ class Synthesizer:
         entered nowhere, and the statement says so. `audit` tells, in a sentence for the statement, how the frame was prepared
         for an audit (planted canaries). `ranks` are the processes that share this fit (`synthdp.privacy.ranks.joined()` under
         torchrun): all are given the same frame and arguments, each keeps its shard of the units, the first one charges and
-        draws the noise, all return the release. Raises `BadInput` for a frame that does not fit its schema, a budget too
-        small for the plan, an account that refuses it, or a checkpoint of another fit.
+        draws the noise, all return the release. `fitness` is a share of the budget's precision that is set aside to measure,
+        with noise, how far the samples' tables are from the records' (`synthdp.fitness`); the statement tells it. Raises
+        `BadInput` for a frame that does not fit its schema, a budget too small for the plan, an account that refuses it, or a
+        checkpoint of another fit.
         """
         check_seed(seed)
         _warn_of_large_delta(self.budget, self.schema)
@@ -191,8 +195,11 @@ class Synthesizer:
             raise BadInput("a fit in several processes keeps no checkpoint and cannot be resumed: leave both out")
         if ranks.rank > 0:
             ledger, account = None, None  # the first process charges for all
+        bought = None if fitness is None else Purchase.of(fitness, self.schema, self.budget)
         about = {"generator": self.generator.name, "settings": settings, "rehearsal": seed is not None}
-        kept = None if checkpoint is None else Checkpoint(Path(checkpoint), self._made_of(frame, seed, account))
+        kept = (
+            None if checkpoint is None else Checkpoint(Path(checkpoint), self._made_of(frame, seed, account, fitness))
+        )
         book, found = _opened(ledger, kept, resume=resume)
         with (
             contextlib.closing(book),
@@ -203,9 +210,19 @@ class Synthesizer:
             _check_same(valid, ranks)
             noise = None if found is None else float(found.facts["noise"])
             charged = Account(self.budget, book, unit=unit, noise=noise, enter=entry.enter)
-            data = Sensitive(valid, self.schema, charged, seed=seed, checkpoint=kept, resumed=found, ranks=ranks)
+            data = Sensitive(
+                valid,
+                self.schema,
+                charged,
+                seed=seed,
+                checkpoint=kept,
+                resumed=found,
+                ranks=ranks,
+                beside=() if bought is None else bought.plan,
+            )
             own = seed if ranks.world == 1 else int.from_bytes(ranks.told(_public_seed(seed)), "little")
             model = self.generator.fit(data, self.schema, self.budget, seed=own, progress=progress)
+            figures = None if bought is None else measure(data, model, bought, seed=own)
             charged.settle()
             statement = state(
                 ledger=book,
@@ -219,11 +236,16 @@ class Synthesizer:
                 audit=audit,
                 processes=ranks.world,
                 chance=ranks.told(os.urandom(16)),
+                fitness=figures,
             )
         return Release(self.generator, model, statement, book)
 
     def _made_of(
-        self, frame: "pd.DataFrame", seed: int | None, account: AccountFile | Path | str | None
+        self,
+        frame: "pd.DataFrame",
+        seed: int | None,
+        account: AccountFile | Path | str | None,
+        fitness: float | None,
     ) -> dict[str, str]:
         """Which fit a checkpoint belongs to: a digest of each thing that a fit is made of. Internal, as the checkpoint is."""
         path = account.path if isinstance(account, AccountFile) else account
@@ -234,6 +256,7 @@ class Synthesizer:
             "seed": seed,
             "account": None if path is None else str(Path(path).resolve()),
             "records": fingerprint.of_frame(frame)(b"checkpoint"),
+            **({} if fitness is None else {"fitness": fitness}),
         }
         return {
             name: hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

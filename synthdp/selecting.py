@@ -22,6 +22,7 @@ from synthdp import generators
 from synthdp.api import Release, check_seed, settings_of
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
+from synthdp.fitness import counts
 from synthdp.generators import Generator, Model
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
@@ -190,14 +191,7 @@ def tables(
     if not isinstance(units, int):
         raise BadInput("the schema's units are not a number")
     codes = codec.encode(model.sample(min(max(units, LEAST_ROWS), MOST_ROWS), seed=seed))
-    result = []
-    for clique in cliques:
-        places = [codec.names.index(name) for name in clique]
-        shape = tuple(codec.sizes[place] for place in places)
-        cells = np.ravel_multi_index(tuple(codes[:, place] for place in places), shape)
-        shares = np.bincount(cells, minlength=math.prod(shape)).reshape(shape) / len(codes)
-        result.append(np.asarray(units * shares, np.float64))
-    return result
+    return [units * (table / len(codes)) for table in counts(codes, codec, cliques)]
 
 
 def pairs(schema: Schema, names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, ...]]:

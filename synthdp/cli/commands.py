@@ -34,6 +34,7 @@ Config = Mapping[str, Any]
 def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
     from synthdp.privacy.ranks import joined
+    from synthdp.report import fitwords
 
     options: settings.Fit = config["options"]
     ranks = joined()
@@ -57,7 +58,7 @@ def fit(config: Config) -> None:
     statement = release.statement
     print(f"release    {out / 'release'}")
     print(f"guarantee  {_guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
-    for line in brief(account):
+    for line in (*fitwords.brief(statement.fitness), *brief(account)):
         print(line)
     if statement.rehearsal:
         print("rehearsal  seeded noise can be regenerated: not for release")
@@ -71,7 +72,7 @@ def _follow(config: Config, ranks: "Ranks") -> None:
     options: settings.Fit = config["options"]
     schema, frame = _training(config["data"], lambda _: None)
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
-    synthesizer.fit(frame, seed=options.seed, invalid=options.invalid, ranks=ranks)
+    synthesizer.fit(frame, seed=options.seed, invalid=options.invalid, ranks=ranks, fitness=options.fitness)
 
 
 def sample(config: Config) -> None:
@@ -258,6 +259,7 @@ def _fit(
                     resume=resume,
                     account=account,
                     audit=audits.told(internal),
+                    fitness=getattr(options, "fitness", None),
                     progress=seen,
                 )
             release.save(out / "release", force=True)

@@ -36,6 +36,8 @@ def check(config: Config, processes: int) -> None:
         raise BadInput(
             "select=private fits its candidates: name generators and their settings there, not by generator="
         )
+    if options.fitness is not None:
+        raise BadInput("select=private measures no fitness beside its choice: leave fitness= out, or fit one generator")
     if options.resume or processes > 1 or changed(config["audit"], ("canaries", "records")):
         raise BadInput(
             "select=private runs in one process, cannot be resumed and plants no canaries: leave resume=, torchrun and audit.* out"

@@ -75,6 +75,10 @@ class Fit:
         None, "select: generators to choose from, as [independent,{name:dpgan,steps:100}]"
     )
     mean_runs: float = option(5.0, "select: how many fits are made on average; more cost more of epsilon")
+    fitness: float | None = option(
+        None,
+        "share of the budget's precision, as 0.05, that pays for figures of how well the samples fit, in the statement",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

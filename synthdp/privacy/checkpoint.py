@@ -59,7 +59,7 @@ class Checkpoint:
         kept = [each for each in found if each is not None]
         for each in kept:
             of = dict(each.facts.get("of", {}))
-            other = [name for name in self._of if of.get(name) != self._of[name]]
+            other = sorted(name for name in {*self._of, *of} if of.get(name) != self._of.get(name))
             if other:
                 raise BadInput(
                     f"{self._path} is of another fit ({', '.join(other)} differ): resume with what it began with"

@@ -48,7 +48,8 @@ class Sensitive:
     Every answer is charged to the account first, then each unit's contribution is bounded, then noise is added. With a
     `seed` the noise can be regenerated: the run is a rehearsal, not for release. A fit that was stopped goes on from
     `resumed`; `checkpoint` is where its state is kept meanwhile. `ranks` are the processes that share the
-    records: this one keeps its shard of the units. `recorder` is for tests (replay).
+    records: this one keeps its shard of the units. `recorder` is for tests (replay). `beside` is what will be asked of these
+    records beside the plan that is committed: events of fixed noise, committed with it.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Sensitive:
         checkpoint: Checkpoint | None = None,
         resumed: Kept | None = None,
         ranks: Ranks = ALONE,
+        beside: Plan = (),
     ) -> None:
         if account.unit != (schema.unit or RECORD):
             raise BadInput(f"the account is kept per {account.unit!r}, the schema's unit is {schema.unit or RECORD!r}")
@@ -78,7 +80,7 @@ class Sensitive:
         self._codec: Codec | None = None
         self._plan_noise, self._most = 0.0, 0
         self._step = self._place = 0
-        self._beside: Plan = ()
+        self._beside = beside
 
     def commit(self, plan: Callable[[float], Plan], budget: Budget) -> float:
         """Fix every event of the fit before its first answer, and return the noise that keeps the budget.
@@ -89,7 +91,8 @@ class Sensitive:
         terms = learning.purchase(self.schema, budget, self.account.unit)
         learned = learning.prices(self.schema, terms)
         if self._ranks.world > 1:
-            check_plan((*learned, *plan(1.0)), self._ranks)  # which questions there are does not hang on the noise
+            # Which questions there are does not hang on the noise.
+            check_plan((*learned, *plan(1.0), *self._beside), self._ranks)
         noise = self.account.commit(lambda z: (*learned, *plan(z), *self._beside), budget)
         self._terms, self._plan_noise = terms, noise
         self._turn()  # a question that is asked again, after a stop, draws other noise
@@ -104,7 +107,7 @@ class Sensitive:
             self._most = int(self._resumed.facts["most"])
             return self._most
         learned = learning.prices(self.schema, learning.purchase(self.schema, budget, self.account.unit))
-        self._most = self.account.most(lambda count: (*learned, *plan(count)), budget)
+        self._most = self.account.most(lambda count: (*learned, *plan(count), *self._beside), budget)
         return self._most
 
     def resolve(self) -> Schema:

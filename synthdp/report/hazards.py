@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from synthdp.privacy.events import Capped, Revealed, Threshold
-from synthdp.report import promise, words
+from synthdp.report import fitwords, promise, words
 from synthdp.report.statement import Statement
 
 Finding = Literal["answered", "weak point", "left to the steward"]
@@ -153,9 +153,12 @@ def _utility(s: Statement) -> Hazard:
         if targets
         else "No use was named."
     )
+    figures = "No figure of fitness was bought with budget, so this page makes no claim."
+    if s.fitness is not None:
+        figures = fitwords.sentence(s.fitness)
     return _hazard(
         "Utility and bias: noise hurts small groups most",
-        f"{aim} No figure of fitness was bought with budget, so this page makes no claim. Noise drowns what few {_plural(s)} "
+        f"{aim} {figures} Noise drowns what few {_plural(s)} "
         "share, and bias in the records stays in the data. Ask the steward for a comparison before you rely on them.",
         outside=True,
     )

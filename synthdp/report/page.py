@@ -11,7 +11,7 @@ from typing import Any
 from synthdp import paper
 from synthdp.errors import BadInput
 from synthdp.paper import pdf as printer
-from synthdp.report import plots, promise, words
+from synthdp.report import fitwords, plots, promise, words
 from synthdp.report.dictionary import facts
 from synthdp.report.hazards import hazards
 from synthdp.report.statement import Statement
@@ -66,6 +66,7 @@ def render(statement: Statement) -> str:
         "at_least": words.at_least,
         "scientific": words.scientific,
         "one_in": words.one_in,
+        "between": fitwords.between,
     }
     plot = plots.epsilon_curve(statement.curve, statement.delta, statement.epsilon)
     return environment.get_template("statement.html.j2").render(
@@ -89,6 +90,7 @@ def render(statement: Statement) -> str:
         plot=Markup(plot),  # noqa: S704 - made by plots.py from numbers and fixed words alone
         columns=[(column, facts(column, statement)) for column in statement.columns],
         bought=bool(promise.bought(statement)),
+        fits=[] if statement.fitness is None else fitwords.told(statement.fitness),
         fold=FOLD,
         versions=rows(statement.provenance),
         settings=rows(statement.settings),

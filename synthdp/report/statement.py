@@ -20,9 +20,10 @@ from synthdp.privacy.accounts import Cap, Entered
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Plan, Selection, canonical, from_json, to_json
 from synthdp.privacy.ledger import Ledger
+from synthdp.report.fitness import Fitness
 
 SCHEMA_VERSION = 1
-LATER = {"release_id"}  # what a statement of this version may lack, since it was added later
+LATER = {"release_id", "fitness"}  # what a statement of this version may lack, since it was added later
 # Small deltas are for promises; the large ones give the tighter bounds on an attacker (`meaning.advantage`).
 CURVE_DELTAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.03, *(10.0**-power for power in range(2, 13)))
 
@@ -76,6 +77,7 @@ class Statement:
     release_id: str | None = (
         None  # a random UUID, by which a release is named should it be withdrawn; None: a rehearsal
     )
+    fitness: Fitness | None = None  # figures that were bought; None where none were
 
     def recompute(self) -> float:
         """Epsilon from the events alone, by the accountant that the statement names."""
@@ -89,6 +91,10 @@ class Statement:
         values["account"] = self.account and dataclasses.asdict(self.account)
         values["curve"] = [{"delta": delta, "epsilon": epsilon} for delta, epsilon in self.curve]
         values["schema_version"] = SCHEMA_VERSION
+        if self.fitness is None:
+            del values["fitness"]
+        else:
+            values["fitness"] = self.fitness.to_json()
         plain: dict[str, Any] = _plain(values)
         return plain
 
@@ -133,6 +139,7 @@ def state(
     audit: str | None = None,
     processes: int = 1,
     chance: bytes | None = None,
+    fitness: Fitness | None = None,
 ) -> Statement:
     """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought.
 
@@ -178,6 +185,7 @@ def state(
             **accounting.provenance(),
         },
         release_id=None if rehearsal else str(uuid.UUID(bytes=chance or os.urandom(16), version=4)),
+        fitness=fitness,
     )
 
 
@@ -246,6 +254,7 @@ def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
         "settings": _numbers(values["settings"]),
         "not_covered": tuple(values["not_covered"]),
         "release_id": None if values.get("release_id") is None else str(uuid.UUID(values["release_id"])),
+        "fitness": None if values.get("fitness") is None else Fitness.from_json(values["fitness"]),
     }
 
 
