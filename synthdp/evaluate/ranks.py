@@ -27,7 +27,8 @@ def ranks(
     """
     shared = [name for name in tstr if name in trtr and metric in tstr[name] and metric in trtr[name]]
     if len(shared) < MIN_MODELS:
-        return None, f"{len(shared)} models were scored on both; at least {MIN_MODELS} are needed"
+        few = {0: "no model was", 1: "only one model was"}.get(len(shared), f"only {len(shared)} models were")
+        return None, f"{few} scored on both synthetic and real training rows; an order needs at least {MIN_MODELS}"
     sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
     made, real = (np.array([sign * arm[name][metric]["mean"] for name in shared]) for arm in (tstr, trtr))
     tau = kendall(made, real)

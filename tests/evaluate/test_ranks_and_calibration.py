@@ -42,9 +42,10 @@ def test_of_errors_the_least_is_best():
 
 def test_too_few_models_or_only_ties_have_a_reason():
     assert ranks("auroc", arm(lr=0.8, rf=0.7), arm(lr=0.8, rf=0.7)) == (
-        None, "2 models were scored on both; at least 3 are needed",
+        None, "only 2 models were scored on both synthetic and real training rows; an order needs at least 3",
     )  # fmt: skip
-    assert ranks("auroc", {}, arm(lr=0.8))[0] is None
+    assert ranks("auroc", arm(lr=0.8), arm(lr=0.8))[1].startswith("only one model was scored on both")
+    assert ranks("auroc", {}, arm(lr=0.8))[1].startswith("no model was scored on both")
     same = arm(lr=0.5, rf=0.5, hgb=0.5)
     assert ranks("auroc", same, same) == (None, "all models score the same")
 
