@@ -129,10 +129,16 @@ class Judge:
     )
     seeds: int = option(3, "repetitions of every model, with seeds 0, 1, ...")
     targets: tuple[str, ...] | None = option(None, "columns to predict; default: the schema's targets")
-    samples: int = option(1, "synthetic samples to judge: further ones than the file are drawn from release=")
+    samples: int = option(
+        1,
+        "synthetic samples to judge: evaluate draws those beyond the file from release=, compare all from each release; "
+        "of images one",
+    )
     bootstrap: int = option(200, "draws of the test records behind each interval of 95 %; 0 gives none")
     subgroups: tuple[str, ...] = option((), "columns whose groups are scored apart, as [sex,age]")
-    attacks: bool = option(True, "attack the synthetic records, beside what the guarantee of release= allows")
+    attacks: bool = option(
+        True, "attack the synthetic records, beside what the guarantee of their release allows (evaluate: release=)"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
