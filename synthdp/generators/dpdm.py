@@ -1,6 +1,6 @@
 """DPDM: a diffusion model by DP-SGD with noise multiplicity (Dockhorn, Cao, Vahdat & Kreis 2023).
 
-The denoiser D(x; sigma, y) is preconditioned, trained and sampled as in Karras et al. 2022 (`diffusion.py`). A record's loss is
+The denoiser D(x; sigma, y) is preconditioned, trained and sampled as in Karras et al. 2022 (`images/diffusion.py`). A record's loss is
 the mean over K noise levels and vectors (the paper's equation 6), inside one clipped gradient: K lowers the variance of that
 gradient and costs time, not privacy. The paper's networks and hours of eight GPUs are out of reach of two cores. So by
 default (start=gauss) a share of the precision buys the class Gaussians of `classgauss.py`; the diffusion runs along their
@@ -101,7 +101,7 @@ class DPDM:
         "gauss", "gauss: class Gaussians, bought first, and their principal axes; none: pixels, as in the paper"
     )
     share: float | None = option(
-        None, "share of the precision spent on the start, in (0, 1); default: 0.5 for gauss, 0.02 (labels) for none"
+        None, "share of the precision spent on the start, in (0, 1); default: 0.8 for gauss, 0.02 (labels) for none"
     )
     dimensions: int | None = option(
         None, "start=gauss: principal axes kept; default: those of classgauss, or all where there are fewer"
@@ -188,7 +188,7 @@ class DPDM:
     def start_noises(self, schema: Schema, noise: float) -> list[float]:
         """Noises at which the start holds its share of the precision, sum of 1 / noise^2 (a sampled step counts as a
         Gaussian of noise / rate)."""
-        share = self.share if self.share is not None else 0.5 if self.start == "gauss" else 0.02
+        share = self.share if self.share is not None else 0.8 if self.start == "gauss" else 0.02
         whole = noise / (self.sampling_rate(schema) * math.sqrt(self.steps)) * math.sqrt((1 - share) / share)
         if self.start == "gauss":
             return self.gaussians.noises(schema, whole)

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 SHOW_EVERY = 50
 ROWS = 4096  # sampled at a time
+# What None stands for. Of images a step costs some 0.2 s of one core, most of it convolutions.
+TABLES = {"features": 4000, "steps": 1500}
+IMAGES = {"features": 2000, "steps": 1000}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +50,9 @@ class DPMERF:
     marginals_settings: ClassVar[dict[str, Any]] = {"features": 400, "steps": 400, "batch": 200}
     audit_settings: ClassVar[dict[str, Any]] = {"features": 8, "steps": 3, "batch": 8, "hidden": (4,), "latent": 2}
 
-    features: int = option(4000, "random Fourier features, an even number")
+    features: int | None = option(
+        None, f"random Fourier features, an even number; default: {TABLES['features']}, of images {IMAGES['features']}"
+    )
     sigma: float | None = option(
         None,
         "width of the Gaussian kernel; default, from the schema alone: the usual distance of two pictures whose grey values "
@@ -59,18 +64,22 @@ class DPMERF:
     )
     hidden: tuple[int, ...] = option((200,), "widths of the hidden layers of the network")
     latent: int = option(10, "latent values per row")
-    steps: int = option(1500, "of the network's training, which reads no record")
+    steps: int | None = option(
+        None,
+        f"of the network's training, which reads no record; default: {TABLES['steps']}, of images {IMAGES['steps']}",
+    )
     batch: int = option(500, "rows drawn per step")
-    learning_rate: float = option(1e-2, "of Adam, falling to zero along a cosine")
+    learning_rate: float = option(3e-3, "of Adam, falling to zero along a cosine")
     temperature: float = option(1.0, "of the straight-through Gumbel draws of categories")
 
     def __post_init__(self) -> None:
         for name in ("features", "latent", "steps", "batch"):
-            whole(name, getattr(self, name))
-        if self.features % 2:
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name))
+        if self.features is not None and self.features % 2:
             raise BadInput(f"generator.features must be even, a cosine and a sine each, got {self.features}")
-        for name in ("learning_rate", "temperature", *(("sigma",) if self.sigma is not None else ())):
-            if not 0 < getattr(self, name) < math.inf:
+        for name in ("learning_rate", "temperature", "sigma"):
+            if getattr(self, name) is not None and not 0 < getattr(self, name) < math.inf:
                 raise BadInput(f"generator.{name} must be a finite number greater than 0, got {getattr(self, name)}")
         if not 0 < self.counts < 1:
             raise BadInput(f"generator.counts must lie in (0, 1), got {self.counts}")
@@ -91,6 +100,9 @@ class DPMERF:
         varying = vectors.pixels / 8 + vectors.scale**2 * len(vectors.blocks)
         return self.sigma or math.sqrt(max(1.0, varying))
 
+    def _given(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in TABLES if getattr(self, name) is not None}
+
     def fit(
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
@@ -99,17 +111,19 @@ class DPMERF:
         schema = data.resolve()
         vectors, generator = Vectors(data.codec, label_place(self.condition, schema)), random(seed)
         rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
-        features = Features(vectors.width, self.features, self.width(vectors), rng)
+        chosen = {**(TABLES if schema.image is None else IMAGES), **self._given()}
+        features = Features(vectors.width, chosen["features"], self.width(vectors), rng)
         labels = vectors.labels
         counts = data.ask(
             GroupSums(lambda codes: np.ones((len(codes), 1)), 1, 1.0, of_counts, vectors.label_of, labels)
         )
         question = GroupSums(
-            lambda codes: features.of(vectors.of(codes)), self.features, 1.0, of_sums, vectors.label_of, labels
+            lambda codes: features.of(vectors.of(codes)), features.count, 1.0, of_sums, vectors.label_of, labels
         )
         means = data.ask(question) / np.maximum(counts, 1.0)
         network = Sketcher(vectors, self.latent, self.hidden, generator)
-        self._train(network, vectors, features, torch.from_numpy(means).float(), generator, progress)
+        targets = torch.from_numpy(means).float()
+        self._train(network, vectors, features, targets, chosen["steps"], generator, progress)
         shares = nearest_distribution(torch.from_numpy(counts[:, 0])).float()
         return Embedded(schema, vectors, network, shares, self.latent)
 
@@ -119,14 +133,15 @@ class DPMERF:
         vectors: Vectors,
         features: Features,
         means: Tensor,
+        steps: int,
         generator: torch.Generator,
         progress: Progress,
     ) -> None:
         """Adam on the squared distance of mean embeddings, the mean over classes."""
         optimizer = torch.optim.Adam(network.parameters(), self.learning_rate)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
         even = torch.full((len(means),), 1 / len(means))
-        for step in range(self.steps):
+        for step in range(steps):
             latent, label = draw_latent(self.batch, self.latent, even, generator)
             pixels, logits = network(latent, label)
             rows = rows_of(vectors, pixels, logits, self.temperature, generator)
@@ -135,8 +150,8 @@ class DPMERF:
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
-            if (step + 1) % SHOW_EVERY == 0 or step + 1 == self.steps:
-                progress(step + 1, self.steps, {"distance": loss.item()})
+            if (step + 1) % SHOW_EVERY == 0 or step + 1 == steps:
+                progress(step + 1, steps, {"distance": loss.item()})
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The weights and the label's distribution."""
