@@ -40,16 +40,23 @@ def release():
     return Synthesizer("independent", schema=make_schema(), budget=Budget(1.0, 1e-5)).fit(make_frame(200))
 
 
+def bought():
+    """A release with figures of fitness that were paid for."""
+    made = Synthesizer("independent", schema=make_schema(), budget=Budget(1.0, 1e-5))
+    return made.fit(make_frame(200), fitness=0.05)
+
+
 @pytest.fixture(scope="module")
 def pages(release):
     """The release page of a fit, and the internal page of a judgement: name -> (text, words that it must show)."""
     return {
         "release": (render(release.statement), ["Can I share it?", "Withdrawal id", str(release.statement.release_id)]),
+        "fitness": (render(bought().statement), ["measured under the guarantee", "Distance, at most"]),
         "internal": (html(judged()), ["do not release", "Utility"]),
     }
 
 
-@pytest.fixture(params=["release", "internal"])
+@pytest.fixture(params=["release", "fitness", "internal"])
 def page(request, pages):
     return pages[request.param]
 

@@ -50,6 +50,7 @@ def test_the_best_run_is_released_and_charged_once(data, tmp_path):
         (["select=private", "candidates=[independent]", "mean_runs=0"], "mean_runs"),
         ([*CHOICE, "generator=independent"], "not by generator="),
         ([*CHOICE, "audit.canaries=10"], "canaries"),
+        ([*CHOICE, "fitness=0.1"], "fitness="),
     ],
 )
 def test_options_that_do_not_fit_are_refused(words, named, data, tmp_path, capsys):

@@ -38,6 +38,12 @@ for unit in (None, "patient"):
     if ranks.rank == 0:
         release.save(f"{out}/{unit}")
 
+made = Synthesizer("independent", schema=make_schema(), budget=budget)
+release = made.fit(make_frame(300), seed=3, ranks=ranks, fitness=0.2, ledger=f"{out}/fitness.jsonl")
+np.savez(f"{out}/fitness{ranks.rank}.npz", mean=release.statement.fitness.single.mean)
+if ranks.rank == 0:
+    release.save(f"{out}/fitness")
+
 # Without a seed: noise of one deviation in all, the same answer everywhere, and every unit counted once.
 data = Sensitive(make_frame(300), make_schema(), Account(budget), ranks=ranks)
 noise = data.commit(lambda z: (Entry(Gaussian(z)), Entry(Gaussian(2 * z))), budget)
@@ -86,6 +92,15 @@ def test_noise_is_drawn_once_and_every_unit_counts_once(together):
     deviation = float(first["noise"])
     assert np.std(first["zeros"]) == pytest.approx(deviation, rel=0.02)  # 40,000 draws: 5.6 standard errors
     assert first["ones"][0] == pytest.approx(300, abs=6 * 2 * deviation)
+
+
+def test_bought_figures_of_fitness_are_those_of_one_process(together):
+    alone = Synthesizer("independent", schema=make_schema(), budget=BUDGET).fit(make_frame(300), seed=3, fitness=0.2)
+    release = load(together / "fitness")
+    assert release.statement.fitness == alone.statement.fitness
+    assert release.ledger.entries() == alone.ledger.entries()
+    for rank in (0, 1):
+        assert tuple(np.load(together / f"fitness{rank}.npz")["mean"]) == alone.statement.fitness.single.mean
 
 
 def test_processes_with_different_records_are_refused_on_every_one(together):

@@ -11,6 +11,8 @@ import pytest
 from synthdp import Budget, paper
 from synthdp.privacy.accounts import Cap, Entered
 from synthdp.privacy.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
+from synthdp.report import fitwords
+from synthdp.report.fitness import Compared, Fitness, Group
 from synthdp.report.hazards import hazards
 from synthdp.report.page import TEMPLATES, render
 
@@ -54,7 +56,23 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
+def make_fitness(tables=2, name="age", **changes):
+    """Bought figures made by hand."""
+    group = Group(
+        tables=tuple(
+            Compared(columns=(name, f"c{place}"), cells=12, interval=(0.0123, 0.0567)) for place in range(tables)
+        ),
+        mean=(0.011, 0.0444),
+        worst=(0.02, 0.0789),
+    )
+    about = {"share": 0.05, "noise": 16.5, "rows": 100_000, "confidence": 0.95}
+    return Fitness(**{**about, "records": (391.2, 420.5), "single": group, "with_target": None, **changes})
+
+
 VARIANTS = {
+    "fitness": {"fitness": make_fitness()},
+    "fitness of many": {"fitness": make_fitness(40), "unit": "patient_nbr", "max_records_per_unit": 5},
+    "fitness lost": {"fitness": make_fitness(single=None, records=None, reason="It was lost.")},
     "release": {},
     "rehearsal": {"rehearsal": True, "noise_source": "a seed"},
     "patients": {"unit": "patient_nbr", "max_records_per_unit": 5},
@@ -341,3 +359,40 @@ def test_text_stands_out_in_light_in_dark_and_on_paper():
         for ink, ground in pairs:
             low, high = sorted((luminance(values[ink]), luminance(values[ground])))
             assert (high + 0.05) / (low + 0.05) >= 4.5, f"{ink} {values[ink]} on {ground} {values[ground]}"
+
+
+def test_bought_figures_are_told_with_their_bounds_rounded_outwards():
+    page = Page(render(make_statement(fitness=make_fitness(name=EVIL))))
+    assert "How well it fits, measured under the guarantee" in page.text
+    for words in ("1.1 % to 4.5 %", "2.0 % to 7.9 %", "1.2 %", "5.7 %", "391 to 421 records", "100,000", "16.5"):
+        assert words in page.text
+    assert "Close to the records." in page.text
+    assert "None was released" not in page.text
+    assert "No figure of fitness" not in page.text
+    assert "single columns 1.1 % to 4.5 %" in page.text  # in the answer to NIST's hazard
+    assert EVIL in "".join(page.words)  # as text
+
+
+def test_without_bought_figures_the_page_says_that_there_are_none():
+    text = Page(render(make_statement())).text
+    assert "No figure of fitness was bought" in text
+    assert "measured under the guarantee" not in text
+
+
+def test_lost_figures_are_told():
+    text = Page(render(make_statement(**VARIANTS["fitness lost"]))).text
+    assert text.count("It was lost.") == 2
+
+
+@pytest.mark.parametrize(
+    ("interval", "start"),
+    [
+        ((0.0, 0.04), "Close"),
+        ((0.0, 0.9), "No verdict"),
+        ((0.2, 0.3), "Clearly different"),
+        ((0.01, 0.2), "Different"),
+        ((0.0, 0.2), "No difference shown"),
+    ],
+)
+def test_an_interval_has_a_verdict(interval, start):
+    assert fitwords.verdict(interval).startswith(start)

@@ -1,0 +1,45 @@
+"""`synthdp fit fitness=`: figures in the statement, on the page and in the terminal; the price is in epsilon."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from clinic import make_frame, make_schema
+
+from synthdp import load
+from synthdp.cli import run
+
+FIT = ["generator=independent", "budget.epsilon=2", "budget.delta=1e-5", "seed=1"]
+
+
+@pytest.fixture
+def data(tmp_path):
+    make_frame(2000).to_csv(tmp_path / "train.csv", index=False)
+    make_schema().save(tmp_path / "schema.yaml")
+    return [f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}", f"out={tmp_path / 'run'}"]
+
+
+def test_figures_are_bought_told_and_accounted_for(data, tmp_path, capsys):
+    words = [sys.executable, "-m", "synthdp", "fit", *data, *FIT, "fitness=0.1"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^fitness +single columns: \d+\.\d % to \d+\.\d %", done.stdout, re.MULTILINE)
+    release = tmp_path / "run" / "release"
+    statement = load(release).statement
+    assert statement.fitness.share == 0.1
+    ledger = [f"ledger={release / 'ledger.jsonl'}", "delta=1e-5", f"accountant={statement.accountant}", "format=json"]
+    assert run(["account", *ledger]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["epsilon"][statement.accountant] == pytest.approx(statement.epsilon, rel=1e-9)
+    assert run(["report", f"release={release}", f"out={tmp_path / 'page'}"]) == 0
+    assert "measured under the guarantee" in (tmp_path / "page" / "statement.html").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "page" / "statement.json").read_text())["fitness"]["share"] == 0.1
+
+
+@pytest.mark.parametrize("share", ["0", "2", "much", "true"])
+def test_a_share_that_is_none_is_refused(share, data, tmp_path, capsys):
+    assert run(["fit", *data, *FIT, f"fitness={share}"]) == 2
+    assert "fitness must be" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "release").exists()
