@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test test-slow browser-test report-shots lint bench bench-gpu audit recipes clean
+.PHONY: install demo test test-slow browser-test report-shots lint bench bench-evaluate bench-gpu audit recipes clean
 
 install: $(STAMP)
 
@@ -37,6 +37,10 @@ lint: install
 bench: install
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/bench_step.py
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/bench_noise.py
+
+bench-evaluate: install  ## needs SYNTHDP_DATA; about 7 minutes on two cores
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[xgboost]'
+	$(BIN)/python recipes/bench_evaluate.py
 
 bench-gpu: install  ## needs a CUDA device
 	$(BIN)/python recipes/bench_gpu.py
