@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 SHOW_EVERY = 50
 ROWS = 4096  # sampled at a time
-# What None stands for. Of images a step costs some 0.2 s of one core, most of it convolutions.
+# What None stands for. Of images a step costs some 0.1 s of one core.
 TABLES = {"features": 4000, "steps": 1500}
-IMAGES = {"features": 2000, "steps": 1000}
+IMAGES = {"features": 2000, "steps": 600}
 
 
 @dataclass(frozen=True, kw_only=True)
