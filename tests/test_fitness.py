@@ -2,6 +2,8 @@
 
 import json
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,8 +14,9 @@ import synthdp.fitness
 from synthdp import BadInput, Budget, Synthesizer, load
 from synthdp.data.codec import Codec
 from synthdp.fitness import Noisy, Purchase, cliques, counts, interval, size
+from synthdp.generators.independent import IndependentModel, probabilities
 from synthdp.privacy import accounting
-from synthdp.privacy.events import Entry, Gaussian
+from synthdp.privacy.events import Capped, Entry, Gaussian
 from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.sensitive import Sensitive
 from synthdp.report.statement import Statement
@@ -30,9 +33,51 @@ def few(monkeypatch):
     monkeypatch.setattr(synthdp.fitness, "ROWS_OF_IMAGES", 200)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Walk:
+    """A generator that asks for one table several times, in steps that can be resumed."""
+
+    name: ClassVar[str] = "walk"
+
+    def plan(self, schema, noise):  # noqa: ARG002
+        return (Entry(Gaussian(noise), 4),)
+
+    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        kept = data.restored() or {"table": np.zeros(2)}
+        table, schema = kept["table"].copy(), data.resolve()
+        for _ in data.steps(Gaussian(noise), 4, lambda: {"table": table.copy()}):
+            np.add(table, data.marginals([("sex",)], noise)[0], out=table)
+        others = [probabilities(np.ones(size)) for size in data.codec.sizes]
+        others[data.codec.names.index("sex")] = probabilities(table)
+        return IndependentModel(schema, tuple(others))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptive:
+    """A generator that chooses its questions as it goes, under a cap."""
+
+    name: ClassVar[str] = "adaptive"
+
+    def plan(self, schema, noise):  # noqa: ARG002
+        return (Entry(Capped("gaussian", 1 / noise)),)
+
+    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        schema = data.resolve()
+        with data.cap(Capped("gaussian", 1 / noise)) as safe:
+            first = safe.marginals([("sex",)], 2 * noise)[0]
+            safe.marginals([("age",) if first[0] > first[1] else ("ill",)], 2 * noise)
+        return IndependentModel(schema, tuple(probabilities(np.ones(size)) for size in data.codec.sizes))
+
+
+OWN = {"walk": Walk, "adaptive": Adaptive}
+
+
 def fitted(name, rows=200, schema=None, budget=BUDGET, fitness=SHARE, **more):
     frame = make_frame(rows)
-    return Synthesizer(quick(name), schema=schema or make_schema(), budget=budget).fit(
+    generator = OWN[name]() if name in OWN else quick(name)
+    return Synthesizer(generator, schema=schema or make_schema(), budget=budget).fit(
         frame, seed=1, fitness=fitness, **more
     )
 
@@ -41,11 +86,14 @@ def total(entries):
     return {entry.event: entry.count for entry in entries}
 
 
-@pytest.mark.parametrize("name", contracts())
+NAMES = [*OWN, *(name for name in contracts() if not name.startswith("dpgan"))]  # that one is fitted to pictures below
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_question_is_charged_beside_the_plan_within_the_budget(name):
     bought = Purchase.of(SHARE, make_schema(), BUDGET)
     ledgers = []
-    for rows in (0, 1, 200) if name == "independent" else (1, 200):
+    for rows in (0, 1, 200) if name == "independent" else (1,):
         release = fitted(name, rows)
         said = release.statement
         ledgers.append(release.ledger.entries())
@@ -56,13 +104,12 @@ def test_the_question_is_charged_beside_the_plan_within_the_budget(name):
         for group in (said.fitness.single, said.fitness.with_target):
             for low, high in (group.mean, group.worst, *(table.interval for table in group.tables)):
                 assert 0 <= low <= high <= 1
-    assert ledgers[0] == ledgers[1] == ledgers[-1]  # GUARANTEE 11, 12: the records change nothing
-    if name != "pategan:original":  # a whole number of votes of fixed noise
-        assert said.epsilon >= 0.99 * BUDGET.epsilon
+    assert ledgers == [ledgers[0]] * len(ledgers)  # GUARANTEE 11, 12: the records change nothing
+    assert said.epsilon >= 0.99 * BUDGET.epsilon
 
 
 def test_votes_of_fixed_noise_are_as_many_as_the_question_leaves():
-    generator = quick("pategan:original", gamma=0.05, rounds=None, queries=1)
+    generator = quick("pategan:original", gamma=0.2, rounds=None, queries=1)
     made = Synthesizer(generator, schema=make_schema(), budget=BUDGET)
     (vote,) = made.fit(make_frame(50), seed=1).ledger.entries()
     asked = made.fit(make_frame(50), seed=1, fitness=SHARE).ledger.entries()
@@ -150,13 +197,13 @@ def stopped(tmp_path, monkeypatch, when):
     with monkeypatch.context() as patch:
         when(patch)
         with pytest.raises(KeyboardInterrupt):
-            fitted("dpgan", **files)
+            fitted("walk", **files)
     return files
 
 
 def test_a_resumed_fit_asks_once(tmp_path, monkeypatch):
     noise = Purchase.of(SHARE, make_schema(), BUDGET).noise
-    whole = fitted("dpgan")
+    whole = fitted("walk")
 
     def before(patch):
         def stop(*given, **more):
@@ -165,7 +212,7 @@ def test_a_resumed_fit_asks_once(tmp_path, monkeypatch):
         patch.setattr("synthdp.api.measure", stop)
 
     files = stopped(tmp_path / "a", monkeypatch, before)
-    release = fitted("dpgan", **files, resume=True)
+    release = fitted("walk", **files, resume=True)
     assert release.statement.fitness == whole.statement.fitness  # a rehearsal: the same noise
     assert total(release.ledger.entries())[Gaussian(noise)] == 1
 
@@ -178,7 +225,7 @@ def test_a_resumed_fit_asks_once(tmp_path, monkeypatch):
     files = stopped(tmp_path / "b", monkeypatch, after)
     assert total(Ledger.read(files["ledger"]).entries())[Gaussian(noise)] == 1
     monkeypatch.setattr(Sensitive, "ask", None)  # nothing may be asked any more
-    release = fitted("dpgan", **files, resume=True)
+    release = fitted("walk", **files, resume=True)
     assert "not asked a second time" in release.statement.fitness.reason
     assert release.statement.fitness.single is None
     assert total(release.ledger.entries()) == total(whole.ledger.entries())
@@ -191,7 +238,7 @@ def test_a_fit_is_resumed_with_the_share_that_it_began_with(tmp_path, monkeypatc
     files = stopped(tmp_path, monkeypatch, lambda patch: patch.setattr("synthdp.api.measure", stop))
     for other in (None, 0.2):
         with pytest.raises(BadInput, match="fitness differ"):
-            fitted("dpgan", fitness=other, **files, resume=True)
+            fitted("walk", fitness=other, **files, resume=True)
 
 
 def test_tables_are_those_of_pandas_and_each_pair_is_asked_once():

@@ -379,6 +379,12 @@ def test_without_bought_figures_the_page_says_that_there_are_none():
     assert "measured under the guarantee" not in text
 
 
+@pytest.mark.parametrize(("variant", "said"), [("release", True), ("rehearsal", False), ("infinite", False)])
+def test_bought_figures_may_be_shared_where_a_guarantee_holds(variant, said):
+    text = Page(render(make_statement(**VARIANTS[variant], fitness=make_fitness()))).text
+    assert ("so the figures may be shared" in text) is said
+
+
 def test_lost_figures_are_told():
     text = Page(render(make_statement(**VARIANTS["fitness lost"]))).text
     assert text.count("It was lost.") == 2
