@@ -21,7 +21,7 @@ from synthdp.privacy.ledger import block
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions import Answer, Question
 from synthdp.privacy.questions.distance import Distance
-from synthdp.privacy.questions.marginals import Marginals, Table
+from synthdp.privacy.questions.marginals import Grouping, Marginals, Table
 from synthdp.privacy.questions.reveal import Reveal
 from synthdp.privacy.questions.sums import Group, Sums, Vector
 from synthdp.privacy.ranks import ALONE, Ranks, check_additive, check_plan
@@ -283,11 +283,13 @@ class Sensitive:
         """Noisy contingency tables, one axis per column of the clique."""
         return self.ask(self.tables(cliques, noise))
 
-    def tables(self, cliques: Sequence[Sequence[str]], noise: float) -> Marginals:
-        """The question behind `marginals`; public, so that its deviation can be read off."""
+    def tables(
+        self, cliques: Sequence[Sequence[str]], noise: float, groups: Sequence[Grouping | None] | None = None
+    ) -> Marginals:
+        """The question behind `marginals`; public, so that its deviation can be read off. `groups` as in `Marginals`."""
         places = self._places(cliques)
         most = self.schema.max_records_per_unit if self.schema.unit else 1
-        return Marginals(places, self.codec.sizes, noise, most)
+        return Marginals(places, self.codec.sizes, noise, most, None if groups is None else tuple(groups))
 
     def distance(self, cliques: Sequence[Sequence[str]], expected: Sequence[Table], noise: float) -> float:
         """Noisy distance of the records' tables from expected ones: see `Distance`."""

@@ -50,6 +50,9 @@ def network():
 QUESTIONS = {
     "sums": Sums((Group(one_hot, WIDTH, 1.5, 2.0), Group(lambda c: 1e9 * one_hot(c)[:, :3], 3, 0.1, 4.0))),
     "marginals": Marginals(((0,), (1, 2), (0, 1, 4)), CODEC.sizes, 2.0, 3),
+    "grouped": Marginals(
+        ((0,), (1, 2), (0, 1, 4)), CODEC.sizes, 2.0, 3, tuple(np.arange(size) // 2 for size in CODEC.sizes)
+    ),
     "distance": Distance(
         ((0,), (1, 2)), CODEC.sizes, (np.full(CODEC.sizes[0], 2.0), np.full(CODEC.sizes[1:3], 0.1)), 2.0
     ),

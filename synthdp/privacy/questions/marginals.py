@@ -15,6 +15,7 @@ from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Codes, Records, within
 
 Table = NDArray[np.float64]
+Grouping = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,9 @@ class Marginals:
 
     A unit of at most R records adds at most R to the cells of each of the m tables, so the stacked vector moves by at most
     R * sqrt(m) in L2 (GUARANTEE 18), and deviation = noise * R * sqrt(m).
+
+    `groups[j]`, where there is one, is what column j is counted by: a public map (codes of the column,) -> 0 .. groups - 1,
+    such as the bins that earlier noisy answers asked for. Counting by groups adds cells up, which moves no unit further.
     """
 
     additive: ClassVar[bool] = True  # a sum over units
@@ -30,6 +34,12 @@ class Marginals:
     sizes: tuple[int, ...]  # codes per column
     noise: float
     max_records: int
+    groups: tuple[Grouping | None, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for size, group in zip(self.sizes, self.groups or (), strict=self.groups is not None):
+            if group is not None and (group.shape != (size,) or group.min(initial=0) < 0):
+                raise BadInput(f"a grouping must give each of a column's {size} codes a group of 0 or more")
 
     @property
     def events(self) -> Sequence[Event]:
@@ -73,6 +83,14 @@ class Marginals:
         return {column for clique in self.cliques for column in clique}
 
     def _count(self, codes: Codes, clique: tuple[int, ...]) -> Table:
-        shape = tuple(self.sizes[column] for column in clique)
-        cells = np.ravel_multi_index(tuple(codes[:, column] for column in clique), shape)
+        shape = tuple(self._size(column) for column in clique)
+        cells = np.ravel_multi_index(tuple(self._grouped(codes, column) for column in clique), shape)
         return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+
+    def _size(self, column: int) -> int:
+        group = None if self.groups is None else self.groups[column]
+        return self.sizes[column] if group is None else int(group.max(initial=0)) + 1
+
+    def _grouped(self, codes: Codes, column: int) -> Codes:
+        group = None if self.groups is None else self.groups[column]
+        return codes[:, column] if group is None else group[codes[:, column]]
