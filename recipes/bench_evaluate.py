@@ -25,6 +25,7 @@ ROWS = 32_561
 TARGETS = {"quick": 40.0, "paper": 360.0}  # seconds of wall time on two cores
 SEEDS = {"quick": 1, "paper": 3}
 SHOWN = 12
+LIBRARY = "settings of the library"  # what `about.limits` says of a model that is as it comes
 
 
 class Clock:
@@ -91,7 +92,9 @@ def judge(preset: str, jobs: int) -> dict[str, Any]:
         "models": list(result["about"]["models"].values()),
         "seeds": SEEDS[preset],
         "bootstrap": result["about"]["bootstrap"],
-        "limits": {result["about"]["models"][name]: note for name, note in result["about"]["limits"].items() if note},
+        "limits": {
+            result["about"]["models"].get(name, name): note for name, note in result["about"]["limits"].items() if note
+        },
         "not_computed": result["not_computed"],
         "parts_cpu_seconds": dict(sorted(clock.parts.items(), key=lambda part: -part[1])),
     }
@@ -130,7 +133,7 @@ def text(results: list[dict[str, Any]], seen: dict[str, Any], load: float) -> st
         parts = list(r["parts_cpu_seconds"].items())[:SHOWN]
         slow += [f"\n## Where the time goes: {r['preset']}\n", "| part | processor seconds |", "|---|---|"]
         slow += [f"| {name} | {seconds:.1f} |" for name, seconds in parts]
-    limits = {name: note for r in results for name, note in r["limits"].items()}
+    limits = {name: note for r in results for name, note in r["limits"].items() if note != LIBRARY}
     cuts = "\n".join(f"- {name}: {note}" for name, note in limits.items())
     rows = results[0]["rows"]
     return f"""# What evaluating costs
@@ -143,7 +146,8 @@ lengthens the wall time, hardly the processor seconds).
 {chr(10).join(lines)}
 {chr(10).join(slow)}
 
-Models that were kept small for time, as `about.limits` of every evaluation says:
+What is not as the libraries make it or does not see every row, most of it for time; `about.limits` of every evaluation says
+so, and every page:
 
 {cuts}
 

@@ -77,6 +77,17 @@ def _further(seeds: int) -> tuple[tuple[str, tuple[str, ...], Callable[[Table, T
     )
 
 
+def limits() -> dict[str, str]:
+    """What was kept small for time, for `about.limits`."""
+    from synthdp.evaluate import detection, manifold, queries
+
+    return {
+        "detection and pMSE": f"at most {detection.MOST_ROWS:,} rows of each set, drawn",
+        "alpha-precision and beta-recall": f"at most {manifold.MOST_ROWS:,} rows of each set, drawn",
+        "range queries": f"{queries.QUERIES:,} of at most {queries.MOST_COLUMNS} columns",
+    }
+
+
 def _enter(outcome: Outcome, keys: tuple[str, ...], found: dict[str, Any], log: list[dict[str, str]]) -> None:
     entry, reason = outcome
     if entry is not None:

@@ -15,7 +15,7 @@ PAGE = "This page must not be shared: it holds exact statistics of real records.
 
 def found(result: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to "Can I share it?", in the form of `words.asks`. An attack at chance is a pass; one above its bound
-    would refute the guarantee, which is then not what these rows were made with, or broken."""
+    would refute the guarantee, which is then not what these records were made with, or broken."""
     attacks = result.get("attacks")
     answer: dict[str, Any] = {"question": "Could someone be found?", "figures": []}
     if not attacks:
@@ -32,15 +32,17 @@ def found(result: Mapping[str, Any]) -> dict[str, Any]:
         answer["verdict"], verdict = "No attack could be computed", "Only the guarantee can tell"
     elif refuted:
         answer["verdict"] = f"{refuted[0][0]['title']} finds more than the guarantee allows"
-        verdict = "No: the guarantee does not hold for these rows"
+        verdict = "No: the guarantee does not hold for these records"
     elif concerns:
         names = ", ".join(attack["title"] for attack in concerns)
         allowed = all(f.get("bound") is not None for a in concerns for f in a["figures"])
         within = ", within what the guarantee allows" if allowed else ""
-        answer["verdict"] = f"{len(concerns)} of {len(tried)} attacks found something{within}: {names}"
+        some = "The one attack" if len(tried) == 1 else f"{len(concerns)} of {len(tried)} attacks"
+        answer["verdict"] = f"{some} found something{within}: {names}"
         verdict = "Only if what epsilon allows is acceptable" if allowed else "Not before the attacks are understood"
     else:
-        answer["verdict"] = f"None of {len(tried)} attacks did better than its baseline"
+        none = "The one attack did no" if len(tried) == 1 else f"None of {len(tried)} attacks did"
+        answer["verdict"] = f"{none} better than its baseline"
         verdict = "The attacks give no reason against it"
     return _ask(verdict, bool(refuted or concerns), {**answer, "text": text + _promise(result)})
 
@@ -60,7 +62,7 @@ def _ask(verdict: str, bad: bool, answer: Mapping[str, Any]) -> dict[str, Any]:
 def _promise(result: Mapping[str, Any]) -> str:
     claim = result["about"].get("claim")
     if claim is None:
-        return "Attacks that fail prove nothing: whether the rows may leave rests on the statement of their release."
+        return "Attacks that fail prove nothing: whether the records may leave rests on the statement of their release."
     return (
         f"Attacks that fail prove nothing; the guarantee does (epsilon {small(claim['epsilon'])}, delta "
         f"{small(claim['delta'])}, per {claim['unit']}): the bound holds for every attacker. Share by the statement of "

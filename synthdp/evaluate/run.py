@@ -208,9 +208,11 @@ def _about(
     import sklearn
 
     from synthdp import __version__
+    from synthdp.evaluate import attacks, faithfulness
     from synthdp.evaluate.regressors import regressors
 
     parts, how = hearing.parts, hearing.how
+    further = faithfulness.limits() | (attacks.LIMITS if how.attacks else {})
     about: dict[str, Any] = {
         "data": schema.name,
         "rows": dict(zip(("synthetic", "train", "test"), (part.rows for part in parts.three), strict=True)),
@@ -219,7 +221,7 @@ def _about(
         "seeds": list(range(how.seeds)),
         "bootstrap": how.bootstrap,
         "models": {model.id: model.label for run in (*(run for _, run in plans), chosen) for model in run},
-        "limits": {model.id: model.note for model in chosen},
+        "limits": {model.id: model.note for model in chosen} | further,
         "versions": {"synthdp": __version__, "scikit-learn": sklearn.__version__, "numpy": numpy.__version__},
     }
     if not all(axis.is_classes for axis, _ in plans):

@@ -151,7 +151,7 @@ def for_whom(targets: Mapping[str, Any]) -> dict[str, Any] | None:
         text += f" {others} more {'table' if others == 1 else 'tables'} of subgroups below."
     answer = {
         "question": "For whom does it fail?",
-        "verdict": _whom(targets, level, f"{column} {level['level']}, predicting {target}"),
+        "verdict": _whom(targets, level, f"{column} = {level['level']}, predicting {target}"),
         "figures": [
             _item("synthetic", level["tstr"]),
             _item("real", level["trtr"]),
@@ -167,7 +167,7 @@ def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     worst = worst_group(result["targets"])
     if worst is not None:
         target, column, group, level = worst
-        name = f"{column} {level['level']}, predicting {target}"
+        name = f"{column} = {level['level']}, predicting {target}"
         text = (
             f"{_whom(result['targets'], level, name)}: {METRIC_LABELS[group['metric']]} {said(level['tstr'])}; trained on real records "
             f"{said(level['trtr'])}"
@@ -185,7 +185,7 @@ def _whom(targets: Mapping[str, Any], level: Mapping[str, Any], name: str) -> st
     if clear(level) or level.get("gap_interval") is None:
         return f"Worst for {name}"
     others = [
-        f"{column} {each['level']}"
+        f"{column} = {each['level']}"
         for entry in targets.values()
         for column, group in entry.get("subgroups", {}).items()
         for each in group["levels"]
@@ -224,7 +224,7 @@ def group_text(target: str, column: str, group: Mapping[str, Any]) -> str:
     if worst is None:
         return "No group can be named as the worst." + rest
     text = (
-        f"Models that predict {target} lose most for {column} {worst['level']} ({worst['rows']:,} rows): "
+        f"Models that predict {target} lose most for {column} = {worst['level']} ({worst['rows']:,} rows): "
         f"{METRIC_LABELS[group['metric']]} {said(worst['tstr'])} when trained on synthetic rows, "
         f"{said(worst['trtr'])} when trained on real ones, a gap of {said(gap_of(worst))}."
     )

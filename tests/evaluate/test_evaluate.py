@@ -22,6 +22,7 @@ FIDELITY = {
     "tvd_1way", "tvd_2way", "tvd_3way", "correlation_difference", "detection_auc", "wasserstein", "missingness",
     "range_queries", "pmse", "alpha_precision", "beta_recall",
 }  # fmt: skip
+FURTHER = {"detection and pMSE", "alpha-precision and beta-recall", "range queries", "attacks"}
 
 
 def again(frame):
@@ -98,7 +99,9 @@ def test_the_frozen_form(result):
 def test_what_was_judged_is_said(result):
     about = result["about"]
     assert (about["samples"], about["seeds"], about["bootstrap"]) == (1, [0, 1], 60)
-    assert set(about["models"]) == set(about["limits"]) == set(about["regressors"]) == {"hgb", "lr", "rf"}
+    assert set(about["models"]) == set(about["regressors"]) == {"hgb", "lr", "rf"}
+    assert set(about["limits"]) == {*about["models"], *FURTHER}
+    assert "2,000 records of either side" in about["limits"]["attacks"]
     assert about["claim"] == {"epsilon": None, "delta": 1e-5, "unit": "patient"}
 
 

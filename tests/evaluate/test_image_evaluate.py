@@ -256,7 +256,7 @@ def test_copies_are_attacked_and_the_page_says_so(ward, tmp_path):
             assert f"{end:.3f}" in page
     assert found["source"].split(",")[0] in page
     assert 'href="#attacks"' in page
-    assert "No: the guarantee does not hold for these rows" in page
+    assert "No: the guarantee does not hold for these records" in page
     assert any(line.startswith("attacks") for line in headline(result))
     without = evaluate(train, train, test, schema, seeds=1, models="quick", attacks=False)
     assert "attacks" not in without

@@ -257,7 +257,7 @@ def test_the_first_screen_names_who_loses_most(result):
     whom = next(answer for answer in use["answers"] if answer["question"] == "For whom does it fail?")
     target, column, group, level = words.worst_group(result["targets"])
     assert level["level"] == group["worst"]
-    assert whom["verdict"] == f"Worst for {column} {level['level']}, predicting {target}"
+    assert whom["verdict"] == f"Worst for {column} = {level['level']}, predicting {target}"
     assert "epsilon 1, delta 1e-05, per patient" in share["answers"][0]["text"]
     assert share["answers"][0]["verdict"] == "None of 4 attacks did better than its baseline"
     assert share["answers"][1]["verdict"] == "Never"
@@ -272,11 +272,20 @@ def test_the_first_screen_names_who_loses_most(result):
     small["gap_interval"] = [0.001, 0.02]
     (whom,) = [a for a in words.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
     assert whom["verdict"].startswith("Perhaps for ")
-    assert whom["verdict"].endswith(f"; clearly for age {small['level']}")
+    assert whom["verdict"].endswith(f"; clearly for age = {small['level']}")
     for entry in unsure["targets"].values():
         entry["subgroups"] = {}
     (whom,) = [a for a in words.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
     assert whom["verdict"] == "Not asked"
+
+
+def test_one_attack_is_spoken_of_as_one(result):
+    """As of images."""
+    alone = {**result, "attacks": copy.deepcopy(result["attacks"][:1])}
+    verdict = words.asks(alone)[1]["answers"][0]["verdict"]
+    assert verdict == "The one attack did no better than its baseline"
+    alone["attacks"][0]["verdict"] = "concern"
+    assert words.asks(alone)[1]["answers"][0]["verdict"].startswith("The one attack found something, within what")
 
 
 @pytest.mark.parametrize(
@@ -334,7 +343,7 @@ def test_with_many_targets_the_worst_is_told(result, most):
 def test_the_terminal_is_told_of_subgroups_and_attacks(result):
     lines = dict(words.brief(result))
     _, column, _, level = words.worst_group(result["targets"])
-    assert lines["subgroups"].startswith(f"Worst for {column} {level['level']}, predicting ")
+    assert lines["subgroups"].startswith(f"Worst for {column} = {level['level']}, predicting ")
     assert f"{level['tstr']['mean']:.3f} [" in lines["subgroups"]
     assert lines["attacks"] == "None of 4 attacks did better than its baseline"
     assert words.brief(first_version()) == []

@@ -16,7 +16,19 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from synthdp.evaluate.attacks import methods
 from synthdp.evaluate.attacks.bounds import claim_of
-from synthdp.evaluate.attacks.case import MIN_ROWS, Case, Found, Lacking, case_of, refusal, secrets_of
+from synthdp.evaluate.attacks.case import (
+    MIN_ROWS,
+    MOST_ATTACKED,
+    MOST_REAL,
+    MOST_REFERENCE,
+    MOST_SYNTHETIC,
+    Case,
+    Found,
+    Lacking,
+    case_of,
+    refusal,
+    secrets_of,
+)
 from synthdp.evaluate.attacks.units import Codes, one_per_unit, too_few, unit_codes
 from synthdp.evaluate.attacks.verdicts import entry
 
@@ -46,6 +58,11 @@ def _found() -> dict[str, Attack]:
 
 
 ATTACKS = _found()
+# What was kept small for time, for `about.limits`.
+LIMITS = {
+    "attacks": f"at most {MOST_ATTACKED:,} records of either side ({MOST_REAL:,} where the whole release is looked at) against "
+    f"{MOST_SYNTHETIC:,} synthetic and {MOST_REFERENCE:,} reference rows, drawn"
+}
 NAMES: tuple[str, ...] = tuple(ATTACKS)
 
 
