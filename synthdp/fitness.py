@@ -10,8 +10,9 @@ the noise that moves by at most sqrt(K) of its length. So F passes its mean by z
 P(N(0, 1) > z) (Borell 1975 for the median, which is at most the mean for a convex function: Kwapien 1994), and falls t s sqrt(K)
 below it with probability at most exp(-t^2 / 2) (Boucheron, Lugosi & Massart 2013, theorem 5.6). The mean is s sum h(|d_c| / s),
 where h(u) = E|u + N(0, 1)| is convex and grows. By Jensen's inequality sum |d_c| <= K s h^-1(mean / (K s)); and since h - h(0) is
-superadditive, sum |d_c| >= s h^-1(mean / s - (K - 1) h(0)). With n estimated from all totals as N within +-e, F moves by at
-most e, and 1 / n lies between 1 / (N + e) and 1 / (N - e). The three errors have 1, 2 and 2 % of probability.
+superadditive, sum |d_c| >= s h^-1(mean / s - (K - 1) h(0)). With n estimated from all totals as N within +-e, F lies between its
+extremes over those n (it is convex in n), and 1 / n between 1 / (N + e) and 1 / (N - e). The three errors have 1, 2 and 2 % of
+probability.
 
 The mean of J distances is the same with all their cells together. That the largest distance is no larger than the largest upper
 end needs no correction (the table that has it is not chosen by the noise); the lower ends are corrected for J.
@@ -166,20 +167,32 @@ class Noisy:
         return max(0.0, self.records - self.spread), max(0.0, self.records + self.spread)
 
 
-def interval(far: float, cells: int, noisy: Noisy, *, tables: int = 1, corrected: int = 1) -> Interval:
-    """The mean distance of `tables` tables with `cells` cells in all, from the sum `far` of |answer - records * share| over
-    them. The lower end is corrected for the choice of the largest of `corrected`."""
+def interval(answer: Array, shares: Array, noisy: Noisy, *, tables: int = 1, corrected: int = 1) -> Interval:
+    """The mean distance of `tables` tables, whose cells are all given. The lower end is corrected for the choice of the largest
+    of `corrected`."""
     fewest, most = noisy.records - noisy.spread, noisy.records + noisy.spread
-    slack, unit = tables * noisy.spread, noisy.deviation
+    (least, far), cells, unit = apart(answer, shares, fewest, most), len(answer), noisy.deviation
     if unit == 0:
         exact = far / (2 * tables * noisy.records) if noisy.records > 0 else 0.0
         return min(exact, 1.0), min(exact, 1.0) if noisy.records > 0 else 1.0
     rounding = GRID * cells
-    below = far / unit - slack / unit - rounding + ndtri(BELOW / corrected) * math.sqrt(cells)
-    above = far / unit + slack / unit + rounding + math.sqrt(2 * math.log(1 / ABOVE) * cells)
+    below = least / unit - rounding + ndtri(BELOW / corrected) * math.sqrt(cells)
+    above = far / unit + rounding + math.sqrt(2 * math.log(1 / ABOVE) * cells)
     low = unit * size(float(below) - (cells - 1) * BASE) / (2 * tables * most) if most > 0 else 0.0
     high = unit * cells * size(above / cells) / (2 * tables * fewest) if fewest > 0 else 1.0
     return min(low, 1.0), min(high, 1.0)
+
+
+def apart(answer: Array, shares: Array, fewest: float, most: float) -> Interval:
+    """The least and the largest sum of |answer - n * share| for n from `fewest` to `most`: the largest is at an end, the least at
+    the median of answer / share, weighted by the shares, where that lies between."""
+    held = shares > 0
+    ratios, weights = answer[held] / shares[held], shares[held]
+    order = np.argsort(ratios)
+    middle = np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)
+    median = ratios[order][min(int(middle), len(ratios) - 1)]
+    ends = [float(np.abs(answer - n * shares).sum()) for n in (fewest, most, min(max(median, fewest), most))]
+    return min(ends), max(ends)
 
 
 def size(mean: float) -> float:
@@ -196,19 +209,14 @@ def size(mean: float) -> float:
 
 
 def _group(names: Sequence[tuple[str, ...]], answers: list[Array], expected: list[Array], noisy: Noisy) -> Group:
-    fars = [
-        float(np.abs(answer - noisy.records * table).sum()) for answer, table in zip(answers, expected, strict=True)
-    ]
-    cells = [len(answer) for answer in answers]
-    several = [
-        interval(far, count, noisy, corrected=len(names))[0] for far, count in zip(fars, cells, strict=True)
-    ]  # lower ends that hold together
+    both = list(zip(answers, expected, strict=True))
+    together = [interval(*each, noisy, corrected=len(names))[0] for each in both]  # lower ends that hold at once
     tables = tuple(
-        Compared(columns=tuple(clique), cells=count, interval=interval(far, count, noisy))
-        for clique, far, count in zip(names, fars, cells, strict=True)
+        Compared(columns=tuple(clique), cells=len(each[0]), interval=interval(*each, noisy))
+        for clique, each in zip(names, both, strict=True)
     )
     return Group(
         tables=tables,
-        mean=interval(sum(fars), sum(cells), noisy, tables=len(names)),
-        worst=(max(several), max(table.interval[1] for table in tables)),
+        mean=interval(np.concatenate(answers), np.concatenate(expected), noisy, tables=len(names)),
+        worst=(max(together), max(table.interval[1] for table in tables)),
     )

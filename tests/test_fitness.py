@@ -13,7 +13,7 @@ from scipy.special import erf
 import synthdp.fitness
 from synthdp import BadInput, Budget, Synthesizer, load
 from synthdp.data.codec import Codec
-from synthdp.fitness import Noisy, Purchase, cliques, counts, interval, size
+from synthdp.fitness import Noisy, Purchase, apart, cliques, counts, interval, size
 from synthdp.generators.independent import IndependentModel, probabilities
 from synthdp.privacy import accounting
 from synthdp.privacy.events import Capped, Entry, Gaussian
@@ -307,13 +307,25 @@ def test_intervals_are_of_use_and_a_plain_distance_is_not():
         noisy = Noisy.of([answer], 60.0)
         far = float(np.abs(answer - noisy.records * counted / 20000).sum())
         plain.append(far / (2 * noisy.records))
-        found = interval(far, 20, noisy)
+        found = interval(answer, counted / 20000, noisy)
         low.append(found[0])
         high.append(found[1])
     assert min(plain) > 0.01
     assert max(low) == 0.0
     assert np.mean(high) < 0.07
     shifted = counted * np.repeat([0.8, 1.2], 10)
-    far = float(np.abs(shifted + 60 * rng.standard_normal(20) - counted).sum())
-    seen = interval(far, 20, Noisy(deviation=60.0, records=20000.0, spread=300.0))
+    answer = shifted + 60 * rng.standard_normal(20)
+    seen = interval(answer, counted / 20000, Noisy(deviation=60.0, records=20000.0, spread=300.0))
     assert 0.02 < seen[0] < 0.1 < seen[1] < 0.15
+
+
+def test_extremes_over_the_number_of_records_are_those_of_a_fine_search():
+    rng = np.random.default_rng(5)
+    for cells in (1, 2, 9):
+        for low, high in ((90.0, 110.0), (-5.0, 300.0), (100.0, 100.0)):
+            shares = rng.dirichlet(np.ones(cells))
+            shares[0] *= cells == 1 or rng.random() < 0.5  # a cell that no sample holds
+            answer = 100 * shares + 10 * rng.standard_normal(cells)
+            found = apart(answer, shares, low, high)
+            searched = [np.abs(answer - n * shares).sum() for n in np.linspace(low, high, 20_001)]
+            assert found == pytest.approx((min(searched), max(searched)), abs=0.02)
