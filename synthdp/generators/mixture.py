@@ -46,11 +46,12 @@ class Mixture:
 
     name: ClassVar[str] = "mixture"
     contract_settings: ClassVar[dict[str, Any]] = {"iterations": 60, "components": 40}
-    audit_settings: ClassVar[dict[str, Any]] = {"iterations": 10, "components": 4}
+    audit_settings: ClassVar[dict[str, Any]] = {"iterations": 10, "components": 4, "least": 0.0}  # models of one shape
 
     share: float = option(0.12, "share of the precision spent on single columns, in (0, 1)")
     least: float = option(
-        2.0, "noisy records that a group of codes holds at least, in deviations of the noise of their count"
+        2.0,
+        "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
     )
     components: int | None = option(
         None, "product distributions; default: what the noise lets be told apart, 100 to 800"
@@ -74,9 +75,9 @@ class Mixture:
         """One Gaussian for the single columns, one for all tables of columns with the label."""
         if not _cliques(schema):
             return (Entry(Gaussian(noise)),)
-        return merged(Entry(Gaussian(each)) for each in self._noises(noise))
+        return merged(Entry(Gaussian(each)) for each in self.noises(noise))
 
-    def _noises(self, noise: float) -> tuple[float, float]:
+    def noises(self, noise: float) -> tuple[float, float]:
         """Noises whose precisions, 1 / noise^2, add up to that of `noise`."""
         return noise / math.sqrt(self.share), noise / math.sqrt(1 - self.share)
 
@@ -87,7 +88,7 @@ class Mixture:
         noise = data.commit(lambda z: self.plan(schema, z), budget)
         schema = data.resolve()
         codec, cliques = data.codec, _cliques(schema)
-        first, second = self._noises(noise) if cliques else (noise, 0.0)
+        first, second = self.noises(noise) if cliques else (noise, 0.0)
         alone = data.tables([(name,) for name in codec.names], first)
         counts = data.ask(alone)
         total = max(

@@ -44,9 +44,12 @@ class Groups:
 
 
 def grouped(counts: Array, column: Column, codec: Codec, least: float, most: int) -> Groups:
-    """Groups whose noisy counts are at least `least`, at most about `most` of them; `counts` (codes,) are noisy."""
+    """Groups whose noisy counts are at least `least`, at most about `most` of them; `counts` (codes,) are noisy. With `least` 0
+    every code is a group, unless there are more than `most`."""
     size = len(counts)
     known = size - bool(getattr(column, "missing", False))
+    if least == 0 and known <= most:
+        return Groups(of=np.arange(size), within=np.ones(size))
     if known > most:
         least = max(least, float(np.clip(counts[:known], 0, None).sum()) / most)
     of = np.zeros(size, np.int64)
