@@ -46,7 +46,7 @@ class Mixture:
 
     name: ClassVar[str] = "mixture"
     contract_settings: ClassVar[dict[str, Any]] = {"iterations": 60, "components": 40}
-    audit_settings: ClassVar[dict[str, Any]] = {"iterations": 10, "components": 4, "least": 0.0}  # models of one shape
+    audit_settings: ClassVar[dict[str, Any]] = {"iterations": 3, "components": 4, "least": 0.0}  # models of one shape
 
     share: float = option(0.12, "share of the precision spent on single columns, in (0, 1)")
     least: float = option(
