@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 SHOW_EVERY = 25
 MOST_LABELS = 16  # groups of all targets together: each is a table of its own for every pair of columns
 MOST_GROUPS = 64  # of a column
+MOST_TABLES = 5_000  # of two columns: those of 100 columns; beyond it the noise leaves little of each
 LEAST_NOISE = 0.5  # records: a noiseless fit is weighed as if it had so much
 ROWS = 200_000  # sampled at a time
 
@@ -211,6 +212,11 @@ def _cliques(schema: Schema) -> list[tuple[str, ...]]:
     pairs: list[tuple[str, ...]] = list(combinations(features, 2))
     if not pairs and labels:
         pairs = [tuple(features)]
+    if len(pairs) > MOST_TABLES:
+        raise BadInput(
+            f"mixture measures every two columns, and {len(features)} columns make {len(pairs):,} tables, more than {MOST_TABLES:,}: "
+            "leave columns out of the schema"
+        )
     return [(*pair, *labels) for pair in pairs]
 
 

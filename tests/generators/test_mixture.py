@@ -187,3 +187,13 @@ def test_an_image_is_refused():
 
     with pytest.raises(ValueError, match="mixture does not learn images"):
         Synthesizer("mixture", schema=picture_schema(), budget=BUDGET).fit(pd.DataFrame(), seed=0)
+
+
+def test_too_many_columns_are_refused_before_any_charge(tmp_path):
+    columns = {f"c{place}": {"kind": "boolean"} for place in range(103)}
+    schema = make_schema()
+    schema = type(schema).from_dict({"units": 400, "targets": ["c0"], "columns": columns})
+    frame = pd.DataFrame({name: [True, False] for name in columns})
+    with pytest.raises(ValueError, match="102 columns make 5,151 tables"):
+        Synthesizer("mixture", schema=schema, budget=BUDGET).fit(frame, seed=0, ledger=tmp_path / "ledger.jsonl")
+    assert not (tmp_path / "ledger.jsonl").exists()
