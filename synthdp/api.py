@@ -189,7 +189,7 @@ class Synthesizer:
         checkpoint of another fit.
         """
         check_seed(seed)
-        _warn_of_large_delta(self.budget, self.schema)
+        warn_of_large_delta(self.budget, self.schema)
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
         if ranks.world > 1 and (resume or checkpoint is not None):
             raise BadInput("a fit in several processes keeps no checkpoint and cannot be resumed: leave both out")
@@ -310,7 +310,8 @@ def settings_of(generator: Any) -> Mapping[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def _warn_of_large_delta(budget: Budget, schema: Schema) -> None:
+def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
+    """A delta of one over the number of units, or more, is no promise."""
     if isinstance(schema.units, int) and budget.delta >= 1 / schema.units:
         warnings.warn(
             f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: it would allow revealing "

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp import generators
-from synthdp.api import Release, check_seed, settings_of
+from synthdp.api import Release, check_seed, settings_of, warn_of_large_delta
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.fitness import counts
@@ -139,6 +139,7 @@ def select(
     """
     made = tuple(_made(candidate, schema) for candidate in candidates)
     _check(made, schema, budget, mean_runs, score)
+    warn_of_large_delta(budget, schema)
     check_seed(seed)
     unit = schema.unit or RECORD
     offer = Offer(generators=made, schema=schema, budget=budget, mean_runs=float(mean_runs))

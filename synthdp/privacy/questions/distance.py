@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.noise import Noise
+from synthdp.privacy.norms import MARGIN
 from synthdp.privacy.store import Records
+
+MOST_UNITS = 2**30  # rounding of sums of so many stays far below what `MARGIN` leaves
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,10 @@ class Distance:
                 raise BadInput(
                     f"the expected table of columns {clique} must be finite and of shape {self._shape(clique)}"
                 )
+            if np.abs(table).sum() > MOST_UNITS:
+                raise BadInput(
+                    f"an expected table holds more than {MOST_UNITS:,} units: distances to it are rounded by too much"
+                )
 
     @property
     def events(self) -> Sequence[Event]:
@@ -58,7 +65,7 @@ class Distance:
             cells = np.ravel_multi_index(tuple(codes[:, column] for column in clique), table.shape)
             counted = np.bincount(cells, weights=weights, minlength=table.size)
             apart.append(float(np.abs(counted - table.ravel()).sum()))
-        return math.fsum(apart) / len(apart)
+        return MARGIN * math.fsum(apart) / len(apart)
 
     def noised(self, bounded: float, noise: Noise) -> float:
         """The noisy distance."""

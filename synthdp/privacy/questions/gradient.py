@@ -1,6 +1,5 @@
 """The noisy clipped gradient sum of a network: the fast path of `sum`, under the same event (Abadi et al. 2016)."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from synthdp.privacy.clipping import Layout, Rule, layout
 from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.gradients import FLAT, Gradients, add_noise, sum_and_count
 from synthdp.privacy.noise import Noise
+from synthdp.privacy.norms import check_clip
 from synthdp.privacy.store import Records
 
 GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: keeps the deals of consecutive numbers apart
@@ -41,8 +41,7 @@ class Gradient:
     deal: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < self.clip < math.inf:
-            raise BadInput(f"clip must be a finite number greater than 0, got {self.clip}")
+        check_clip(self.clip)
         if not self.noise >= 0:
             raise BadInput(f"noise must be 0 or more, got {self.noise}")
         if self.microbatches is not None and self.microbatches < 1:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.noise import Noise
-from synthdp.privacy.questions.sums import MARGIN
+from synthdp.privacy.norms import check_clip, clipped
 from synthdp.privacy.store import Codes, Records
 
 Array = NDArray[np.float64]
@@ -141,26 +141,19 @@ def _chunks(question: GroupSums | GroupMoments, records: Records) -> Iterator[tu
     """Clipped vectors, weights (one over the number of the unit's records) and groups of a few thousand records at a time."""
     codes = records.encoded()
     shares = 1 / np.maximum(np.bincount(records.owner, minlength=records.units), 1)
-    limit = question.clip * MARGIN
     for start in range(0, len(codes), CHUNK):
         part = codes[start : start + CHUNK]
-        rows = np.array(question.vectors(part), dtype=np.float64)
+        rows = np.asarray(question.vectors(part), dtype=np.float64)
         if rows.shape != (len(part), question.dimension):
             raise BadInput(f"vectors must return one row of length {question.dimension} per record")
         member = np.zeros(len(part), np.int64) if question.groups is None else np.asarray(question.groups(part))
         if member.shape != (len(part),) or member.dtype.kind not in "iu":
             raise BadInput("groups must return one whole number per record")
-        with np.errstate(all="ignore"):  # overflow and nan are bounded just below
-            norms = np.sqrt(np.square(rows).sum(1))
-        finite = np.isfinite(norms)
-        rows[~finite], norms[~finite] = 0, 0
-        rows *= np.minimum(1.0, limit / np.maximum(norms, np.finfo(float).tiny))[:, None]
-        yield rows, shares[records.owner[start : start + CHUNK]], member.astype(np.int64)
+        yield clipped(rows, question.clip), shares[records.owner[start : start + CHUNK]], member.astype(np.int64)
 
 
 def _check(dimension: int, clip: float, noise: float, count: int) -> None:
-    if not 0 < clip < math.inf:
-        raise BadInput(f"clip must be a finite number greater than 0, got {clip}")
+    check_clip(clip)
     if not noise >= 0:
         raise BadInput(f"noise must be 0 or more, got {noise}")
     if dimension < 1 or count < 1:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.privacy.events import Event, Vote
 from synthdp.privacy.noise import Noise
-from synthdp.privacy.questions.sums import MARGIN
+from synthdp.privacy.norms import clipped
 from synthdp.privacy.store import Codes
 
 if TYPE_CHECKING:
@@ -103,18 +103,9 @@ def _ranks(ensemble: "Ensemble", queries: Codes, clip: float) -> Floats:  # noqa
 
 
 def _margins(ensemble: "Ensemble", queries: Codes, clip: float) -> Floats:
-    """Sums of rows clipped a little below `clip`, so that rounding cannot carry their sum past it.
-
-    Squares of tiny numbers underflow: the norm is that of the row in units of its largest magnitude.
-    """
+    """Sums of rows clipped a little below `clip`, so that rounding cannot carry their sum past it."""
     scores = verified(ensemble.scores(queries), ensemble, queries)
-    with np.errstate(over="ignore", invalid="ignore"):
-        peaks = np.abs(scores).max(axis=1)
-        norms = peaks * np.linalg.norm(scores / np.where(peaks > 0, peaks, 1.0)[:, None], axis=1)
-    finite = np.isfinite(norms)
-    scale = np.zeros(len(scores))
-    scale[finite] = np.minimum(1.0, clip * MARGIN / np.maximum(norms[finite], np.finfo(float).tiny))
-    total: Floats = (np.where(finite[:, None], scores, 0.0) * scale[:, None]).sum(axis=0)
+    total: Floats = clipped(scores, clip).sum(axis=0)
     return total
 
 

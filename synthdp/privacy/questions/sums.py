@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.noise import Noise
+from synthdp.privacy.norms import check_clip, clipped
 from synthdp.privacy.store import Codes, Records
 
 Vector = NDArray[np.float64]
-MARGIN = 1 - 1e-4  # contributions are clipped a little below the bound, so that rounding cannot carry them past it
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ class Group:
     noise: float
 
     def __post_init__(self) -> None:
-        if not self.clip > 0:
-            raise BadInput(f"clip must be greater than 0, got {self.clip}")
+        check_clip(self.clip)
         if not self.noise >= 0:
             raise BadInput(f"noise must be 0 or more, got {self.noise}")
 
@@ -145,15 +144,10 @@ def _checked(vectors: Any, codes: Codes, dimension: int) -> Vector:
 
 def clipped_sum(records: Records, group: Group) -> Vector:
     """Sum over units of the unit's vector clipped to `clip`; what is not finite counts as zero."""
-    total = np.zeros(group.dimension)
     codes = records.encoded()
     vectors = _checked(group.vectors(codes), codes, group.dimension)
     per_unit = np.zeros((records.units, group.dimension))
     with np.errstate(all="ignore"):  # overflow and nan are bounded just below
         np.add.at(per_unit, records.owner, vectors)
-        norms = np.linalg.norm(per_unit, axis=1)
-    finite = np.isfinite(norms)
-    per_unit[~finite] = 0
-    scale = np.minimum(1.0, group.clip * MARGIN / np.maximum(norms[finite], np.finfo(float).tiny))
-    total += scale @ per_unit[finite]
+    total: Vector = clipped(per_unit, group.clip).sum(axis=0)
     return total
