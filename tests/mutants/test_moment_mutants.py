@@ -11,8 +11,8 @@ MOMENT_MUTANTS = (
     Mutant(
         "no clip of moments",
         FILE,
-        "rows *= np.minimum(1.0, limit / np.maximum(norms, np.finfo(float).tiny))[:, None]",
-        "rows *= 1.0",
+        "yield clipped(rows, question.clip), shares",
+        "yield np.where(np.isfinite(rows).all(axis=1)[:, None], rows, 0.0), shares",
         (f"{MOVEMENT}[1-4-moments]",),
     ),
     Mutant(
@@ -24,9 +24,9 @@ MOMENT_MUTANTS = (
     ),
     Mutant(
         "what is not finite stays",
-        FILE,
-        "rows[~finite], norms[~finite] = 0, 0",
-        "norms[~finite] = 0",
+        "privacy/norms.py",
+        "np.where(finite[:, None], rows, 0.0) * scale[:, None]",
+        "rows * scale[:, None]",
         (f"{MOVEMENT}[1-90-huge moments]",),
     ),
     Mutant(

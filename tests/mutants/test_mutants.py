@@ -55,8 +55,8 @@ MUTANTS = (
     Mutant(
         "no clip of sums",
         "privacy/questions/sums.py",
-        "scale = np.minimum(1.0, group.clip * MARGIN / np.maximum(norms[finite], np.finfo(float).tiny))",
-        "scale = np.ones(int(finite.sum()))",
+        "total: Vector = clipped(per_unit, group.clip).sum(axis=0)",
+        "total: Vector = np.where(np.isfinite(per_unit).all(axis=1)[:, None], per_unit, 0.0).sum(axis=0)",
         (f"{QUESTIONS}::test_one_unit_moves_the_bounded_value_by_at_most_the_sensitivity",),
     ),
     Mutant(
@@ -69,9 +69,9 @@ MUTANTS = (
     Mutant(
         "clip after averaging",
         "privacy/questions/sums.py",
-        "total += scale @ per_unit[finite]",
-        "mean = per_unit[finite].sum(0) / max(1, records.units)\n"
-        "    total += mean * min(1.0, group.clip / max(float(np.linalg.norm(mean)), 1e-300)) * records.units",
+        "total: Vector = clipped(per_unit, group.clip).sum(axis=0)",
+        "finite = per_unit[np.isfinite(per_unit).all(axis=1)]\n"
+        "    total: Vector = clipped(finite.sum(0, keepdims=True) / max(1, records.units), group.clip)[0] * records.units",
         (f"{QUESTIONS}::test_one_unit_moves_the_bounded_value_by_at_most_the_sensitivity",),
     ),
     Mutant(
@@ -236,8 +236,8 @@ MUTANTS = (
     Mutant(
         "margins not clipped",
         "privacy/questions/shares.py",
-        "scale[finite] = np.minimum(1.0, clip * MARGIN / np.maximum(norms[finite], np.finfo(float).tiny))",
-        "scale[finite] = 1.0",
+        "clipped(scores, clip).sum(axis=0)",
+        "np.where(np.isfinite(scores), scores, 0.0).sum(axis=0)",
         (f"{VOTES}::test_one_teacher_moves_shares_by_at_most_the_sensitivity_and_comes_near_it",),
     ),
     Mutant(
