@@ -57,6 +57,8 @@ def fit(config: Config) -> None:
     release = _fit(config, schema, frame, out, account, ranks)
     statement = release.statement
     print(f"release    {out / 'release'}")
+    if options.select:
+        print(f"generator  {statement.generator}, the best of a number of runs that is told to nobody")
     print(f"guarantee  {_guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     for line in (*fitwords.brief(statement.fitness), *brief(account)):
         print(line)
@@ -179,7 +181,7 @@ def demo(config: Config) -> None:
     print(f"synthetic records   {synthetic}")
     print(f"guarantee, a page   {out / 'report' / 'statement.html'}")
     print(f"evaluation, a page  {out / 'evaluation' / 'evaluation.html'} (internal: do not release)")
-    print(f"epsilon             {_guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
+    print(f"guarantee           {_guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     for line in headline(result):
         print(line)
     print(f"account             {spent_of(account)}")
@@ -193,6 +195,9 @@ def headline(result: Mapping[str, Any]) -> list[str]:
         return told(result)
     lines = []
     for target, scores in result["targets"].items():
+        if scores.get("kind") == "number":
+            lines += _number_line(target, scores["average"])
+            continue
         tstr, trtr = _mean_auroc(scores["tstr"]), _mean_auroc(scores["trtr"])
         if tstr is not None and trtr is not None:
             lines.append(
@@ -357,18 +362,30 @@ def _counted(release: "Release", options: settings.Sample, step: show.Step) -> A
 
 def _say_what_was_charged(ledger: Path, budget: Budget) -> None:
     from synthdp.privacy import accounting
+    from synthdp.report.words import upper
 
     if not ledger.exists():
         return
     accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
     print(
-        f"charged so far: epsilon {epsilon:.4g} at delta {budget.delta:g} ({accountant}); "
+        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); "
         f"see {ledger}; resume=true goes on from there"
     )
 
 
 def _guarantee(epsilon: float, delta: float, unit: str, accountant: str) -> str:
-    return f"{epsilon:.4g} at delta {delta:g} per {unit} (by {accountant})"
+    from synthdp.report.words import upper
+
+    return f"epsilon {upper(epsilon)} at delta {delta:g} per {unit} (by {accountant})"
+
+
+def _number_line(target: str, average: Mapping[str, Any]) -> list[str]:
+    made, real = (average.get(arm, {}).get("r2") for arm in ("tstr", "trtr"))
+    if made is None or real is None:
+        return []
+    return [
+        f"TSTR R2             {made['mean']:.3f} on {target}; trained on real records {real['mean']:.3f}; the mean 0.000"
+    ]
 
 
 def _mean_auroc(models: Mapping[str, Any]) -> float | None:

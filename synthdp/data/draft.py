@@ -1,6 +1,7 @@
 """A first schema.yaml, drafted by looking at a table or at pictures: a form for the data steward to fill in, not a public schema."""
 
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     Series = pd.Series[Any]
 
 MARK = "# REVIEW"
+WHOSE = {"id", "identifier", "mrn", "participant", "patient", "person", "pseudonym", "ssn", "subject", "uid", "uuid"}
 LISTED = 30  # categories are listed up to here; more are left to be learned
 HEAD = """\
 # DRAFT, READ OFF THE DATA in {file}. Not a public schema yet, and not to be shared: every line below says
@@ -29,7 +31,7 @@ WHY = {
     "units": "a public number or estimate of units, or learn",
     "targets": "the columns that users will predict, if any",
     "declared_by": "who declares these facts public",
-    "identifier": "every value occurs once or nearly: dropped, and made anew. Is it the unit?",
+    "identifier": "by its name or its values it says whose record it is: dropped, and made anew. Is it the unit?",
     "categorical": "list all that may occur, from the code book; or learn",
     "ordinal": "list all that may occur, lowest first",
     "boolean": "true or false?",
@@ -121,6 +123,8 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
     distinct = sorted({text for text in texts if text is not None})
     if distinct and all(text.lower() in cells.TRUTHS for text in distinct) and len(distinct) <= 2:
         return {"kind": "boolean"}
+    if len(distinct) > 2 and _names_somebody(series.name):
+        return {"kind": "identifier"}
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype) and len(held):
         return _numeric(held, len(distinct))
     if isinstance(series.dtype, pd.CategoricalDtype):
@@ -133,6 +137,12 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
     if len(distinct) > LISTED and len(distinct) > 0.9 * len(held):
         return {"kind": "identifier"}
     return {"kind": "categorical", "categories": distinct if 0 < len(distinct) <= LISTED else "learn"}
+
+
+def _names_somebody(name: Any) -> bool:
+    """Whether a column is called as those are that say whose record it is: its values are no categories to list."""
+    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower())
+    return bool(words) and words[-1] in WHOSE
 
 
 def _numeric(held: "Series", distinct: int) -> dict[str, Any]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 CHANCE = 0.5
 # A ceiling closer to chance than this says nothing about the synthetic rows.
 LEAST_SIGNAL = 0.02
+# A rule that this share of synthetic rows break beyond real ones is named in the verdict.
+MOST_BROKEN = 0.01
 # More cards than this are folded into one that speaks of the worst target.
 MOST_TARGETS = 2
 NOTHING = {"verdict": "Not computed", "text": "See the list of what was not computed, below."}
@@ -114,15 +116,26 @@ def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
         detection = found["detection_auc"]["mean"]
         answer["figures"].append(_item("detection", found["detection_auc"]))
         text += f" A classifier tells synthetic from real rows with AUROC {detection:.2f} (0.5: not at all; 1: always)."
+    verdict, worst = _closeness(excess, detection), worst_rule(found)
+    if worst is not None:
+        text += (
+            f" The rule {worst['rule']} is broken by {_share(worst['synthetic'])} of synthetic rows "
+            f"({_share(worst['train'])} of real ones)."
+        )
+        if worst["synthetic"] - worst["train"] > MOST_BROKEN:
+            verdict += ", and breaks a declared rule"
+    return {**answer, "verdict": verdict, "text": text}
+
+
+def worst_rule(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The declared rule that synthetic rows break most beyond real ones."""
     rules = [r for r in found.get("rules", ()) if r["synthetic"] is not None and r["train"] is not None]
     broken = [rule for rule in rules if rule["synthetic"] > rule["train"]]
-    if broken:
-        worst = max(broken, key=lambda rule: rule["synthetic"] - rule["train"])
-        text += (
-            f" The rule {worst['rule']} is broken by {100 * worst['synthetic']:.1f} % of synthetic rows "
-            f"({100 * worst['train']:.1f} % of real ones)."
-        )
-    return {**answer, "verdict": _closeness(excess, detection), "text": text}
+    return max(broken, key=lambda rule: float(rule["synthetic"] - rule["train"]), default=None)
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f} %"
 
 
 def _apart(entry: Mapping[str, Any]) -> str:
@@ -164,12 +177,21 @@ def for_whom(targets: Mapping[str, Any]) -> dict[str, Any] | None:
 def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(label, words) on subgroups and attacks, for a terminal; nothing of what was not judged."""
     lines = []
+    rule = worst_rule(result["fidelity"])
+    if rule is not None:
+        lines.append(
+            (
+                "rules",
+                f"{rule['rule']} is broken by {_share(rule['synthetic'])} of rows; by {_share(rule['train'])} of real ones",
+            )
+        )
     worst = worst_group(result["targets"])
     if worst is not None:
         target, column, group, level = worst
         name = f"{column} = {level['level']}, predicting {target}"
         text = (
-            f"{_whom(result['targets'], level, name)}: {METRIC_LABELS[group['metric']]} {said(level['tstr'])}; trained on real records "
+            f"{_whom(result['targets'], level, name)}: {METRIC_LABELS[group['metric']]} "
+            f"{said(level['tstr'])}; trained on real records "
             f"{said(level['trtr'])}"
         )
         lines.append(("subgroups", text))
@@ -193,7 +215,7 @@ def _whom(targets: Mapping[str, Any], level: Mapping[str, Any], name: str) -> st
     ]
     if not others:
         return f"No group clearly loses; most {name}"
-    return f"Perhaps for {name}; clearly for {', '.join(dict.fromkeys(others))}"
+    return f"Perhaps worst for {name}; clearly worse for {', '.join(dict.fromkeys(others))}"
 
 
 def clear(level: Mapping[str, Any]) -> bool:

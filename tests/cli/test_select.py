@@ -10,6 +10,7 @@ from clinic import make_frame, make_schema
 from synthdp import load
 from synthdp.cli import run
 from synthdp.privacy.events import Selection
+from synthdp.report.words import upper
 
 CHOICE = ["select=private", "candidates=[independent,{name:classgauss}]", "mean_runs=2"]
 
@@ -32,7 +33,7 @@ def test_the_best_run_is_released_and_charged_once(data, tmp_path):
     assert isinstance(entry.event, Selection)
     assert (entry.event.mean, len(entry.event.candidates)) == (2.0, 2)
     assert release.generator.name in ("independent", "classgauss")
-    assert f"guarantee  {release.statement.epsilon:.4g} at" in done.stdout
+    assert f"guarantee  epsilon {upper(release.statement.epsilon)} at" in done.stdout
     training = json.loads((tmp_path / "run" / "internal" / "training.json").read_text())
     assert training == {"training": []}  # neither steps nor time, which would count the runs
 

@@ -66,6 +66,17 @@ def test_few_rows(rows):
     drafted(table().iloc[:rows])
 
 
+@pytest.mark.parametrize("name", ["patient", "patient_id", "PatientID", "subject", "mrn"])
+@pytest.mark.parametrize("number", [False, True])
+def test_a_column_that_says_whose_record_it_is_lists_no_categories(name, number):
+    """A few patients of many records each: by their values they look like categories, or like numbers."""
+    owner = [place % 12 if number else f"p{place % 12}" for place in range(200)]
+    text, schema = drafted(pd.DataFrame({name: owner, "patient_type": ["a", "b", "c", "d"] * 50}))
+    kinds = {column.name: column.kind for column in schema.columns}
+    assert kinds == {name: "identifier", "patient_type": "categorical"}
+    assert "p11" not in text
+
+
 def test_only_identifiers_still_make_a_schema():
     drafted(table()[["patient"]])
 

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from judged import first_version, judged
 
+from synthdp.cli.commands import headline
 from synthdp.errors import BadInput
 from synthdp.evaluate import page as pages
 from synthdp.evaluate import words
@@ -271,8 +272,8 @@ def test_the_first_screen_names_who_loses_most(result):
     small = min(unsure["targets"]["stage"]["subgroups"]["age"]["levels"][:2], key=lambda level: level["gap"])
     small["gap_interval"] = [0.001, 0.02]
     (whom,) = [a for a in words.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
-    assert whom["verdict"].startswith("Perhaps for ")
-    assert whom["verdict"].endswith(f"; clearly for age = {small['level']}")
+    assert whom["verdict"].startswith("Perhaps worst for ")
+    assert whom["verdict"].endswith(f"; clearly worse for age = {small['level']}")
     for entry in unsure["targets"].values():
         entry["subgroups"] = {}
     (whom,) = [a for a in words.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
@@ -347,6 +348,20 @@ def test_the_terminal_is_told_of_subgroups_and_attacks(result):
     assert f"{level['tstr']['mean']:.3f} [" in lines["subgroups"]
     assert lines["attacks"] == "None of 4 attacks did better than its baseline"
     assert words.brief(first_version()) == []
+
+
+def test_the_terminal_is_told_of_a_broken_rule_and_of_numbers(result):
+    rule = {"rule": "admitted <= discharged", "synthetic": 0.515, "train": 0.0, "test": 0.0}
+    found = {**result, "fidelity": {**result["fidelity"], "rules": [rule]}}
+    assert (
+        dict(words.brief(found))["rules"] == "admitted <= discharged is broken by 51.5 % of rows; by 0.0 % of real ones"
+    )
+    assert words.faithful(found["fidelity"])["verdict"].endswith(", and breaks a declared rule")
+    kept = {**found, "fidelity": {**found["fidelity"], "rules": [{**rule, "train": 0.6}]}}
+    assert "rules" not in dict(words.brief(kept))
+    (number,) = [name for name, entry in result["targets"].items() if entry["kind"] == "number"]
+    r2 = result["targets"][number]["average"]["tstr"]["r2"]["mean"]
+    assert f"TSTR R2             {r2:.3f} on {number}; trained on real records " in "\n".join(headline(result))
 
 
 def test_no_pdf_without_a_browser_and_nothing_is_written(result, tmp_path, monkeypatch):

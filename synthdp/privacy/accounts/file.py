@@ -184,7 +184,8 @@ class AccountFile:
             if held != asked:
                 raise BadInput(
                     f"the fit's {name} is {asked!r}, that of the account {self.path} is {held!r}: no accountant adds those up; "
-                    f"use {name} {held!r}, or another account if the guarantees may stand apart"
+                    f"where {asked!r} is right, give it an account of its own (account=FILE), and the guarantees stand apart; "
+                    f"else use {name} {held!r}"
                 )
 
     def _afford(self, found: Standing, asked: Price) -> None:
