@@ -36,7 +36,7 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
     if "account" in settings.GROUPS.get(command, {}):
         words = [ACCOUNT + word.removeprefix("account") if word.startswith("account=") else word for word in words]
     _check_experiment(words, folders)
-    overrides = [_readable(_quoted(word)) for word in words]
+    overrides = [_readable(_quoted(word, command)) for word in words]
     if command in settings.GROUPS and "data" in settings.GROUPS[command]:
         keys = {word.split("=", 1)[0] for word in words}
         if "data" not in keys and keys & {"data.path", "data.train"}:
@@ -104,9 +104,12 @@ def _check_experiment(words: Sequence[str], folders: Sequence[str]) -> None:
             raise BadInput(f"no experiment named {name!r}; known: {', '.join(known)}")
 
 
-def _quoted(word: str) -> str:
+def _quoted(word: str, command: str) -> str:
     key, _, value = word.partition("=")
-    if key.lstrip("+") not in settings.TEXT or value in ("", "null") or value[0] in "'\"":
+    number = isinstance(
+        settings.defaults(settings.OPTIONS[command]).get(key), int
+    )  # audit's runs, not compare's folder
+    if number or key.lstrip("+") not in settings.TEXT or value in ("", "null") or value[0] in "'\"":
         return word
     escaped = re.sub(r"(\\*)'", lambda match: match[1] * 2 + "\\'", value)
     escaped = re.sub(r"(\\+)$", lambda match: match[1] * 2, escaped).replace("${", "\\${")

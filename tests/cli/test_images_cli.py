@@ -89,14 +89,14 @@ def test_from_a_folder_to_pictures_and_to_their_evaluation(fitted, capsys, monke
         return {"targets": {}, "fidelity": {}, "not_computed": []}
 
     monkeypatch.setattr(evaluate, "evaluate", judge)
-    monkeypatch.setattr(evaluate, "write", lambda *_: None)
+    monkeypatch.setattr(evaluate, "write", lambda *_, **__: None)
     monkeypatch.setattr(commands, "headline", lambda _: [])
     for name in ("made.npz", "made"):
         assert run(["sample", f"release={release}", "rows=40", f"out={fitted / name}", "seed=1"]) == 0
         assert "40 synthetic records in" in capsys.readouterr().out
         out = fitted / f"judged-{name}"
         assert run(["evaluate", f"synthetic={fitted / name}", *data, f"out={out}"]) == 0
-        back, train, test = judged[-1]
+        (back,), train, test = judged[-1]
         schema.validate(back)
         np.testing.assert_array_equal(np.stack(back["image"]), np.stack(expected["image"]))  # no window again
         assert back["finding"].astype(str).tolist() == expected["finding"].astype(str).tolist()
