@@ -13,6 +13,7 @@ from synthdp import BadInput
 from synthdp.data.codec import Codec
 from synthdp.privacy.clipping import Automatic, PerGroup
 from synthdp.privacy.noise import Noise
+from synthdp.privacy.norms import MARGIN
 from synthdp.privacy.questions.distance import Distance
 from synthdp.privacy.questions.domain import Domain
 from synthdp.privacy.questions.gradient import Gradient
@@ -136,7 +137,7 @@ def test_a_distance_is_the_one_counted_by_hand():
         tables[0][codes[0]] += share
         tables[1][codes[1], codes[2]] += share
     apart = [np.abs(mine - its).sum() for mine, its in zip(tables, question.expected, strict=True)]
-    assert question.bounded(records) == pytest.approx(sum(apart) / 2, rel=1e-12)
+    assert question.bounded(records) == pytest.approx(MARGIN * sum(apart) / 2, rel=1e-12)
     with pytest.raises(BadInput, match="shape"):
         Distance(((0,),), CODEC.sizes, (np.zeros(CODEC.sizes[0] + 1),), 1.0)
 
