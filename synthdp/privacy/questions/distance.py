@@ -22,7 +22,8 @@ class Distance:
 
     Every unit weighs one: its records share its weight. A unit more or less then moves each table by 1 in L1, the distance to
     any fixed table by at most 1 (triangle inequality), and so their mean, which is taken times `MARGIN` to leave room for
-    rounding. Divided by twice the public number of units it is about the mean total variation distance. `expected` holds an array per clique, one axis per column, in numbers of units.
+    rounding. Divided by twice the public number of units it is about the mean total variation distance. `expected` holds an
+    array per clique, one axis per column, in numbers of units.
     """
 
     cliques: tuple[tuple[int, ...], ...]  # columns of the code table
