@@ -68,7 +68,11 @@ class DPGAN:
         "fake_batch": 8,
     }
 
-    steps: int | None = option(None, f"discriminator steps, each one charged sample; {_default('steps')}")
+    steps: int | None = option(
+        None,
+        f"discriminator steps, each one charged sample; {_default('steps')}, of images at most {choices.PASSES} passes over "
+        "the records",
+    )
     batch: int | None = option(None, f"expected units per sample; the rate is batch / units; {_default('batch')}")
     rate: float | None = option(
         None, "Poisson sampling probability, in place of batch; needed where units is not declared"

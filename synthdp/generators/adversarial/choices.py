@@ -19,6 +19,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {  # what None stands for; batch and table
     TABLE: {"steps": 3000, "batch": 384, "start": "label", "tables": 0.25, "hidden": (128, 128), "penalty": 5.0},
     IMAGES: {"steps": 300, "batch": 2048, "start": "gauss", "tables": 0.8, "architecture": "basis", "penalty": 0.1},
 }
+PASSES = 25  # over the records of images; MNIST's 300 steps are 10
 ARCHITECTURES = {
     "basis": "linear layers on coefficients along principal axes of the start",
     "mlp": "linear layers on pixels (Waites 2019)",
@@ -78,12 +79,21 @@ def settled(settings: "DPGAN", schema: Schema) -> Settings:
     if (settings.start or chosen.get("start")) == "none":
         chosen.pop("tables", None)
     if images:
+        chosen["steps"] = settings.steps or _steps(settings, schema, defaults)
         chosen["hidden"] = settings.hidden or WIDTHS[settings.architecture or chosen["architecture"]]
     _refuse(settings, images)
     own = dataclasses.replace(settings, **chosen)
     if images:
         _check_images(own, schema)
     return cast("Settings", own)
+
+
+def _steps(settings: "DPGAN", schema: Schema, defaults: dict[str, Any]) -> int:
+    """The default for images: no more than `PASSES` over the records, since on few of them a longer game leaves its start behind."""
+    rate = settings.rate
+    if rate is None and isinstance(schema.units, int):
+        rate = min(1.0, (settings.batch or defaults["batch"]) / max(1, schema.units))
+    return int(defaults["steps"]) if rate is None else min(int(defaults["steps"]), max(1, round(PASSES / rate)))
 
 
 def _refuse(settings: "DPGAN", images: bool) -> None:
