@@ -9,32 +9,27 @@ is over the seeds of the fit.
 """
 
 import argparse
-import statistics
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import trials
+from judging import DISTANCES, METRICS, MODELS, distances, utility
 from record import HOME, REPORTS, provenance, write
 from trials import REAL, Trial, shown
 
 from synthdp import generators
 from synthdp.data import named
 from synthdp.errors import BadInput
-from synthdp.evaluate.classifiers import chances, classifiers
-from synthdp.evaluate.fidelity import total_variation
 from synthdp.evaluate.floors import independent, majority
 from synthdp.evaluate.scores import score
-from synthdp.evaluate.tables import Table, axes_of, table_of
-from synthdp.evaluate.tasks import Task, task
+from synthdp.evaluate.tables import axes_of, table_of
+from synthdp.evaluate.tasks import task
 from synthdp.report import sweepplot
 from synthdp.report.sweep import mean_interval
 
 DELTA = {"adult": 1e-5, "meps": 1e-5, "diabetes130": 1e-6}
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
-MODELS = ("hgb", "lr", "rf")
-METRICS = ("auroc", "auprc", "accuracy")
-DISTANCES = ("tvd_1way", "tvd_2way", "tvd_3way")
 COSTS = ("fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
 # In the place of a generator: what the figures are compared with.
 HELD_OUT, COLUMNS, MAJORITY = "held_out", "columns", "majority"
@@ -67,26 +62,6 @@ def one(trial: Trial) -> dict[str, Any]:
             return {"broken": str(error)}
         made = table_of(frame, axes, "synthetic")
     return {**figures, **utility(task(target, made, train, test)), **distances(made, train, test, target.name)}
-
-
-def utility(work: Task) -> dict[str, Any]:
-    """The mean of each metric over the models, and each model's AUROC."""
-    by_model = {
-        model.id: score(
-            work.test[1],
-            chances(model, *work.synthetic, work.test[0], len(work.classes), seed=0, jobs=1),
-            work.positive,
-        )
-        for model in classifiers(MODELS)
-    }
-    means = {metric: statistics.fmean(found[metric] for found in by_model.values()) for metric in METRICS}
-    return {**means, "auroc_by_model": {name: found["auroc"] for name, found in by_model.items()}}
-
-
-def distances(made: Table, train: Table, test: Table, target: str) -> dict[str, float]:
-    """Mean total variation distances against the training rows."""
-    found = total_variation(made, train, test, target)
-    return {name: found[name]["mean"] for name in DISTANCES}
 
 
 def of_tables() -> tuple[str, ...]:

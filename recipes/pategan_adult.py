@@ -7,31 +7,25 @@ scratch file holds. Models and metrics are those of recipes/adult_dpgan.py.
 """
 
 import argparse
-import statistics
 from pathlib import Path
 from typing import Any
 
 import torch
 import trials
+from judging import DISTANCES, METRICS, MODELS, distances, utility
 from record import HOME, provenance, write
 from trials import REAL, Trial, shown
 
 from synthdp.data import named
 from synthdp.data.codec import Codec
-from synthdp.evaluate.classifiers import chances, classifiers
-from synthdp.evaluate.fidelity import total_variation
-from synthdp.evaluate.scores import score
 from synthdp.evaluate.tables import axes_of, table_of
-from synthdp.evaluate.utility import task
+from synthdp.evaluate.tasks import task
 from synthdp.generators.parts.model import NetworkModel, label_place, network
 from synthdp.generators.parts.networks import random
 from synthdp.generators.pategan import PATEGAN
 
 DATA, DELTA = "adult", 1e-5
 EPSILONS = (1.0, 3.0, 10.0)
-MODELS = ("hgb", "lr", "rf")
-METRICS = ("auroc", "auprc", "accuracy")
-DISTANCES = ("tvd_1way", "tvd_2way", "tvd_3way")
 UNTRAINED = "untrained"  # in the place of a generator: its network as it is drawn, which no record has touched
 # Label, generator, settings, at each epsilon.
 GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -57,18 +51,7 @@ def one(trial: Trial) -> dict[str, Any]:
     ]
     target = chosen.schema.targets[0]
     work = task(next(axis for axis in axes if axis.name == target), *parts)
-    by_model = {
-        model.id: score(
-            work.test[1],
-            chances(model, *work.synthetic, work.test[0], len(work.classes), seed=0, jobs=1),
-            work.positive,
-        )
-        for model in classifiers(MODELS)
-    }
-    means = {metric: statistics.fmean(reached[metric] for reached in by_model.values()) for metric in METRICS}
-    found = total_variation(*parts, target)
-    distances = {name: found[name]["mean"] for name in DISTANCES}
-    return {**figures, **means, **distances, "auroc_by_model": {key: value["auroc"] for key, value in by_model.items()}}
+    return {**figures, **utility(work), **distances(*parts, target)}
 
 
 def untrained(chosen: named.Named, seed: int) -> Any:

@@ -95,8 +95,8 @@ class Statement:
             del values["fitness"]
         else:
             values["fitness"] = self.fitness.to_json()
-        plain: dict[str, Any] = _plain(values)
-        return plain
+        made: dict[str, Any] = plain(values)
+        return made
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Statement":
@@ -231,11 +231,12 @@ def _noise_source(*, rehearsal: bool) -> str:
     )
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """The value as JSON has it: lists for tuples, and the text "inf" for what JSON has no number for."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
+        return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
     return value

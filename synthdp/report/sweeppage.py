@@ -10,6 +10,7 @@ from typing import Any
 from synthdp import paper
 from synthdp.data import whole
 from synthdp.report import sweepplot, words
+from synthdp.report.statement import plain
 from synthdp.report.sweep import LABELS, STAMP, settings
 from synthdp.report.sweepcost import verdict
 
@@ -28,7 +29,7 @@ def write(found: Mapping[str, Any], out: Path) -> None:
     """Write the four files of `sweep.comparison` into the folder `out`, each whole or not at all; older ones are replaced."""
     out.mkdir(parents=True, exist_ok=True)
     texts = {
-        "compare.json": json.dumps(_plain(found), indent=2, allow_nan=False, ensure_ascii=False) + "\n",
+        "compare.json": json.dumps(plain(found), indent=2, allow_nan=False, ensure_ascii=False) + "\n",
         "compare.md": markdown(found),
         "compare.html": html(found),
     }
@@ -228,14 +229,3 @@ def _not_computed(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str
         for item in row["not_computed"]:
             found.setdefault(f"{item['metric']}: {item['reason']}", []).append(row["run"])
     return [(reason, ["all releases"] if len(names) == len(rows) else names) for reason, names in found.items()]
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinity: the text "inf", as in a statement."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return value
