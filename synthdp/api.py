@@ -6,8 +6,9 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as dump
 
 from synthdp import generators
+from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
+from synthdp.data.where import allowed
 from synthdp.errors import BadInput
 from synthdp.fitness import Purchase, measure
 from synthdp.generators import Generator, Model, Progress
@@ -62,14 +65,22 @@ class Release:
         """The fully declared schema of the synthetic records."""
         return self.model.schema
 
-    def stream(self, rows: int, *, seed: int | None = None, chunk: int | None = None) -> "Iterator[pd.DataFrame]":
+    def stream(
+        self,
+        rows: int,
+        *,
+        where: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        chunk: int | None = None,
+    ) -> "Iterator[pd.DataFrame]":
         """`rows` synthetic records in frames of at most `chunk` rows (50,000, fewer of large pictures); the same seed and
-        chunk give the same records."""
+        chunk give the same records. `where`: see `sample`."""
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
             raise BadInput(f"rows must be a whole number of 0 or more, got {rows!r}")
         check_seed(seed)
+        draw = self.model.sample if where is None else self._conditioned(where)
         if rows == 0:
-            yield self.model.sample(0, seed=seed)
+            yield draw(0, seed=seed)
             return
         image = self.schema.image
         chunk = chunk or (CHUNK if image is None else max(1, min(CHUNK, PIXELS // image.pixels)))
@@ -77,13 +88,22 @@ class Release:
         for start, part in zip(
             starts, np.random.SeedSequence(seed).generate_state(len(starts), np.uint64), strict=True
         ):
-            yield self.model.sample(min(chunk, rows - start), seed=int(part), first_row=start)
+            yield draw(min(chunk, rows - start), seed=int(part), first_row=start)
 
-    def sample(self, rows: int, *, seed: int | None = None) -> "pd.DataFrame":
-        """`rows` synthetic records: the schema's columns, dtypes, categories, bounds and missing values."""
+    def sample(self, rows: int, *, where: Mapping[str, Any] | None = None, seed: int | None = None) -> "pd.DataFrame":
+        """`rows` synthetic records: the schema's columns, dtypes, categories, bounds and missing values.
+
+        `where={"sex": "F", "age": [65, 80]}`: records of the model given that condition, exactly and without rejection; its
+        grammar is in `data.where`. Raises `BadInput` for a condition that does not fit the schema or has probability zero,
+        and for a model that cannot be conditioned.
+        """
         import pandas as pd
 
-        return pd.concat(list(self.stream(rows, seed=seed)), ignore_index=True)
+        return pd.concat(list(self.stream(rows, where=where, seed=seed)), ignore_index=True)
+
+    def _conditioned(self, where: Mapping[str, Any]) -> "Callable[..., pd.DataFrame]":
+        model = generators.conditional(self.generator, self.model)
+        return partial(model.sample_where, allowed=allowed(where, Codec(self.schema)))
 
     def save(self, folder: Path | str, *, force: bool = False) -> Path:
         """Write the release folder, whole or not at all. An existing one is refused unless `force`."""

@@ -354,7 +354,7 @@ def _targeted(schema: "Schema", target: str | None) -> "Schema":
 
 def _counted(release: "Release", options: settings.Sample, step: show.Step) -> Any:
     done = 0
-    for frame in release.stream(options.rows, seed=options.seed):
+    for frame in release.stream(options.rows, where=options.where, seed=options.seed):
         done += len(frame)
         step(done, options.rows)
         yield frame

@@ -114,6 +114,10 @@ class Sample:
     release: str = option(MISSING, "folder of a release")
     rows: int = option(MISSING, "number of synthetic records")
     out: str = option(MISSING, "file to write, .csv, .csv.gz or .parquet; pictures: .npz, or a folder of PNG files")
+    where: Mapping[str, Any] | None = option(
+        None,
+        "draw records that satisfy a condition, as 'where={sex: F, age: [65, 80]}': a value, a list, a range, or null",
+    )
     seed: int | None = option(None, "the same seed gives the same records")
     force: bool = option(False, "write over an existing file")
 

@@ -1,5 +1,6 @@
 """From a table to an array of codes and back, by the schema alone."""
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     Series = pd.Series[Any]
 
@@ -68,10 +69,18 @@ class Codec:
             codes[:, places] = coder.encode(frame[name]).reshape(len(frame), coder.width)
         return codes
 
-    def decode(self, codes: NDArray[Any], rng: np.random.Generator, *, first_row: int = 0) -> pd.DataFrame:
+    def decode(
+        self,
+        codes: NDArray[Any],
+        rng: np.random.Generator,
+        *,
+        first_row: int = 0,
+        within: "Mapping[str, Bins] | None" = None,
+    ) -> pd.DataFrame:
         """Records (rows) with the schema's columns, dtypes, categories and bounds; uniform within a bin.
 
-        Identifiers are made anew from `first_row` on, so that chunks of one table do not repeat them.
+        Identifiers are made anew from `first_row` on, so that chunks of one table do not repeat them. `within` has, for some
+        numeric columns, bins cut to a range (`data.where`): values are drawn from those.
         """
         codes = np.asarray(codes)
         if codes.ndim != 2 or codes.shape[1] != len(self.names):
@@ -81,7 +90,7 @@ class Codec:
         made = {
             name: coder.decode(codes[:, places].astype(self.dtype), rng)
             if coder.width > 1
-            else coder.decode(codes[:, places.start].astype(np.int32), rng)
+            else _cut(coder, name, within or {}).decode(codes[:, places.start].astype(np.int32), rng)
             for name, coder, places in self._blocks()
         }
         fresh = (
@@ -198,6 +207,12 @@ class _NumericCoder:
             return np.where(gone, np.nan, values)
         return np.where(gone, np.datetime64("NaT", "us"), values.astype(np.int64).astype("datetime64[us]"))
 
+    def cut(self, bins: Bins) -> "_NumericCoder":
+        """The same codes, decoded from these bins."""
+        other = copy(self)
+        other._bins = bins
+        return other
+
     def edges(self) -> NDArray[Any]:
         edges = self._bins.edges
         if isinstance(self._column, Integer) or self._bins.scale is None:
@@ -237,6 +252,10 @@ class _ImageCoder:
 
 
 _Coder = _LabelCoder | _NumericCoder | _ImageCoder
+
+
+def _cut(coder: _Coder, name: str, within: "Mapping[str, Bins]") -> _Coder:
+    return coder.cut(within[name]) if name in within and isinstance(coder, _NumericCoder) else coder
 
 
 def is_picture(cell: Any, shape: tuple[int, ...]) -> bool:

@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from synthdp.privacy.events import Plan
 if TYPE_CHECKING:
     import pandas as pd
 
+    from synthdp.data.where import Allowed
     from synthdp.privacy.sensitive import Sensitive  # imports torch, which a list of names does not need
 
 GROUP = "synthdp.generators"
@@ -49,6 +50,20 @@ class Model(Protocol):
 
     def tensors(self) -> Tensors:
         """The arrays that, with schema and settings, are the model."""
+        ...
+
+
+@runtime_checkable
+class Conditional(Protocol):
+    """What a model may do besides: draw records that satisfy a condition, exactly as often as it draws them among all.
+
+    A generator whose models can says so by the class attribute `conditional = True`.
+    """
+
+    def sample_where(
+        self, rows: int, allowed: "Allowed", *, seed: int | None = None, first_row: int = 0
+    ) -> "pd.DataFrame":
+        """`rows` records of the model's distribution given the condition; `BadInput` where that has probability zero."""
         ...
 
 
@@ -116,6 +131,17 @@ def check_kind(generator: Generator, schema: Schema) -> None:
         raise BadInput(
             f"generator {generator.name} does not learn {what}, and the schema {held}: use {', '.join(able)}"
         )
+
+
+def conditional(generator: Generator, model: Model) -> Conditional:
+    """The model as one that draws under conditions; raises `BadInput` where it cannot, and names the generators that can."""
+    if isinstance(model, Conditional):
+        return model
+    able = [name for name in names() if getattr(find(name), "conditional", False)]
+    raise BadInput(
+        f"where: a model of generator {generator.name} cannot be conditioned exactly; those of {', '.join(able)} can. Fit one "
+        "of them, or draw more rows and keep those that satisfy the condition"
+    )
 
 
 def check_tensors(tensors: Tensors, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
+from synthdp.data.where import EVERYTHING, Allowed
 from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan
@@ -26,6 +27,7 @@ class Independent:
 
     name: ClassVar[str] = "independent"
     data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
+    conditional: ClassVar[bool] = True
     audit_settings: ClassVar[dict[str, Any]] = {}
 
     def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
@@ -64,11 +66,20 @@ class IndependentModel:
 
     def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
         """Every column drawn on its own."""
-        rng = np.random.default_rng(seed)
+        return self.sample_where(rows, EVERYTHING, seed=seed, first_row=first_row)
+
+    def sample_where(
+        self, rows: int, allowed: Allowed, *, seed: int | None = None, first_row: int = 0
+    ) -> "pd.DataFrame":
+        """A condition on one column says nothing of the others."""
+        rng, codec = np.random.default_rng(seed), Codec(self.schema)
         codes = np.empty((rows, len(self.columns)), np.int32)
-        for place, column in enumerate(self.columns):
-            codes[:, place] = rng.choice(len(column), size=rows, p=probabilities(column))
-        return Codec(self.schema).decode(codes, rng, first_row=first_row)
+        for place, (name, column) in enumerate(zip(codec.names, self.columns, strict=True)):
+            kept = column if name not in allowed.shares else probabilities(column) * allowed.shares[name]
+            if name in allowed.shares and not kept.any():
+                raise allowed.impossible()
+            codes[:, place] = rng.choice(len(column), size=rows, p=probabilities(kept))
+        return codec.decode(codes, rng, first_row=first_row, within=allowed.within)
 
     def tensors(self) -> Tensors:
         """The probabilities."""

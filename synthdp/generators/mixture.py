@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
+from synthdp.data.where import EVERYTHING, Allowed
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
 from synthdp.generators.marginals.grouping import Groups, grouped
@@ -46,6 +47,7 @@ class Mixture:
     """Settings of the mixture."""
 
     name: ClassVar[str] = "mixture"
+    conditional: ClassVar[bool] = True
     contract_settings: ClassVar[dict[str, Any]] = {"iterations": 60, "components": 40}
     audit_settings: ClassVar[dict[str, Any]] = {"iterations": 3, "components": 4, "least": 0.0}  # models of one shape
 
@@ -174,19 +176,51 @@ class MixtureModel:
 
     def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
         """A component, then the label and every column by themselves, then codes of the groups."""
+        return self.sample_where(rows, EVERYTHING, seed=seed, first_row=first_row)
+
+    def sample_where(
+        self, rows: int, allowed: Allowed, *, seed: int | None = None, first_row: int = 0
+    ) -> "pd.DataFrame":
+        """A component given the condition, then the rest as ever: groups, their codes and the values of those as the condition
+        leaves them."""
         rng, codec = np.random.default_rng(seed), Codec(self.schema)
+        products = self._given(allowed, codec) if allowed.shares else self.products
         codes = np.empty((rows, len(codec.names)), np.int32)
         for start in range(0, rows, ROWS):
-            codes[start : start + ROWS] = self._codes(min(ROWS, rows - start), codec, rng)
-        return codec.decode(codes, rng, first_row=first_row)
+            codes[start : start + ROWS] = self._codes(min(ROWS, rows - start), products, allowed, codec, rng)
+        return codec.decode(codes, rng, first_row=first_row, within=allowed.within)
 
-    def _codes(self, rows: int, codec: Codec, rng: np.random.Generator) -> NDArray[np.int32]:
+    def _given(self, allowed: Allowed, codec: Codec) -> Products:
+        """The mixture over groups, each of which satisfies the condition as often as its codes do by their shares."""
         labels, features = _parts(self.schema)
-        label, columns = self.products.draw(rows, rng)
+        event = {
+            name: np.bincount(each.of, weights=each.within * allowed.shares[name], minlength=each.count)
+            / np.maximum(np.bincount(each.of, weights=each.within, minlength=each.count), np.finfo(float).tiny)
+            for name, each in zip(codec.names, self.groups, strict=True)
+            if name in allowed.shares
+        }
+        together = np.ones(1)
+        for name in labels:
+            whole = np.ones(self.groups[codec.names.index(name)].count)
+            together = np.outer(together, event.get(name, whole)).ravel()
+        columns = {place: event[name] for place, name in enumerate(features) if name in event}
+        found = self.products.given(together, columns)
+        if found is None:
+            raise allowed.impossible()
+        return found
+
+    def _codes(
+        self, rows: int, products: Products, allowed: Allowed, codec: Codec, rng: np.random.Generator
+    ) -> NDArray[np.int32]:
+        labels, features = _parts(self.schema)
+        label, columns = products.draw(rows, rng)
         chosen = dict(zip(features, columns, strict=False))  # beside them: a constant where there was no pair
         sizes = tuple(self.groups[codec.names.index(name)].count for name in labels)
         chosen |= dict(zip(labels, np.unravel_index(label, sizes), strict=True)) if labels else {}
-        parts = [each.ungrouped(chosen[name], rng) for name, each in zip(codec.names, self.groups, strict=True)]
+        parts = [
+            _code_of(each, chosen[name], allowed.shares.get(name), rng)
+            for name, each in zip(codec.names, self.groups, strict=True)
+        ]
         return np.stack(parts, 1) if parts else np.empty((rows, 0), np.int32)
 
     def tensors(self) -> Tensors:
@@ -197,6 +231,19 @@ class MixtureModel:
         for place, each in enumerate(self.groups):
             arrays |= {f"of.{place}": each.of.astype(np.float64), f"within.{place}": each.within}
         return arrays
+
+
+def _code_of(
+    groups: Groups, chosen: NDArray[np.int64], shares: NDArray[np.float64] | None, rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """A code of each chosen group (rows,), of those that the condition leaves."""
+    if shares is None:
+        return groups.ungrouped(chosen, rng)
+    within = groups.within * shares
+    kept = np.flatnonzero(within > 0)
+    left = Groups(of=groups.of[kept], within=within[kept])
+    codes: NDArray[np.int32] = kept[left.ungrouped(chosen, rng)].astype(np.int32)
+    return codes
 
 
 def _parts(schema: Schema) -> tuple[list[str], list[str]]:

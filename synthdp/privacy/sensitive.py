@@ -14,12 +14,13 @@ from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.privacy import learning, selection
 from synthdp.privacy.account import Account
-from synthdp.privacy.budget import Budget
+from synthdp.privacy.budget import Budget, Relation
 from synthdp.privacy.checkpoint import Checkpoint, Kept, State
 from synthdp.privacy.events import RECORD, Capped, Event, Plan, Sampled, Selection
 from synthdp.privacy.ledger import block
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions import Answer, Question
+from synthdp.privacy.questions.choice import Chosen, Score
 from synthdp.privacy.questions.distance import Distance
 from synthdp.privacy.questions.marginals import Grouping, Marginals, Table
 from synthdp.privacy.questions.reveal import Reveal
@@ -135,7 +136,7 @@ class Sensitive:
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Charge a question, then answer it from all records."""
-        check_question(question)
+        check_question(question, self.account.cap.relation)
         for event, equal in groupby(question.events):
             self.account.book(event, len(list(equal)))
         return self._answer(question)
@@ -291,6 +292,28 @@ class Sensitive:
         most = self.schema.max_records_per_unit if self.schema.unit else 1
         return Marginals(places, self.codec.sizes, noise, most, None if groups is None else tuple(groups))
 
+    def choose(
+        self,
+        candidates: Sequence[Sequence[str]],
+        score: Score,
+        epsilon: float,
+        groups: Sequence[Grouping | None] | None = None,
+    ) -> int:
+        """The place of one candidate, by the exponential mechanism: see `Chosen`."""
+        return self.ask(self.choice(candidates, score, epsilon, groups))
+
+    def choice(
+        self,
+        candidates: Sequence[Sequence[str]],
+        score: Score,
+        epsilon: float,
+        groups: Sequence[Grouping | None] | None = None,
+    ) -> Chosen:
+        """The question behind `choose`. `groups` as in `Marginals`."""
+        most = self.schema.max_records_per_unit if self.schema.unit else 1
+        places, counted_by = self._places(candidates), None if groups is None else tuple(groups)
+        return Chosen(places, self.codec.sizes, score, epsilon, most, counted_by, self.account.cap.relation)
+
     def distance(self, cliques: Sequence[Sequence[str]], expected: Sequence[Table], noise: float) -> float:
         """Noisy distance of the records' tables from expected ones: see `Distance`."""
         return self.ask(Distance(self._places(cliques), self.codec.sizes, tuple(expected), noise))
@@ -374,10 +397,20 @@ class Safe:
         """Answer from all records, unless that passes the cap: then `BadInput`, and nothing is read."""
         if not self._open:
             raise BadInput("the cap was closed; ask while it is open")
-        check_question(question)
+        check_question(question, self._data.account.cap.relation)
         for event in question.events:
             self._filter.spend(self._data.account.scoped_event(event))
         return self._data._answer(question)
+
+    def choose(
+        self,
+        candidates: Sequence[Sequence[str]],
+        score: Score,
+        epsilon: float,
+        groups: Sequence[Grouping | None] | None = None,
+    ) -> int:
+        """The place of one candidate, under the cap."""
+        return self.ask(self._data.choice(candidates, score, epsilon, groups))
 
     def marginals(self, cliques: Sequence[Sequence[str]], noise: float) -> list[Table]:
         """Noisy contingency tables, under the cap."""
@@ -406,7 +439,7 @@ class Batch:
         """Charge the question as asked of a sample, then draw the sample and answer."""
         if not self._open:
             raise BadInput("a sample answers one question, while it is open; ask several sums at once with `sums`")
-        check_question(question)
+        check_question(question, self._data.account.cap.relation)
         self._open = False
         self._data.account.book(Sampled(self._rate, tuple(question.events)))
         return self._data._answer(question, self._rate)
@@ -432,10 +465,12 @@ class Batch:
         self._open = False
 
 
-def check_question(question: Question[Answer]) -> None:
-    """Refuse a question that is not the house's own, before it is charged or sees a record."""
+def check_question(question: Question[Answer], relation: Relation) -> None:
+    """Refuse a question that is not the house's own, or is scaled for other neighbours, before it is charged or sees a record."""
     own = type(question).__module__
     if not own.startswith(QUESTIONS) or not question.events:
         raise BadInput(
             f"{own}.{type(question).__name__} is not one of the house's questions, which alone may read records"
         )
+    if getattr(question, "relation", relation) != relation:
+        raise BadInput(f"{type(question).__name__} is asked for other neighbours than {relation}: make it with `data.choice`")

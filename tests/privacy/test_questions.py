@@ -14,6 +14,7 @@ from synthdp.data.codec import Codec
 from synthdp.privacy.clipping import Automatic, PerGroup
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.norms import MARGIN
+from synthdp.privacy.questions.choice import Chosen, Dependence, Misfit
 from synthdp.privacy.questions.distance import Distance
 from synthdp.privacy.questions.domain import Domain
 from synthdp.privacy.questions.gradient import Gradient
@@ -56,6 +57,18 @@ QUESTIONS = {
     ),
     "distance": Distance(
         ((0,), (1, 2)), CODEC.sizes, (np.full(CODEC.sizes[0], 2.0), np.full(CODEC.sizes[1:3], 0.1)), 2.0
+    ),
+    "misfit": Chosen(
+        ((0,), (1, 2)),
+        CODEC.sizes,
+        Misfit(
+            expected=(np.full(CODEC.sizes[0], 2.0), np.full(CODEC.sizes[1:3], 0.1)), weights=(1.0, 0.5), offsets=(0.0, 9.0)
+        ),
+        1.0,
+        3,
+    ),
+    "dependence": Chosen(
+        ((0, 1), (1, 0, 4)), CODEC.sizes, Dependence(), 1.0, 3, tuple(np.arange(size) // 2 for size in CODEC.sizes)
     ),
     "gradient": Gradient(network(), loss, 0.7, 2.0),
     "per layer": Gradient(network(), loss, 0.7, 2.0, PerGroup(shares=(1.0, 2.0), noise="dimension")),

@@ -6,7 +6,7 @@ columns' probabilities. Fitting models to noisy tables by gradients is the idea 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -36,13 +36,34 @@ class Products:
         component = _drawn(self.weights[None, :], np.zeros(rows, np.int64), rng)
         return _drawn(self.label, component, rng), [_drawn(column, component, rng) for column in self.columns]
 
+    def given(self, label: Array, columns: Mapping[int, Array]) -> "Products | None":
+        """The mixture given an event that is independent over the columns within a component: `label` (labels,) and
+        `columns` (groups,) of some columns have its probability given each value, in [0, 1]. None where it has probability 0.
+
+        Components by Bayes' rule, in logarithms: w_k P_k(event), where P_k(event) is a product over the columns; then every
+        column by itself within the component.
+        """
+        parts = {place: self.columns[place] * event for place, event in columns.items()}
+        label = self.label * label
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.weights) + np.log(label.sum(1)) - np.log(self.label.sum(1))
+            for place, part in parts.items():
+                logs = logs + np.log(part.sum(1)) - np.log(self.columns[place].sum(1))
+        alive = np.flatnonzero(logs > -np.inf)
+        if not len(alive):
+            return None
+        posterior = np.exp(logs[alive] - logs[alive].max())
+        columns_left = tuple(parts.get(place, column)[alive] for place, column in enumerate(self.columns))
+        return Products(weights=posterior / posterior.sum(), label=label[alive], columns=columns_left)
+
 
 def _drawn(chances: Array, component: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """A place of each row's distribution, by one search in all cumulated distributions end to end."""
     ends = np.cumsum(chances, axis=1)
     ends = ends / ends[:, -1:] + np.arange(len(chances))[:, None]
     places = np.searchsorted(ends.ravel(), component + rng.random(len(component)), side="right")
-    found: NDArray[np.int64] = np.clip(places - component * chances.shape[1], 0, chances.shape[1] - 1)
+    last = chances.shape[1] - 1 - (chances[:, ::-1] > 0).argmax(1)  # by rounding a search can end behind it
+    found: NDArray[np.int64] = np.clip(places - component * chances.shape[1], 0, last[component])
     return found
 
 
