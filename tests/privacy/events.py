@@ -1,8 +1,24 @@
 """Short names for the plans that the accounting suites use."""
 
 import dataclasses
+from dataclasses import dataclass
 
-from synthdp.privacy.events import Capped, Choice, Entry, Gaussian, Laplace, Sampled, Threshold, Vote, scoped
+from synthdp.privacy.accounting.accountants import moments, naive, pld, rdp
+from synthdp.privacy.events import Capped, Choice, Entry, Event, Gaussian, Laplace, Sampled, Threshold, Vote, scoped
+
+
+@dataclass(frozen=True)
+class Pure(Event):
+    """Any mechanism that is epsilon-DP: a plug-in's event, with the rules of pure mechanisms."""
+
+    epsilon: float
+
+
+pld.rule.register(Pure, lambda event: pld.pure(event.epsilon))
+pld.reach.register(Pure, lambda event: event.epsilon)
+rdp.rule.register(Pure, lambda event: rdp.pure(event.epsilon))
+naive.rule.register(Pure, lambda event: naive.rule(Choice(epsilon=event.epsilon)))
+moments.rule.register(Pure, lambda event: moments.rule(Choice(epsilon=event.epsilon)))
 
 
 def gaussian(noise, count=1, **neighbours):

@@ -8,6 +8,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
+from events import Pure
 from scipy.special import ndtr
 
 from synthdp.privacy.accounting import (
@@ -34,7 +35,7 @@ def rows():
 def plan(row):
     count, relation = int(row["steps"]), row["adjacency"]
     if row["id"].startswith("pure_"):
-        return [Entry(Choice(epsilon=0.1), count)]
+        return [Entry(Pure(epsilon=0.1), count)]
     if row["mechanism"].startswith("Laplace"):
         return [Entry(Laplace(noise=float(row["noise"])), count)]
     query = Gaussian(noise=float(row["noise"]), relation=relation)
@@ -169,7 +170,7 @@ def test_one_laplace_against_its_definition():
         assert replaced == pytest.approx(found, rel=1e-9)
 
 
-def composed_choices(epsilon_0, count, delta):
+def composed_pure(epsilon_0, count, delta):
     """The optimal composition of pure mechanisms (Kairouz, Oh & Viswanath 2015, theorem 3.3), by bisection."""
     j = np.arange(count + 1)
     logs = np.array([math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1) for i in j])
@@ -184,11 +185,15 @@ def composed_choices(epsilon_0, count, delta):
 
 
 @pytest.mark.parametrize(("epsilon_0", "count"), [(0.1, 100), (0.37, 10), (1.0, 3), (0.01, 1000)])
-def test_choices_against_the_optimal_composition(epsilon_0, count):
-    exact = composed_choices(epsilon_0, count, 1e-5)
-    found = epsilons([Entry(Choice(epsilon=epsilon_0), count)], 1e-5)
+def test_pure_mechanisms_against_the_optimal_composition(epsilon_0, count):
+    exact = composed_pure(epsilon_0, count, 1e-5)
+    found = epsilons([Entry(Pure(epsilon=epsilon_0), count)], 1e-5)
     assert exact * (1 - 1e-9) <= found["pld"] <= exact * 1.0005
     assert found["rdp"] >= exact
+    # The losses of the exponential mechanism have half the range.
+    chosen = epsilons([Entry(Choice(epsilon=epsilon_0), count)], 1e-5)
+    assert composed_pure(epsilon_0 / 2, count, 1e-5) < chosen["pld"] < exact
+    assert chosen["rdp"] <= found["rdp"]
 
 
 def test_dp_accounting_agrees_within_its_grid():
@@ -317,7 +322,7 @@ def test_published_figures_of_strong_composition_and_moments():
     """Abadi et al. 2016, figure 2: 1.26 and 9.34; Papernot et al. 2017: 5.80; Waites 2019 (PyVacy): 3.0."""
     assert strong.abadi_figure(0.01, 4.0, 10**4, 1e-5) == pytest.approx(9.34, abs=0.005)
     assert strong.as_published(0.1, 100, 1e-5) == pytest.approx(5.7985, abs=5e-5)
-    hundred = [Entry(Choice(epsilon=0.1), 100)]
+    hundred = [Entry(Pure(epsilon=0.1), 100)]
     assert epsilon(hundred, 1e-5) < epsilon(hundred, 1e-5, "strong") < strong.as_published(0.1, 100, 1e-5)
     abadi = [Entry(Sampled(rate=0.01, queries=(Gaussian(noise=4.0),)), 10**4)]
     pyvacy = [Entry(Sampled(rate=256 / 60000, queries=(Gaussian(noise=1.1),)), 14063)]

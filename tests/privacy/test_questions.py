@@ -62,7 +62,9 @@ QUESTIONS = {
         ((0,), (1, 2)),
         CODEC.sizes,
         Misfit(
-            expected=(np.full(CODEC.sizes[0], 2.0), np.full(CODEC.sizes[1:3], 0.1)), weights=(1.0, 0.5), offsets=(0.0, 9.0)
+            expected=(np.full(CODEC.sizes[0], 2.0), np.full(CODEC.sizes[1:3], 0.1)),
+            weights=(1.0, 0.5),
+            offsets=(0.0, 9.0),
         ),
         1.0,
         3,

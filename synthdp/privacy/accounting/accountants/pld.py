@@ -23,7 +23,9 @@ EVENT_POINTS, MOST_POINTS = 400_000, 2_000_000  # that one event and the whole m
 CHEAP_POINTS = 60_000  # up to which a finer grid is worth trying
 GAIN = 0.02  # relative gain of epsilon for which a finer grid is tried again
 LEAST_SAMPLED_NOISE = 0.05  # below it sampling is not used: it hardly lowers epsilon and the grid would be huge
-MOST_RANGE = 30.0  # of a choice: beyond it bounded losses gain nothing
+MOST_RANGE = (
+    30.0  # of a choice: beyond it, or on a grid that is coarser, a bounded range gains little over a pure epsilon
+)
 MOST_SAMPLED_NOISE = 1e6  # above it dp-accounting's squares overflow at last; less noise is never cheaper
 
 Loss = Callable[[float], Any]  # grid -> dp_accounting's PrivacyLossDistribution
@@ -95,6 +97,15 @@ def _(event: Choice) -> Loss:
     return lambda grid: _bounded_range(event.epsilon, grid)
 
 
+def pure(epsilon: float) -> Loss:
+    """Randomised response, which dominates every epsilon-DP mechanism."""
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    parameters = common.DifferentialPrivacyParameters(epsilon, 0)
+    return lambda grid: pld.from_privacy_parameters(parameters, value_discretization_interval=grid)
+
+
 @rule.register
 def _(event: Capped) -> Loss:
     raise Unproven(f"pld has no proof for the filter {event.filter!r}; only 'gaussian' bounds a whole distribution")
@@ -114,13 +125,12 @@ def _(event: Sampled) -> Loss:
 
 
 def _bounded_range(epsilon: float, grid: float) -> Any:
-    from dp_accounting.pld import common, pld_pmf
+    from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     end = math.ceil(epsilon / grid)
-    if end < 2 or epsilon > MOST_RANGE:  # too coarse a grid, or none that matters: randomised response
-        parameters = common.DifferentialPrivacyParameters(epsilon, 0)
-        return pld.from_privacy_parameters(parameters, value_discretization_interval=grid)
+    if end < 2 or epsilon > MOST_RANGE:
+        return pure(epsilon)(grid)
     places = np.arange(-end, end + 1)
     losses = np.clip(places * grid, -epsilon, epsilon)
     deltas = np.expm1((losses - epsilon) / 2) ** 2 / -math.expm1(-epsilon)

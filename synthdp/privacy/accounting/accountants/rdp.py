@@ -96,15 +96,21 @@ def _(event: Laplace) -> Array:
 
 @rule.register
 def _(event: Choice) -> Array:
-    """Randomised response dominates every epsilon-DP mechanism: sinh(a e) - sinh((a - 1) e) over sinh(e), in logarithms. The
-    losses of the exponential mechanism lie within a range of e (Durfee & Rogers 2019), whence a e^2 / 8 (Cesar & Rogers 2021)."""
-    a, e = np.array(WIDE_ORDERS), event.epsilon
+    """The losses of the exponential mechanism lie within a range of e (Durfee & Rogers 2019), whence a e^2 / 8 (Cesar & Rogers
+    2021), or what any pure mechanism has."""
+    bound: Array = np.minimum(np.array(WIDE_ORDERS) * (event.epsilon * event.epsilon / 8), pure(event.epsilon))
+    return bound
+
+
+def pure(epsilon: float) -> Array:
+    """Randomised response dominates every epsilon-DP mechanism: sinh(a e) - sinh((a - 1) e) over sinh(e), in logarithms."""
+    a, e = np.array(WIDE_ORDERS), epsilon
     # e^(a e) p + e^(-a e) (1 - p) with p = 1 / (1 + e^e), the Q-mass of the likelier outcome.
     log_q = -np.logaddexp(0.0, e)
     exact = (np.logaddexp(a * e + log_q, -a * e + e + log_q) + ROUND_OFF * (1 + a * e)) / (a - 1)
     small = (
-        a * e * e / 8
-    )  # free of the cancellation that `exact` has for tiny epsilon
+        a * e * e / 2
+    )  # Bun & Steinke 2016, proposition 3.3: free of the cancellation that `exact` has for tiny epsilon
     bound: Array = np.minimum(small, e)
     tight: Array = np.where((a - 1) * e > 1e-6, np.minimum(bound, np.maximum(exact, 0.0)), bound)
     return tight
