@@ -80,12 +80,13 @@ class Bins:
         return points
 
 
-def bins_of(column: Numeric) -> Bins:
-    """The bins that a declared column asks for; `BadInput` where an item is still to be learned."""
+def bins_of(column: Numeric, cells: int = 0) -> Bins:
+    """The bins that a declared column asks for, cut further into about `cells` of equal width in all; `BadInput` where an item is
+    still to be learned."""
     if isinstance(column.bounds, str) or isinstance(column.bins, str):
         raise BadInput(f"column {column.name!r}: bounds or bins are still marked learn; declare them or fit first")
     if isinstance(column, Continuous) and column.decimals is None:
-        return _real_bins(column)
+        return _real_bins(column, cells)
     period = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 1
     scale = 10.0 ** (column.decimals or 0) if isinstance(column, Continuous) else 1.0
     low, high = (_steps(end, scale, period) for end in column.bounds)
@@ -96,7 +97,8 @@ def bins_of(column: Numeric) -> Bins:
     else:
         points = last - first + 1
         count = min(BINS if column.bins is None else column.bins, points)
-        starts = [first + index * points // count for index in range(count)]
+        starts = _even(first, points, count)
+    starts = sorted({*starts, *_even(first, last - first + 1, min(cells, last - first + 1))})
     atoms = [] if isinstance(column, Datetime) else sorted(round(atom * scale) for atom in column.atoms)
     edges = np.array([*starts, last + 1], dtype=np.int64)
     room = np.diff(edges) - np.diff(np.searchsorted(np.array(atoms, dtype=np.int64), edges))
@@ -110,12 +112,18 @@ def bins_of(column: Numeric) -> Bins:
     )
 
 
-def _real_bins(column: Continuous) -> Bins:
+def _even(first: int, points: int, count: int) -> list[int]:
+    return [first + index * points // count for index in range(count)]
+
+
+def _real_bins(column: Continuous, cells: int) -> Bins:
     low, high = (float(end) for end in column.bounds)
     if isinstance(column.bins, tuple):
         edges = np.unique([low, *column.bins, high])
     else:
         edges = np.unique(np.linspace(low, high, (BINS if column.bins is None else int(column.bins)) + 1))
+    if cells:
+        edges = np.union1d(edges, np.linspace(low, high, cells + 1))
     constant = low == high
     return Bins(
         edges=np.array([low, high]) if constant else edges,

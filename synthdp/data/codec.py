@@ -29,15 +29,16 @@ class Codec:
     then atoms. Where a column may be missing, that is the last code. Every code stands for some value, and
     `encode(decode(codes)) == codes`. An image takes one column of codes 0 .. 255 per value, in the order (height, width,
     channels); `picture` tells which. Codes are int32, or uint8 where there is an image and every size is at most 256.
+    With `cells`, the bins of numeric columns are cut further into about so many each; `coarse` leads back.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, cells: int = 0) -> None:
         learned = schema.learned
         if learned:
             name, item = learned[0]
             raise BadInput(f"column {name!r}: {item} is still marked learn; declare it or let a fit buy it")
-        self.schema = schema
-        self._coders = tuple(_coder(column) for column in schema.modelled)
+        self.schema, self.cells = schema, cells
+        self._coders = tuple(_coder(column, cells) for column in schema.modelled)
         self._widths = tuple(coder.width for coder in self._coders)
         names: list[str] = []
         sizes: list[int] = []
@@ -98,6 +99,16 @@ class Codec:
         )
         columns = {name: made[name] if name in made else pd.array(fresh, dtype="str") for name in self.schema.names}
         return pd.DataFrame(columns)
+
+    def coarse(self) -> tuple[NDArray[np.int64] | None, ...]:
+        """For every column of the codes, the code that `Codec(schema)` has for what each code stands for; None where that is
+        the same code."""
+        plain = Codec(self.schema)
+        found: list[NDArray[np.int64] | None] = []
+        for mine, its in zip(self._coders, plain._coders, strict=True):
+            finer = isinstance(mine, _NumericCoder) and isinstance(its, _NumericCoder) and mine.size > its.size
+            found += [mine.onto(its) if finer else None] * mine.width
+        return tuple(found)
 
     def edges(self, name: str) -> NDArray[Any]:
         """Ascending edges (bins + 1,) of a numeric column: bin i holds edges[i] <= x < edges[i + 1].
@@ -183,9 +194,9 @@ class _NumericCoder:
 
     width = 1
 
-    def __init__(self, column: Integer | Continuous | Datetime) -> None:
+    def __init__(self, column: Integer | Continuous | Datetime, cells: int = 0) -> None:
         self._column = column
-        self._bins: Bins = bins_of(column)
+        self._bins: Bins = bins_of(column, cells)
         self._missing = self._bins.size if column.missing else None
         self.size = self._bins.size + column.missing
 
@@ -212,6 +223,12 @@ class _NumericCoder:
         other = copy(self)
         other._bins = bins
         return other
+
+    def onto(self, other: "_NumericCoder") -> NDArray[np.int64]:
+        """The other's code of each code; its bins are made of whole bins of these."""
+        found = np.searchsorted(other._bins.edges[1:-1], self._bins.edges[:-1], side="right")
+        atoms = other._bins.count + np.arange(len(self._bins.atoms))
+        return np.concatenate([found, atoms, [other.size - 1] * self._column.missing]).astype(np.int64)
 
     def edges(self) -> NDArray[Any]:
         edges = self._bins.edges
@@ -265,11 +282,11 @@ def is_picture(cell: Any, shape: tuple[int, ...]) -> bool:
     return cell.shape == shape or (len(shape) == 2 and cell.shape == (*shape, 1))
 
 
-def _coder(column: Column) -> _Coder:
+def _coder(column: Column, cells: int = 0) -> _Coder:
     if isinstance(column, Image):
         return _ImageCoder(column)
     if isinstance(column, Integer | Continuous | Datetime):
-        return _NumericCoder(column)
+        return _NumericCoder(column, cells)
     if isinstance(column, Categorical | Ordinal | Boolean):
         return _LabelCoder(column)
     raise BadInput(f"column {column.name!r}: {column.kind} columns have no codes")

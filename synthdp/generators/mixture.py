@@ -1,7 +1,8 @@
 """A mixture of products fitted to the noisy tables of the label with every two columns.
 
-Two Gaussian questions, so that the plan is exactly accounted: first every column alone, which says how codes are grouped (the
-noise of a table is small against its groups); then, with no selection, each table of (column, column, label). A mixture of product
+Gaussian questions alone, so that the plan is exactly accounted: first every column by itself, numeric ones on a finer grid too,
+which says how codes are grouped (the noise of a table is small against its groups); then, with no selection, each table of
+(column, column, label). A mixture of product
 distributions is fitted to all of them at once (`marginals/products.py`), and records are drawn from it.
 
 Marginal-based generators measure tables and fit a graphical model to them (McKenna, Miklau & Sheldon 2021; McKenna et al. 2022);
@@ -18,11 +19,12 @@ import torch
 from numpy.typing import NDArray
 
 from synthdp.data.codec import Codec
+from synthdp.data.columns import Continuous, Datetime, Integer
 from synthdp.data.schema import Schema
 from synthdp.data.where import EVERYTHING, Allowed
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
-from synthdp.generators.marginals.grouping import Groups, grouped
+from synthdp.generators.marginals.grouping import Counts, Groups, agreed, grouped
 from synthdp.generators.marginals.products import Evidence, Products, components_of, fit
 from synthdp.generators.parts.checks import whole
 from synthdp.generators.parts.networks import nearest_distribution, random
@@ -36,8 +38,9 @@ if TYPE_CHECKING:
 
 SHOW_EVERY = 25
 MOST_LABELS = 16  # groups of all targets together: each is a table of its own for every pair of columns
-MOST_GROUPS = 64  # of a column
+MOST_GROUPS = 32  # of a column
 MOST_TABLES = 5_000  # of two columns: those of 100 columns; beyond it the noise leaves little of each
+MOST_CELLS = 100_000  # of a grid
 LEAST_NOISE = 0.5  # records: a noiseless fit is weighed as if it had so much
 ROWS = 200_000  # sampled at a time
 
@@ -48,10 +51,14 @@ class Mixture:
 
     name: ClassVar[str] = "mixture"
     conditional: ClassVar[bool] = True
-    contract_settings: ClassVar[dict[str, Any]] = {"iterations": 60, "components": 40}
-    audit_settings: ClassVar[dict[str, Any]] = {"iterations": 3, "components": 4, "least": 0.0}  # models of one shape
+    contract_settings: ClassVar[dict[str, Any]] = {"iterations": 40, "starts": 2, "components": 40, "cells": 200}
+    audit_settings: ClassVar[dict[str, Any]] = {"iterations": 3, "starts": 1, "components": 4, "least": 0.0, "cells": 0}  # models of one shape
 
     share: float = option(0.12, "share of the precision spent on single columns, in (0, 1)")
+    cells: int = option(
+        10_000, "cells of the public grid on which numeric columns are counted beside their bins; 0: in their bins alone"
+    )
+    grid_share: float = option(0.04, "share of the precision spent on these grids, in (0, 1)")
     least: float = option(
         2.0,
         "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
@@ -59,14 +66,20 @@ class Mixture:
     components: int | None = option(
         None, "product distributions; default: what the noise lets be told apart, 100 to 800"
     )
-    iterations: int = option(300, "steps of Adam")
+    starts: int = option(3, "fits from different random starts, whose mixtures are averaged")
+    iterations: int = option(300, "steps of Adam of each fit")
     rate: float = option(0.1, "learning rate of Adam, falling to zero along a cosine")
     shrinkage: float = option(0.03, "how strongly components are drawn to the single columns' distributions")
 
     def __post_init__(self) -> None:
-        if not 0 < self.share < 1:
-            raise BadInput(f"generator.share must lie in (0, 1), got {self.share}")
-        for name in ("iterations", "components"):
+        for name in ("share", "grid_share"):
+            if not 0 < getattr(self, name) < 1:
+                raise BadInput(f"generator.{name} must lie in (0, 1), got {getattr(self, name)}")
+        if self.share + self.grid_share >= 1:
+            raise BadInput("generator.share and generator.grid_share together must leave something for the tables")
+        if isinstance(self.cells, bool) or not isinstance(self.cells, int) or not 0 <= self.cells <= MOST_CELLS:
+            raise BadInput(f"generator.cells must be a whole number of 0 to {MOST_CELLS:,}, got {self.cells!r}")
+        for name in ("starts", "iterations", "components"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name))
         for name in ("rate", "shrinkage", "least"):
@@ -75,60 +88,64 @@ class Mixture:
                 raise BadInput(f"generator.{name} must be a finite number of 0 or more, and rate above 0, got {value}")
 
     def plan(self, schema: Schema, noise: float) -> Plan:
-        """One Gaussian for the single columns, one for all tables of columns with the label."""
-        if not _cliques(schema):
-            return (Entry(Gaussian(noise)),)
-        return merged(Entry(Gaussian(each)) for each in self.noises(noise))
+        """One Gaussian for the single columns, one for their finer grids, one for all tables of columns with the label."""
+        return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
 
-    def noises(self, noise: float) -> tuple[float, float]:
-        """Noises whose precisions, 1 / noise^2, add up to that of `noise`."""
-        return noise / math.sqrt(self.share), noise / math.sqrt(1 - self.share)
+    def noises(self, schema: Schema, noise: float) -> dict[str, float]:
+        """Noises of what is asked of this schema; their precisions, 1 / noise^2, add up to that of `noise`."""
+        shares = {"columns": self.share}
+        if self.cells and _numeric(schema):
+            shares["grids"] = self.grid_share
+        if _cliques(schema):
+            shares["tables"] = 1 - sum(shares.values())
+        whole = sum(shares.values())
+        return {name: noise / math.sqrt(share / whole) for name, share in shares.items()}
 
     def fit(
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
         """Single columns, groups, tables, mixture."""
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
-        schema = data.resolve()
-        codec, cliques = data.codec, _cliques(schema)
-        first, second = self.noises(noise) if cliques else (noise, 0.0)
-        alone = data.tables([(name,) for name in codec.names], first)
-        counts = data.ask(alone)
-        total = max(
-            1.0, float(np.average([table.sum() for table in counts], weights=[1 / len(table) for table in counts]))
-        )
-        groups = self._grouped(counts, schema, codec, self.least * alone.deviation, total)
-        labels, features = _parts(schema)
+        noises = self.noises(schema, data.commit(lambda z: self.plan(schema, z), budget))
+        schema = data.resolve(cells=self.cells)
+        codec, cliques = data.fine, _cliques(schema)
+        alone = data.tables([(name,) for name in codec.names], noises["columns"])
+        bins = data.ask(alone)
+        total = max(1.0, float(np.average([table.sum() for table in bins], weights=[1 / len(table) for table in bins])))
+        counts = _counts(data, schema, bins, alone.deviation, noises.get("grids"))
+        groups = self._grouped(counts, schema, codec, alone.deviation, total)
         if cliques:
-            question = data.tables(cliques, second, [each.of for each in groups])
+            question = data.tables(cliques, noises["tables"], [each.of for each in groups], fine=True)
             tables, deviation = data.ask(question), max(question.deviation, LEAST_NOISE)
         else:
             tables, deviation = [], 1.0
-        evidence = _evidence(counts, tables, groups, codec.names, (labels, features), total, deviation, alone.deviation)
+        evidence = _evidence(counts, tables, groups, schema, codec.names, total, deviation, alone.deviation)
         products = fit(
             evidence,
             components=self.components or components_of(total, deviation),
+            starts=self.starts,
             iterations=self.iterations,
             rate=self.rate,
             shrinkage=self.shrinkage,
             generator=random(seed),
-            progress=lambda step, residual: _show(progress, step, self.iterations, residual),
+            progress=lambda step, residual: _show(progress, step, self.starts * self.iterations, residual),
         )
-        return MixtureModel(schema, tuple(groups), products)
+        return MixtureModel(schema, tuple(groups), products, codec.cells)
 
     def _grouped(
-        self, counts: list[NDArray[np.float64]], schema: Schema, codec: Codec, least: float, total: float
+        self, counts: list[Counts], schema: Schema, codec: Codec, deviation: float, total: float
     ) -> list[Groups]:
         labels, _ = _parts(schema)
         each = max(2, int(MOST_LABELS ** (1 / max(1, len(labels)))))
+        least = min(self.least * deviation, total / 2)
         return [
-            grouped(table, column, codec, min(least, total / 2), each if column.name in labels else MOST_GROUPS)
+            grouped(table, column, codec, least, each if column.name in labels else MOST_GROUPS)
             for table, column in zip(counts, schema.modelled, strict=True)
         ]
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """Groups of every column's codes, and the mixture over groups."""
-        codec = Codec(schema)
+        cells = int(tensors["cells"]) if "cells" in tensors and tensors["cells"].shape == () else 0
+        codec = Codec(schema, min(max(cells, 0), MOST_CELLS))
         labels, features = _parts(schema)
         shapes: dict[str, tuple[int, ...]] = (
             {"weights": tensors["weights"].shape} if "weights" in tensors else {"weights": (0,)}
@@ -142,6 +159,7 @@ class Mixture:
         ]
         if any(not 0 < count <= size for count, size in zip(counts, codec.sizes, strict=True)):
             raise BadInput("the model's groups do not fit the columns of its schema")
+        shapes |= {"cells": ()} if "cells" in tensors else {}
         together = math.prod(counts[codec.names.index(name)] for name in labels)
         shapes["label"] = (components, together)
         shapes |= {f"column.{name}": (components, counts[codec.names.index(name)]) for name in features}
@@ -163,7 +181,7 @@ class Mixture:
             label=np.asarray(tensors["label"], np.float64),
             columns=columns,
         )
-        return MixtureModel(schema, groups, products)
+        return MixtureModel(schema, groups, products, codec.cells)
 
 
 @dataclass(frozen=True)
@@ -173,6 +191,12 @@ class MixtureModel:
     schema: Schema
     groups: tuple[Groups, ...]
     products: Products
+    cells: int = 0
+
+    @property
+    def codec(self) -> Codec:
+        """Of the codes that groups are made of."""
+        return Codec(self.schema, self.cells)
 
     def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
         """A component, then the label and every column by themselves, then codes of the groups."""
@@ -183,7 +207,7 @@ class MixtureModel:
     ) -> "pd.DataFrame":
         """A component given the condition, then the rest as ever: groups, their codes and the values of those as the condition
         leaves them."""
-        rng, codec = np.random.default_rng(seed), Codec(self.schema)
+        rng, codec = np.random.default_rng(seed), self.codec
         products = self._given(allowed, codec) if allowed.shares else self.products
         codes = np.empty((rows, len(codec.names)), np.int32)
         for start in range(0, rows, ROWS):
@@ -227,6 +251,7 @@ class MixtureModel:
         """Distributions, and the groups."""
         _, features = _parts(self.schema)
         arrays: Tensors = {"weights": self.products.weights, "label": self.products.label}
+        arrays |= {"cells": np.array(self.cells)} if self.cells else {}
         arrays |= {f"column.{name}": column for name, column in zip(features, self.products.columns, strict=False)}
         for place, each in enumerate(self.groups):
             arrays |= {f"of.{place}": each.of.astype(np.float64), f"within.{place}": each.within}
@@ -253,6 +278,29 @@ def _parts(schema: Schema) -> tuple[list[str], list[str]]:
     return labels, [name for name in names if name not in labels]
 
 
+def _numeric(schema: Schema) -> list[str]:
+    """Names of the columns that have a finer grid."""
+    return [column.name for column in schema.modelled if isinstance(column, Integer | Continuous | Datetime)]
+
+
+def _counts(
+    data: Sensitive, schema: Schema, bins: list[NDArray[np.float64]], deviation: float, noise: float | None
+) -> list[Counts]:
+    """Counts of every column by the codes of `data.fine`; `noise` is that of the grids, if they are to be asked."""
+    codec, names = data.fine, _numeric(schema)
+    found = [Counts(held=table, bins=np.arange(len(table)), deviation=deviation) for table in bins]
+    if noise is None:
+        return found
+    question = data.tables([(name,) for name in names], noise, fine=True)
+    ways = codec.coarse()
+    for name, codes in zip(names, data.ask(question), strict=True):
+        place = codec.names.index(name)
+        way = ways[place]
+        of = np.arange(len(codes)) if way is None else way
+        found[place] = agreed(bins[place], deviation, codes, question.deviation, of)
+    return found
+
+
 def _cliques(schema: Schema) -> list[tuple[str, ...]]:
     """Every two columns with the label; what there is with the label where there are no two."""
     labels, features = _parts(schema)
@@ -268,16 +316,16 @@ def _cliques(schema: Schema) -> list[tuple[str, ...]]:
 
 
 def _evidence(
-    counts: list[NDArray[np.float64]],
+    counts: list[Counts],
     tables: list[NDArray[np.float64]],
     groups: list[Groups],
+    schema: Schema,
     names: tuple[str, ...],
-    parts: tuple[list[str], list[str]],
     total: float,
     deviation: float,
     alone: float,
 ) -> Evidence:
-    labels, features = parts
+    labels, features = _parts(schema)
     places = [names.index(name) for name in features]
     sizes = (
         *(groups[place].count for place in places),
@@ -291,19 +339,28 @@ def _evidence(
         block = table.reshape(sizes[a], sizes[b], together).transpose(2, 0, 1) / total
         held[:, ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = block
         measured[ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = 1
-    sums = [np.bincount(groups[place].of, weights=counts[place], minlength=groups[place].count) for place in places]
-    codes = [np.bincount(groups[place].of, minlength=groups[place].count) for place in places]
+    sums = [np.bincount(groups[place].of, weights=counts[place].held, minlength=groups[place].count) for place in places]
+    noises = [_noise(counts[place], groups[place], alone) for place in places]
     ones = [nearest_distribution(torch.from_numpy(each / total)).float() for each in sums]
-    codes += [np.ones(1, np.int64)] * (len(sizes) - len(places))
-    noises = torch.from_numpy(np.sqrt(np.concatenate(codes))) * max(alone, LEAST_NOISE)
+    noises += [np.array([alone])] * (len(sizes) - len(places))
+    spread = torch.from_numpy(np.concatenate(noises)).clamp_min(LEAST_NOISE)
     return Evidence(
         sizes=sizes,
         tables=torch.from_numpy(held),
         measured=torch.from_numpy(measured),
         precision=total / deviation,
         ones=torch.cat([*ones, torch.ones(width - sum(map(len, ones)))]),
-        ones_precision=(total / noises).float(),
+        ones_precision=(total / spread).float(),
     )
+
+
+def _noise(counts: Counts, groups: Groups, alone: float) -> NDArray[np.float64]:
+    """About the deviation of each group's count: of its codes together, and at most of the bins that they lie in."""
+    codes = np.bincount(groups.of, minlength=groups.count)
+    met = np.unique(groups.of * (int(counts.bins.max(initial=0)) + 1) + counts.bins)
+    bins = np.bincount(met // (int(counts.bins.max(initial=0)) + 1), minlength=groups.count)
+    noise: NDArray[np.float64] = np.minimum(counts.deviation * np.sqrt(codes), alone * np.sqrt(bins))
+    return noise
 
 
 def _show(progress: Progress, step: int, steps: int, residual: float) -> None:

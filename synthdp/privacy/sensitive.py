@@ -24,6 +24,7 @@ from synthdp.privacy.questions.choice import Chosen, Score
 from synthdp.privacy.questions.distance import Distance
 from synthdp.privacy.questions.marginals import Grouping, Marginals, Table
 from synthdp.privacy.questions.reveal import Reveal
+from synthdp.privacy.questions.size import Size
 from synthdp.privacy.questions.sums import Group, Sums, Vector
 from synthdp.privacy.ranks import ALONE, Ranks, check_additive, check_plan
 from synthdp.privacy.store import Records, Sealed, encoded, reading, seal, shard
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 ALL_COINS = 2.0**64
 HIDDEN = "sealed/teachers/"  # what a checkpoint holds of them, which no generator is handed
+OF_TABLES = (Marginals, Chosen, Distance, Size)
 QUESTIONS = "synthdp.privacy.questions."  # a new question is trusted code
 
 
@@ -79,6 +81,8 @@ class Sensitive:
         self._teachers: list[Sealed[Ballot]] = []
         self._terms: learning.Purchase | None = None
         self._codec: Codec | None = None
+        self._fine: Codec | None = None
+        self._coarse: tuple[Grouping | None, ...] = ()
         self._plan_noise, self._most = 0.0, 0
         self._step = self._place = 0
         self._beside = beside
@@ -111,8 +115,12 @@ class Sensitive:
         self._most = self.account.most(lambda count: (*learned, *plan(count), *self._beside), budget)
         return self._most
 
-    def resolve(self) -> Schema:
-        """Buy each `learn` item of the schema, encode the records, and return the fully declared schema."""
+    def resolve(self, cells: int = 0) -> Schema:
+        """Buy each `learn` item of the schema, encode the records, and return the fully declared schema.
+
+        With `cells`, numeric columns are kept on finer grids than their bins (see `fine`), and nothing but tables can be asked.
+        Records that were encoded already stay as they are.
+        """
         if self._codec is None:
             if self._terms is None:
                 raise BadInput("commit a plan before the first question")
@@ -121,8 +129,10 @@ class Sensitive:
             else:
                 schema = Schema.from_dict(self._resumed.facts["schema"])
             self._codec = Codec(schema)
+            self._fine = Codec(schema, cells) if cells else self._codec
+            self._coarse = self._fine.coarse()
             with reading():
-                self._sealed = Sealed(encoded(self._sealed.read(), self._codec))
+                self._sealed = Sealed(encoded(self._sealed.read(), self._fine))
             self.schema = schema
         return self.schema
 
@@ -134,9 +144,17 @@ class Sensitive:
             raise BadInput("the schema is not resolved")
         return self._codec
 
+    @property
+    def fine(self) -> Codec:
+        """The public codec by which the records are encoded: `codec`, unless they were resolved with `cells`."""
+        self.resolve()
+        if self._fine is None:
+            raise BadInput("the schema is not resolved")
+        return self._fine
+
     def ask(self, question: Question[Answer]) -> Answer:
         """Charge a question, then answer it from all records."""
-        check_question(question, self.account.cap.relation)
+        self.check(question)
         for event, equal in groupby(question.events):
             self.account.book(event, len(list(equal)))
         return self._answer(question)
@@ -285,12 +303,30 @@ class Sensitive:
         return self.ask(self.tables(cliques, noise))
 
     def tables(
-        self, cliques: Sequence[Sequence[str]], noise: float, groups: Sequence[Grouping | None] | None = None
+        self,
+        cliques: Sequence[Sequence[str]],
+        noise: float,
+        groups: Sequence[Grouping | None] | None = None,
+        *,
+        fine: bool = False,
     ) -> Marginals:
-        """The question behind `marginals`; public, so that its deviation can be read off. `groups` as in `Marginals`."""
+        """The question behind `marginals`; public, so that its deviation can be read off. `groups` as in `Marginals`, of the
+        codes of `codec`, or of those of `fine` where that is said."""
         places = self._places(cliques)
         most = self.schema.max_records_per_unit if self.schema.unit else 1
-        return Marginals(places, self.codec.sizes, noise, most, None if groups is None else tuple(groups))
+        return Marginals(places, self.fine.sizes, noise, most, self._counted_by(groups, fine))
+
+    def _counted_by(
+        self, groups: Sequence[Grouping | None] | None, fine: bool = False
+    ) -> tuple[Grouping | None, ...] | None:
+        """Groups of the codes that records have."""
+        given = (None,) * len(self.fine.sizes) if groups is None else tuple(groups)
+        if not fine:
+            given = tuple(
+                group if coarse is None else coarse if group is None else group[coarse]
+                for coarse, group in zip(self._coarse, given, strict=True)
+            )
+        return None if all(group is None for group in given) else given
 
     def choose(
         self,
@@ -311,12 +347,13 @@ class Sensitive:
     ) -> Chosen:
         """The question behind `choose`. `groups` as in `Marginals`."""
         most = self.schema.max_records_per_unit if self.schema.unit else 1
-        places, counted_by = self._places(candidates), None if groups is None else tuple(groups)
-        return Chosen(places, self.codec.sizes, score, epsilon, most, counted_by, self.account.cap.relation)
+        places, counted_by = self._places(candidates), self._counted_by(groups)
+        return Chosen(places, self.fine.sizes, score, epsilon, most, counted_by, self.account.cap.relation)
 
     def distance(self, cliques: Sequence[Sequence[str]], expected: Sequence[Table], noise: float) -> float:
         """Noisy distance of the records' tables from expected ones: see `Distance`."""
-        return self.ask(Distance(self._places(cliques), self.codec.sizes, tuple(expected), noise))
+        counted_by = self._counted_by(None)
+        return self.ask(Distance(self._places(cliques), self.fine.sizes, tuple(expected), noise, counted_by))
 
     def _places(self, cliques: Sequence[Sequence[str]]) -> tuple[tuple[int, ...], ...]:
         names = self.codec.names
@@ -358,6 +395,13 @@ class Sensitive:
         """Whether the noise could be regenerated from a seed."""
         return self._noise.rehearsal
 
+    def check(self, question: Question[Answer]) -> None:
+        """Refuse a question before it is charged or sees a record: what is not the house's own, what is not private under the
+        account's relation, and all but tables where records are on finer grids than others know."""
+        check_question(question, self.account.cap.relation)
+        if self._fine is not self._codec and not isinstance(question, OF_TABLES):
+            raise BadInput(f"{type(question).__name__} is not asked of records that were resolved with `cells`: ask tables")
+
     def _answer(self, question: Question[Answer], rate: float | None = None) -> Answer:
         check_additive(question, self._ranks)
         self._ranks.wait()  # until the first process has charged
@@ -397,7 +441,7 @@ class Safe:
         """Answer from all records, unless that passes the cap: then `BadInput`, and nothing is read."""
         if not self._open:
             raise BadInput("the cap was closed; ask while it is open")
-        check_question(question, self._data.account.cap.relation)
+        self._data.check(question)
         for event in question.events:
             self._filter.spend(self._data.account.scoped_event(event))
         return self._data._answer(question)
@@ -439,7 +483,7 @@ class Batch:
         """Charge the question as asked of a sample, then draw the sample and answer."""
         if not self._open:
             raise BadInput("a sample answers one question, while it is open; ask several sums at once with `sums`")
-        check_question(question, self._data.account.cap.relation)
+        self._data.check(question)
         self._open = False
         self._data.account.book(Sampled(self._rate, tuple(question.events)))
         return self._data._answer(question, self._rate)

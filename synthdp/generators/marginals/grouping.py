@@ -1,7 +1,9 @@
 """Codes of a column put together until the noise is small against their counts, and told apart again when records are drawn.
 
-The counts are noisy answers, so all of this is post-processing. Bins join their neighbours, from low to high; atoms that are
-frequent and the missing value stay by themselves; rare categories become one group.
+The counts are noisy answers, so all of this is post-processing. A numeric column is counted twice, in its declared bins and on a
+finer public grid; the two are made to agree by least squares (Hay et al. 2010, section 4). Its bins are then halved as long as the
+halves can be told apart, small neighbours join, from low to high, and values that people round to stay by themselves, as do
+frequent atoms and the missing value. Rare categories become one group.
 """
 
 from dataclasses import dataclass
@@ -13,16 +15,22 @@ from numpy.typing import NDArray
 
 from synthdp.data.codec import Codec
 from synthdp.data.columns import Column, Continuous, Datetime, Integer, Ordinal
+from synthdp.generators.marginals.products import stratified
 from synthdp.generators.parts.networks import nearest_distribution
 
 Array = NDArray[np.float64]
+Places = NDArray[np.int64]
+WINDOW = 8  # codes to each side that say what a code is expected to hold
+SURE = 4.5  # deviations of the noise above it: by chance, one code of 300,000
+CLEAR = 4.0  # how many deviations of a half's noise its bin must hold to be halved
+FEWER = 1.25  # where there are too many groups, what each holds at least is raised by so much
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Groups:
     """`of` (codes,) is each code's group, 0 .. count - 1; `within` (codes,) its share of that group."""
 
-    of: NDArray[np.int64]
+    of: Places
     within: Array
 
     @property
@@ -30,36 +38,59 @@ class Groups:
         """Number of groups."""
         return int(self.of.max(initial=0)) + 1
 
-    def ungrouped(self, groups: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int32]:
-        """A code of each group (rows,), drawn by the codes' shares."""
+    def ungrouped(self, groups: Places, rng: np.random.Generator) -> NDArray[np.int32]:
+        """A code of each group (rows,), by the codes' shares."""
         order = np.argsort(self.of, kind="stable")
         ends = np.cumsum(self.within[order])
         first = np.searchsorted(self.of[order], np.arange(self.count))
         last = np.append(first[1:], len(order)) - 1
         below = np.append(0.0, ends)[first]
-        lots = below[groups] + rng.random(len(groups)) * (ends[last] - below)[groups]
+        lots = below[groups] + stratified(groups, rng) * (ends[last] - below)[groups]
         places = np.clip(np.searchsorted(ends, lots, side="right"), first[groups], last[groups])
         codes: NDArray[np.int32] = order[places].astype(np.int32)
         return codes
 
 
-def grouped(counts: Array, column: Column, codec: Codec, least: float, most: int) -> Groups:
-    """Groups whose noisy counts are at least `least`, at most about `most` of them; `counts` (codes,) are noisy. With `least` 0
-    every code is a group, unless there are more than `most`."""
-    size = len(counts)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Counts:
+    """What is known of a column: noisy counts (codes,), and the bin of each code, within which they are told apart up to the
+    noise `deviation` of a code."""
+
+    held: Array
+    bins: Places
+    deviation: float
+
+
+def agreed(bins: Array, deviation: float, codes: Array, fine: float, of: Places) -> Counts:
+    """Counts of bins (bins,) and of the codes (codes,) that they are made of, to whose bin `of` leads, both noisy: codes are
+    moved alike within a bin, to the best estimate of its sum."""
+    size, sums = np.bincount(of, minlength=len(bins)), np.bincount(of, weights=codes, minlength=len(bins))
+    precise = 1 / max(deviation, 1e-9) ** 2, 1 / (np.maximum(size, 1) * max(fine, 1e-9) ** 2)
+    best = (bins * precise[0] + sums * precise[1]) / (precise[0] + precise[1])
+    return Counts(held=codes + ((best - sums) / np.maximum(size, 1))[of], bins=of, deviation=fine)
+
+
+def grouped(counts: Counts, column: Column, codec: Codec, least: float, most: int) -> Groups:
+    """Groups whose noisy counts are at least `least`, and at most `most` of them, beside the missing value. With `least` 0 every
+    code is a group, unless there are more than `most`."""
+    held, size = counts.held, len(counts.held)
     known = size - bool(getattr(column, "missing", False))
     if least == 0 and known <= most:
         return Groups(of=np.arange(size), within=np.ones(size))
-    if known > most:
-        least = max(least, float(np.clip(counts[:known], 0, None).sum()) / most)
-    of = np.zeros(size, np.int64)
+    of, leaves = np.zeros(size, np.int64), np.arange(size)
     ordered = isinstance(column, Integer | Continuous | Datetime | Ordinal)
-    of[:known] = (
-        _neighbours(counts, _by_value(column, codec, known), least) if ordered else _rare(counts[:known], least)
-    )
-    if known < size:
-        of[known] = of[:known].max(initial=-1) + 1
-    return Groups(of=of, within=_shares(counts, of))
+    order = _by_value(column, codec, known) if ordered else []
+    while True:
+        if ordered:
+            of[:known], leaves[:known] = _neighbours(counts, order, least)
+        else:
+            of[:known] = _rare(held[:known], least)
+        found = int(of[:known].max(initial=-1)) + 1
+        if found <= max(2, most):
+            break
+        least = max(least * FEWER, 1.0)
+    of[known:] = found
+    return Groups(of=of, within=_within(held, leaves, of, counts.deviation))
 
 
 def _by_value(column: Column, codec: Codec, known: int) -> list[tuple[int, bool]]:
@@ -73,29 +104,59 @@ def _by_value(column: Column, codec: Codec, known: int) -> list[tuple[int, bool]
     return [(code, atom) for _, _, code, atom in sorted(keyed, key=lambda item: item[:2])]
 
 
-def _neighbours(counts: Array, order: list[tuple[int, bool]], least: float) -> NDArray[np.int64]:
-    """Runs of codes, each closed when it holds `least`; what is left over joins the last run."""
-    runs: list[list[int]] = [[]]
-    alone = {code for code, atom in order if atom and counts[code] >= least}
-    held = 0.0
-    for code, _ in order:
-        if code in alone:
-            continue
-        runs[-1].append(code)
-        held += counts[code]
-        if held >= least:
-            runs.append([])
-            held = 0.0
-    if len(runs) > 1:  # what is left over
-        rest = runs.pop()
-        runs[-1] += rest
-    of = np.zeros(len(order), np.int64)
-    for group, codes in enumerate([*(run for run in runs if run), *([code] for code in sorted(alone))]):
-        of[codes] = group
-    return of
+def _neighbours(counts: Counts, order: list[tuple[int, bool]], least: float) -> tuple[Places, Places]:
+    """The group of every code, and the leaf of that group: a part that the noise does not let be told apart further."""
+    held = counts.held
+    alone = {code for code, atom in order if atom and held[code] >= least}
+    alone |= _spikes(counts, [code for code, atom in order if not atom], least)
+    rest = np.array([code for code, _ in order if code not in alone], np.int64)
+    of, leaves = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
+    runs, sums = 0, 0.0
+    parts = _halved(counts, rest, least)
+    for place, (start, end) in enumerate(parts):
+        codes = rest[start:end]
+        of[codes], leaves[codes] = runs, place
+        sums += held[codes].sum()
+        if sums >= least and place + 1 < len(parts):
+            runs, sums = runs + 1, 0.0
+    if sums < least and runs:
+        of[of == runs] = runs - 1  # what is left over
+        runs -= 1
+    for place, code in enumerate(sorted(alone)):
+        of[code], leaves[code] = (runs + 1 if len(rest) else 0) + place, len(parts) + place
+    return of, leaves
 
 
-def _rare(counts: Array, least: float) -> NDArray[np.int64]:
+def _spikes(counts: Counts, order: list[int], least: float) -> set[int]:
+    """Codes in order that hold `least`, and more than their neighbours and the noise explain: values that people round to."""
+    if len(order) < 2 * WINDOW:
+        return set()
+    held = counts.held[order]
+    beside = np.lib.stride_tricks.sliding_window_view(np.pad(held, WINDOW, mode="reflect"), 2 * WINDOW + 1)
+    level = np.clip(np.median(beside, axis=1), 0, None)
+    high = (held >= least) & (held > 2 * level + SURE * counts.deviation)
+    return {order[place] for place in np.flatnonzero(high)}
+
+
+def _halved(counts: Counts, rest: Places, least: float) -> list[tuple[int, int]]:
+    """Runs of the codes in order: the bins, halved as long as they hold enough for two, and the noise of a half is small."""
+    sums = np.append(0.0, np.cumsum(counts.held[rest]))
+    cuts = np.flatnonzero(np.diff(counts.bins[rest])) + 1
+    waiting = [(int(a), int(b)) for a, b in zip([0, *cuts], [*cuts, len(rest)], strict=True) if b > a][::-1]
+    runs = []
+    while waiting:
+        start, end = waiting.pop()
+        inside = sums[end] - sums[start]
+        noise = counts.deviation * np.sqrt(end - start) / 2
+        if end - start > 1 and inside >= max(2 * least, CLEAR * noise):
+            middle = (start + end) // 2
+            waiting += [(middle, end), (start, middle)]
+        else:
+            runs.append((start, end))
+    return runs
+
+
+def _rare(counts: Array, least: float) -> Places:
     """Frequent categories by themselves, the others together."""
     frequent = counts >= least
     if (~frequent).sum() <= 1:
@@ -105,9 +166,30 @@ def _rare(counts: Array, least: float) -> NDArray[np.int64]:
     return of
 
 
-def _shares(counts: Array, of: NDArray[np.int64]) -> Array:
+def _smooth(held: Array, leaves: Places, deviation: float) -> Array:
+    """Within each leaf, codes are drawn to their mean by as much as the noise explains their differences (James & Stein 1961)."""
+    size = np.bincount(leaves)
+    mean = np.bincount(leaves, weights=held) / np.maximum(size, 1)
+    apart = held - mean[leaves]
+    seen = np.bincount(leaves, weights=apart**2)
+    factor = np.clip(1 - (size - 1) * deviation**2 / np.maximum(seen, 1e-12), 0, 1)
+    return mean[leaves] + factor[leaves] * apart
+
+
+def _within(held: Array, leaves: Places, of: Places, deviation: float) -> Array:
+    """Shares of the leaves of each group, times shares of the codes of each leaf: so that the noise of many codes together
+    cannot outweigh what their leaf holds."""
+    codes = _shares(_smooth(held, leaves, deviation), leaves)
+    parts, first = np.unique(leaves, return_index=True)
+    sums = np.bincount(leaves, weights=held)[parts]
+    mass = np.zeros(int(leaves.max(initial=0)) + 1)
+    mass[parts] = _shares(sums, of[first])
+    return codes * mass[leaves]
+
+
+def _shares(counts: Array, of: Places) -> Array:
     within = np.zeros(len(counts))
-    for group in range(int(of.max(initial=-1)) + 1):
-        codes = np.flatnonzero(of == group)
+    order = np.argsort(of, kind="stable")
+    for codes in np.split(order, np.flatnonzero(np.diff(of[order])) + 1):
         within[codes] = nearest_distribution(torch.from_numpy(counts[codes])).numpy()
     return within

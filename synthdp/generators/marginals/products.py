@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -57,11 +58,25 @@ class Products:
         return Products(weights=posterior / posterior.sum(), label=label[alive], columns=columns_left)
 
 
+def stratified(strata: NDArray[np.int64], rng: np.random.Generator) -> Array:
+    """Lots in [0, 1), one for each row's stratum (rows,): of the n rows of a stratum one lot lies in every n-th part, in random
+    order. Each lot by itself is uniform; together they follow their distribution more closely than independent ones
+    (systematic sampling, Madow & Madow 1944).
+    """
+    order = rng.permutation(len(strata))
+    order = order[np.argsort(strata[order], kind="stable")]
+    counts = np.bincount(strata)
+    place = np.arange(len(strata)) - np.repeat(np.cumsum(counts) - counts, counts)
+    lots = np.empty(len(strata))
+    lots[order] = (place + np.repeat(rng.random(len(counts)), counts)) / np.repeat(counts, counts)
+    return lots
+
+
 def _drawn(chances: Array, component: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """A place of each row's distribution, by one search in all cumulated distributions end to end."""
     ends = np.cumsum(chances, axis=1)
     ends = ends / ends[:, -1:] + np.arange(len(chances))[:, None]
-    places = np.searchsorted(ends.ravel(), component + rng.random(len(component)), side="right")
+    places = np.searchsorted(ends.ravel(), component + stratified(component, rng), side="right")
     last = chances.shape[1] - 1 - (chances[:, ::-1] > 0).argmax(1)  # by rounding a search can end behind it
     found: NDArray[np.int64] = np.clip(places - component * chances.shape[1], 0, last[component])
     return found
@@ -85,7 +100,23 @@ class Evidence:
         return [0, *np.cumsum(self.sizes).tolist()]
 
 
-def fit(
+def fit(evidence: Evidence, *, starts: int, progress: Callable[[int, float], None], **settings: Any) -> Products:
+    """The average of `starts` fits: their errors differ, and the tables of the average are the averages of the tables.
+
+    `settings` and the rest as in `fit_once`; `progress` counts the steps of all.
+    """
+    fits = []
+    for start in range(starts):
+        done = start * int(settings["iterations"])
+        fits.append(fit_once(evidence, progress=lambda step, found, done=done: progress(done + step, found), **settings))  # type: ignore[misc]
+    return Products(
+        weights=np.concatenate([each.weights / starts for each in fits]),
+        label=np.concatenate([each.label for each in fits]),
+        columns=tuple(np.concatenate(parts) for parts in zip(*(each.columns for each in fits), strict=True)),
+    )
+
+
+def fit_once(
     evidence: Evidence,
     *,
     components: int,

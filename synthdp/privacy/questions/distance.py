@@ -30,6 +30,7 @@ class Distance:
     sizes: tuple[int, ...]  # codes per column
     expected: tuple[NDArray[np.float64], ...]
     noise: float
+    groups: tuple[NDArray[np.int64] | None, ...] | None = None  # what a column is counted by, as in `Marginals`
 
     def __post_init__(self) -> None:
         if not self.cliques or len(self.cliques) != len(self.expected):
@@ -63,7 +64,7 @@ class Distance:
         weights = 1.0 / np.bincount(records.owner, minlength=records.units)[records.owner]
         apart = []
         for clique, table in zip(self.cliques, self.expected, strict=True):
-            cells = np.ravel_multi_index(tuple(codes[:, column] for column in clique), table.shape)
+            cells = np.ravel_multi_index(tuple(self._grouped(codes, column) for column in clique), table.shape)
             counted = np.bincount(cells, weights=weights, minlength=table.size)
             apart.append(float(np.abs(counted - table.ravel()).sum()))
         return MARGIN * math.fsum(apart) / len(apart)
@@ -77,4 +78,12 @@ class Distance:
         return abs(one - other)
 
     def _shape(self, clique: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(self.sizes[column] for column in clique)
+        return tuple(self._size(column) for column in clique)
+
+    def _size(self, column: int) -> int:
+        group = None if self.groups is None else self.groups[column]
+        return self.sizes[column] if group is None else int(group.max(initial=0)) + 1
+
+    def _grouped(self, codes: NDArray[np.int32], column: int) -> NDArray[np.int32]:
+        group = None if self.groups is None else self.groups[column]
+        return codes[:, column] if group is None else group[codes[:, column]].astype(np.int32)
