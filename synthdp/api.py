@@ -20,6 +20,8 @@ from safetensors.numpy import save as dump
 from synthdp import generators
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
+from synthdp.data.tablecheck import validated
+from synthdp.data.tables import Opened, Source
 from synthdp.data.where import allowed
 from synthdp.errors import BadInput
 from synthdp.fitness import Purchase, measure
@@ -37,6 +39,7 @@ from synthdp.report.folder import written
 from synthdp.report.statement import Statement, state
 
 if TYPE_CHECKING:
+    import ibis
     import pandas as pd
 
 FORMAT = 1
@@ -179,7 +182,7 @@ class Synthesizer:
 
     def fit(
         self,
-        frame: "pd.DataFrame",
+        frame: "pd.DataFrame | Source | ibis.Table",
         *,
         seed: int | None = None,
         invalid: str = "error",
@@ -194,6 +197,8 @@ class Synthesizer:
     ) -> Release:
         """Check the frame (for the steward's eyes), seal it, and learn a model within the budget.
 
+        `frame` is a frame, or a table that stays where it is and is counted there: `synthdp.data.tables` (Parquet and CSV files of
+        any size, Ibis expressions of DuckDB, PostgreSQL and Spark), for generators that ask for counts alone.
         `seed` makes a rehearsal: reproducible, stamped "not for release". `invalid="clamp"` lets cells that the schema does
         not allow pass, mapped to allowed ones inside the seal. `ledger` is a new file that keeps the charges durably even
         if the fit dies; with a `checkpoint` file (internal: teachers in it learnt without noise; remove it once the release is
@@ -212,6 +217,7 @@ class Synthesizer:
         warn_of_large_delta(self.budget, self.schema)
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
         if ranks.world > 1 and (resume or checkpoint is not None):
+        frame = generators.check_source(self.generator, frame)
             raise BadInput("a fit in several processes keeps no checkpoint and cannot be resumed: leave both out")
         if ranks.rank > 0:
             ledger, account = None, None  # the first process charges for all
@@ -225,7 +231,7 @@ class Synthesizer:
             contextlib.closing(book),
             entered(account, frame, self.budget, unit, ledger=ledger, resume=resume, **about) as entry,
         ):
-            valid = self.schema.validate(frame, invalid=invalid)
+            validated(self.schema, frame, invalid) as valid,
             entry.check_table()
             _check_same(valid, ranks)
             noise = None if found is None else float(found.facts["noise"])
@@ -262,7 +268,7 @@ class Synthesizer:
 
     def _made_of(
         self,
-        frame: "pd.DataFrame",
+        frame: "pd.DataFrame | Source",
         seed: int | None,
         account: AccountFile | Path | str | None,
         fitness: float | None,
@@ -275,7 +281,7 @@ class Synthesizer:
             "budget": asdict(self.budget),
             "seed": seed,
             "account": None if path is None else str(Path(path).resolve()),
-            "records": fingerprint.of_frame(frame)(b"checkpoint"),
+            "records": fingerprint.of(frame)(b"checkpoint"),
             **({} if fitness is None else {"fitness": fitness}),
         }
         return {
@@ -302,10 +308,12 @@ def _opened(ledger: Path | str | None, kept: Checkpoint | None, *, resume: bool)
         raise
 
 
-def _check_same(frame: "pd.DataFrame", ranks: Ranks) -> None:
+def _check_same(frame: "pd.DataFrame | Opened", ranks: Ranks) -> None:
     """Processes that were given different records could each hold the same unit, which would then count twice."""
     if ranks.world > 1:
         key = ranks.told(os.urandom(16))
+        if isinstance(frame, Opened):
+            raise BadInput("a table in a database is counted by one process: fit without torchrun")
         mine = bytes.fromhex(fingerprint.of_frame(frame, ordered=True)(key))
         if ranks.total(float(ranks.told(mine) != mine)) > 0:
             raise BadInput(

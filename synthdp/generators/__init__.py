@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.data import tables
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.privacy.budget import Budget
@@ -131,6 +132,21 @@ def check_kind(generator: Generator, schema: Schema) -> None:
         raise BadInput(
             f"generator {generator.name} does not learn {what}, and the schema {held}: use {', '.join(able)}"
         )
+
+
+def check_source(generator: Generator, given: Any) -> Any:
+    """The frame or the table that is meant. Refuses, before anything is read or charged, a table that stays in its database for a
+    generator that needs records: one without `counted`, which says that it asks for counts alone."""
+    source = tables.source_of(given)
+    if source is None:
+        return given
+    if not getattr(generator, "counted", False):
+        able = [name for name in names() if getattr(find(name), "counted", False)]
+        raise BadInput(
+            f"generator {generator.name} learns from records themselves, and only counts leave a database: use generator="
+            f"{' or '.join(able)}, or load the table into memory"
+        )
+    return source
 
 
 def conditional(generator: Generator, model: Model) -> Conditional:

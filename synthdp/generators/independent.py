@@ -26,6 +26,7 @@ class Independent:
     """Noisy one-way marginals; it has no settings."""
 
     name: ClassVar[str] = "independent"
+    counted: ClassVar[bool] = True  # asks for counts alone
     data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
     conditional: ClassVar[bool] = True
     audit_settings: ClassVar[dict[str, Any]] = {}

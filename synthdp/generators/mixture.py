@@ -47,6 +47,7 @@ class Mixture:
     """Settings of the mixture."""
 
     name: ClassVar[str] = "mixture"
+    counted: ClassVar[bool] = True  # asks for counts alone
     conditional: ClassVar[bool] = True
     contract_settings: ClassVar[dict[str, Any]] = {"iterations": 60, "components": 40}
     audit_settings: ClassVar[dict[str, Any]] = {"iterations": 3, "components": 4, "least": 0.0}  # models of one shape
