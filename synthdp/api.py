@@ -152,7 +152,7 @@ def load(folder: Path | str) -> Release:
         raise BadInput(f"{folder}: the statement claims less epsilon than its events cost; the release was altered")
     try:
         generator = generators.make(name, settings)
-        model = generator.restore(Schema.from_dict(schema_values), tensors)
+        model = generator.restore(Schema.from_dict(schema_values).as_released(), tensors)
     except (TypeError, AttributeError, KeyError, IndexError, RuntimeError) as error:
         raise BadInput(f"{folder}: the settings do not describe the model; the release was altered") from error
     return Release(generator, model, statement, ledger)
@@ -215,9 +215,10 @@ class Synthesizer:
         """
         check_seed(seed)
         warn_of_large_delta(self.budget, self.schema)
+        warn_of_counted_rules(self.schema)
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
-        if ranks.world > 1 and (resume or checkpoint is not None):
         frame = generators.check_source(self.generator, frame)
+        if ranks.world > 1 and (resume or checkpoint is not None):
             raise BadInput("a fit in several processes keeps no checkpoint and cannot be resumed: leave both out")
         if ranks.rank > 0:
             ledger, account = None, None  # the first process charges for all
@@ -230,8 +231,8 @@ class Synthesizer:
         with (
             contextlib.closing(book),
             entered(account, frame, self.budget, unit, ledger=ledger, resume=resume, **about) as entry,
-        ):
             validated(self.schema, frame, invalid) as valid,
+        ):
             entry.check_table()
             _check_same(valid, ranks)
             noise = None if found is None else float(found.facts["noise"])
@@ -311,9 +312,9 @@ def _opened(ledger: Path | str | None, kept: Checkpoint | None, *, resume: bool)
 def _check_same(frame: "pd.DataFrame | Opened", ranks: Ranks) -> None:
     """Processes that were given different records could each hold the same unit, which would then count twice."""
     if ranks.world > 1:
-        key = ranks.told(os.urandom(16))
         if isinstance(frame, Opened):
             raise BadInput("a table in a database is counted by one process: fit without torchrun")
+        key = ranks.told(os.urandom(16))
         mine = bytes.fromhex(fingerprint.of_frame(frame, ordered=True)(key))
         if ranks.total(float(ranks.told(mine) != mine)) > 0:
             raise BadInput(
@@ -344,5 +345,15 @@ def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
         warnings.warn(
             f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: it would allow revealing "
             "one whole record at random; choose a smaller delta",
+            stacklevel=3,
+        )
+
+
+def warn_of_counted_rules(schema: Schema) -> None:
+    """Rules that no construction keeps: the user should know before the fit. None where the schema asks for it (`honoured`)."""
+    _, counted = schema.rules_apart()
+    if counted and schema.honoured is None:
+        warnings.warn(
+            f"rules that the synthetic records may break, and that evaluation counts: {'; '.join(r.text for r in counted)}",
             stacklevel=3,
         )

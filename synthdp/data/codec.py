@@ -12,6 +12,7 @@ from synthdp.data import cells
 from synthdp.data.bins import Bins, bins_of
 from synthdp.data.columns import Boolean, Categorical, Column, Continuous, Datetime, Image, Integer, Ordinal
 from synthdp.data.schema import Schema
+from synthdp.data.ties import ties
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -37,12 +38,16 @@ class Codec:
             name, item = learned[0]
             raise BadInput(f"column {name!r}: {item} is still marked learn; declare it or let a fit buy it")
         self.schema = schema
-        self._coders = tuple(_coder(column) for column in schema.modelled)
+        self.columns = schema.coded
+        self._ties = ties(schema) if schema.rules else None
+        self._single = {column.name: _coder(column) for column in schema.modelled}
+        changed = {column.name for column in self.columns if column not in schema.modelled}
+        self._coders = tuple(_coder(c) if c.name in changed else self._single[c.name] for c in self.columns)
         self._widths = tuple(coder.width for coder in self._coders)
         names: list[str] = []
         sizes: list[int] = []
         self.picture: Picture | None = None
-        for column, coder in zip(schema.modelled, self._coders, strict=True):
+        for column, coder in zip(self.columns, self._coders, strict=True):
             if isinstance(column, Image):
                 self.picture = Picture(column, len(names))
                 names += [f"{column.name}[{place}]" for place in range(column.pixels)]
@@ -61,12 +66,15 @@ class Codec:
         Raises `BadInput` only for absent or duplicate columns.
         """
         held = list(frame.columns)
-        codes: Codes = np.empty((len(frame), len(self.names)), dtype=self.dtype)
-        for name, coder, places in self._blocks():
+        for name in self._single:
             if held.count(name) != 1:
                 problem = "twice; keep one" if name in held else "not; add it"
                 raise BadInput(f"column {name!r} must be in the table once, and is there {problem}")
-            codes[:, places] = coder.encode(frame[name]).reshape(len(frame), coder.width)
+        tied = self._encode_tied(frame)
+        codes: Codes = np.empty((len(frame), len(self.names)), dtype=self.dtype)
+        for name, coder, places in self._blocks():
+            found = tied[name] if name in tied else coder.encode(frame[name])
+            codes[:, places] = found.reshape(len(frame), coder.width)
         return codes
 
     def decode(
@@ -87,12 +95,12 @@ class Codec:
             raise BadInput(f"codes must have shape (rows, {len(self.names)}), got {codes.shape}")
         if codes.size and (codes.min() < 0 or (codes.max(axis=0) >= np.array(self.sizes)).any()):
             raise BadInput("codes must lie within 0 .. size - 1 of their column")
-        made = {
-            name: coder.decode(codes[:, places].astype(self.dtype), rng)
-            if coder.width > 1
-            else _cut(coder, name, within or {}).decode(codes[:, places.start].astype(np.int32), rng)
-            for name, coder, places in self._blocks()
-        }
+        made = self._decode_tied(codes, rng)
+        for name, coder, places in self._blocks():
+            if coder.width > 1:
+                made[name] = coder.decode(codes[:, places].astype(self.dtype), rng)
+            elif name in self._single and name not in made:
+                made[name] = _cut(coder, name, within or {}).decode(codes[:, places.start].astype(np.int32), rng)
         fresh = (
             [f"S{first_row + row + 1:09d}" for row in range(len(codes))] if len(made) < len(self.schema.names) else []
         )
@@ -115,17 +123,81 @@ class Codec:
         coder = self._coder_of(name)
         return coder.atoms() if isinstance(coder, _NumericCoder) else np.empty(0)
 
+    @property
+    def tied(self) -> bool:
+        """Whether honoured rules tie columns: then codes of a column are no function of that column alone."""
+        return self._ties is not None and bool(self._ties.honoured)
+
+    @property
+    def ordered(self) -> tuple[str, ...]:
+        """The columns whose values honoured orders tie to one another."""
+        gaps = None if self._ties is None else self._ties.gaps
+        return () if gaps is None else gaps.order
+
+    def values(self, name: str) -> int:
+        """How many codes a modelled column has by itself, which are those of `names` where nothing ties it."""
+        return self.sizes[self.names.index(name)] if name in self.ordered else self._single[name].size
+
+    def joint(self, name: str, shares: NDArray[np.float64]) -> tuple[str, NDArray[np.float64]]:
+        """Figures (codes,) of a modelled column by itself, as figures of the column of `names` that it is coded in."""
+        for each in () if self._ties is None else self._ties.compounds:
+            if name in each.names:
+                return each.column.name, shares[each.combinations[:, each.names.index(name)]]
+        return name, shares
+
+    def _encode_tied(self, frame: pd.DataFrame) -> dict[str, Codes]:
+        """Codes of compounds, and of gaps."""
+        found: dict[str, Codes] = {}
+        if self._ties is None:
+            return found
+        for each in self._ties.compounds:
+            single = [self._single[name].encode(frame[name]) for name in each.names]
+            found[each.column.name] = each.encode(np.stack(single, axis=1))
+        if self._ties.gaps is not None:
+            read = {name: self._numeric(name).read(frame[name]) for name in self._ties.gaps.order}
+            points = {name: values for name, (values, _) in read.items()}
+            gone = {name: missing for name, (_, missing) in read.items()}
+            for name, codes in self._ties.gaps.encode(points, gone).items():
+                found[name] = self._numeric(name, coded=True).or_missing(codes, gone[name])
+        return found
+
+    def _decode_tied(self, codes: Codes, rng: np.random.Generator) -> dict[str, Any]:
+        """Cells of the columns that are tied."""
+        made: dict[str, Any] = {}
+        if self._ties is None:
+            return made
+        for each in self._ties.compounds:
+            single = each.decode(codes[:, self.names.index(each.column.name)])
+            for place, name in enumerate(each.names):
+                made[name] = self._single[name].decode(single[:, place], rng)
+        if self._ties.gaps is not None:
+            known = {
+                name: self._numeric(name, coded=True).known(codes[:, self.names.index(name)].astype(np.int32))
+                for name in self._ties.gaps.order
+            }
+            inner = {name: codes for name, (codes, _) in known.items()}
+            gone = {name: missing for name, (_, missing) in known.items()}
+            for name, points in self._ties.gaps.decode(inner, gone, rng).items():
+                made[name] = self._numeric(name).cells(points, gone[name])
+        return made
+
+    def _numeric(self, name: str, *, coded: bool = False) -> "_NumericCoder":
+        coder = self._coder_of(name) if coded else self._single[name]
+        if not isinstance(coder, _NumericCoder):
+            raise BadInput(f"column {name!r} is not numeric")
+        return coder
+
     def _blocks(self) -> "Iterator[tuple[str, _Coder, slice]]":
         """Name, coder and place in the codes of every modelled column."""
         ends = np.cumsum(self._widths)
-        for column, coder, end in zip(self.schema.modelled, self._coders, ends, strict=True):
+        for column, coder, end in zip(self.columns, self._coders, ends, strict=True):
             yield column.name, coder, slice(int(end) - coder.width, int(end))
 
     def _coder_of(self, name: str) -> "_Coder":
-        for column, coder in zip(self.schema.modelled, self._coders, strict=True):
+        for column, coder in zip(self.columns, self._coders, strict=True):
             if column.name == name:
                 return coder
-        known = ", ".join(column.name for column in self.schema.modelled)
+        known = ", ".join(column.name for column in self.columns)
         raise BadInput(f"no modelled column named {name!r}; known: {known}")
 
 
@@ -190,17 +262,34 @@ class _NumericCoder:
         self.size = self._bins.size + column.missing
 
     def encode(self, series: "Series") -> Codes:
+        points, gone = self.read(series)
+        return self.or_missing(self._bins.codes(points), gone)
+
+    def read(self, series: "Series") -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Points of the grid, and which are missing; where that is not allowed it is the lower bound."""
         read = cells.instants(series) if isinstance(self._column, Datetime) else cells.numbers(series)
         unread = read.missing | (read.wrong if isinstance(self._column, Datetime) else np.isnan(read.cells))
         low = (
             self._bins.edges[0] * self._bins.period if self._bins.scale is None or self._bins.scale == 1.0 else -np.inf
         )
-        codes = self._bins.encode(np.where(unread, low, read.cells))
-        return codes if self._missing is None else np.where(unread, self._missing, codes).astype(np.int32)
+        return self._bins.points(np.where(unread, low, read.cells)), unread & self._column.missing
+
+    def or_missing(self, codes: Codes, gone: NDArray[np.bool_]) -> Codes:
+        """Codes, or that of missing."""
+        return codes if self._missing is None else np.where(gone, self._missing, codes).astype(np.int32)
+
+    def known(self, codes: Codes) -> tuple[Codes, NDArray[np.bool_]]:
+        """Codes with 0 in the place of missing, and which those are."""
+        gone = np.zeros(len(codes), np.bool_) if self._missing is None else codes == self._missing
+        return np.where(gone, 0, codes).astype(np.int32), gone
 
     def decode(self, codes: Codes, rng: np.random.Generator) -> Any:
-        gone = np.zeros(len(codes), np.bool_) if self._missing is None else codes == self._missing
-        values = self._bins.decode(np.where(gone, 0, codes).astype(np.int32), rng)
+        inside, gone = self.known(codes)
+        return self.cells(self._bins.draw(inside, rng), gone)
+
+    def cells(self, points: NDArray[Any], gone: NDArray[np.bool_]) -> Any:
+        """What a frame holds for points of the grid, missing where they are gone."""
+        values = self._bins.values(points)
         if isinstance(self._column, Integer):
             return values if self._missing is None else pd.arrays.IntegerArray(values.astype(np.int64), gone)
         if isinstance(self._column, Continuous):

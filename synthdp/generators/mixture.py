@@ -124,7 +124,7 @@ class Mixture:
         each = max(2, int(MOST_LABELS ** (1 / max(1, len(labels)))))
         return [
             grouped(table, column, codec, min(least, total / 2), each if column.name in labels else MOST_GROUPS)
-            for table, column in zip(counts, schema.modelled, strict=True)
+            for table, column in zip(counts, schema.coded, strict=True)
         ]
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
@@ -249,7 +249,7 @@ def _code_of(
 
 def _parts(schema: Schema) -> tuple[list[str], list[str]]:
     """Names of the targets, which make the label, and of the other columns."""
-    names = [column.name for column in schema.modelled]
+    names = [column.name for column in schema.coded]
     labels = [name for name in names if name in schema.targets]
     return labels, [name for name in names if name not in labels]
 

@@ -67,7 +67,7 @@ class PrivBayes:
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """Single columns, a choice for every column but the first, and their tables."""
-        columns = len(schema.modelled)
+        columns = len(schema.coded)
         if columns < 2:
             return (Entry(Gaussian(noise)),)
         first, epsilon, second = self.noises(noise, columns)
