@@ -1,6 +1,5 @@
 """From a table to an array of codes and back, by the schema alone."""
 
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synthdp.data import cells
-from synthdp.data.bins import Bins, bins_of
-from synthdp.data.columns import Boolean, Categorical, Column, Continuous, Datetime, Image, Integer, Ordinal
+from synthdp.data.coders import Coder, Codes, NumericCoder, coder_of, cut
+from synthdp.data.columns import Image
 from synthdp.data.schema import Schema
 from synthdp.data.ties import ties
 from synthdp.errors import BadInput
@@ -18,9 +16,9 @@ from synthdp.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    Series = pd.Series[Any]
+    from synthdp.data.bins import Bins
 
-Codes = NDArray[Any]  # int32, or uint8 for images: see `Codec`
+__all__ = ["Codec", "Codes", "Picture"]
 
 
 class Codec:
@@ -30,6 +28,9 @@ class Codec:
     then atoms. Where a column may be missing, that is the last code. Every code stands for some value, and
     `encode(decode(codes)) == codes`. An image takes one column of codes 0 .. 255 per value, in the order (height, width,
     channels); `picture` tells which. Codes are int32, or uint8 where there is an image and every size is at most 256.
+
+    Where honoured rules tie columns (`data.ties`) a code stands for several of them, or for a gap. Every decoded record keeps those
+    rules, whatever the codes, and the law above holds for the codes of records that keep them.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -40,9 +41,9 @@ class Codec:
         self.schema = schema
         self.columns = schema.coded
         self._ties = ties(schema) if schema.rules else None
-        self._single = {column.name: _coder(column) for column in schema.modelled}
+        self._single = {column.name: coder_of(column) for column in schema.modelled}
         changed = {column.name for column in self.columns if column not in schema.modelled}
-        self._coders = tuple(_coder(c) if c.name in changed else self._single[c.name] for c in self.columns)
+        self._coders = tuple(coder_of(c) if c.name in changed else self._single[c.name] for c in self.columns)
         self._widths = tuple(coder.width for coder in self._coders)
         names: list[str] = []
         sizes: list[int] = []
@@ -100,7 +101,7 @@ class Codec:
             if coder.width > 1:
                 made[name] = coder.decode(codes[:, places].astype(self.dtype), rng)
             elif name in self._single and name not in made:
-                made[name] = _cut(coder, name, within or {}).decode(codes[:, places.start].astype(np.int32), rng)
+                made[name] = cut(coder, (within or {}).get(name)).decode(codes[:, places.start].astype(np.int32), rng)
         fresh = (
             [f"S{first_row + row + 1:09d}" for row in range(len(codes))] if len(made) < len(self.schema.names) else []
         )
@@ -114,14 +115,14 @@ class Codec:
         integer column is its upper bound + 1. Datetimes: datetime64[us]. Atoms are apart: see `atoms`.
         """
         coder = self._coder_of(name)
-        if not isinstance(coder, _NumericCoder):
+        if not isinstance(coder, NumericCoder):
             raise BadInput(f"column {name!r} has no edges: it is not numeric")
         return coder.edges()
 
     def atoms(self, name: str) -> NDArray[Any]:
         """The atoms of a numeric column, ascending: the codes after the bins; (0,) where it has none."""
         coder = self._coder_of(name)
-        return coder.atoms() if isinstance(coder, _NumericCoder) else np.empty(0)
+        return coder.atoms() if isinstance(coder, NumericCoder) else np.empty(0)
 
     @property
     def tied(self) -> bool:
@@ -181,19 +182,19 @@ class Codec:
                 made[name] = self._numeric(name).cells(points, gone[name])
         return made
 
-    def _numeric(self, name: str, *, coded: bool = False) -> "_NumericCoder":
+    def _numeric(self, name: str, *, coded: bool = False) -> "NumericCoder":
         coder = self._coder_of(name) if coded else self._single[name]
-        if not isinstance(coder, _NumericCoder):
+        if not isinstance(coder, NumericCoder):
             raise BadInput(f"column {name!r} is not numeric")
         return coder
 
-    def _blocks(self) -> "Iterator[tuple[str, _Coder, slice]]":
+    def _blocks(self) -> "Iterator[tuple[str, Coder, slice]]":
         """Name, coder and place in the codes of every modelled column."""
         ends = np.cumsum(self._widths)
         for column, coder, end in zip(self.columns, self._coders, ends, strict=True):
             yield column.name, coder, slice(int(end) - coder.width, int(end))
 
-    def _coder_of(self, name: str) -> "_Coder":
+    def _coder_of(self, name: str) -> "Coder":
         for column, coder in zip(self.columns, self._coders, strict=True):
             if column.name == name:
                 return coder
@@ -217,148 +218,3 @@ class Picture:
     def shape(self) -> tuple[int, int, int]:
         """(height, width, channels)."""
         return self.column.height, self.column.width, self.column.channels
-
-
-class _LabelCoder:
-    """Categories or truth values, then missing."""
-
-    width = 1
-
-    def __init__(self, column: Categorical | Ordinal | Boolean) -> None:
-        self._boolean = isinstance(column, Boolean)
-        categories = ("false", "true") if isinstance(column, Boolean) else tuple(column.categories)
-        self._missing = len(categories) if column.missing else None
-        self.size = len(categories) + column.missing
-        self._table = cells.TRUTHS if self._boolean else cells.table_of(categories)
-        self._dtype: Any = None
-        if not self._boolean:
-            self._dtype = pd.CategoricalDtype(pd.Index(categories, dtype="str"), ordered=isinstance(column, Ordinal))
-        other = column.other if isinstance(column, Categorical) else None
-        self._unknown = categories.index(other) if other is not None else self._missing or 0
-        self._absent = self._unknown if self._missing is None else self._missing
-
-    def encode(self, series: "Series") -> Codes:
-        found = cells.labels(series, self._table, lower=self._boolean)
-        found[found == cells.UNKNOWN] = self._unknown
-        found[found == cells.MISSING] = self._absent
-        return found.astype(np.int32)
-
-    def decode(self, codes: Codes, rng: np.random.Generator) -> Any:  # noqa: ARG002
-        gone = codes == -1 if self._missing is None else codes == self._missing
-        if not self._boolean:
-            return pd.Categorical.from_codes(np.where(gone, -1, codes), dtype=self._dtype)
-        return codes == 1 if self._missing is None else pd.arrays.BooleanArray(codes == 1, gone)
-
-
-class _NumericCoder:
-    """Bins and atoms, then missing."""
-
-    width = 1
-
-    def __init__(self, column: Integer | Continuous | Datetime) -> None:
-        self._column = column
-        self._bins: Bins = bins_of(column)
-        self._missing = self._bins.size if column.missing else None
-        self.size = self._bins.size + column.missing
-
-    def encode(self, series: "Series") -> Codes:
-        points, gone = self.read(series)
-        return self.or_missing(self._bins.codes(points), gone)
-
-    def read(self, series: "Series") -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Points of the grid, and which are missing; where that is not allowed it is the lower bound."""
-        read = cells.instants(series) if isinstance(self._column, Datetime) else cells.numbers(series)
-        unread = read.missing | (read.wrong if isinstance(self._column, Datetime) else np.isnan(read.cells))
-        low = (
-            self._bins.edges[0] * self._bins.period if self._bins.scale is None or self._bins.scale == 1.0 else -np.inf
-        )
-        return self._bins.points(np.where(unread, low, read.cells)), unread & self._column.missing
-
-    def or_missing(self, codes: Codes, gone: NDArray[np.bool_]) -> Codes:
-        """Codes, or that of missing."""
-        return codes if self._missing is None else np.where(gone, self._missing, codes).astype(np.int32)
-
-    def known(self, codes: Codes) -> tuple[Codes, NDArray[np.bool_]]:
-        """Codes with 0 in the place of missing, and which those are."""
-        gone = np.zeros(len(codes), np.bool_) if self._missing is None else codes == self._missing
-        return np.where(gone, 0, codes).astype(np.int32), gone
-
-    def decode(self, codes: Codes, rng: np.random.Generator) -> Any:
-        inside, gone = self.known(codes)
-        return self.cells(self._bins.draw(inside, rng), gone)
-
-    def cells(self, points: NDArray[Any], gone: NDArray[np.bool_]) -> Any:
-        """What a frame holds for points of the grid, missing where they are gone."""
-        values = self._bins.values(points)
-        if isinstance(self._column, Integer):
-            return values if self._missing is None else pd.arrays.IntegerArray(values.astype(np.int64), gone)
-        if isinstance(self._column, Continuous):
-            return np.where(gone, np.nan, values)
-        return np.where(gone, np.datetime64("NaT", "us"), values.astype(np.int64).astype("datetime64[us]"))
-
-    def cut(self, bins: Bins) -> "_NumericCoder":
-        """The same codes, decoded from these bins."""
-        other = copy(self)
-        other._bins = bins
-        return other
-
-    def edges(self) -> NDArray[Any]:
-        edges = self._bins.edges
-        if isinstance(self._column, Integer) or self._bins.scale is None:
-            return edges.copy()
-        whole = np.append(edges[:-1], edges[-1] - 1)
-        if isinstance(self._column, Datetime):
-            return (whole * self._bins.period).astype("datetime64[us]")
-        return whole / self._bins.scale
-
-    def atoms(self) -> NDArray[Any]:
-        bins = self._bins
-        if isinstance(self._column, Continuous) and bins.scale is not None:
-            return bins.atoms / bins.scale
-        return bins.atoms.copy()
-
-
-class _ImageCoder:
-    """The pixels of an image, one code each; what is not a picture of the declared size is black."""
-
-    size = 256
-
-    def __init__(self, column: Image) -> None:
-        self._shape, self.width = column.shape, column.pixels
-
-    def encode(self, series: "Series") -> Codes:
-        codes = np.zeros((len(series), self.width), np.uint8)
-        for row, cell in enumerate(series):
-            if is_picture(cell, self._shape):
-                codes[row] = cell.reshape(-1)
-        return codes
-
-    def decode(self, codes: Codes, rng: np.random.Generator) -> Any:  # noqa: ARG002
-        cells = np.empty(len(codes), object)
-        for row, values in enumerate(codes):
-            cells[row] = values.astype(np.uint8).reshape(self._shape)
-        return cells
-
-
-_Coder = _LabelCoder | _NumericCoder | _ImageCoder
-
-
-def _cut(coder: _Coder, name: str, within: "Mapping[str, Bins]") -> _Coder:
-    return coder.cut(within[name]) if name in within and isinstance(coder, _NumericCoder) else coder
-
-
-def is_picture(cell: Any, shape: tuple[int, ...]) -> bool:
-    """Whether a cell is a uint8 array of that shape; (height, width, 1) also stands for (height, width)."""
-    if not isinstance(cell, np.ndarray) or cell.dtype != np.uint8:
-        return False
-    return cell.shape == shape or (len(shape) == 2 and cell.shape == (*shape, 1))
-
-
-def _coder(column: Column) -> _Coder:
-    if isinstance(column, Image):
-        return _ImageCoder(column)
-    if isinstance(column, Integer | Continuous | Datetime):
-        return _NumericCoder(column)
-    if isinstance(column, Categorical | Ordinal | Boolean):
-        return _LabelCoder(column)
-    raise BadInput(f"column {column.name!r}: {column.kind} columns have no codes")
