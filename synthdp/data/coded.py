@@ -108,7 +108,11 @@ def check_codes(codec: Codec) -> None:
     for column in codec.schema.modelled:
         own = Codec(Schema(columns=(column,)))
         sizes += list(own.sizes)
-    if tuple(sizes) != codec.sizes or codec.names != tuple(column.name for column in codec.schema.modelled):
+    if (
+        codec.tied
+        or tuple(sizes) != codec.sizes
+        or codec.names != tuple(column.name for column in codec.schema.modelled)
+    ):
         raise BadInput(
             "the schema's rules code several columns together, which a database cannot do: load the table into memory"
         )
@@ -189,9 +193,11 @@ def _gone(cell: "Value") -> "Value":
 
 def _number(cell: "Value") -> tuple["Value", "Value"]:
     """A cell as float64, the nearest one, and whether it is missing."""
+    import ibis
+
     kind = cell.type()
-    if kind.is_boolean():
-        cell = cell.cast("int8")
+    if kind.is_boolean():  # PostgreSQL does not cast it
+        cell = ibis.cases((cell, 1), (~cell, 0))
     if kind.is_decimal() and (kind.precision is None or kind.precision > DIGITS):
         cell = cell.cast("string")
     cell = cell.cast("float64")

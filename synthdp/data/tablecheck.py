@@ -55,7 +55,9 @@ def validate(schema: Schema, table: "Opened", invalid: str) -> None:
         rules += [rule for column in schema.columns for rule in _broken(schema, cells, column, text=table.text)]
     if not rules:
         return
-    sums = {f"r{number}": broken.fill_null(False).cast("int64").sum() for number, (_, _, broken) in enumerate(rules)}
+    import ibis
+
+    sums = {f"r{number}": ibis.ifelse(broken, 1, 0).sum() for number, (_, _, broken) in enumerate(rules)}
     (row,) = table.rows(cells.aggregate(**sums)).to_pylist()
     found = [(name, rule, row[f"r{number}"] or 0) for number, (name, rule, _) in enumerate(rules)]
     problems = [

@@ -169,7 +169,7 @@ def asking() -> Iterator[None]:
     """Errors of a database as one line without its words, which may hold cells; Ibis's remarks about pandas 3 are not passed on."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The 'future.infer_string' option", module=r"ibis\.")
-        warnings.filterwarnings("ignore", "fetch_arrow_table", DeprecationWarning, module=r"ibis\.")
+        warnings.filterwarnings("ignore", "The copy keyword is deprecated", module=r"ibis\.|pyspark\.")
         try:
             yield
         except _faults() as error:
