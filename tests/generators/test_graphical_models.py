@@ -10,7 +10,15 @@ from clinic import make_frame, make_schema
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators.marginals import inference
 from synthdp.generators.marginals.descent import Measured, fit
-from synthdp.generators.marginals.junction import conditionals, gathered, joints, megabytes, network_of, tree_of
+from synthdp.generators.marginals.junction import (
+    conditionals,
+    gathered,
+    joints,
+    marginal,
+    megabytes,
+    network_of,
+    tree_of,
+)
 
 SIZES = (3, 2, 4, 2, 3)
 CLIQUES = [(0, 1), (1, 2), (2, 0), (3, 2), (4,)]  # a cycle of three, a pair against the order, and a column by itself
@@ -47,6 +55,15 @@ def test_the_network_of_a_tree_draws_from_it():
     found = np.zeros(SIZES)
     np.add.at(found, tuple(drawn.T), 1 / rows)
     assert np.abs(found - brute(potentials)).max() < 5 * np.sqrt(0.25 / rows)
+
+
+def test_any_table_of_a_network_is_that_of_brute_force():
+    potentials = at_random(3)
+    tree, whole = tree_of(SIZES, CLIQUES), brute(potentials)
+    network = network_of(tree, conditionals(tree, potentials))
+    for clique in [(0,), (4, 3), (3, 0), (1, 3, 4), (4, 2, 0, 1, 3)]:
+        expected = gathered(whole, tuple(range(5)), clique)
+        np.testing.assert_allclose(marginal(network, clique), expected, rtol=1e-10)
 
 
 def evidence(noise, seed=2):
@@ -97,12 +114,12 @@ def test_an_engine_that_is_not_there_is_named(monkeypatch):
     with pytest.raises(BadInput, match="numpy, mbi"):
         inference.check_engine("jax")
     monkeypatch.setattr(inference.importlib.util, "find_spec", lambda _: None)
-    for name in ("mst",):
+    for name in ("mst", "aim"):
         with pytest.raises(BadInput, match=r"pip install 'synthdp\[marginals\]'"):
             Synthesizer(name, schema=make_schema(), budget=Budget(1.0, 1e-5), engine="mbi").fit(make_frame(10), seed=0)
 
 
-@pytest.mark.parametrize("name", ["mst"])
+@pytest.mark.parametrize("name", ["mst", "aim"])
 def test_relations_survive_in_a_graphical_model(name):
     frame, schema = make_frame(4000), make_schema()
     made = Synthesizer(name, schema=schema, budget=Budget(math.inf, 1e-5)).fit(frame, seed=0).sample(4000, seed=1)
@@ -110,7 +127,7 @@ def test_relations_survive_in_a_graphical_model(name):
         assert rows["ill"].to_numpy()[rows["dose"].fillna(0) > 0].mean() > 0.95  # only the ill are given a dose
 
 
-@pytest.mark.parametrize("name", ["mst"])
+@pytest.mark.parametrize("name", ["mst", "aim"])
 @pytest.mark.parametrize("kept", [["ill"], ["ill", "age"]])
 def test_a_graphical_model_of_few_columns(name, kept):
     columns = {name: value for name, value in make_schema().to_dict()["columns"].items() if name in kept}

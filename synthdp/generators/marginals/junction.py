@@ -111,6 +111,33 @@ def network_of(tree: Tree, given: Sequence[Array]) -> Network:
     return Network(order=tree.order[::-1], parents=tree.parents, tables=tuple(given))
 
 
+def marginal(network: Network, clique: Clique) -> Array:
+    """The table of any columns, in shares: columns that come after all of them in the network's order are left out, the others
+    summed out one after another, the last in the order first."""
+    needed = set(clique)
+    for column in reversed(network.order):
+        if column in needed:
+            needed.update(network.parents[column])
+    factors = [((*network.parents[column], column), network.tables[column]) for column in sorted(needed)]
+    for column in reversed(network.order):
+        if column in needed and column not in clique:
+            touched = [factor for factor in factors if column in factor[0]]
+            factors = [factor for factor in factors if column not in factor[0]]
+            scope, table = _product(touched)
+            left = tuple(each for each in scope if each != column)
+            factors.append((left, gathered(table, scope, left)))
+    scope, table = _product(factors)
+    return gathered(table, scope, clique)
+
+
+def _product(factors: Sequence[tuple[Clique, Array]]) -> tuple[Clique, Array]:
+    scope = tuple(sorted({each for clique, _ in factors for each in clique}))
+    table: Array = np.ones([1] * len(scope))
+    for clique, factor in factors:
+        table = table * spread(factor, clique, scope)
+    return scope, table
+
+
 def spread(table: Array, clique: Clique, scope: Clique) -> Array:
     """A table with its axes where `scope` has them, of size 1 where the clique lacks one."""
     order = sorted(range(len(clique)), key=lambda axis: scope.index(clique[axis]))
