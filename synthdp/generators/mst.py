@@ -64,7 +64,7 @@ class MST:
     def plan(self, schema: Schema, noise: float) -> Plan:
         """Single columns, a choice for every pair of the tree, and the pairs."""
         check_engine(self.engine)
-        columns = len(schema.modelled)
+        columns = len(schema.coded)
         if columns < 2:
             return (Entry(Gaussian(noise)),)
         first, epsilon, second = self.noises(noise, columns)

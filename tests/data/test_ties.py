@@ -145,14 +145,14 @@ def test_records_that_keep_the_rules_come_back_with_their_codes_and_about_their_
 
 
 def test_total_on_awful_cells_and_record_by_record():
-    frame = CODEC.decode(CODES[:60], np.random.default_rng(3))
+    frame = CODEC.decode(CODES[:8], np.random.default_rng(3))
     before = CODEC.encode(frame)
-    for cell, name in itertools.product(AWFUL, ("sex", "pregnant", "discharged", "age", "high", "postcode", "low")):
+    for cell, name in itertools.product(AWFUL, ("sex", "pregnant", "discharged", "age", "low")):
         changed = frame.astype(object)
         changed.loc[5, name] = [cell] if isinstance(cell, list | dict) else cell
         after = CODEC.encode(changed)
         assert ((after >= 0) & (after < np.array(CODEC.sizes))).all()
-        kept = np.arange(60) != 5
+        kept = np.arange(8) != 5
         np.testing.assert_array_equal(after[kept], before[kept])
         np.testing.assert_array_equal(CODEC.encode(changed.iloc[[5]])[0], after[5])
 
