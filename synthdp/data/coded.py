@@ -93,10 +93,12 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
     problems += [f"column {name!r} is there twice but for case" for name in held if folded.count(name.lower()) > 1]
     if problems:
         raise BadInput("the table does not fit the schema: " + "; ".join(problems))
-    if not schema.learned:
-        check_codes(Codec(schema))
-    elif schema.rules:
-        raise BadInput("a schema with rules and items to learn is not counted in a database: declare the items")
+    if schema.learned:
+        name, item = schema.learned[0]
+        raise BadInput(
+            f"column {name!r}: {item} is marked learn, which is bought from records in memory; declare it, or fit a frame of the table"
+        )
+    check_codes(Codec(schema))
     for column in schema.columns:
         if not isinstance(column, Identifier) or column.name == schema.unit:
             _check_type(column, table[column.name].type(), text=text)

@@ -6,6 +6,7 @@ PostgreSQL or Spark. What is made of them is asked for in one place (`Opened`), 
 
 import glob
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -17,17 +18,18 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
-
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
     import ibis
+    import pyarrow as pa
 
-FORMATS = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz")}
+Format = Literal["parquet", "csv"]
+FORMATS: dict[Format, tuple[str, ...]] = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz")}
 MEMORY = "2GiB"  # what DuckDB may hold; beyond it, it writes codes to the private folder
 KNOWN = ("duckdb", "postgres", "pyspark")
 GLOB = frozenset("*?[")
+SIZE = re.compile(r"[0-9]+(\.[0-9]+)? ?([KMGT]i?B)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +41,14 @@ class Files:
     """
 
     path: Path
-    format: Literal["parquet", "csv"]
+    format: Format
     memory: str = MEMORY
     threads: int | None = None
     folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not SIZE.fullmatch(self.memory):
+            raise BadInput(f"memory must be a size such as 2GiB, got {self.memory!r}")
 
     def found(self) -> list[Path]:
         """The files, sorted. Raises `BadInput` where there is none."""
@@ -85,6 +91,26 @@ def csv(path: Path | str, **options: Any) -> Files:
     return Files(path=Path(path), format="csv", **options)
 
 
+def files(path: Path | str, **options: Any) -> Files:
+    """Files whose format their names tell; of a folder, the names in it."""
+    where = Path(path)
+    for form, endings in FORMATS.items():
+        if where.name.lower().endswith(endings):
+            return Files(path=where, format=form, **options)
+    if not where.is_dir():
+        raise BadInput(f"{where}: the name must end in {', '.join(sum(FORMATS.values(), ()))}, or be that of a folder")
+    held = [
+        form
+        for form, endings in FORMATS.items()
+        if any(path.name.lower().endswith(endings) for path in where.rglob("*"))
+    ]
+    if len(held) != 1:
+        raise BadInput(
+            f"{where}: holds {'Parquet and CSV files; keep one kind' if held else 'no Parquet or CSV files'}"
+        )
+    return Files(path=where, format=held[0], **options)
+
+
 def table(expression: "ibis.Table", *, name: str | None = None) -> Query:
     """A table of a database: see `Query`. `name`, such as "visits of 2025", is public, and what its account recognises it by."""
     return Query(expression=expression, name=name)
@@ -114,7 +140,7 @@ class Opened:
         """Name of the database's kind, as Ibis has it."""
         return str(self.expression.get_backend().name)
 
-    def rows(self, expression: "ibis.Table") -> pa.Table:
+    def rows(self, expression: "ibis.Table") -> "pa.Table":
         """What an expression comes to. Raises `BadInput` where the database does not answer."""
         with asking():
             return expression.to_pyarrow()
@@ -182,6 +208,7 @@ def asking() -> Iterator[None]:
 def _faults() -> tuple[type[BaseException], ...]:
     """The errors of those databases whose library is in use."""
     import duckdb
+    import pyarrow as pa
     from ibis.common.exceptions import IbisError
 
     kinds: list[type[BaseException]] = [duckdb.Error, IbisError, pa.ArrowException, OSError]
@@ -274,6 +301,7 @@ def _read(source: Files, connection: Any) -> "ibis.Table":
 
 def _check_parquet(files: list[Path]) -> None:
     """All files have the columns and the types of the first one."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     first: pa.Schema | None = None

@@ -143,8 +143,8 @@ def check_source(generator: Generator, given: Any) -> Any:
     if not getattr(generator, "counted", False):
         able = [name for name in names() if getattr(find(name), "counted", False)]
         raise BadInput(
-            f"generator {generator.name} learns from records themselves, and only counts leave a database: use generator="
-            f"{' or '.join(able)}, or load the table into memory"
+            f"generator {generator.name} learns from records themselves, and only counts leave a database: use one of "
+            f"{', '.join(able)}, as generator=mixture, or load the table into memory"
         )
     return source
 
