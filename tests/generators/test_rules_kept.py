@@ -1,6 +1,7 @@
 """Every generator keeps the rules that the codec honours: exactly no record breaks one, whatever was learned."""
 
 import functools
+import math
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,15 @@ from clinic import contracts, kind_of, make_frame, make_schema, quick
 from synthdp import Budget, Synthesizer, load
 from synthdp.data.rulerows import broken
 from synthdp.data.ties import ties
+from synthdp.privacy import accounting
+from synthdp.privacy.account import Account
+from synthdp.privacy.events import scoped
+from synthdp.privacy.ledger import Ledger
+from synthdp.privacy.replay import Recorder
+from synthdp.privacy.sensitive import Sensitive
 
 NAMES = contracts()
+BUDGET = Budget(2.0, 1e-5)
 MANY = ("independent", "mixture", "classgauss")
 RULES = [
     "seen <= left",
@@ -52,7 +60,7 @@ def usual(name):
     """For most the cheapest settings that there are: what was learned does not matter here."""
     cheap = getattr(kind_of(name), "audit_settings", None)
     chosen = quick(name) if cheap is None or name in MANY or ":" in name else kind_of(name)(**cheap)
-    return Synthesizer(chosen, schema=schema_of(), budget=Budget(2.0, 1e-5)).fit(frame_of(500), seed=3)
+    return Synthesizer(chosen, schema=schema_of(), budget=BUDGET).fit(frame_of(500), seed=3)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -68,6 +76,41 @@ def test_no_record_breaks_an_honoured_rule(name):
         assert set(made["ward"]) == {"a", "b", "c"}
 
 
+def run(name, frame, schema, recorder=None):
+    account = Account(BUDGET, Ledger(), unit=schema.unit or "record")
+    data = Sensitive(frame, schema, account, seed=5, recorder=recorder)
+    model = quick(name).fit(data, schema, BUDGET, seed=5)
+    return account.ledger.entries(), model
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_the_ledger_is_the_plan_and_the_budget_is_used(name):
+    schema = schema_of()
+    ledgers = {run(name, frame_of(rows), schema)[0] for rows in (0, 1, 30, 31)}
+    noise = accounting.calibrate(lambda z: quick(name).plan(schema, z), BUDGET)
+    assert ledgers == {scoped(quick(name).plan(schema, noise), relation="add_remove", unit="record")}
+    assert 0.95 * BUDGET.epsilon <= usual(name).statement.epsilon <= BUDGET.epsilon
+
+
+@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize("unit", [None, "patient"])
+def test_replay_with_a_record_that_breaks_every_rule(name, unit):
+    """Law 12 on codes of several columns: one more unit moves every answer by its sensitivity at most."""
+    schema = schema_of(**({"unit": unit, "max_records_per_unit": 2} if unit else {}))
+    whole = frame_of(60).astype(object)
+    odd = {"patient": "p-new", "age": math.nan, "since": math.inf, "sex": "female", "stage": "III", "ward": "?"}
+    whole = pd.concat([whole, whole.iloc[-1:].assign(left="1900-01-01", seen="2020-06-01", **odd)], ignore_index=True)
+    first = Recorder()
+    ledger, model = run(name, whole.iloc[:-1], schema, first)
+    second = Recorder(of=first)
+    again, same = run(name, whole, schema, second)
+    assert again == ledger
+    for one, other in zip(model.tensors().values(), same.tensors().values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert all(moved <= sensitivity * (1 + 1e-9) for moved, sensitivity in second.movements)
+    assert max(moved for moved, _ in second.movements) > 0
+
+
 @pytest.mark.parametrize("name", MANY)
 def test_saved_and_loaded(name, tmp_path):
     usual(name).save(tmp_path / "release")
@@ -78,7 +121,7 @@ def test_saved_and_loaded(name, tmp_path):
 
 def test_a_release_of_before_still_loads(tmp_path):
     """Its schema has rules and does not say that any is honoured: its codes are those of the columns by themselves."""
-    old = Synthesizer("independent", schema=schema_of(honoured=[]), budget=Budget(2.0, 1e-5)).fit(frame_of(300), seed=3)
+    old = Synthesizer("independent", schema=schema_of(honoured=[]), budget=BUDGET).fit(frame_of(300), seed=3)
     old.save(tmp_path / "release")
     file = tmp_path / "release" / "release.json"
     text = file.read_text()
