@@ -83,7 +83,7 @@ class AIM:
     def candidates(self, schema: Schema) -> dict[Clique, float]:
         """Tables of two columns and more that may be measured, with their weights: all that lie in a table of the workload; the weight
         is how many columns a table shares with those of the workload, added up."""
-        names = [column.name for column in schema.modelled]
+        names = [column.name for column in schema.coded]
         targets = {place for place, name in enumerate(names) if name in schema.targets}
         if math.comb(len(names), min(self.degree, len(names))) > MOST_CANDIDATES:
             raise BadInput(
