@@ -39,7 +39,7 @@ class PrivBayes:
     name: ClassVar[str] = "privbayes"
     counted: ClassVar[bool] = True
     contract_settings: ClassVar[dict[str, Any]] = {"degree": 1}
-    audit_settings: ClassVar[dict[str, Any]] = {"degree": 1, "least": 0.0}
+    audit_settings: ClassVar[dict[str, Any]] = {"degree": 1, "least": 0.0, "usefulness": 0.0}  # models of one shape
 
     degree: int = option(3, "parents of a column at most")
     usefulness: float = option(
