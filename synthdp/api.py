@@ -20,6 +20,8 @@ from safetensors.numpy import save as dump
 from synthdp import generators
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
+from synthdp.data.tablecheck import validated
+from synthdp.data.tables import Opened, Source
 from synthdp.data.where import allowed
 from synthdp.errors import BadInput
 from synthdp.fitness import Purchase, measure
@@ -37,6 +39,7 @@ from synthdp.report.folder import written
 from synthdp.report.statement import Statement, state
 
 if TYPE_CHECKING:
+    import ibis
     import pandas as pd
 
 FORMAT = 1
@@ -103,7 +106,7 @@ class Release:
 
     def _conditioned(self, where: Mapping[str, Any]) -> "Callable[..., pd.DataFrame]":
         model = generators.conditional(self.generator, self.model)
-        return partial(model.sample_where, allowed=allowed(where, Codec(self.schema)))
+        return partial(model.sample_where, allowed=allowed(where, model.codec))
 
     def save(self, folder: Path | str, *, force: bool = False) -> Path:
         """Write the release folder, whole or not at all. An existing one is refused unless `force`."""
@@ -149,7 +152,7 @@ def load(folder: Path | str) -> Release:
         raise BadInput(f"{folder}: the statement claims less epsilon than its events cost; the release was altered")
     try:
         generator = generators.make(name, settings)
-        model = generator.restore(Schema.from_dict(schema_values), tensors)
+        model = generator.restore(Schema.from_dict(schema_values).as_released(), tensors)
     except (TypeError, AttributeError, KeyError, IndexError, RuntimeError) as error:
         raise BadInput(f"{folder}: the settings do not describe the model; the release was altered") from error
     return Release(generator, model, statement, ledger)
@@ -179,7 +182,7 @@ class Synthesizer:
 
     def fit(
         self,
-        frame: "pd.DataFrame",
+        frame: "pd.DataFrame | Source | ibis.Table",
         *,
         seed: int | None = None,
         invalid: str = "error",
@@ -194,6 +197,8 @@ class Synthesizer:
     ) -> Release:
         """Check the frame (for the steward's eyes), seal it, and learn a model within the budget.
 
+        `frame` is a frame, or a table that stays where it is and is counted there: `synthdp.data.tables` (Parquet and CSV files of
+        any size, Ibis expressions of DuckDB, PostgreSQL and Spark), for generators that ask for counts alone.
         `seed` makes a rehearsal: reproducible, stamped "not for release". `invalid="clamp"` lets cells that the schema does
         not allow pass, mapped to allowed ones inside the seal. `ledger` is a new file that keeps the charges durably even
         if the fit dies; with a `checkpoint` file (internal: teachers in it learnt without noise; remove it once the release is
@@ -210,7 +215,9 @@ class Synthesizer:
         """
         check_seed(seed)
         warn_of_large_delta(self.budget, self.schema)
+        warn_of_counted_rules(self.schema)
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
+        frame = generators.check_source(self.generator, frame)
         if ranks.world > 1 and (resume or checkpoint is not None):
             raise BadInput("a fit in several processes keeps no checkpoint and cannot be resumed: leave both out")
         if ranks.rank > 0:
@@ -224,8 +231,8 @@ class Synthesizer:
         with (
             contextlib.closing(book),
             entered(account, frame, self.budget, unit, ledger=ledger, resume=resume, **about) as entry,
+            validated(self.schema, frame, invalid) as valid,
         ):
-            valid = self.schema.validate(frame, invalid=invalid)
             entry.check_table()
             _check_same(valid, ranks)
             noise = None if found is None else float(found.facts["noise"])
@@ -262,7 +269,7 @@ class Synthesizer:
 
     def _made_of(
         self,
-        frame: "pd.DataFrame",
+        frame: "pd.DataFrame | Source",
         seed: int | None,
         account: AccountFile | Path | str | None,
         fitness: float | None,
@@ -275,7 +282,7 @@ class Synthesizer:
             "budget": asdict(self.budget),
             "seed": seed,
             "account": None if path is None else str(Path(path).resolve()),
-            "records": fingerprint.of_frame(frame)(b"checkpoint"),
+            "records": fingerprint.of(frame)(b"checkpoint"),
             **({} if fitness is None else {"fitness": fitness}),
         }
         return {
@@ -302,9 +309,11 @@ def _opened(ledger: Path | str | None, kept: Checkpoint | None, *, resume: bool)
         raise
 
 
-def _check_same(frame: "pd.DataFrame", ranks: Ranks) -> None:
+def _check_same(frame: "pd.DataFrame | Opened", ranks: Ranks) -> None:
     """Processes that were given different records could each hold the same unit, which would then count twice."""
     if ranks.world > 1:
+        if isinstance(frame, Opened):
+            raise BadInput("a table in a database is counted by one process: fit without torchrun")
         key = ranks.told(os.urandom(16))
         mine = bytes.fromhex(fingerprint.of_frame(frame, ordered=True)(key))
         if ranks.total(float(ranks.told(mine) != mine)) > 0:
@@ -336,5 +345,15 @@ def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
         warnings.warn(
             f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: it would allow revealing "
             "one whole record at random; choose a smaller delta",
+            stacklevel=3,
+        )
+
+
+def warn_of_counted_rules(schema: Schema) -> None:
+    """Rules that no construction keeps: the user should know before the fit. None where the schema asks for it (`honoured`)."""
+    _, counted = schema.rules_apart()
+    if counted and schema.honoured is None:
+        warnings.warn(
+            f"rules that the synthetic records may break, and that evaluation counts: {'; '.join(r.text for r in counted)}",
             stacklevel=3,
         )

@@ -115,7 +115,7 @@ def cliques(schema: Schema, codec: Codec) -> tuple[list[tuple[str, ...]], list[t
 
 
 def _names(schema: Schema) -> list[str]:
-    return [column.name for column in schema.modelled if not isinstance(column, Image)]
+    return [column.name for column in schema.coded if not isinstance(column, Image)]
 
 
 def sampled(model: Model, codec: Codec, wanted: Sequence[Sequence[str]], rows: int, seed: int | None) -> list[Array]:

@@ -7,14 +7,15 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
-from synthdp.cli import audits, judged, places, selections, settings, show
+from synthdp.cli import audits, bigtables, judged, places, selections, settings, show
 from synthdp.cli.budgets import brief, spent_of
 from synthdp.cli.dataaccount import account_of
 from synthdp.cli.settings import changed
+from synthdp.data.tables import Files
 from synthdp.errors import BadInput
 from synthdp.privacy.accounts import AccountFile
 from synthdp.privacy.budget import Budget
@@ -47,7 +48,12 @@ def fit(config: Config) -> None:
     if options.resume:
         places.check_unfinished(out)
     account = account_of(config["account"], config["data"])
-    schema, frame = _training(config["data"], lambda schema: _check_account(account, config, schema, out))
+    schema, frame = _training(
+        config["data"], config["generator"], lambda schema: _check_account(account, config, schema, out)
+    )
+    if isinstance(frame, Files):
+        bigtables.refuse(options, canaries=changed(config["audit"], ("canaries", "records")) != [])
+        account = account and dataclasses.replace(account, source=frame)
     if schema.declared_by is None:
         warnings.warn(
             "the schema names nobody in declared_by: review every line of it (a draft was read off the records), then say who "
@@ -72,7 +78,7 @@ def _follow(config: Config, ranks: "Ranks") -> None:
     from synthdp.api import Synthesizer
 
     options: settings.Fit = config["options"]
-    schema, frame = _training(config["data"], lambda _: None)
+    schema, frame = _training(config["data"], config["generator"], lambda _: None)
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
     synthesizer.fit(frame, seed=options.seed, invalid=options.invalid, ranks=ranks, fitness=options.fitness)
 
@@ -224,7 +230,7 @@ def _check_account(account: AccountFile | None, config: Config, schema: "Schema"
 def _fit(
     config: Config,
     schema: "Schema",
-    frame: "pd.DataFrame",
+    frame: "pd.DataFrame | Files",
     out: Path,
     account: AccountFile | None,
     ranks: "Ranks | None" = None,
@@ -239,7 +245,8 @@ def _fit(
     ledger = places.open_ledger(internal, resume=resume)
     if account is not None and account.source is None:
         account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
-    frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
+    if not isinstance(frame, Files):
+        frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
     select = getattr(options, "select", None)
     synthesizer = None if select else Synthesizer(config["generator"], schema=schema, budget=config["budget"])
     start = time.monotonic()
@@ -252,7 +259,7 @@ def _fit(
 
         try:
             if synthesizer is None:
-                release = selections.best(config, schema, frame, ledger, account)
+                release = selections.best(config, schema, cast("pd.DataFrame", frame), ledger, account)
             else:
                 release = synthesizer.fit(
                     frame,
@@ -306,8 +313,10 @@ def _evaluate(
     return result
 
 
-def _training(source: settings.Data, check: "Callable[[Schema], None]") -> "tuple[Schema, pd.DataFrame]":
-    """The schema and the records, which are read when `check` does not refuse."""
+def _training(
+    source: settings.Data, generator: Any, check: "Callable[[Schema], None]"
+) -> "tuple[Schema, pd.DataFrame | Files]":
+    """The schema and the records, which are read when `check` does not refuse; or where they stay."""
     from synthdp.data import named, sources
     from synthdp.data.schema import Schema
 
@@ -323,7 +332,8 @@ def _training(source: settings.Data, check: "Callable[[Schema], None]") -> "tupl
         )
     schema = _targeted(Schema.load(source.schema), source.target)
     check(schema)
-    return schema, sources.read(Path(path), schema=schema)
+    held = bigtables.source_of(source, generator, schema)
+    return schema, sources.read(Path(path), schema=schema) if held is None else held
 
 
 def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":

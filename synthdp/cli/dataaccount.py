@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from synthdp.cli import settings
+from synthdp.cli import bigtables, settings
 from synthdp.errors import BadInput
 from synthdp.privacy.accounts import AccountFile, Cap
 
@@ -57,7 +57,7 @@ def _own(source: settings.Data) -> Path:
     """Beside the file of the records, whatever name led to it; for named sets in the user's data folder."""
     file = source.path or source.train
     if source.name is None and file is not None:
-        real = Path(file).resolve()
+        real = bigtables.home_of(Path(file))
         return real.with_name(real.name + ENDING)
     if source.name is None:
         raise BadInput("give account=FILE, data=NAME or data.path=FILE")

@@ -21,12 +21,19 @@ class Data:
 
     name: str | None = option(None, "named data set; chosen by data=NAME, see `synthdp data`")
     path: str | None = option(
-        None, "sensitive records: a .csv, .csv.gz or .parquet file; pictures: a .npz file, or a folder with labels.csv"
+        None,
+        "sensitive records: a .csv, .csv.gz or .parquet file, or a folder of them; pictures: a .npz file, or a folder with labels.csv",
     )
     schema: str | None = option(None, "schema.yaml of the records")
     target: str | None = option(None, "column to predict; default: the schema's targets")
     train: str | None = option(None, "file or folder of the records that were fitted (evaluate)")
     test: str | None = option(None, "file or folder of held-out records (evaluate)")
+    engine: Literal["auto", "memory", "duckdb"] = option(
+        "auto",
+        "fit: where tables are counted: memory, or duckdb, which holds no more than data.memory; auto: duckdb for a folder, a pattern "
+        "such as 'visits/*.parquet' and files of 1 GiB or more (generators that ask for counts alone)",
+    )
+    memory: str = option("2GiB", "what duckdb may hold of a table")
 
 
 @dataclass(frozen=True, kw_only=True)

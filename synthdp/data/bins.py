@@ -36,6 +36,11 @@ class Bins:
 
     def encode(self, values: Values) -> NDArray[np.int32]:
         """Codes of numbers, infinite ones too (datetimes: int64 microseconds); out of bounds goes to the ends."""
+        return self.codes(self.points(values))
+
+    def points(self, values: Values) -> Values:
+        """Numbers as points of the grid (int64), or as they are without one; out of bounds goes to the ends."""
+        points: Values
         if self.scale is None:
             points = np.clip(values, self.edges[0], self.edges[-1])
         elif self.period > 1:
@@ -43,6 +48,10 @@ class Bins:
         else:
             ends = self.edges[0] / self.scale, (self.edges[-1] - 1) / self.scale
             points = np.rint(np.clip(values, *ends) * self.scale).astype(np.int64)
+        return points
+
+    def codes(self, points: Values) -> NDArray[np.int32]:
+        """Codes of points."""
         codes = np.searchsorted(self.edges[1:-1], points, side="right")
         if len(self.atoms):
             place = np.minimum(np.searchsorted(self.atoms, points), len(self.atoms) - 1)
@@ -51,16 +60,38 @@ class Bins:
 
     def decode(self, codes: NDArray[np.int32], rng: np.random.Generator) -> Values:
         """One value per code, uniform within its interval; every value encodes to its code again."""
+        return self.values(self.draw(codes, rng))
+
+    def values(self, points: Values) -> Values:
+        """What points stand for."""
+        return points * self.period if self.scale is None or self.scale == 1.0 else points / self.scale
+
+    def lowest(self, codes: NDArray[np.int32]) -> Values:
+        """The least point of each code, which on a grid is above the atoms that its interval begins with."""
+        least = self.edges[: self.count].copy()
+        for atom in self.atoms if self.scale is not None else ():
+            least += least == atom
+        return np.append(least, self.atoms)[codes]
+
+    def draw(self, codes: NDArray[np.int32], rng: np.random.Generator, most: Values | None = None) -> Values:
+        """One point per code, uniform within its interval, and at most `most` (rows,) where the interval has such a point."""
         draws = rng.random(len(codes))
         atomic = codes >= self.count
         inside = np.where(atomic, 0, codes)
         lower, upper = self.edges[inside], self.edges[inside + 1]
+        if most is not None:
+            upper = self._up_to(lower, upper, most)
         points = self._reals(lower, upper, draws) if self.scale is None else self._grid(lower, upper, draws)
         if len(self.atoms):
             points = np.where(atomic, self.atoms[np.where(atomic, codes - self.count, 0)], points)
-        if self.scale is None or self.scale == 1.0:
-            return points * self.period
-        return points / self.scale
+        return points
+
+    def _up_to(self, lower: Values, upper: Values, most: Values) -> Values:
+        if self.scale is None:
+            return np.where((lower <= most) & (most < upper), np.nextafter(most, np.inf), upper)
+        cut = np.minimum(upper, most + 1)
+        room = cut - lower - (np.searchsorted(self.atoms, cut) - np.searchsorted(self.atoms, lower))
+        return np.where((cut > lower) & (room > 0), cut, upper)
 
     def _grid(self, lower: Values, upper: Values, draws: NDArray[np.float64]) -> Values:
         taken = np.searchsorted(self.atoms, upper) - np.searchsorted(self.atoms, lower)

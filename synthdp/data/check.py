@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from synthdp.data import cells
-from synthdp.data.codec import is_picture
+from synthdp.data.coders import is_picture
 from synthdp.data.columns import (
     Boolean,
     Categorical,

@@ -1,6 +1,5 @@
 """From a table to an array of codes and back, by the schema alone."""
 
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -8,18 +7,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synthdp.data import cells
-from synthdp.data.bins import Bins, bins_of
-from synthdp.data.columns import Boolean, Categorical, Column, Continuous, Datetime, Image, Integer, Ordinal
+from synthdp.data.coders import Coder, Codes, NumericCoder, coder_of, cut
+from synthdp.data.columns import Image
 from synthdp.data.schema import Schema
+from synthdp.data.ties import ties
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    Series = pd.Series[Any]
+    from synthdp.data.bins import Bins
 
-Codes = NDArray[Any]  # int32, or uint8 for images: see `Codec`
+__all__ = ["Codec", "Codes", "Picture"]
 
 
 class Codec:
@@ -30,6 +29,9 @@ class Codec:
     `encode(decode(codes)) == codes`. An image takes one column of codes 0 .. 255 per value, in the order (height, width,
     channels); `picture` tells which. Codes are int32, or uint8 where there is an image and every size is at most 256.
     With `cells`, the bins of numeric columns are cut further into about so many each; `coarse` leads back.
+
+    Where honoured rules tie columns (`data.ties`) a code stands for several of them, or for a gap. Every decoded record keeps those
+    rules, whatever the codes, and the law above holds for the codes of records that keep them.
     """
 
     def __init__(self, schema: Schema, cells: int = 0) -> None:
@@ -38,12 +40,16 @@ class Codec:
             name, item = learned[0]
             raise BadInput(f"column {name!r}: {item} is still marked learn; declare it or let a fit buy it")
         self.schema, self.cells = schema, cells
-        self._coders = tuple(_coder(column, cells) for column in schema.modelled)
+        self.columns = schema.coded
+        self._ties = ties(schema) if schema.rules else None
+        self._single = {c.name: coder_of(c, 0 if c.name in self.ordered else cells) for c in schema.modelled}
+        changed = {column.name for column in self.columns if column not in schema.modelled}
+        self._coders = tuple(coder_of(c) if c.name in changed else self._single[c.name] for c in self.columns)
         self._widths = tuple(coder.width for coder in self._coders)
         names: list[str] = []
         sizes: list[int] = []
         self.picture: Picture | None = None
-        for column, coder in zip(schema.modelled, self._coders, strict=True):
+        for column, coder in zip(self.columns, self._coders, strict=True):
             if isinstance(column, Image):
                 self.picture = Picture(column, len(names))
                 names += [f"{column.name}[{place}]" for place in range(column.pixels)]
@@ -62,12 +68,15 @@ class Codec:
         Raises `BadInput` only for absent or duplicate columns.
         """
         held = list(frame.columns)
-        codes: Codes = np.empty((len(frame), len(self.names)), dtype=self.dtype)
-        for name, coder, places in self._blocks():
+        for name in self._single:
             if held.count(name) != 1:
                 problem = "twice; keep one" if name in held else "not; add it"
                 raise BadInput(f"column {name!r} must be in the table once, and is there {problem}")
-            codes[:, places] = coder.encode(frame[name]).reshape(len(frame), coder.width)
+        tied = self._encode_tied(frame)
+        codes: Codes = np.empty((len(frame), len(self.names)), dtype=self.dtype)
+        for name, coder, places in self._blocks():
+            found = tied[name] if name in tied else coder.encode(frame[name])
+            codes[:, places] = found.reshape(len(frame), coder.width)
         return codes
 
     def decode(
@@ -88,12 +97,12 @@ class Codec:
             raise BadInput(f"codes must have shape (rows, {len(self.names)}), got {codes.shape}")
         if codes.size and (codes.min() < 0 or (codes.max(axis=0) >= np.array(self.sizes)).any()):
             raise BadInput("codes must lie within 0 .. size - 1 of their column")
-        made = {
-            name: coder.decode(codes[:, places].astype(self.dtype), rng)
-            if coder.width > 1
-            else _cut(coder, name, within or {}).decode(codes[:, places.start].astype(np.int32), rng)
-            for name, coder, places in self._blocks()
-        }
+        made = self._decode_tied(codes, rng)
+        for name, coder, places in self._blocks():
+            if coder.width > 1:
+                made[name] = coder.decode(codes[:, places].astype(self.dtype), rng)
+            elif name in self._single and name not in made:
+                made[name] = cut(coder, (within or {}).get(name)).decode(codes[:, places.start].astype(np.int32), rng)
         fresh = (
             [f"S{first_row + row + 1:09d}" for row in range(len(codes))] if len(made) < len(self.schema.names) else []
         )
@@ -106,7 +115,7 @@ class Codec:
         plain = Codec(self.schema)
         found: list[NDArray[np.int64] | None] = []
         for mine, its in zip(self._coders, plain._coders, strict=True):
-            finer = isinstance(mine, _NumericCoder) and isinstance(its, _NumericCoder) and mine.size > its.size
+            finer = isinstance(mine, NumericCoder) and isinstance(its, NumericCoder) and mine.size > its.size
             found += [mine.onto(its) if finer else None] * mine.width
         return tuple(found)
 
@@ -117,26 +126,90 @@ class Codec:
         integer column is its upper bound + 1. Datetimes: datetime64[us]. Atoms are apart: see `atoms`.
         """
         coder = self._coder_of(name)
-        if not isinstance(coder, _NumericCoder):
+        if not isinstance(coder, NumericCoder):
             raise BadInput(f"column {name!r} has no edges: it is not numeric")
         return coder.edges()
 
     def atoms(self, name: str) -> NDArray[Any]:
         """The atoms of a numeric column, ascending: the codes after the bins; (0,) where it has none."""
         coder = self._coder_of(name)
-        return coder.atoms() if isinstance(coder, _NumericCoder) else np.empty(0)
+        return coder.atoms() if isinstance(coder, NumericCoder) else np.empty(0)
 
-    def _blocks(self) -> "Iterator[tuple[str, _Coder, slice]]":
+    @property
+    def tied(self) -> bool:
+        """Whether honoured rules tie columns: then codes of a column are no function of that column alone."""
+        return self._ties is not None and bool(self._ties.honoured)
+
+    @property
+    def ordered(self) -> tuple[str, ...]:
+        """The columns whose values honoured orders tie to one another."""
+        gaps = None if self._ties is None else self._ties.gaps
+        return () if gaps is None else gaps.order
+
+    def values(self, name: str) -> int:
+        """How many codes a modelled column has by itself, which are those of `names` where nothing ties it."""
+        return self.sizes[self.names.index(name)] if name in self.ordered else self._single[name].size
+
+    def joint(self, name: str, shares: NDArray[np.float64]) -> tuple[str, NDArray[np.float64]]:
+        """Figures (codes,) of a modelled column by itself, as figures of the column of `names` that it is coded in."""
+        for each in () if self._ties is None else self._ties.compounds:
+            if name in each.names:
+                return each.column.name, shares[each.combinations[:, each.names.index(name)]]
+        return name, shares
+
+    def _encode_tied(self, frame: pd.DataFrame) -> dict[str, Codes]:
+        """Codes of compounds, and of gaps."""
+        found: dict[str, Codes] = {}
+        if self._ties is None:
+            return found
+        for each in self._ties.compounds:
+            single = [self._single[name].encode(frame[name]) for name in each.names]
+            found[each.column.name] = each.encode(np.stack(single, axis=1))
+        if self._ties.gaps is not None:
+            read = {name: self._numeric(name).read(frame[name]) for name in self._ties.gaps.order}
+            points = {name: values for name, (values, _) in read.items()}
+            gone = {name: missing for name, (_, missing) in read.items()}
+            for name, codes in self._ties.gaps.encode(points, gone).items():
+                found[name] = self._numeric(name, coded=True).or_missing(codes, gone[name])
+        return found
+
+    def _decode_tied(self, codes: Codes, rng: np.random.Generator) -> dict[str, Any]:
+        """Cells of the columns that are tied."""
+        made: dict[str, Any] = {}
+        if self._ties is None:
+            return made
+        for each in self._ties.compounds:
+            single = each.decode(codes[:, self.names.index(each.column.name)])
+            for place, name in enumerate(each.names):
+                made[name] = self._single[name].decode(single[:, place], rng)
+        if self._ties.gaps is not None:
+            known = {
+                name: self._numeric(name, coded=True).known(codes[:, self.names.index(name)].astype(np.int32))
+                for name in self._ties.gaps.order
+            }
+            inner = {name: codes for name, (codes, _) in known.items()}
+            gone = {name: missing for name, (_, missing) in known.items()}
+            for name, points in self._ties.gaps.decode(inner, gone, rng).items():
+                made[name] = self._numeric(name).cells(points, gone[name])
+        return made
+
+    def _numeric(self, name: str, *, coded: bool = False) -> "NumericCoder":
+        coder = self._coder_of(name) if coded else self._single[name]
+        if not isinstance(coder, NumericCoder):
+            raise BadInput(f"column {name!r} is not numeric")
+        return coder
+
+    def _blocks(self) -> "Iterator[tuple[str, Coder, slice]]":
         """Name, coder and place in the codes of every modelled column."""
         ends = np.cumsum(self._widths)
-        for column, coder, end in zip(self.schema.modelled, self._coders, ends, strict=True):
+        for column, coder, end in zip(self.columns, self._coders, ends, strict=True):
             yield column.name, coder, slice(int(end) - coder.width, int(end))
 
-    def _coder_of(self, name: str) -> "_Coder":
-        for column, coder in zip(self.schema.modelled, self._coders, strict=True):
+    def _coder_of(self, name: str) -> "Coder":
+        for column, coder in zip(self.columns, self._coders, strict=True):
             if column.name == name:
                 return coder
-        known = ", ".join(column.name for column in self.schema.modelled)
+        known = ", ".join(column.name for column in self.columns)
         raise BadInput(f"no modelled column named {name!r}; known: {known}")
 
 
@@ -156,137 +229,3 @@ class Picture:
     def shape(self) -> tuple[int, int, int]:
         """(height, width, channels)."""
         return self.column.height, self.column.width, self.column.channels
-
-
-class _LabelCoder:
-    """Categories or truth values, then missing."""
-
-    width = 1
-
-    def __init__(self, column: Categorical | Ordinal | Boolean) -> None:
-        self._boolean = isinstance(column, Boolean)
-        categories = ("false", "true") if isinstance(column, Boolean) else tuple(column.categories)
-        self._missing = len(categories) if column.missing else None
-        self.size = len(categories) + column.missing
-        self._table = cells.TRUTHS if self._boolean else cells.table_of(categories)
-        self._dtype: Any = None
-        if not self._boolean:
-            self._dtype = pd.CategoricalDtype(pd.Index(categories, dtype="str"), ordered=isinstance(column, Ordinal))
-        other = column.other if isinstance(column, Categorical) else None
-        self._unknown = categories.index(other) if other is not None else self._missing or 0
-        self._absent = self._unknown if self._missing is None else self._missing
-
-    def encode(self, series: "Series") -> Codes:
-        found = cells.labels(series, self._table, lower=self._boolean)
-        found[found == cells.UNKNOWN] = self._unknown
-        found[found == cells.MISSING] = self._absent
-        return found.astype(np.int32)
-
-    def decode(self, codes: Codes, rng: np.random.Generator) -> Any:  # noqa: ARG002
-        gone = codes == -1 if self._missing is None else codes == self._missing
-        if not self._boolean:
-            return pd.Categorical.from_codes(np.where(gone, -1, codes), dtype=self._dtype)
-        return codes == 1 if self._missing is None else pd.arrays.BooleanArray(codes == 1, gone)
-
-
-class _NumericCoder:
-    """Bins and atoms, then missing."""
-
-    width = 1
-
-    def __init__(self, column: Integer | Continuous | Datetime, cells: int = 0) -> None:
-        self._column = column
-        self._bins: Bins = bins_of(column, cells)
-        self._missing = self._bins.size if column.missing else None
-        self.size = self._bins.size + column.missing
-
-    def encode(self, series: "Series") -> Codes:
-        read = cells.instants(series) if isinstance(self._column, Datetime) else cells.numbers(series)
-        unread = read.missing | (read.wrong if isinstance(self._column, Datetime) else np.isnan(read.cells))
-        low = (
-            self._bins.edges[0] * self._bins.period if self._bins.scale is None or self._bins.scale == 1.0 else -np.inf
-        )
-        codes = self._bins.encode(np.where(unread, low, read.cells))
-        return codes if self._missing is None else np.where(unread, self._missing, codes).astype(np.int32)
-
-    def decode(self, codes: Codes, rng: np.random.Generator) -> Any:
-        gone = np.zeros(len(codes), np.bool_) if self._missing is None else codes == self._missing
-        values = self._bins.decode(np.where(gone, 0, codes).astype(np.int32), rng)
-        if isinstance(self._column, Integer):
-            return values if self._missing is None else pd.arrays.IntegerArray(values.astype(np.int64), gone)
-        if isinstance(self._column, Continuous):
-            return np.where(gone, np.nan, values)
-        return np.where(gone, np.datetime64("NaT", "us"), values.astype(np.int64).astype("datetime64[us]"))
-
-    def cut(self, bins: Bins) -> "_NumericCoder":
-        """The same codes, decoded from these bins."""
-        other = copy(self)
-        other._bins = bins
-        return other
-
-    def onto(self, other: "_NumericCoder") -> NDArray[np.int64]:
-        """The other's code of each code; its bins are made of whole bins of these."""
-        found = np.searchsorted(other._bins.edges[1:-1], self._bins.edges[:-1], side="right")
-        atoms = other._bins.count + np.arange(len(self._bins.atoms))
-        return np.concatenate([found, atoms, [other.size - 1] * self._column.missing]).astype(np.int64)
-
-    def edges(self) -> NDArray[Any]:
-        edges = self._bins.edges
-        if isinstance(self._column, Integer) or self._bins.scale is None:
-            return edges.copy()
-        whole = np.append(edges[:-1], edges[-1] - 1)
-        if isinstance(self._column, Datetime):
-            return (whole * self._bins.period).astype("datetime64[us]")
-        return whole / self._bins.scale
-
-    def atoms(self) -> NDArray[Any]:
-        bins = self._bins
-        if isinstance(self._column, Continuous) and bins.scale is not None:
-            return bins.atoms / bins.scale
-        return bins.atoms.copy()
-
-
-class _ImageCoder:
-    """The pixels of an image, one code each; what is not a picture of the declared size is black."""
-
-    size = 256
-
-    def __init__(self, column: Image) -> None:
-        self._shape, self.width = column.shape, column.pixels
-
-    def encode(self, series: "Series") -> Codes:
-        codes = np.zeros((len(series), self.width), np.uint8)
-        for row, cell in enumerate(series):
-            if is_picture(cell, self._shape):
-                codes[row] = cell.reshape(-1)
-        return codes
-
-    def decode(self, codes: Codes, rng: np.random.Generator) -> Any:  # noqa: ARG002
-        cells = np.empty(len(codes), object)
-        for row, values in enumerate(codes):
-            cells[row] = values.astype(np.uint8).reshape(self._shape)
-        return cells
-
-
-_Coder = _LabelCoder | _NumericCoder | _ImageCoder
-
-
-def _cut(coder: _Coder, name: str, within: "Mapping[str, Bins]") -> _Coder:
-    return coder.cut(within[name]) if name in within and isinstance(coder, _NumericCoder) else coder
-
-
-def is_picture(cell: Any, shape: tuple[int, ...]) -> bool:
-    """Whether a cell is a uint8 array of that shape; (height, width, 1) also stands for (height, width)."""
-    if not isinstance(cell, np.ndarray) or cell.dtype != np.uint8:
-        return False
-    return cell.shape == shape or (len(shape) == 2 and cell.shape == (*shape, 1))
-
-
-def _coder(column: Column, cells: int = 0) -> _Coder:
-    if isinstance(column, Image):
-        return _ImageCoder(column)
-    if isinstance(column, Integer | Continuous | Datetime):
-        return _NumericCoder(column, cells)
-    if isinstance(column, Categorical | Ordinal | Boolean):
-        return _LabelCoder(column)
-    raise BadInput(f"column {column.name!r}: {column.kind} columns have no codes")

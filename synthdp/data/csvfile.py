@@ -33,7 +33,7 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
     """See `sources.read`."""
     import pandas as pd
 
-    names, delimiter = _header(path)
+    names, delimiter = header(path)
     plain = [_plain_name(name, schema) for name in names]
     if "" in plain:
         place = plain.index("") + 1
@@ -75,7 +75,7 @@ def listing(path: Path) -> Path:
     return path.with_name(path.name + ".neutralised.json")
 
 
-def _header(path: Path) -> tuple[list[str], str]:
+def header(path: Path) -> tuple[list[str], str]:
     """The names in the first line, and the delimiter: the one of , ; TAB that is most frequent in it."""
     try:
         with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:

@@ -38,7 +38,7 @@ def broken(rule: Rule, frame: pd.DataFrame, schema: Schema) -> Mask:
     absent = [name for name in rule.columns if name not in frame.columns]
     if absent:
         raise BadInput(f"rule {rule.text!r}: the rows have no column {absent[0]!r}")
-    rows = _Rows(frame, schema)
+    rows = Rows(frame, schema)
     if isinstance(rule, Order):
         return rows.disordered(rule)
     if isinstance(rule, Never):
@@ -54,7 +54,7 @@ def broken(rule: Rule, frame: pd.DataFrame, schema: Schema) -> Mask:
     return whole & ~_among(np.stack([place for place, _ in places], axis=1), rule.allowed)
 
 
-class _Rows:
+class Rows:
     """A frame's cells as the schema reads them."""
 
     def __init__(self, frame: pd.DataFrame, schema: Schema) -> None:

@@ -51,8 +51,9 @@ class Schema:
 
     `rules`: what every record satisfies by its meaning, such as `admission <= discharge`, `{if: {sex: M}, then: {pregnant:
     false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `data.rules`, and the plain forms may be given
-    in the place of values. They are declared public like bounds and no part of a fit: generators do not honour them yet,
-    a fit's charges and its model are the same without them, and evaluation counts the rows that break them.
+    in the place of values. They are declared public like bounds. Those that can be are honoured by construction, since the codec has
+    no code for what they forbid (`data.ties` says which; a fit's charges are the same without them); evaluation counts the rows
+    that break any. `honoured`: places of the rules that are to be kept so, from 0; by default all that can be.
     """
 
     columns: tuple[Column, ...]
@@ -64,8 +65,12 @@ class Schema:
     declared_by: str | None = None
     notes: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
+    honoured: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
+        for key in ("columns", "targets", "notes"):
+            if isinstance(getattr(self, key), list):  # equal schemas are equal, and can be hashed
+                object.__setattr__(self, key, tuple(getattr(self, key)))
         names = self.names
         if not self.modelled:
             raise BadInput("schema: columns must hold at least one column that is not an identifier")
@@ -95,6 +100,8 @@ class Schema:
             from synthdp.data.ruletext import parse
 
             object.__setattr__(self, "rules", parse(self.rules, self.columns))
+        if self.honoured is not None:
+            object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -105,6 +112,16 @@ class Schema:
     def modelled(self) -> tuple[Column, ...]:
         """The columns that a model learns: all but the identifiers, in order."""
         return tuple(column for column in self.columns if column.kind != "identifier")
+
+    @property
+    def coded(self) -> tuple[Column, ...]:
+        """The columns that a model sees, in the codec's order: the modelled ones, but for those that honoured rules tie. Of
+        these a compound of labels is one column, in the place of the first, and a larger number is its gap."""
+        if not self.rules:
+            return self.modelled
+        from synthdp.data.ties import ties
+
+        return ties(self).columns
 
     @property
     def image(self) -> Image | None:
@@ -128,6 +145,28 @@ class Schema:
         """The same schema with other targets."""
         return replace(self, targets=targets)
 
+    def rules_apart(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+        """The rules that are honoured by construction, and those that are counted and no more."""
+        places = self.settled().honoured or ()
+        kept = tuple(self.rules[place] for place in places)
+        return kept, tuple(rule for place, rule in enumerate(self.rules) if place not in places)
+
+    def settled(self) -> "Schema":
+        """The same schema, which says which of its rules are honoured: as declared, before anything is learned."""
+        if not self.rules or self.honoured is not None:
+            return self
+        from synthdp.data.ties import ties
+
+        return replace(self, honoured=ties(self).honoured)
+
+    def counting(self) -> "Schema":
+        """The same schema, of which no rule is honoured by construction."""
+        return replace(self, honoured=()) if self.rules else self
+
+    def as_released(self) -> "Schema":
+        """The schema of a release as it was fitted: releases of before rules were honoured do not say which are."""
+        return self if self.honoured is not None else self.counting()
+
     def with_learned(self, name: str, **items: Any) -> "Schema":
         """The same schema with bought items of one column (categories, bounds, bins) in the place of `learn`.
 
@@ -135,7 +174,8 @@ class Schema:
         """
         from synthdp.data.learn import settle
 
-        return replace(self, columns=tuple(settle(c, items) if c.name == name else c for c in self.columns))
+        columns = tuple(settle(c, items) if c.name == name else c for c in self.columns)
+        return replace(self.settled(), columns=columns)
 
     def validate(self, frame: "DataFrame", invalid: str = "error") -> "DataFrame":
         """The frame's schema columns in schema order, after the steward's pre-check (outside epsilon).
@@ -150,7 +190,7 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able form that `from_dict` reads back without loss. The order of `columns` matters."""
         plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self) if field.name != "columns"}
-        kept = {key: value for key, value in plain.items() if value not in (None, "", [])}
+        kept = {k: value for k, value in plain.items() if value not in (None, "", []) or (k, value) == ("honoured", [])}
         return {**kept, "columns": {column.name: _column_dict(column) for column in self.columns}}
 
     @classmethod
@@ -232,6 +272,17 @@ def _texts(key: str, value: Any) -> tuple[str, ...]:
     if not isinstance(listed, list | tuple) or not all(isinstance(item, str) for item in listed):
         raise BadInput(f"schema: {key} must be a list of texts")
     return tuple(listed)
+
+
+def _places(given: Any, count: int) -> tuple[int, ...]:
+    whole = isinstance(given, list | tuple) and all(isinstance(i, int) and not isinstance(i, bool) for i in given)
+    if not whole or len(set(given)) < len(given) or any(not 0 <= place < count for place in given):
+        raise BadInput(
+            f"schema: honoured must list places of rules, 0 to {count - 1}, each once"
+            if count
+            else "schema: honoured names rules, and there are none; leave it out"
+        )
+    return tuple(given)
 
 
 def _check_count(key: str, value: Any) -> None:

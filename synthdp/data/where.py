@@ -56,13 +56,26 @@ def allowed(given: Any, codec: Codec) -> Allowed:
     for key, wanted in given.items():
         column = _column(str(key), codec)
         if wanted is None:
-            shares[column.name] = _missing(column, codec)
+            found = _missing(column, codec.values(column.name))
         elif isinstance(column, Integer | Continuous | Datetime):
-            found, within[column.name] = _range(column, wanted)
-            shares[column.name] = np.append(found, np.zeros(int(column.missing)))
+            _check_free(column, codec)
+            known, within[column.name] = _range(column, wanted)
+            found = np.append(known, np.zeros(int(column.missing)))
         else:
-            shares[column.name] = _labels(column, wanted, codec)
+            found = _labels(column, wanted, codec.values(column.name))
+        name, found = codec.joint(column.name, found)
+        shares[name] = shares[name] * found if name in shares else found
     return Allowed(shares=shares, within=within)
+
+
+def _check_free(column: Column, codec: Codec) -> None:
+    """Values of columns in a declared order are drawn together: what share of a bin lies in a range hangs on the others."""
+    if column.name in codec.ordered:
+        _refuse(
+            column,
+            f"a declared rule ties its values to those of {', '.join(repr(n) for n in codec.ordered if n != column.name)}, so "
+            "that only null can be asked of it; draw more rows and keep those that satisfy the condition",
+        )
 
 
 def _column(name: str, codec: Codec) -> Column:
@@ -76,22 +89,22 @@ def _column(name: str, codec: Codec) -> Column:
     return column
 
 
-def _missing(column: Any, codec: Codec) -> Shares:
+def _missing(column: Any, size: int) -> Shares:
     if not column.missing:
         raise BadInput(f"where: column {column.name!r} is null, but its schema says that it is never missing")
-    shares = np.zeros(codec.sizes[codec.names.index(column.name)])
+    shares = np.zeros(size)
     shares[-1] = 1
     return shares
 
 
-def _labels(column: Any, wanted: Any, codec: Codec) -> Shares:
+def _labels(column: Any, wanted: Any, size: int) -> Shares:
     values = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
     if not values:
         raise BadInput(f"where: column {column.name!r}: an empty list of values holds in no record")
-    shares = np.zeros(codec.sizes[codec.names.index(column.name)])
+    shares = np.zeros(size)
     for value in values:
         if value is None:
-            shares += _missing(column, codec)
+            shares += _missing(column, size)
         else:
             shares[_code(column, value)] = 1
     return np.minimum(shares, 1)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.data import tables
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.privacy.budget import Budget
@@ -22,6 +23,7 @@ from synthdp.privacy.events import Plan
 if TYPE_CHECKING:
     import pandas as pd
 
+    from synthdp.data.codec import Codec
     from synthdp.data.where import Allowed
     from synthdp.privacy.sensitive import Sensitive  # imports torch, which a list of names does not need
 
@@ -59,6 +61,11 @@ class Conditional(Protocol):
 
     A generator whose models can says so by the class attribute `conditional = True`.
     """
+
+    @property
+    def codec(self) -> "Codec":
+        """Of the codes that conditions are about."""
+        ...
 
     def sample_where(
         self, rows: int, allowed: "Allowed", *, seed: int | None = None, first_row: int = 0
@@ -131,6 +138,21 @@ def check_kind(generator: Generator, schema: Schema) -> None:
         raise BadInput(
             f"generator {generator.name} does not learn {what}, and the schema {held}: use {', '.join(able)}"
         )
+
+
+def check_source(generator: Generator, given: Any) -> Any:
+    """The frame or the table that is meant. Refuses, before anything is read or charged, a table that stays in its database for a
+    generator that needs records: one without `counted`, which says that it asks for counts alone."""
+    source = tables.source_of(given)
+    if source is None:
+        return given
+    if not getattr(generator, "counted", False):
+        able = [name for name in names() if getattr(find(name), "counted", False)]
+        raise BadInput(
+            f"generator {generator.name} learns from records themselves, and only counts leave a database: use one of "
+            f"{', '.join(able)}, as generator=mixture, or load the table into memory"
+        )
+    return source
 
 
 def conditional(generator: Generator, model: Model) -> Conditional:

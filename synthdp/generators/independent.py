@@ -26,6 +26,7 @@ class Independent:
     """Noisy one-way marginals; it has no settings."""
 
     name: ClassVar[str] = "independent"
+    counted: ClassVar[bool] = True  # asks for counts alone
     data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
     conditional: ClassVar[bool] = True
     audit_settings: ClassVar[dict[str, Any]] = {}
@@ -64,6 +65,11 @@ class IndependentModel:
     schema: Schema
     columns: tuple[NDArray[np.float64], ...]
 
+    @property
+    def codec(self) -> Codec:
+        """Of the codes that distributions are of."""
+        return Codec(self.schema)
+
     def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
         """Every column drawn on its own."""
         return self.sample_where(rows, EVERYTHING, seed=seed, first_row=first_row)
@@ -72,7 +78,7 @@ class IndependentModel:
         self, rows: int, allowed: Allowed, *, seed: int | None = None, first_row: int = 0
     ) -> "pd.DataFrame":
         """A condition on one column says nothing of the others."""
-        rng, codec = np.random.default_rng(seed), Codec(self.schema)
+        rng, codec = np.random.default_rng(seed), self.codec
         codes = np.empty((rows, len(self.columns)), np.int32)
         for place, (name, column) in enumerate(zip(codec.names, self.columns, strict=True)):
             kept = column if name not in allowed.shares else probabilities(column) * allowed.shares[name]

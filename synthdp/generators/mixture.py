@@ -50,6 +50,7 @@ class Mixture:
     """Settings of the mixture."""
 
     name: ClassVar[str] = "mixture"
+    counted: ClassVar[bool] = True  # asks for counts alone
     conditional: ClassVar[bool] = True
     contract_settings: ClassVar[dict[str, Any]] = {"iterations": 40, "starts": 2, "components": 40, "cells": 200}
     audit_settings: ClassVar[dict[str, Any]] = {"iterations": 3, "starts": 1, "components": 4, "least": 0.0, "cells": 0}  # models of one shape
@@ -139,7 +140,7 @@ class Mixture:
         least = min(self.least * deviation, total / 2)
         return [
             grouped(table, column, codec, least, each if column.name in labels else MOST_GROUPS)
-            for table, column in zip(counts, schema.modelled, strict=True)
+            for table, column in zip(counts, schema.coded, strict=True)
         ]
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
@@ -273,14 +274,14 @@ def _code_of(
 
 def _parts(schema: Schema) -> tuple[list[str], list[str]]:
     """Names of the targets, which make the label, and of the other columns."""
-    names = [column.name for column in schema.modelled]
+    names = [column.name for column in schema.coded]
     labels = [name for name in names if name in schema.targets]
     return labels, [name for name in names if name not in labels]
 
 
 def _numeric(schema: Schema) -> list[str]:
     """Names of the columns that have a finer grid."""
-    return [column.name for column in schema.modelled if isinstance(column, Integer | Continuous | Datetime)]
+    return [column.name for column in schema.coded if isinstance(column, Integer | Continuous | Datetime)]
 
 
 def _counts(

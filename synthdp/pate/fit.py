@@ -116,6 +116,9 @@ class PATE:
         Raises `BadInput` for frames that do not fit the schema, and for a budget too small for the plan.
         """
         _check(schema, target, budget, seed, recorder)
+        schema = replace(
+            schema, rules=(), honoured=None
+        )  # public records are labelled as they are: there is none to keep
         known = _checked_public(public, schema, target, invalid)
         about: dict[str, Any] = {"generator": NAME, "settings": self.settings(), "rehearsal": seed is not None}
         unit = schema.unit or RECORD

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from synthdp.data import tables
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -51,6 +52,42 @@ def of_folder(path: Path) -> Fingerprint:
 def of_source(path: Path) -> Fingerprint:
     """Of the file or the folder that records come from."""
     return of_folder(path) if path.is_dir() else of_file(path)
+
+
+def of(given: "Path | pd.DataFrame | tables.Source") -> Fingerprint:
+    """Of records, whatever holds them. A table of a database is known by the public name that the steward gave it."""
+    if isinstance(given, Path):
+        return of_source(given)
+    if isinstance(given, tables.Files):
+        return of_files(given)
+    if isinstance(given, tables.Query):
+        return of_name(given.name)
+    return of_frame(given)
+
+
+def of_files(files: tables.Files) -> Fingerprint:
+    """Of the bytes of files, and their names where they are several."""
+
+    def fingerprint(key: bytes) -> str:
+        paths = files.found()
+        if len(paths) == 1:
+            return of_file(paths[0])(key)
+        found = hmac.new(key, digestmod="sha256")
+        for path in paths:
+            found.update(hmac.digest(key, path.name.encode(errors="surrogateescape"), "sha256"))
+            found.update(_of_bytes(path, key))
+        return found.hexdigest()
+
+    return fingerprint
+
+
+def of_name(name: str | None) -> Fingerprint:
+    """Of a table's public name: the steward's word that it is the same people's."""
+
+    def fingerprint(key: bytes) -> str:
+        return hmac.digest(key, b"table " + str(name).encode(errors="surrogateescape"), "sha256").hex()
+
+    return fingerprint
 
 
 def of_frame(frame: "pd.DataFrame", *, ordered: bool = False) -> Fingerprint:

@@ -11,11 +11,13 @@ import numpy as np
 
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
+from synthdp.data.tables import Opened
 from synthdp.errors import BadInput
 from synthdp.privacy import learning, selection
 from synthdp.privacy.account import Account
 from synthdp.privacy.budget import Budget, Relation
 from synthdp.privacy.checkpoint import Checkpoint, Kept, State
+from synthdp.privacy.counted import CountedTable
 from synthdp.privacy.events import RECORD, Capped, Event, Plan, Sampled, Selection
 from synthdp.privacy.ledger import block
 from synthdp.privacy.noise import Noise
@@ -27,7 +29,7 @@ from synthdp.privacy.questions.reveal import Reveal
 from synthdp.privacy.questions.size import Size
 from synthdp.privacy.questions.sums import Group, Sums, Vector
 from synthdp.privacy.ranks import ALONE, Ranks, check_additive, check_plan
-from synthdp.privacy.store import Records, Sealed, encoded, reading, seal, shard
+from synthdp.privacy.store import Records, Sealed, reading, seal, shard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +43,9 @@ if TYPE_CHECKING:
 
 ALL_COINS = 2.0**64
 HIDDEN = "sealed/teachers/"  # what a checkpoint holds of them, which no generator is handed
+IN_DATABASES = 256  # cells of a grid there, where each is a branch of a statement
 OF_TABLES = (Marginals, Chosen, Distance, Size)
+NOT_COUNTED = "do not leave a database: use generator=mixture, or load the table into memory"
 QUESTIONS = "synthdp.privacy.questions."  # a new question is trusted code
 
 
@@ -57,7 +61,7 @@ class Sensitive:
 
     def __init__(
         self,
-        frame: "pd.DataFrame",
+        frame: "pd.DataFrame | Opened",
         schema: Schema,
         account: Account,
         *,
@@ -77,7 +81,13 @@ class Sensitive:
         self._checkpoint, self._resumed = checkpoint, resumed
         self._ranks = ranks
         self._key = ranks.told(self._seal_key())
-        self._sealed = Sealed(shard(seal(frame, schema, self._key), ranks.rank, ranks.world))
+        self._counted = isinstance(frame, Opened)
+        if isinstance(frame, Opened):
+            if ranks.world > 1:
+                raise BadInput("a table in a database is counted by one process: fit without torchrun")
+            self._sealed: Sealed[Any] = Sealed(CountedTable.of(frame, schema, self._key))
+        else:
+            self._sealed = Sealed(shard(seal(frame, schema, self._key), ranks.rank, ranks.world))
         self._teachers: list[Sealed[Ballot]] = []
         self._terms: learning.Purchase | None = None
         self._codec: Codec | None = None
@@ -125,14 +135,15 @@ class Sensitive:
             if self._terms is None:
                 raise BadInput("commit a plan before the first question")
             if self._resumed is None:
-                schema = learning.resolve(self.schema, self._terms, self)
+                schema = learning.resolve(self.schema.settled(), self._terms, self)
             else:
                 schema = Schema.from_dict(self._resumed.facts["schema"])
             self._codec = Codec(schema)
+            cells = min(cells, IN_DATABASES) if self._counted else cells
             self._fine = Codec(schema, cells) if cells else self._codec
             self._coarse = self._fine.coarse()
             with reading():
-                self._sealed = Sealed(encoded(self._sealed.read(), self._fine))
+                self._sealed = Sealed(self._sealed.read().encoded_by(self._fine))
             self.schema = schema
         return self.schema
 
@@ -269,6 +280,8 @@ class Sensitive:
         """A Poisson sample of units: each is in it with probability `rate`, by a coin of its own."""
         if not 0 <= rate <= 1:
             raise BadInput(f"rate must lie in [0, 1], got {rate}")
+        if self._counted:
+            raise BadInput(f"a sample of records {NOT_COUNTED}")
         self.resolve()
         batch = Batch(self, rate)
         yield batch
@@ -373,6 +386,8 @@ class Sensitive:
 
         if self._ranks.world > 1:
             raise BadInput("teachers learn in one process: fit without torchrun")
+        if self._counted:
+            raise BadInput(f"teachers need records, which {NOT_COUNTED}")
 
         units, place = self.resolve().units, len(self._teachers)
         if isinstance(units, int | float) and isinstance(count, int) and count > units:
@@ -398,7 +413,7 @@ class Sensitive:
     def check(self, question: Question[Answer]) -> None:
         """Refuse a question before it is charged or sees a record: what is not the house's own, what is not private under the
         account's relation, and all but tables where records are on finer grids than others know."""
-        check_question(question, self.account.cap.relation)
+        check_question(question, self.account.cap.relation, counted=self._counted)
         if self._fine is not self._codec and not isinstance(question, OF_TABLES):
             raise BadInput(f"{type(question).__name__} is not asked of records that were resolved with `cells`: ask tables")
 
@@ -509,12 +524,17 @@ class Batch:
         self._open = False
 
 
-def check_question(question: Question[Answer], relation: Relation) -> None:
-    """Refuse a question that is not the house's own, or is scaled for other neighbours, before it is charged or sees a record."""
+def check_question(question: Question[Answer], relation: Relation, *, counted: bool = False) -> None:
+    """Refuse a question that is not the house's own, is scaled for other neighbours, or asks a `counted` table for more than counts,
+    before it is charged or sees a record."""
     own = type(question).__module__
     if not own.startswith(QUESTIONS) or not question.events:
         raise BadInput(
             f"{own}.{type(question).__name__} is not one of the house's questions, which alone may read records"
         )
+    if counted and not getattr(question, "counted", False):
+        raise BadInput(f"{type(question).__name__} asks about records themselves, which {NOT_COUNTED}")
     if getattr(question, "relation", relation) != relation:
-        raise BadInput(f"{type(question).__name__} is asked for other neighbours than {relation}: make it with `data.choice`")
+        raise BadInput(
+            f"{type(question).__name__} is asked for other neighbours than {relation}: make it with `data.choice`"
+        )

@@ -1,11 +1,12 @@
 """Where the records lie: bounded per unit, grouped by unit, and read by nobody but the questions."""
 
 import hashlib
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,32 @@ from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 
 Codes = NDArray[Any]  # int32, or uint8 for images
+Cliques = Sequence[tuple[int, ...]]
+Groupings = Sequence["NDArray[np.int64] | None"] | None
+Counts = NDArray[np.float64]
+
+
+class Countable(Protocol):
+    """What a question of counts may ask, wherever the records lie: of `Records` in memory, of a `CountedTable` in a database."""
+
+    @property
+    def units(self) -> int:
+        """How many units there are."""
+        ...
+
+    @property
+    def max_records(self) -> int:
+        """How many records of a unit there are at most."""
+        ...
+
+    def counts(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
+        """How many records each cell holds, one array per clique with one axis per column. `sizes` are the codes of every column,
+        `groups` what is counted in their place: see `questions.marginals`."""
+        ...
+
+    def weights(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
+        """The same where every unit weighs one: its records share its weight."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -39,6 +66,40 @@ class Records:
         if self.codes is None:
             raise BadInput("the schema still has items to learn: call resolve() before asking about encoded records")
         return self.codes
+
+    def encoded_by(self, codec: Codec) -> "Records":
+        """The same records with their codes; the raw frame is let go."""
+        if self.raw is None:
+            raise BadInput("the records were encoded already")
+        return replace(self, codes=codec.encode(self.raw), raw=None)
+
+    def counts(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
+        """See `Countable`."""
+        self._check(cliques, sizes)
+        return [self._cells(clique, sizes, groups, None) for clique in cliques]
+
+    def weights(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
+        """See `Countable`."""
+        self._check(cliques, sizes)
+        shares = 1.0 / np.bincount(self.owner, minlength=self.units)[self.owner]
+        return [self._cells(clique, sizes, groups, shares) for clique in cliques]
+
+    def _check(self, cliques: Cliques, sizes: Sequence[int]) -> None:
+        codes = self.encoded()
+        used = {column for clique in cliques for column in clique}
+        if any(sizes[column] <= 0 or int(codes[:, column].max(initial=0)) >= sizes[column] for column in used):
+            raise BadInput("the question's sizes are not those of the codec: make it with `data.tables`")
+
+    def _cells(
+        self, clique: tuple[int, ...], sizes: Sequence[int], groups: Groupings, weights: Counts | None
+    ) -> Counts:
+        codes, shape, places = self.encoded(), [], []
+        for column in clique:
+            group = None if groups is None else groups[column]
+            shape.append(sizes[column] if group is None else int(group.max(initial=0)) + 1)
+            places.append(codes[:, column] if group is None else group[codes[:, column]])
+        cells = np.ravel_multi_index(tuple(places), tuple(shape))
+        return np.bincount(cells, weights, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
 
     def column(self, name: str) -> "pd.Series[Any]":
         """One raw column, for the questions that buy what was not declared."""
@@ -138,7 +199,7 @@ def shard(records: Records, place: int, of: int) -> Records:
     return replace(records, units=int(mine.sum()), owner=owner, raw=raw, keys=records.keys[mine])
 
 
-def within(records: Records, bound: int) -> None:
+def within(records: Countable, bound: int) -> None:
     """Refuse a question whose sensitivity assumes fewer records of a unit than the seal lets in. Both numbers are public."""
     if records.max_records > bound:
         raise BadInput(
@@ -148,9 +209,7 @@ def within(records: Records, bound: int) -> None:
 
 def encoded(records: Records, codec: Codec) -> Records:
     """The same records with their codes; the raw frame is let go."""
-    if records.raw is None:
-        raise BadInput("the records were encoded already")
-    return replace(records, codes=codec.encode(records.raw), raw=None)
+    return records.encoded_by(codec)
 
 
 def _bounded(member: NDArray[np.int64], names: list[bytes], key: bytes, most: int) -> NDArray[np.int64]:

@@ -167,6 +167,7 @@ def state(
             "units": "learned" if declared.units == "learn" else declared.units,
             "targets": list(declared.targets),
             "name": declared.name,
+            **rules(declared),
             **({} if audit is None else {"audit": audit}),
             **({} if processes == 1 else {"processes": processes}),
         },
@@ -175,6 +176,7 @@ def state(
         not_covered=(
             other_fits(account),
             *NOT_COVERED,
+            *broken_rules(declared),
             *(() if processes == 1 else (together(processes),)),
             *((SELECTED,) if any(isinstance(entry.event, Selection) for entry in ledger.entries()) else ()),
         ),
@@ -195,6 +197,20 @@ def together(processes: int) -> str:
         f"The {processes} processes of the fit, which trust each other: each held a part of the units, exact clipped sums passed "
         "between them, and the first one drew the noise, once for all."
     )
+
+
+def rules(schema: Schema) -> dict[str, Any]:
+    """Which of the declared rules every synthetic record keeps, and which evaluation counts."""
+    kept, counted = ([rule.text for rule in part] for part in schema.rules_apart())
+    return {"rules": {"kept": kept, "counted": counted}} if schema.rules else {}
+
+
+def broken_rules(schema: Schema) -> tuple[str, ...]:
+    """A sentence on the rules that no construction keeps, if there are any."""
+    _, counted = schema.rules_apart()
+    if not counted:
+        return ()
+    return (f"Declared rules that synthetic records may break: {'; '.join(rule.text for rule in counted)}.",)
 
 
 def other_fits(account: Entered | None) -> str:

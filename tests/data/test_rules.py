@@ -1,5 +1,6 @@
 """Declared rules: what the schema reads, what it refuses, and which rows break them (against a loop over rows)."""
 
+import contextlib
 import dataclasses
 import json
 from itertools import product
@@ -253,7 +254,7 @@ def test_a_column_that_is_not_there():
         broken(schema.rules[0], pd.DataFrame({"sex": ["M"]}), schema)
 
 
-def test_rules_are_no_part_of_a_fit():
+def test_rules_charge_nothing_and_the_honoured_ones_are_kept():
     from synthdp.api import Synthesizer
     from synthdp.privacy.budget import Budget
 
@@ -262,10 +263,16 @@ def test_rules_are_no_part_of_a_fit():
     made = []
     for rules in ((), ("age >= 5", {"never": {"ward": True}})):
         schema = Schema(columns=columns, units=200, rules=rules)
-        fitted = Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-6)).fit(frame, seed=3)
+        with pytest.warns(UserWarning, match="may break.*: age >= 5") if rules else contextlib.nullcontext():
+            fitted = Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-6)).fit(frame, seed=3)
         made.append((fitted.sample(50, seed=4), [str(event) for event in fitted.ledger.entries()]))
-    pd.testing.assert_frame_equal(made[0][0], made[1][0])
     assert made[0][1] == made[1][1]
+    assert made[0][0]["ward"].any()
+    assert not made[1][0]["ward"].any()
+    assert (made[1][0]["age"] < 5).any()  # a bound of one number is said by the schema's bounds
+    said = fitted.statement
+    assert said.declared["rules"] == {"kept": ["never ward = true"], "counted": ["age >= 5"]}
+    assert "Declared rules that synthetic records may break: age >= 5." in said.not_covered
 
 
 def test_public_records_lack_columns_and_so_have_no_rules():

@@ -174,6 +174,10 @@ def test_choices_that_take_turns_cost_no_more_than_accounted(accountant):
     assert 0.2 * delta < worst(count, 0.0) <= delta
 
 
+def test_a_huge_epsilon_has_an_answer():
+    assert 0.999e6 < epsilon([Entry(Choice(epsilon=1e6)), Entry(Gaussian(5.0))], 1e-5) < 1.02e6
+
+
 def test_a_plan_of_choices_and_tables_is_calibrated_and_bounded_range_counts():
     def plan(noise):
         return (Entry(Gaussian(1.1 * noise)), Entry(Choice(0.25 / noise), 14))

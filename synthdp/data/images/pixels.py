@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.data.codec import is_picture
+from synthdp.data.coders import is_picture
 from synthdp.data.columns import Image
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput

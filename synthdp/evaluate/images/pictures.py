@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from synthdp.data.codec import is_picture
+from synthdp.data.coders import is_picture
 from synthdp.errors import BadInput
 from synthdp.evaluate import tables
 

@@ -126,7 +126,7 @@ def _check_images(settings: "DPGAN", schema: Schema) -> None:
         raise BadInput(
             "generator.start=label needs a label column: name it by targets or generator.condition, or start=none"
         )
-    names = [column.name for column in schema.modelled if column.kind != "image"]
+    names = [column.name for column in schema.coded if column.kind != "image"]
     if not gauss and len(names) > (label is not None):
         raise BadInput(
             f"generator.start={settings.start} of images learns the image and its label alone, and the schema also has "

@@ -186,7 +186,7 @@ def space_of(settings: "PATEGAN", data: Sensitive, player: Player) -> Columns:
     blocks, tables = player.blocks, player.tables
     even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(player.labels), -1)
     columns = even if tables is None else tables.columns
-    ordered = sum(column.kind in ORDERED for column in data.schema.modelled)
+    ordered = sum(column.kind in ORDERED for column in data.schema.coded)
     degree = settings.degree or max(1, min(MOST_DEGREE, MOST_FEATURES // max(1, ordered)))
     found = interactions(
         data.schema, blocks, player.label, columns, player.labels, degree=degree, floor=settings.rare_floor

@@ -81,7 +81,7 @@ def interactions(
 ) -> Interactions:
     """Features under the distributions `columns` (labels, width) of each label, whose shares are `labels`. `degree`: of the
     polynomials; `floor`: probability below which a rare code's weight grows no more."""
-    names = schema.modelled
+    names = schema.coded
     kept = [place for place in range(len(names)) if place != label]
     maps = []
     for row in columns.double():

@@ -61,7 +61,7 @@ class NetworkModel:
 def label_place(condition: str | None, schema: Schema) -> int | None:
     """Place of the label among the modelled columns: `condition`, or else the first target; raises `BadInput` for a column
     that is not there."""
-    names = [column.name for column in schema.modelled if column.kind != "image"]
+    names = [column.name for column in schema.coded if column.kind != "image"]
     codec = Codec(schema)
     if condition is None:
         if not schema.targets:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from synthdp.data import tables
 from synthdp.errors import BadInput
 from synthdp.privacy import fingerprint
 from synthdp.privacy.accounts.file import AccountFile
@@ -44,7 +45,7 @@ class Entry:
     def __init__(
         self,
         account: AccountFile | None,
-        frame: "pd.DataFrame",
+        frame: "pd.DataFrame | tables.Source",
         budget: Budget,
         unit: str,
         *,
@@ -60,7 +61,11 @@ class Entry:
             self._number = account.check(budget, unit, resumed=resumed)
             source = account.source
             table = frame if source is None else source
-            found = fingerprint.of_source(table) if isinstance(table, Path) else fingerprint.of_frame(table)
+            if isinstance(table, tables.Query) and table.name is None:
+                raise BadInput(
+                    "an account knows a table of a database by its public name: give tables.table(expression, name='visits of 2025')"
+                )
+            found = fingerprint.of(table)
             self._fingerprint = lru_cache(maxsize=1)(found)
         self._resumed = self._number is not None
         self.mark("running")
@@ -101,7 +106,7 @@ class Entry:
 @contextmanager
 def entered(
     account: AccountFile | Path | str | None,
-    frame: "pd.DataFrame",
+    frame: "pd.DataFrame | tables.Source",
     budget: Budget,
     unit: str,
     *,

@@ -21,6 +21,8 @@ from synthdp.privacy.fingerprint import Fingerprint
 if TYPE_CHECKING:
     import pandas as pd
 
+    from synthdp.data import tables
+
 STATES = ("running", "finished", "failed", "interrupted")
 NEW = "account.add_version=true"
 
@@ -43,7 +45,7 @@ class AccountFile:
     by: str | None = None
     add_version: bool = False
     change_cap: bool = False
-    source: "Path | pd.DataFrame | None" = None
+    source: "Path | tables.Source | pd.DataFrame | None" = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from synthdp.errors import BadInput
 from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.norms import MARGIN
-from synthdp.privacy.store import Records
+from synthdp.privacy.store import Countable
 
 MOST_UNITS = 2**30  # rounding of sums of so many stays far below what `MARGIN` leaves
 
@@ -26,6 +27,7 @@ class Distance:
     array per clique, one axis per column, in numbers of units.
     """
 
+    counted: ClassVar[bool] = True  # asks for counts alone
     cliques: tuple[tuple[int, ...], ...]  # columns of the code table
     sizes: tuple[int, ...]  # codes per column
     expected: tuple[NDArray[np.float64], ...]
@@ -55,18 +57,10 @@ class Distance:
         """1, however many records a unit has."""
         return 1.0
 
-    def bounded(self, records: Records) -> float:
+    def bounded(self, records: Countable) -> float:
         """The exact distance."""
-        codes = records.encoded()
-        used = {column for clique in self.cliques for column in clique}
-        if any(int(codes[:, column].max(initial=0)) >= self.sizes[column] for column in used):
-            raise BadInput("the question's sizes are not those of the codec: make it with `data.distance`")
-        weights = 1.0 / np.bincount(records.owner, minlength=records.units)[records.owner]
-        apart = []
-        for clique, table in zip(self.cliques, self.expected, strict=True):
-            cells = np.ravel_multi_index(tuple(self._grouped(codes, column) for column in clique), table.shape)
-            counted = np.bincount(cells, weights=weights, minlength=table.size)
-            apart.append(float(np.abs(counted - table.ravel()).sum()))
+        counted = records.weights(self.cliques, self.sizes, self.groups)
+        apart = [float(np.abs(found - table).sum()) for found, table in zip(counted, self.expected, strict=True)]
         return MARGIN * math.fsum(apart) / len(apart)
 
     def noised(self, bounded: float, noise: Noise) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.noise import Noise
-from synthdp.privacy.store import Codes, Records, within
+from synthdp.privacy.store import Countable, within
 
 Table = NDArray[np.float64]
 Grouping = NDArray[np.int64]
@@ -30,6 +30,7 @@ class Marginals:
     """
 
     additive: ClassVar[bool] = True  # a sum over units
+    counted: ClassVar[bool] = True  # asks for counts alone
     cliques: tuple[tuple[int, ...], ...]  # columns of the code table
     sizes: tuple[int, ...]  # codes per column
     noise: float
@@ -56,16 +57,10 @@ class Marginals:
         """Standard deviation of each cell."""
         return self.noise * self.sensitivity
 
-    def bounded(self, records: Records) -> list[Table]:
+    def bounded(self, records: Countable) -> list[Table]:
         """The exact counts, one array per clique with one axis per column."""
         within(records, self.max_records)
-        codes = records.encoded()
-        if any(
-            self.sizes[column] <= 0 or int(codes[:, column].max(initial=0)) >= self.sizes[column]
-            for column in self._used()
-        ):
-            raise BadInput("the question's sizes are not those of the codec: make it with `data.tables`")
-        return [self._count(codes, clique) for clique in self.cliques]
+        return records.counts(self.cliques, self.sizes, self.groups)
 
     def noised(self, bounded: list[Table], noise: Noise) -> list[Table]:
         """The noisy counts."""
@@ -78,19 +73,3 @@ class Marginals:
     def movement(self, one: list[Table], other: list[Table]) -> float:
         """L2 distance of the stacked tables."""
         return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
-
-    def _used(self) -> set[int]:
-        return {column for clique in self.cliques for column in clique}
-
-    def _count(self, codes: Codes, clique: tuple[int, ...]) -> Table:
-        shape = tuple(self._size(column) for column in clique)
-        cells = np.ravel_multi_index(tuple(self._grouped(codes, column) for column in clique), shape)
-        return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
-
-    def _size(self, column: int) -> int:
-        group = None if self.groups is None else self.groups[column]
-        return self.sizes[column] if group is None else int(group.max(initial=0)) + 1
-
-    def _grouped(self, codes: Codes, column: int) -> Codes:
-        group = None if self.groups is None else self.groups[column]
-        return codes[:, column] if group is None else group[codes[:, column]]

@@ -8,7 +8,7 @@ import numpy as np
 
 from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.noise import Noise
-from synthdp.privacy.store import Records
+from synthdp.privacy.store import Countable
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,7 @@ class Size:
     """The number of units plus N(0, noise^2): one unit moves it by one."""
 
     additive: ClassVar[bool] = True  # a sum over units
+    counted: ClassVar[bool] = True  # asks for counts alone
     noise: float
 
     @property
@@ -28,7 +29,7 @@ class Size:
         """One unit more or less."""
         return 1.0
 
-    def bounded(self, records: Records) -> float:
+    def bounded(self, records: Countable) -> float:
         """The exact number."""
         return float(records.units)
 

@@ -26,6 +26,7 @@ LEAST_SAMPLED_NOISE = 0.05  # below it sampling is not used: it hardly lowers ep
 MOST_RANGE = (
     30.0  # of a choice: beyond it, or on a grid that is coarser, a bounded range gains little over a pure epsilon
 )
+MOST_EXPONENT = 700.0  # of which dp-accounting takes the exponential
 MOST_SAMPLED_NOISE = 1e6  # above it dp-accounting's squares overflow at last; less noise is never cheaper
 
 Loss = Callable[[float], Any]  # grid -> dp_accounting's PrivacyLossDistribution
@@ -102,6 +103,10 @@ def pure(epsilon: float) -> Loss:
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
+    if epsilon > MOST_EXPONENT:  # as good as certain to lose all of it
+        return lambda grid: pld.PrivacyLossDistribution.create_from_rounded_probability(
+            {math.ceil(epsilon / grid): 1.0}, 0.0, grid
+        )
     parameters = common.DifferentialPrivacyParameters(epsilon, 0)
     return lambda grid: pld.from_privacy_parameters(parameters, value_discretization_interval=grid)
 

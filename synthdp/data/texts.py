@@ -1,0 +1,98 @@
+"""The cells of a CSV file in DuckDB, read as `csvfile` reads them: marks of absence, harmless spellings, numbers, instants.
+
+A text that Python reads as a number or an instant and DuckDB does not (other scripts' digits, dates by weeks, offsets from UTC) is
+`odd`: the pre-check refuses such a file.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from synthdp.data.columns import Categorical, Column, Continuous, Datetime, Identifier, Integer, Ordinal
+from synthdp.data.csvfile import ABSENT
+from synthdp.data.neutral import neutral
+from synthdp.data.neutral import restored as plain
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    import ibis
+    from ibis import Value
+
+    from synthdp.data.tables import Opened
+
+SPACE, DIGITS = r"[ \t\n\r\f\v]*", r"[0-9]+(_[0-9]+)*"
+NUMBER = (
+    rf"^{SPACE}[+-]?((({DIGITS}(\.({DIGITS})?)?)|\.{DIGITS})([eE][+-]?{DIGITS})?|(?i:inf(inity)?)|(?i:nan)){SPACE}$"
+)
+NEARLY_NUMBER, PLAIN = r"^[\p{Nd}\p{Z}\s\x1c-\x1f\x{85}+\-._a-zA-Z]*$", r"^[\x00-\x1b\x20-\x7f]*$"
+INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?(Z|[+-]00:00)?)?$"
+NEARLY_INSTANT = r"^[\p{Nd}]{4}-?([Ww]|[\p{Nd}]{2}-?[\p{Nd}]{2})"
+HARMLESS, HARMLESS_NUMBER = r"^''*[=+\-@\t\r\x00]", r"^'[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
+
+def typed(table: "Opened", schema: Schema) -> "ibis.Table":
+    """The table with its columns as what they are; of a CSV file those of the schema, and beside them the texts of their cells (under
+    `written`). Each cell is read once, however often it is compared."""
+    if not table.text:
+        return table.expression
+    raw = table.expression
+    made = {column.name: read(raw[column.name], column) for column in schema.columns}
+    beside = {written(column.name): present(raw[column.name], column) for column in schema.columns}
+    if set(made) & set(beside):
+        raise BadInput(f"columns named {written('NAME')!r} cannot be read from a database: rename them")
+    return table.view(raw.select(**made, **beside))
+
+
+def written(name: str) -> str:
+    """Where the texts of a column are."""
+    return f"text of {name}"
+
+
+def read(cell: "Value", column: Column) -> "Value":
+    """A cell as what its column is: text, float64 or an instant; null where it is missing, or not readable as such."""
+    cell = present(cell, column)
+    if isinstance(column, Integer | Continuous):
+        return _where(cell.re_search(NUMBER), cell).try_cast("float64")
+    if isinstance(column, Datetime):
+        return _where(cell.re_search(INSTANT) & ~cell.startswith("0000"), cell).try_cast("timestamp")
+    return cell
+
+
+def present(cell: "Value", column: Column) -> "Value":
+    """The text of a cell; null where it is missing."""
+    if isinstance(column, Identifier):
+        harmless = cell.re_search(HARMLESS) & ~cell.re_search(HARMLESS_NUMBER)
+        return _without(harmless.ifelse(cell.substr(1), cell), ABSENT[:1])
+    if not isinstance(column, Categorical | Ordinal):
+        return _without(cell, ABSENT)
+    known = () if column.categories == "learn" else column.categories
+    return _without(cell, [mark for mark in (ABSENT if column.missing and known else ABSENT[:1]) if mark not in known])
+
+
+def odd(cell: "Value", column: Column) -> "Value":
+    """Whether a cell may be a number or an instant that is not read here."""
+    if isinstance(column, Integer | Continuous):
+        return cell.re_search(NEARLY_NUMBER) & ~cell.re_search(PLAIN)
+    return cell.re_search(NEARLY_INSTANT) & ~cell.re_search(INSTANT)
+
+
+def spellings(known: Sequence[str]) -> list[str]:
+    """The texts that may stand for categories: themselves, and as `neutral` makes them harmless."""
+    return list(dict.fromkeys(text for each in known for text in (each, neutral(each))))
+
+
+def restored(text: str, known: Sequence[str]) -> str:
+    """What a spelling stands for; a file of someone else may hold a category that only looks like one made harmless."""
+    return text if text in known and plain(text) not in known else plain(text)
+
+
+def _without(cell: "Value", marks: Iterable[str]) -> "Value":
+    for mark in marks:
+        cell = cell.nullif(mark)
+    return cell
+
+
+def _where(held: "Value", cell: "Value") -> "Value":
+    import ibis
+
+    return ibis.ifelse(held, cell, ibis.null("string"))

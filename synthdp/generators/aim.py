@@ -1,0 +1,203 @@
+"""AIM: McKenna, Mullins, Sheldon & Miklau 2022, "AIM: an adaptive and iterative mechanism for differentially private synthetic data".
+
+Round after round one table is chosen, by the exponential mechanism, that the graphical model fits worst beyond the error that
+measuring it would leave (the paper's equation 1); it is measured, the model is fitted to all tables so far, and where it hardly moved,
+later rounds measure with less noise (algorithm 4). How many rounds there are, and at which noise, follows from noisy answers, so all
+of it runs under a cap of zCDP (GUARANTEE 11); the last round spends what is left.
+
+Unlike in the paper the columns alone are given a `share` of the budget, since they also say how codes are grouped
+(`marginals/grouping.py`).
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators.marginals.binned import Binned, binned
+from synthdp.generators.marginals.descent import Fitted, Measured
+from synthdp.generators.marginals.inference import check_engine, fitter
+from synthdp.generators.marginals.junction import Clique, marginal, megabytes
+from synthdp.generators.marginals.network import NetworkModel, restored
+from synthdp.generators.mst import single
+from synthdp.generators.parts.checks import whole
+from synthdp.options import option
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.events import Capped, Entry, Plan
+from synthdp.privacy.questions.choice import Misfit
+from synthdp.privacy.sensitive import Safe, Sensitive
+
+MOST_GROUPS = 64  # of a column
+MOST_CANDIDATES = 20_000  # all triples of 49 columns
+MEASURE = 0.9  # of a round's budget: the paper's alpha
+WORKLOADS = ("all", "target")
+ERROR = math.sqrt(2 / math.pi)  # mean of |N(0, 1)|
+
+
+@dataclass(frozen=True, kw_only=True)
+class AIM:
+    """Settings of AIM."""
+
+    name: ClassVar[str] = "aim"
+    counted: ClassVar[bool] = True
+    contract_settings: ClassVar[dict[str, Any]] = {"rounds": 4, "degree": 2, "iterations": 30, "last": 100}
+
+    workload: str = option(
+        "target", "tables that matter: all of `degree` columns, or those with a target (all where there is no target)"
+    )
+    degree: int = option(3, "columns of a table of the workload")
+    rounds: int | None = option(None, "rounds that the first noise is made for; default: 16 a column, as in the paper")
+    share: float = option(0.1, "share of the budget spent on single columns, in (0, 1)")
+    least: float = option(
+        2.0,
+        "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
+    )
+    model_size: float = option(8.0, "megabytes of the model's tables, at most; what a round may add grows up to it")
+    iterations: int = option(100, "steps of mirror descent in a round, at most")
+    last: int = option(2000, "steps of mirror descent after the last round, at most")
+    engine: str = option("numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)")
+
+    def __post_init__(self) -> None:
+        if self.workload not in WORKLOADS:
+            raise BadInput(f"generator.workload must be one of {', '.join(WORKLOADS)}, got {self.workload!r}")
+        for name in ("degree", "rounds", "iterations", "last"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name))
+        if not 0 < self.share < 1:
+            raise BadInput(f"generator.share must lie in (0, 1), got {self.share}")
+        for name in ("least", "model_size"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise BadInput(f"generator.{name} must be a finite number of 0 or more, got {getattr(self, name)}")
+
+    def plan(self, schema: Schema, noise: float) -> Plan:
+        """One cap, whose bound is the rho of a Gaussian of `noise`."""
+        check_engine(self.engine)
+        self.candidates(schema)
+        return (Entry(Capped("zcdp", _rho(noise))),)
+
+    def candidates(self, schema: Schema) -> dict[Clique, float]:
+        """Tables of two columns and more that may be measured, with their weights: all that lie in a table of the workload; the weight
+        is how many columns a table shares with those of the workload, added up."""
+        names = [column.name for column in schema.coded]
+        targets = {place for place, name in enumerate(names) if name in schema.targets}
+        if math.comb(len(names), min(self.degree, len(names))) > MOST_CANDIDATES:
+            raise BadInput(
+                f"aim: {len(names)} columns have more than {MOST_CANDIDATES:,} tables of {self.degree}: leave columns out of the "
+                "schema, or lower generator.degree"
+            )
+        work = list(combinations(range(len(names)), min(self.degree, len(names))))
+        if self.workload == "target" and targets:
+            work = [clique for clique in work if targets.intersection(clique)]
+        holds = [sum(place in clique for clique in work) for place in range(len(names))]
+        inside = {
+            part for clique in work for count in range(2, len(clique) + 1) for part in combinations(clique, count)
+        }
+        return {clique: float(sum(holds[place] for place in clique)) for clique in sorted(inside)}
+
+    def fit(
+        self,
+        data: Sensitive,
+        schema: Schema,
+        budget: Budget,
+        *,
+        seed: int | None = None,  # noqa: ARG002
+        progress: Progress = silent,
+    ) -> Model:
+        """Single columns, rounds, the model."""
+        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        schema = data.resolve()
+        candidates = self.candidates(schema)
+        moves = 2.0 if budget.relation == "replace_one" else 1.0
+        with data.cap(Capped("zcdp", _rho(noise))) as safe:
+            names = data.codec.names
+            alone = data.tables(
+                [(name,) for name in names], _noise(self.share * _rho(noise), moves) if candidates else moves * noise
+            )
+            seen = binned(safe.ask(alone), alone, schema, data.codec, self.least, MOST_GROUPS)
+            rounds = _Rounds(self, data, safe, seen, candidates, moves)
+            rounds.run(_rho(noise), progress)
+        final = rounds.fitted(self.last)
+        return NetworkModel(schema, seen.groups, final.network)
+
+    def restore(self, schema: Schema, tensors: Tensors) -> Model:
+        """The network, and groups of every column's codes."""
+        return restored(schema, tensors)
+
+
+class _Rounds:
+    """What has been measured, and the model of it."""
+
+    def __init__(
+        self, settings: AIM, data: Sensitive, safe: Safe, seen: Binned, candidates: dict[Clique, float], moves: float
+    ) -> None:
+        self._settings, self._data, self._safe, self._seen = settings, data, safe, seen
+        self._candidates, self._moves = candidates, moves
+        self._evidence = single(seen)
+        self._model = self.fitted(settings.iterations, None)
+
+    def fitted(self, iterations: int, earlier: Fitted | None = None) -> Fitted:
+        """The model of all tables so far."""
+        start = None if earlier is None else earlier.potentials
+        return fitter(self._settings.engine)(
+            self._seen.sizes, self._evidence, self._seen.total, iterations=iterations, start=start
+        )
+
+    def run(self, rho: float, progress: Progress) -> None:
+        """Until the cap is spent, or, without one, until every table was measured (algorithm 1 of the paper)."""
+        count = self._settings.rounds or 16 * len(self._seen.sizes)
+        each = (1 - self._settings.share) * rho / count
+        step = 0
+        while self._candidates and (
+            self._safe.left > 1e-9 * rho if math.isfinite(rho) else step < len(self._candidates)
+        ):
+            if math.isfinite(rho) and self._safe.left < 2 * each:
+                each = self._safe.left * (1 - 1e-9)
+            used = 1 - self._safe.left / rho if math.isfinite(rho) else 1.0
+            each = 4 * each if self._round(each, used) else each
+            step += 1
+            progress(step, max(step, count), {"spent": used})
+
+    def _round(self, rho: float, used: float) -> bool:
+        """Choose a table, measure it, fit; whether that moved the model by less than the noise, so that less noise is due."""
+        names = self._data.codec.names
+        cliques = self._small_enough(used)
+        question = self._data.tables([[names[place] for place in cliques[0]]], _noise(MEASURE * rho, self._moves))
+        error = ERROR * question.deviation
+        expected = [self._seen.total * marginal(self._model.network, clique) for clique in cliques]
+        score = Misfit(
+            expected=tuple(expected),
+            weights=tuple(self._candidates[clique] for clique in cliques),
+            offsets=tuple(error * table.size for table in expected),
+        )
+        named = [[names[place] for place in clique] for clique in cliques]
+        place = self._safe.choose(named, score, math.sqrt(8 * (1 - MEASURE) * rho), self._seen.of)
+        asked = self._data.tables([named[place]], question.noise, self._seen.of)
+        table = self._safe.ask(asked)[0]
+        self._evidence.append(Measured(clique=cliques[place], table=table, deviation=asked.deviation))
+        self._model = self.fitted(self._settings.iterations, self._model)
+        moved = np.abs(self._seen.total * marginal(self._model.network, cliques[place]) - expected[place]).sum()
+        return bool(moved <= error * table.size)
+
+    def _small_enough(self, used: float) -> list[Clique]:
+        """Tables with which the model stays within its size, in proportion to the budget used; the smallest one where there is none."""
+        sizes, held = self._seen.sizes, [each.clique for each in self._evidence]
+        size = {clique: megabytes(sizes, [*held, clique]) for clique in self._candidates}
+        kept = [clique for clique in size if size[clique] <= used * self._settings.model_size]
+        return kept or [min(size, key=lambda clique: size[clique])]
+
+
+def _rho(noise: float) -> float:
+    return 1 / (2 * noise * noise) if noise > 0 else math.inf
+
+
+def _noise(rho: float, moves: float) -> float:
+    """Of a Gaussian that costs rho, where so many units' contributions change."""
+    return moves / math.sqrt(2 * rho)
+
+
+GENERATOR = AIM

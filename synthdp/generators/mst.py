@@ -1,0 +1,142 @@
+"""MST: McKenna, Miklau & Sheldon 2021, "Winning the NIST contest: a scalable and general approach to differentially private synthetic
+data".
+
+A third of the precision each, as in the paper: noisy counts of every column alone; pairs of columns that span them all, a tree,
+chosen by the exponential mechanism where the pair's table lies far from what the columns say alone; and the tables of these
+pairs. A graphical model is fitted to all of it, and records are drawn from it.
+
+Where the paper merges values of small noisy counts into one, codes here are grouped (`marginals/grouping.py`: bins join their
+neighbours), and pairs are counted by groups.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators.marginals.binned import Binned, binned
+from synthdp.generators.marginals.descent import Measured
+from synthdp.generators.marginals.inference import check_engine, fitter
+from synthdp.generators.marginals.network import NetworkModel, nearest, restored
+from synthdp.generators.parts.checks import whole
+from synthdp.options import option
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.events import Choice, Entry, Gaussian, Plan, merged
+from synthdp.privacy.questions.choice import Misfit
+from synthdp.privacy.sensitive import Sensitive
+
+MOST_GROUPS = 64  # of a column
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MST:
+    """Settings of MST."""
+
+    name: ClassVar[str] = "mst"
+    counted: ClassVar[bool] = True
+    contract_settings: ClassVar[dict[str, Any]] = {"iterations": 300}
+
+    share: float = option(1 / 3, "share of the precision spent on single columns, in (0, 1)")
+    structure: float = option(1 / 3, "share of the precision spent on choosing pairs, in (0, 1)")
+    least: float = option(
+        3.0,
+        "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
+    )
+    iterations: int = option(3000, "steps of mirror descent, at most")
+    engine: str = option("numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)")
+
+    def __post_init__(self) -> None:
+        for name in ("share", "structure"):
+            if not 0 < getattr(self, name) < 1:
+                raise BadInput(f"generator.{name} must lie in (0, 1), got {getattr(self, name)}")
+        if self.share + self.structure >= 1:
+            raise BadInput("generator.share and generator.structure must leave something: their sum must be below 1")
+        whole("iterations", self.iterations)
+        if not 0 <= self.least < math.inf:
+            raise BadInput(f"generator.least must be a finite number of 0 or more, got {self.least}")
+
+    def plan(self, schema: Schema, noise: float) -> Plan:
+        """Single columns, a choice for every pair of the tree, and the pairs."""
+        check_engine(self.engine)
+        columns = len(schema.coded)
+        if columns < 2:
+            return (Entry(Gaussian(noise)),)
+        first, epsilon, second = self.noises(noise, columns)
+        return merged((Entry(Gaussian(first)), Entry(Choice(epsilon), columns - 1), Entry(Gaussian(second))))
+
+    def noises(self, noise: float, columns: int) -> tuple[float, float, float]:
+        """Noise of the single columns, epsilon of a choice, noise of the pairs: rho, 1 / (2 noise^2) or epsilon^2 / 8, adds up to
+        that of `noise`."""
+        epsilon = 2 * math.sqrt(self.structure / (columns - 1)) / noise if noise > 0 else math.inf
+        return noise / math.sqrt(self.share), epsilon, noise / math.sqrt(1 - self.share - self.structure)
+
+    def fit(
+        self,
+        data: Sensitive,
+        schema: Schema,
+        budget: Budget,
+        *,
+        seed: int | None = None,  # noqa: ARG002
+        progress: Progress = silent,
+    ) -> Model:
+        """Single columns, the tree pair by pair, the pairs' tables, the model."""
+        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        schema = data.resolve()
+        names = data.codec.names
+        first, epsilon, second = self.noises(noise, len(names)) if len(names) > 1 else (noise, 0.0, 0.0)
+        alone = data.tables([(name,) for name in names], first)
+        seen = binned(data.ask(alone), alone, schema, data.codec, self.least, MOST_GROUPS)
+        tree = spanning(data, seen, epsilon, progress)
+        evidence = single(seen)
+        if tree:
+            question = data.tables([[names[place] for place in pair] for pair in tree], second, seen.of)
+            tables = data.ask(question)
+            evidence += [
+                Measured(clique=pair, table=table, deviation=question.deviation)
+                for pair, table in zip(tree, tables, strict=True)
+            ]
+        fitted = fitter(self.engine)(seen.sizes, evidence, seen.total, iterations=self.iterations)
+        progress(len(names), len(names), {})
+        return NetworkModel(schema, seen.groups, fitted.network)
+
+    def restore(self, schema: Schema, tensors: Tensors) -> Model:
+        """The network, and groups of every column's codes."""
+        return restored(schema, tensors)
+
+
+def single(seen: Binned) -> list[Measured]:
+    """The noisy columns, as they were measured: a group's count has the noise of all its codes."""
+    return [
+        Measured(clique=(place,), table=counts, deviation=seen.deviation * math.sqrt(seen.codes(place).mean()))
+        for place, counts in enumerate(seen.columns)
+    ]
+
+
+def spanning(data: Sensitive, seen: Binned, epsilon: float, progress: Progress = silent) -> list[Pair]:
+    """Pairs of columns that span them all: one choice after another among the pairs that join two parts (Kruskal 1956, with the
+    exponential mechanism in place of the largest: the paper's algorithm 2)."""
+    names = data.codec.names
+    part = list(range(len(names)))
+    alone = [nearest(counts, seen.total) for counts in seen.columns]
+    found: list[Pair] = []
+    for step in range(1, len(names)):
+        pairs = [(a, b) for a, b in combinations(range(len(names)), 2) if part[a] != part[b]]
+        score = Misfit(
+            expected=tuple(seen.total * np.outer(alone[a], alone[b]) for a, b in pairs),
+            weights=(1.0,) * len(pairs),
+            offsets=(0.0,) * len(pairs),
+        )
+        a, b = pairs[data.choose([(names[a], names[b]) for a, b in pairs], score, epsilon, seen.of)]
+        found.append((a, b))
+        part = [part[a] if each == part[b] else each for each in part]
+        progress(step, len(names), {})
+    return found
+
+
+GENERATOR = MST

@@ -1,0 +1,149 @@
+"""PrivBayes: Zhang, Cormode, Procopiuc, Srivastava & Xiao 2017, "PrivBayes: private data release via Bayesian networks".
+
+Greedily, one column after another joins the network together with its parents, by the exponential mechanism on how much the
+column depends on them (the paper's score R); then the tables of every column with its parents are measured, and records are drawn
+from the conditional distributions that these imply.
+
+As in the paper parent sets are as large as their table stays useful (theta, section 5), at most `degree`. Unlike in the paper,
+whose guarantee is a pure epsilon, noise is Gaussian; codes are first grouped by noisy counts of every column alone; and a number of
+records is nowhere assumed: the score counts records, and usefulness goes by the noisy total.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators.marginals.binned import Binned, binned
+from synthdp.generators.marginals.network import Array, Network, NetworkModel, cells, conditional, nearest, restored
+from synthdp.generators.parts.checks import whole
+from synthdp.options import option
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.events import Choice, Entry, Gaussian, Plan, merged
+from synthdp.privacy.questions.choice import Dependence
+from synthdp.privacy.sensitive import Sensitive
+
+MOST_GROUPS = 64  # of a column
+Pair = tuple[int, tuple[int, ...]]  # a column and its parents
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivBayes:
+    """Settings of PrivBayes."""
+
+    name: ClassVar[str] = "privbayes"
+    counted: ClassVar[bool] = True
+    contract_settings: ClassVar[dict[str, Any]] = {"degree": 1}
+    audit_settings: ClassVar[dict[str, Any]] = {"degree": 1, "least": 0.0, "usefulness": 0.0}  # models of one shape
+
+    degree: int = option(3, "parents of a column at most")
+    usefulness: float = option(
+        4.0, "mean count of a table over the deviation of its noise, at least: the paper's theta"
+    )
+    share: float = option(0.1, "share of the precision spent on single columns, in (0, 1)")
+    structure: float = option(0.3, "share of the rest spent on choosing parents, in (0, 1): the paper's beta")
+    least: float = option(
+        2.0,
+        "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
+    )
+    candidates: int = option(
+        1000, "pairs of a column and parents that a choice is among, at most; more are left to chance"
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("share", "structure"):
+            if not 0 < getattr(self, name) < 1:
+                raise BadInput(f"generator.{name} must lie in (0, 1), got {getattr(self, name)}")
+        for name in ("degree", "candidates"):
+            whole(name, getattr(self, name))
+        for name in ("usefulness", "least"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise BadInput(f"generator.{name} must be a finite number of 0 or more, got {getattr(self, name)}")
+
+    def plan(self, schema: Schema, noise: float) -> Plan:
+        """Single columns, a choice for every column but the first, and their tables."""
+        columns = len(schema.coded)
+        if columns < 2:
+            return (Entry(Gaussian(noise)),)
+        first, epsilon, second = self.noises(noise, columns)
+        return merged((Entry(Gaussian(first)), Entry(Choice(epsilon), columns - 1), Entry(Gaussian(second))))
+
+    def noises(self, noise: float, columns: int) -> tuple[float, float, float]:
+        """Noise of the single columns, epsilon of a choice, noise of the tables: rho, 1 / (2 noise^2) or epsilon^2 / 8, adds up to
+        that of `noise`."""
+        rest = 1 - self.share
+        epsilon = 2 * math.sqrt(rest * self.structure / (columns - 1)) / noise if noise > 0 else math.inf
+        return noise / math.sqrt(self.share), epsilon, noise / math.sqrt(rest * (1 - self.structure))
+
+    def fit(
+        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
+    ) -> Model:
+        """Single columns, the network column by column, tables."""
+        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        schema = data.resolve()
+        names = data.codec.names
+        first, epsilon, second = self.noises(noise, len(names)) if len(names) > 1 else (noise, 0.0, 0.0)
+        alone = data.tables([(name,) for name in names], first)
+        seen = binned(data.ask(alone), alone, schema, data.codec, self.least, MOST_GROUPS)
+        rng = np.random.default_rng(seed)
+        chosen: list[Pair] = [(int(rng.integers(len(names))), ())]
+        deviation = data.tables([(name,) for name in names[1:]], second).deviation if len(names) > 1 else 0.0
+        for step in range(1, len(names)):
+            pairs = self._candidates(chosen, seen, deviation, rng)
+            cliques = [[names[place] for place in (*parents, column)] for column, parents in pairs]
+            chosen.append(pairs[data.choose(cliques, Dependence(), epsilon, seen.of)])
+            progress(step, len(names), {})
+        measured = [[names[place] for place in (*parents, column)] for column, parents in chosen[1:]]
+        tables = data.ask(data.tables(measured, second, seen.of)) if measured else []
+        progress(len(names), len(names), {})
+        return NetworkModel(schema, seen.groups, _network(chosen, tables, seen))
+
+    def restore(self, schema: Schema, tensors: Tensors) -> Model:
+        """The network, and groups of every column's codes."""
+        return restored(schema, tensors)
+
+    def _candidates(self, chosen: list[Pair], seen: Binned, deviation: float, rng: np.random.Generator) -> list[Pair]:
+        """Every column that is left, with each largest set of parents whose table is useful (the paper's algorithms 4 to 6)."""
+        inside = sorted(column for column, _ in chosen)
+        most = seen.total / (self.usefulness * deviation) if self.usefulness * deviation > 0 else math.inf
+        found: list[Pair] = []
+        for column in range(len(seen.sizes)):
+            if column in inside:
+                continue
+            kept: list[tuple[int, ...]] = []
+            for count in range(min(self.degree, len(inside)), 0, -1):
+                kept += [
+                    parents
+                    for parents in combinations(inside, count)
+                    if cells(seen.sizes, (*parents, column)) <= most
+                    and not any(set(parents) <= set(larger) for larger in kept)
+                ]
+            found += [(column, parents) for parents in kept or [()]]
+        if len(found) <= self.candidates:
+            return found
+        return [found[place] for place in sorted(rng.choice(len(found), self.candidates, replace=False))]
+
+
+def _network(chosen: list[Pair], tables: list[Array], seen: Binned) -> Network:
+    """Conditional distributions of the measured tables; those of the first column are its own."""
+    alone = [nearest(counts, seen.total) for counts in seen.columns]
+    first = chosen[0][0]
+    parents: dict[int, tuple[int, ...]] = {first: ()}
+    found = {first: alone[first]}
+    for (column, above), table in zip(chosen[1:], tables, strict=True):
+        parents[column] = above
+        found[column] = conditional(nearest(table, max(1.0, seen.total)), alone[column])
+    places = range(len(chosen))
+    return Network(
+        order=tuple(column for column, _ in chosen),
+        parents=tuple(parents[place] for place in places),
+        tables=tuple(found[place] for place in places),
+    )
+
+
+GENERATOR = PrivBayes

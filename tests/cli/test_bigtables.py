@@ -1,0 +1,64 @@
+"""`synthdp fit` of a folder, a pattern and a large file: counted by DuckDB, where the generator can."""
+
+import subprocess
+import sys
+
+import pytest
+from clinic import make_frame, make_schema
+
+from synthdp import BadInput, generators
+from synthdp.cli import bigtables, dataaccount, settings
+from synthdp.data import tables
+
+MIXTURE, GAN = generators.find("mixture")(), generators.find("dpgan")()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    frame = make_frame(300)
+    frame[:100].to_parquet(parts / "a.parquet")
+    frame[100:].to_parquet(parts / "b.parquet")
+    make_schema().save(tmp_path / "schema.yaml")
+    return parts
+
+
+def run(folder, *words):
+    return subprocess.run([sys.executable, "-m", "synthdp", *words], cwd=folder.parent, capture_output=True, text=True)
+
+
+def test_a_folder_is_fitted_and_has_one_account_with_its_pattern(folder):
+    done = run(
+        folder, "fit", "data.train=parts/*.parquet", "data.schema=schema.yaml", "generator=independent", "out=one"
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder.parent / "one" / "release" / "release.json").exists()
+    assert f"{folder}.account: epsilon 1" in done.stdout
+
+
+def test_where_tables_are_counted(folder, monkeypatch):
+    def source(path, generator=MIXTURE, **options):
+        return bigtables.source_of(settings.Data(train=str(path), **options), generator, make_schema())
+
+    one = folder / "a.parquet"
+    assert source(folder) == source(folder, GAN) == tables.parquet(folder)
+    assert source(folder / "*.parquet") == tables.parquet(folder / "*.parquet")
+    assert source(one) is None
+    assert source(one, engine="duckdb", memory="1GB") == tables.parquet(one, memory="1GB")
+    monkeypatch.setattr(bigtables, "LARGE", 1)
+    assert source(one) == tables.parquet(one)
+    assert source(one, engine="memory") is source(one, GAN) is None
+    with pytest.raises(BadInput, match="memory must be a size"):
+        source(one, memory="much")
+
+
+def test_an_account_lies_beside_the_folder_of_a_pattern(folder):
+    for path in (folder, folder / "*.parquet"):
+        found = dataaccount.account_of(settings.DataAccount(), settings.Data(train=str(path)))
+        assert found.path == folder.with_name("parts.account")
+
+
+def test_a_choice_among_fits_needs_records():
+    with pytest.raises(BadInput, match="records in memory"):
+        bigtables.refuse(settings.Fit(out="x", select="private"), canaries=False)
