@@ -106,17 +106,10 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
 
 def check_codes(codec: Codec) -> None:
     """Refuse a schema whose codes are not those of its columns one by one."""
-    sizes = []
-    for column in codec.schema.modelled:
-        own = Codec(Schema(columns=(column,)))
-        sizes += list(own.sizes)
-    if (
-        codec.tied
-        or tuple(sizes) != codec.sizes
-        or codec.names != tuple(column.name for column in codec.schema.modelled)
-    ):
+    if codec.schema.coded != codec.schema.modelled:
         raise BadInput(
-            "the schema's rules code several columns together, which a database cannot do: load the table into memory"
+            "the schema's rules code several columns together, which is done in memory only: load the table into memory, or leave "
+            "the rules out"
         )
 
 
