@@ -178,6 +178,14 @@ def test_text_that_only_python_reads_is_refused_not_counted_otherwise(tmp_path, 
         ((Integer(name="nothing", bounds=(0, 1)),), "'nothing' is missing|none of the schema's columns"),
     ],
 )
+def test_what_cannot_be_made_equal_is_refused_by_its_type(tmp_path, columns, message):
+    names = [name for name in ("code", "age", "admitted", "edged") if name == columns[0].name]
+    pq.write_table(awkward.table(5, names=names), tmp_path / "t.parquet")
+    schema = Schema(columns=(Identifier(name="row"), *columns))
+    with tables.opened(tables.parquet(tmp_path / "t.parquet")) as opened, pytest.raises(BadInput, match=message):
+        coded.check(schema, opened.expression, text=False)
+
+
 @pytest.mark.parametrize("rule", ["a <= b", {"together": ["c", "d"], "allowed": [["x", "x"], ["y", "y"]]}])
 def test_rules_that_tie_columns_are_refused(rule):
     schema = Schema(
@@ -189,11 +197,3 @@ def test_rules_that_tie_columns_are_refused(rule):
     )
     with pytest.raises(BadInput, match="rules code several columns together"):
         coded.check_codes(Codec(schema))
-
-
-def test_what_cannot_be_made_equal_is_refused_by_its_type(tmp_path, columns, message):
-    names = [name for name in ("code", "age", "admitted", "edged") if name == columns[0].name]
-    pq.write_table(awkward.table(5, names=names), tmp_path / "t.parquet")
-    schema = Schema(columns=(Identifier(name="row"), *columns))
-    with tables.opened(tables.parquet(tmp_path / "t.parquet")) as opened, pytest.raises(BadInput, match=message):
-        coded.check(schema, opened.expression, text=False)
