@@ -18,7 +18,6 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as dump
 
 from synthdp import generators
-from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.data.tablecheck import validated
 from synthdp.data.tables import Opened, Source

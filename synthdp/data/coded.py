@@ -106,17 +106,10 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
 
 def check_codes(codec: Codec) -> None:
     """Refuse a schema whose codes are not those of its columns one by one."""
-    sizes = []
-    for column in codec.schema.modelled:
-        own = Codec(Schema(columns=(column,)), codec.cells)
-        sizes += list(own.sizes)
-    if (
-        codec.tied
-        or tuple(sizes) != codec.sizes
-        or codec.names != tuple(column.name for column in codec.schema.modelled)
-    ):
+    if codec.schema.coded != codec.schema.modelled:
         raise BadInput(
-            "the schema's rules code several columns together, which a database cannot do: load the table into memory"
+            "the schema's rules code several columns together, which is done in memory only: load the table into memory, or leave "
+            "the rules out"
         )
 
 
@@ -153,7 +146,9 @@ def _code(column: Column, cell: "Value", number: int, finer: int, *, text: bool)
         if spelled.codes:
             found = ibis.cases(*((read == key, code) for key, code in spelled.codes.items()), else_=spelled.unknown)
         return ibis.ifelse(_gone(cell), spelled.absent, found), []
-    absent = int(Codec(Schema(columns=(column,)), finer).encode(pd.DataFrame({column.name: [None]}, dtype=object))[0, 0])
+    absent = int(
+        Codec(Schema(columns=(column,)), finer).encode(pd.DataFrame({column.name: [None]}, dtype=object))[0, 0]
+    )
     read, gone = (cell, cell.isnull()) if isinstance(column, Datetime) else _number(cell)
     steps = steps_of(bins_of(column, finer), dates=isinstance(column, Datetime))  # type: ignore[arg-type]
     return ibis.ifelse(gone, absent, stepped(column, read, steps)), []

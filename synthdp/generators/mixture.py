@@ -53,11 +53,18 @@ class Mixture:
     counted: ClassVar[bool] = True  # asks for counts alone
     conditional: ClassVar[bool] = True
     contract_settings: ClassVar[dict[str, Any]] = {"iterations": 40, "starts": 2, "components": 40, "cells": 200}
-    audit_settings: ClassVar[dict[str, Any]] = {"iterations": 3, "starts": 1, "components": 4, "least": 0.0, "cells": 0}  # models of one shape
+    audit_settings: ClassVar[dict[str, Any]] = {
+        "iterations": 3,
+        "starts": 1,
+        "components": 4,
+        "least": 0.0,
+        "cells": 0,
+    }  # models of one shape
 
     share: float = option(0.12, "share of the precision spent on single columns, in (0, 1)")
     cells: int = option(
-        10_000, "cells of the public grid on which numeric columns are counted beside their bins; 0: in their bins alone"
+        10_000,
+        "cells of the public grid on which numeric columns are counted beside their bins; 0: in their bins alone",
     )
     grid_share: float = option(0.04, "share of the precision spent on these grids, in (0, 1)")
     least: float = option(
@@ -340,7 +347,9 @@ def _evidence(
         block = table.reshape(sizes[a], sizes[b], together).transpose(2, 0, 1) / total
         held[:, ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = block
         measured[ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = 1
-    sums = [np.bincount(groups[place].of, weights=counts[place].held, minlength=groups[place].count) for place in places]
+    sums = [
+        np.bincount(groups[place].of, weights=counts[place].held, minlength=groups[place].count) for place in places
+    ]
     noises = [_noise(counts[place], groups[place], alone) for place in places]
     ones = [nearest_distribution(torch.from_numpy(each / total)).float() for each in sums]
     noises += [np.array([alone])] * (len(sizes) - len(places))

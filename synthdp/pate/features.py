@@ -104,7 +104,9 @@ def public_schema(schema: Schema, target: str) -> Schema:
     kept = tuple(column for column in schema.modelled if column.name != target)
     if not kept:
         raise BadInput(f"the schema has no column beside the target {target!r}: nothing could tell its classes apart")
-    return replace(schema, columns=kept, unit=None, max_records_per_unit=1, units=None, targets=(), rules=(), honoured=None)
+    return replace(
+        schema, columns=kept, unit=None, max_records_per_unit=1, units=None, targets=(), rules=(), honoured=None
+    )
 
 
 def public_codes(codec: Codec, target: str, frame: Any) -> Codes:

@@ -36,7 +36,10 @@ def load(
     try:
         name, settings, stored = (description["student"][key] for key in ("name", "settings", "stored"))
         draw, mapping, target = int(description["draw"]), description["features"], description["target"]
-        schema, statement = Schema.from_dict(description["schema"]).as_released(), Statement.from_json(description["statement"])
+        schema, statement = (
+            Schema.from_dict(description["schema"]).as_released(),
+            Statement.from_json(description["statement"]),
+        )
         answers = Answers(**{name: tensors.pop(f"{ANSWERS}{name}") for name in ("codes", "places", "targets")})
     except (KeyError, TypeError, ValueError) as error:
         raise BadInput(f"{folder / RELEASE} lacks a part, or it has the wrong form") from error

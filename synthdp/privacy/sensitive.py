@@ -415,7 +415,9 @@ class Sensitive:
         account's relation, and all but tables where records are on finer grids than others know."""
         check_question(question, self.account.cap.relation, counted=self._counted)
         if self._fine is not self._codec and not isinstance(question, OF_TABLES):
-            raise BadInput(f"{type(question).__name__} is not asked of records that were resolved with `cells`: ask tables")
+            raise BadInput(
+                f"{type(question).__name__} is not asked of records that were resolved with `cells`: ask tables"
+            )
 
     def _answer(self, question: Question[Answer], rate: float | None = None) -> Answer:
         check_additive(question, self._ranks)

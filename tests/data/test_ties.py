@@ -177,6 +177,14 @@ def test_records_that_break_a_rule_are_moved_to_it():
         assert not broken(rule, made.to_frame().T, SCHEMA).any(), rule.text
 
 
+def test_gaps_of_a_chain_are_from_where_the_records_end_up():
+    columns = {name: {"kind": "integer", "bounds": [0, 9]} for name in "cab"}
+    codec = Codec(Schema.from_dict({"rules": ["a <= b", "b <= c"], "columns": columns}))
+    frame = pd.DataFrame({"c": [6, 1, 9], "a": [5, 3, 9], "b": [2, 2, 9]})
+    made = codec.decode(codec.encode(frame), np.random.default_rng(0))
+    assert made.to_numpy().tolist() == [[6, 5, 5], [3, 3, 3], [9, 9, 9]]
+
+
 LABEL_RULES = [
     {"never": {"sex": ["M", "rest"], "pregnant": True}},
     {"never": {"sex": "X", "pregnant": True}},
@@ -187,6 +195,8 @@ LABEL_RULES = [
     "was = now",
     "pregnant = ill",
     {"never": {"now": ">= II", "pregnant": False}},
+    {"never": {"pregnant": True, "sex": "M"}},
+    {"together": ["postcode", "pregnant", "city"], "allowed": [[53111, True, "Bonn"], [89073, False, "Ulm"]]},
 ]
 
 
@@ -202,6 +212,10 @@ def test_forbidden_combinations_are_those_that_break_the_rule(rule):
     codes[:, places] = np.stack(np.unravel_index(np.arange(found.size), found.shape), axis=1)
     frame = plain.decode(codes, np.random.default_rng(0))
     np.testing.assert_array_equal(found.ravel(), broken(parsed, frame, schema))
+    tied = Codec(schema)
+    assert sum(tied.sizes) - sum(plain.sizes) == (~found).sum() - sum(found.shape)
+    made = tied.decode(every_code(tied.sizes), np.random.default_rng(0))
+    assert not broken(parsed, made, schema).any()
 
 
 def test_rules_that_share_a_column_make_one_compound():

@@ -42,9 +42,7 @@ def binned(counts: list[Array], question: Marginals, schema: Schema, codec: Code
     about `most` of a column."""
     total = max(1.0, float(np.average([each.sum() for each in counts], weights=[1 / len(each) for each in counts])))
     floor = min(least * question.deviation, total / 2)
-    groups = tuple(
-        grouped(each, column, codec, floor, most) for each, column in zip(counts, schema.coded, strict=True)
-    )
+    groups = tuple(grouped(each, column, codec, floor, most) for each, column in zip(counts, schema.coded, strict=True))
     columns = tuple(
         np.bincount(group.of, each, group.count).astype(np.float64) for group, each in zip(groups, counts, strict=True)
     )

@@ -108,7 +108,9 @@ def fit(evidence: Evidence, *, starts: int, progress: Callable[[int, float], Non
     fits = []
     for start in range(starts):
         done = start * int(settings["iterations"])
-        fits.append(fit_once(evidence, progress=lambda step, found, done=done: progress(done + step, found), **settings))  # type: ignore[misc]
+        fits.append(
+            fit_once(evidence, progress=lambda step, found, done=done: progress(done + step, found), **settings)
+        )  # type: ignore[misc]
     return Products(
         weights=np.concatenate([each.weights / starts for each in fits]),
         label=np.concatenate([each.label for each in fits]),
