@@ -115,8 +115,10 @@ class Codec:
         plain = Codec(self.schema)
         found: list[NDArray[np.int64] | None] = []
         for mine, its in zip(self._coders, plain._coders, strict=True):
-            finer = isinstance(mine, NumericCoder) and isinstance(its, NumericCoder) and mine.size > its.size
-            found += [mine.onto(its) if finer else None] * mine.width
+            way = None
+            if isinstance(mine, NumericCoder) and isinstance(its, NumericCoder) and mine.size > its.size:
+                way = mine.onto(its)
+            found += [way] * mine.width
         return tuple(found)
 
     def edges(self, name: str) -> NDArray[Any]:

@@ -59,7 +59,7 @@ def allowed(given: Any, codec: Codec) -> Allowed:
             found = _missing(column, codec.values(column.name))
         elif isinstance(column, Integer | Continuous | Datetime):
             _check_free(column, codec)
-            known, within[column.name] = _range(column, wanted)
+            known, within[column.name] = _range(column, wanted, codec.cells)
             found = np.append(known, np.zeros(int(column.missing)))
         else:
             found = _labels(column, wanted, codec.values(column.name))
@@ -121,10 +121,10 @@ def _code(column: Any, value: Any) -> int:
     return int(code)
 
 
-def _range(column: Numeric, wanted: Any) -> tuple[Shares, Bins]:
+def _range(column: Numeric, wanted: Any, cells: int) -> tuple[Shares, Bins]:
     """The share of each bin and atom that lies within, and the bins cut to it."""
     ends = list(wanted) if isinstance(wanted, list | tuple) else [wanted, wanted]
-    bins = bins_of(column)
+    bins = bins_of(column, cells)
     if len(ends) != 2:
         _refuse(column, f"needs a value or the two ends of a range, got {len(ends)} values")
     (low, first), (high, last) = (_points(column, bins, end) for end in ends)

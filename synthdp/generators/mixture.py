@@ -296,7 +296,7 @@ def _counts(
 ) -> list[Counts]:
     """Counts of every column by the codes of `data.fine`; `noise` is that of the grids, if they are to be asked."""
     codec, names = data.fine, _numeric(schema)
-    found = [Counts(held=table, bins=np.arange(len(table)), deviation=deviation) for table in bins]
+    found = [Counts.of(table, deviation) for table in bins]
     if noise is None:
         return found
     question = data.tables([(name,) for name in names], noise, fine=True)

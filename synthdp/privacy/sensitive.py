@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 ALL_COINS = 2.0**64
 HIDDEN = "sealed/teachers/"  # what a checkpoint holds of them, which no generator is handed
 IN_DATABASES = 256  # cells of a grid there, where each is a branch of a statement
-OF_TABLES = (Marginals, Chosen, Distance, Size)
+OF_TABLES: tuple[type, ...] = (Marginals, Chosen, Distance, Size)
 NOT_COUNTED = "do not leave a database: use generator=mixture, or load the table into memory"
 QUESTIONS = "synthdp.privacy.questions."  # a new question is trusted code
 
@@ -414,7 +414,7 @@ class Sensitive:
         """Refuse a question before it is charged or sees a record: what is not the house's own, what is not private under the
         account's relation, and all but tables where records are on finer grids than others know."""
         check_question(question, self.account.cap.relation, counted=self._counted)
-        if self._fine is not self._codec and not isinstance(question, OF_TABLES):
+        if self._fine is not self._codec and type(question) not in OF_TABLES:
             raise BadInput(
                 f"{type(question).__name__} is not asked of records that were resolved with `cells`: ask tables"
             )

@@ -219,7 +219,7 @@ def test_a_small_mixture_against_enumeration(where, wanted):
     event = {key: chance for key, chance in chances.items() if wanted(Row(*key))}
     total = sum(event.values())
     rows = 60_000
-    frame = model.sample_where(rows, allowed(where, Codec(SMALL)), seed=2).astype(object)
+    frame = model.sample_where(rows, allowed(where, model.codec), seed=2).astype(object)
     keys = zip(*(frame[name].where(frame[name].notna(), GONE) for name in ("a", "y", "b", "z")), strict=True)
     found = collections.Counter(keys)
     assert set(found) <= set(event)
@@ -257,4 +257,4 @@ def test_probability_zero_is_said(kind):
         model = IndependentModel(SMALL, tuple(chances))
     for rows in (0, 10):
         with pytest.raises(BadInput, match="no record of this model satisfies the condition on 'b'; widen it"):
-            model.sample_where(rows, allowed({"b": "q"}, Codec(SMALL)), seed=0)
+            model.sample_where(rows, allowed({"b": "q"}, model.codec), seed=0)

@@ -1,7 +1,6 @@
 """Graphical models on noisy tables: the tree against brute force, the fit against mbi, MST and AIM against what is known."""
 
 import importlib.util
-import math
 
 import numpy as np
 import pytest

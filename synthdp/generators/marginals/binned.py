@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
-from synthdp.generators.marginals.grouping import Groups, grouped
+from synthdp.generators.marginals.grouping import Counts, Groups, grouped
 from synthdp.privacy.questions.marginals import Marginals
 
 Array = NDArray[np.float64]
@@ -42,7 +42,10 @@ def binned(counts: list[Array], question: Marginals, schema: Schema, codec: Code
     about `most` of a column."""
     total = max(1.0, float(np.average([each.sum() for each in counts], weights=[1 / len(each) for each in counts])))
     floor = min(least * question.deviation, total / 2)
-    groups = tuple(grouped(each, column, codec, floor, most) for each, column in zip(counts, schema.coded, strict=True))
+    groups = tuple(
+        grouped(Counts.of(each, question.deviation), column, codec, floor, most)
+        for each, column in zip(counts, schema.coded, strict=True)
+    )
     columns = tuple(
         np.bincount(group.of, each, group.count).astype(np.float64) for group, each in zip(groups, counts, strict=True)
     )

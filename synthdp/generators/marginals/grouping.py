@@ -60,6 +60,11 @@ class Counts:
     bins: Places
     deviation: float
 
+    @classmethod
+    def of(cls, held: Array, deviation: float) -> "Counts":
+        """Counts of codes that were asked for once."""
+        return cls(held=held, bins=np.arange(len(held)), deviation=deviation)
+
 
 def agreed(bins: Array, deviation: float, codes: Array, fine: float, of: Places) -> Counts:
     """Counts of bins (bins,) and of the codes (codes,) that they are made of, to whose bin `of` leads, both noisy: codes are
@@ -181,7 +186,7 @@ def _within(held: Array, leaves: Places, of: Places, deviation: float) -> Array:
     cannot outweigh what their leaf holds."""
     codes = _shares(_smooth(held, leaves, deviation), leaves)
     parts, first = np.unique(leaves, return_index=True)
-    sums = np.bincount(leaves, weights=held)[parts]
+    sums: Array = np.bincount(leaves, weights=held)[parts].astype(np.float64)
     mass = np.zeros(int(leaves.max(initial=0)) + 1)
     mass[parts] = _shares(sums, of[first])
     return codes * mass[leaves]

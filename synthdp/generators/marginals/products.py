@@ -105,12 +105,11 @@ def fit(evidence: Evidence, *, starts: int, progress: Callable[[int, float], Non
 
     `settings` and the rest as in `fit_once`; `progress` counts the steps of all.
     """
-    fits = []
-    for start in range(starts):
-        done = start * int(settings["iterations"])
-        fits.append(
-            fit_once(evidence, progress=lambda step, found, done=done: progress(done + step, found), **settings)
-        )  # type: ignore[misc]
+
+    def counted(start: int) -> Callable[[int, float], None]:
+        return lambda step, residual: progress(start * int(settings["iterations"]) + step, residual)
+
+    fits = [fit_once(evidence, progress=counted(start), **settings) for start in range(starts)]
     return Products(
         weights=np.concatenate([each.weights / starts for each in fits]),
         label=np.concatenate([each.label for each in fits]),
