@@ -26,7 +26,8 @@ def audited(name, epsilon, pair, **options):
     return black_box.audit(small(name), Budget(epsilon, DELTA), pair=pair(), **options)
 
 
-SLOW = ("privbayes",)  # half a minute: its events are those of others, and its choices have proofs of their own in test_choice
+# Half a minute: its Gaussians are those of others, and its choices have proofs of their own in test_choice.
+SLOW = ("privbayes",)
 JUDGED = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NAMES]
 
 
