@@ -30,7 +30,6 @@ CLIQUES = ((0,), (1, 2), (0, 1, 5), (4, 3))
 GROUPS = (np.array([0, 1, 1, 0, 1]), None, np.array([1, 0, 2, 1]), None, np.arange(6) // 2, None)
 KEY = b"k" * 32
 BUDGET = Budget(epsilon=2, delta=1e-5)
-FAST = {"iterations": 20, "components": 10}
 
 
 def counted(frame, schema, tmp_path, key=KEY):
@@ -136,7 +135,7 @@ def test_a_unit_more_or_less_moves_an_answer_by_at_most_its_sensitivity(tmp_path
 def test_a_fit_from_a_file_is_the_fit_of_its_frame(tmp_path):
     schema, frame = make_schema(), make_frame(400)
     frame.to_parquet(tmp_path / "records.parquet")
-    synthesizer = Synthesizer("mixture", schema=schema, budget=BUDGET, **FAST)
+    synthesizer = Synthesizer("independent", schema=schema, budget=BUDGET)
     there = synthesizer.fit(
         tables.parquet(tmp_path / "records.parquet"), seed=3, ledger=tmp_path / "ledger", fitness=0.1
     )
