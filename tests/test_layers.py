@@ -43,7 +43,7 @@ MAY = {
     "errors": set(),
     "options": set(),
 }
-TRUSTED = {"Records", "Sealed", "reading", "seal", "encoded", "Recorder"}
+TRUSTED = {"CountedTable", "Records", "Sealed", "reading", "seal", "encoded", "Recorder"}
 
 
 def imports(path):

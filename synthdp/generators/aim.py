@@ -10,6 +10,7 @@ Unlike in the paper the columns alone are given a `share` of the budget, since t
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, ClassVar
@@ -23,7 +24,7 @@ from synthdp.generators.marginals.binned import Binned, binned
 from synthdp.generators.marginals.descent import Fitted, Measured
 from synthdp.generators.marginals.inference import check_engine, fitter
 from synthdp.generators.marginals.junction import Clique, marginal, megabytes
-from synthdp.generators.marginals.network import NetworkModel, restored
+from synthdp.generators.marginals.network import Array, NetworkModel, restored
 from synthdp.generators.mst import single
 from synthdp.generators.parts.checks import whole
 from synthdp.options import option
@@ -45,12 +46,13 @@ class AIM:
 
     name: ClassVar[str] = "aim"
     counted: ClassVar[bool] = True
-    contract_settings: ClassVar[dict[str, Any]] = {"rounds": 4, "degree": 2, "iterations": 30, "last": 100}
+    chooses: ClassVar[bool] = True  # the model's shape is a charged answer
+    contract_settings: ClassVar[dict[str, Any]] = {"rounds": 4, "iterations": 30, "last": 100}
 
     workload: str = option(
-        "target", "tables that matter: all of `degree` columns, or those with a target (all where there is no target)"
+        "all", "tables that matter: all of `degree` columns, or those with a target (all where there is no target)"
     )
-    degree: int = option(3, "columns of a table of the workload")
+    degree: int = option(2, "columns of a table of the workload; 3 costs more and wants model_size=40")
     rounds: int | None = option(None, "rounds that the first noise is made for; default: 16 a column, as in the paper")
     share: float = option(0.1, "share of the budget spent on single columns, in (0, 1)")
     least: float = option(
@@ -59,7 +61,7 @@ class AIM:
     )
     model_size: float = option(8.0, "megabytes of the model's tables, at most; what a round may add grows up to it")
     iterations: int = option(100, "steps of mirror descent in a round, at most")
-    last: int = option(2000, "steps of mirror descent after the last round, at most")
+    last: int = option(1000, "steps of mirror descent after the last round, at most")
     engine: str = option("numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)")
 
     def __post_init__(self) -> None:
@@ -121,8 +123,7 @@ class AIM:
             seen = binned(safe.ask(alone), alone, schema, data.codec, self.least, MOST_GROUPS)
             rounds = _Rounds(self, data, safe, seen, candidates, moves)
             rounds.run(_rho(noise), progress)
-        final = rounds.fitted(self.last)
-        return NetworkModel(schema, seen.groups, final.network)
+        return NetworkModel(schema, seen.groups, rounds.fitted(self.last).network)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The network, and groups of every column's codes."""
@@ -138,11 +139,13 @@ class _Rounds:
         self._settings, self._data, self._safe, self._seen = settings, data, safe, seen
         self._candidates, self._moves = candidates, moves
         self._evidence = single(seen)
-        self._model = self.fitted(settings.iterations, None)
+        self._model = self._fitted(settings.iterations, None)
 
-    def fitted(self, iterations: int, earlier: Fitted | None = None) -> Fitted:
-        """The model of all tables so far."""
-        start = None if earlier is None else earlier.potentials
+    def fitted(self, iterations: int) -> Fitted:
+        """The model of all tables so far, from where the last one ended."""
+        return self._fitted(iterations, self._model.potentials)
+
+    def _fitted(self, iterations: int, start: Mapping[Clique, Array] | None) -> Fitted:
         return fitter(self._settings.engine)(
             self._seen.sizes, self._evidence, self._seen.total, iterations=iterations, start=start
         )
@@ -179,7 +182,7 @@ class _Rounds:
         asked = self._data.tables([named[place]], question.noise, self._seen.of)
         table = self._safe.ask(asked)[0]
         self._evidence.append(Measured(clique=cliques[place], table=table, deviation=asked.deviation))
-        self._model = self.fitted(self._settings.iterations, self._model)
+        self._model = self.fitted(self._settings.iterations)
         moved = np.abs(self._seen.total * marginal(self._model.network, cliques[place]) - expected[place]).sum()
         return bool(moved <= error * table.size)
 

@@ -40,6 +40,7 @@ class MST:
 
     name: ClassVar[str] = "mst"
     counted: ClassVar[bool] = True
+    chooses: ClassVar[bool] = True  # the model's shape is a charged answer
     contract_settings: ClassVar[dict[str, Any]] = {"iterations": 300}
 
     share: float = option(1 / 3, "share of the precision spent on single columns, in (0, 1)")

@@ -38,6 +38,7 @@ class PrivBayes:
 
     name: ClassVar[str] = "privbayes"
     counted: ClassVar[bool] = True
+    chooses: ClassVar[bool] = True  # the model's shape is a charged answer
     contract_settings: ClassVar[dict[str, Any]] = {"degree": 1}
     audit_settings: ClassVar[dict[str, Any]] = {"degree": 1, "least": 0.0, "usefulness": 0.0}  # models of one shape
 

@@ -4,6 +4,7 @@ One statement makes the table of codes, so that all questions see one snapshot (
 codes, its number within its unit and how many of the unit were kept; no unit's name.
 """
 
+import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,7 +48,10 @@ class CountedTable:
     def of(cls, table: tables.Opened, schema: Schema, key: bytes) -> "CountedTable":
         """The store of an opened table, which must stay open while questions are asked."""
         coded.check(schema, table.expression, text=table.text)
-        return cls(table, texts.typed(table, schema), schema, schema.max_records_per_unit if schema.unit else 1, key)
+        lots = hashlib.blake2b(
+            b"lots", key=key, digest_size=16
+        ).digest()  # the seal's key stays here; a database sees this one
+        return cls(table, texts.typed(table, schema), schema, schema.max_records_per_unit if schema.unit else 1, lots)
 
     @property
     def units(self) -> int:

@@ -26,7 +26,12 @@ def audited(name, epsilon, pair, **options):
     return black_box.audit(small(name), Budget(epsilon, DELTA), pair=pair(), **options)
 
 
-@pytest.mark.parametrize("name", NAMES)
+# Half a minute: its Gaussians are those of others, and its choices have proofs of their own in test_choice.
+SLOW = ("privbayes",)
+JUDGED = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NAMES]
+
+
+@pytest.mark.parametrize("name", JUDGED)
 def test_no_generator_leaks_more_than_it_claims(name):
     found = audited(name, 4.0, black_box.worst_case)
     assert found.verdict.runs == RUNS

@@ -1,12 +1,16 @@
 """Graphical models on noisy tables: the tree against brute force, the fit against mbi, MST and AIM against what is known."""
 
 import importlib.util
+import math
+from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
 
 from synthdp import BadInput, Budget, Synthesizer
+from synthdp.generators import make
 from synthdp.generators.marginals import inference
 from synthdp.generators.marginals.descent import Measured, fit
 from synthdp.generators.marginals.junction import (
@@ -18,6 +22,11 @@ from synthdp.generators.marginals.junction import (
     network_of,
     tree_of,
 )
+from synthdp.privacy.account import Account
+from synthdp.privacy.events import Choice
+from synthdp.privacy.ledger import Ledger
+from synthdp.privacy.replay import Recorder
+from synthdp.privacy.sensitive import Sensitive
 
 SIZES = (3, 2, 4, 2, 3)
 CLIQUES = [(0, 1), (1, 2), (2, 0), (3, 2), (4,)]  # a cycle of three, a pair against the order, and a column by itself
@@ -121,7 +130,7 @@ def test_an_engine_that_is_not_there_is_named(monkeypatch):
 @pytest.mark.parametrize("name", ["mst", "aim"])
 def test_relations_survive_in_a_graphical_model(name):
     frame, schema = make_frame(4000), make_schema()
-    settings = {"aim": {"degree": 2, "least": 60.0}, "mst": {"iterations": 1000}}[name]
+    settings = {"aim": {"least": 60.0, "last": 300}, "mst": {"iterations": 1000}}[name]
     fitted = Synthesizer(name, schema=schema, budget=Budget(30.0, 1e-5), **settings).fit(frame, seed=0)
     made = fitted.sample(4000, seed=1)
     for rows in (frame, made):
@@ -144,3 +153,59 @@ def test_the_pairs_of_mst_span_the_columns():
     parents = release.model.network.parents
     assert sum(map(len, parents)) == len(parents) - 1
     assert {1} == {len(each) for each in parents if each}
+
+
+def test_the_workload_says_what_may_be_measured_and_how_it_weighs():
+    schema = make_schema()
+    names = [column.name for column in schema.coded]
+    ill, count = names.index("ill"), len(names)
+    pairs = make("aim", {}).candidates(schema)
+    assert len(pairs) == math.comb(count, 2)
+    assert set(pairs.values()) == {2.0 * (count - 1)}  # a column is in so many pairs
+    around = make("aim", {"degree": 3, "workload": "target"}).candidates(schema)
+    assert {clique for clique in around if len(clique) == 3} == {
+        clique for clique in combinations(range(count), 3) if ill in clique
+    }
+    assert around[(0, ill)] == math.comb(count - 1, 2) + (count - 2)
+    assert around[(0, 1)] == 2 * (count - 2)
+
+
+def test_the_rounds_of_aim_keep_their_cap_and_nearly_spend_it():
+    """What was asked under the cap adds up to it, whatever the answers were."""
+    recorder, schema, budget = Recorder(), make_schema(), Budget(1.0, 1e-5)
+    account = Account(budget, Ledger())
+    data = Sensitive(make_frame(400), schema, account, seed=1, recorder=recorder)
+    make("aim", {"rounds": 6, "iterations": 30, "last": 50}).fit(data, schema, budget, seed=1)
+    cap = account.ledger.entries()[0].event.bound
+    events = [event for question, _, _ in recorder.asked for event in question.events]
+    spent = [e.epsilon**2 / 8 if isinstance(e, Choice) else 1 / (2 * e.noise**2) for e in events]
+    assert 0.999 * cap < sum(spent) <= cap * (1 + 1e-9)
+    assert sum(isinstance(event, Choice) for event in events) == len(events) // 2  # columns alone, then in turns
+    assert len(events) % 2 == 1
+
+
+def test_too_many_tables_are_refused_before_any_charge(tmp_path):
+    columns = {f"c{place}": {"kind": "boolean"} for place in range(60)}
+    schema = type(make_schema()).from_dict({"units": 400, "targets": ["c0"], "columns": columns})
+    frame = pd.DataFrame({name: [True, False] for name in columns})
+    with pytest.raises(BadInput, match="more than 20,000 tables of 3"):
+        Synthesizer("aim", schema=schema, budget=Budget(1.0, 1e-5), degree=3).fit(frame, seed=0, ledger=tmp_path / "l")
+    assert not (tmp_path / "l").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("aim", {"workload": "some"}, "workload"),
+        ("aim", {"rounds": 0}, "rounds"),
+        ("aim", {"model_size": -1.0}, "model_size"),
+        ("aim", {"share": 1.0}, "share"),
+        ("mst", {"share": 0.6, "structure": 0.5}, "sum must be below 1"),
+        ("mst", {"iterations": 0}, "iterations"),
+        ("privbayes", {"structure": 0.0}, "structure"),
+        ("privbayes", {"usefulness": -1.0}, "usefulness"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(name, settings, said):
+    with pytest.raises(BadInput, match=said):
+        make(name, settings)

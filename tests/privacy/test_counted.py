@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from clinic import make_frame, make_schema
+from clinic import contracts, kind_of, make_frame, make_schema, quick
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.data import tables
@@ -30,7 +30,6 @@ CLIQUES = ((0,), (1, 2), (0, 1, 5), (4, 3))
 GROUPS = (np.array([0, 1, 1, 0, 1]), None, np.array([1, 0, 2, 1]), None, np.arange(6) // 2, None)
 KEY = b"k" * 32
 BUDGET = Budget(epsilon=2, delta=1e-5)
-FAST = {"iterations": 20, "components": 10}
 
 
 def counted(frame, schema, tmp_path, key=KEY):
@@ -136,7 +135,7 @@ def test_a_unit_more_or_less_moves_an_answer_by_at_most_its_sensitivity(tmp_path
 def test_a_fit_from_a_file_is_the_fit_of_its_frame(tmp_path):
     schema, frame = make_schema(), make_frame(400)
     frame.to_parquet(tmp_path / "records.parquet")
-    synthesizer = Synthesizer("mixture", schema=schema, budget=BUDGET, **FAST)
+    synthesizer = Synthesizer("independent", schema=schema, budget=BUDGET)
     there = synthesizer.fit(
         tables.parquet(tmp_path / "records.parquet"), seed=3, ledger=tmp_path / "ledger", fitness=0.1
     )
@@ -144,6 +143,16 @@ def test_a_fit_from_a_file_is_the_fit_of_its_frame(tmp_path):
     pd.testing.assert_frame_equal(there.sample(200, seed=1), here.sample(200, seed=1))
     assert there.statement.epsilon == here.statement.epsilon
     assert there.statement.fitness == here.statement.fitness
+    assert there.statement.events == here.statement.events
+
+
+@pytest.mark.parametrize("name", [name for name in contracts() if getattr(kind_of(name), "counted", False)])
+def test_whoever_says_that_counts_suffice_asks_for_no_more(tmp_path, name):
+    schema, frame = SCHEMA, make_frame(90, repeats=3)
+    frame.to_parquet(tmp_path / "records.parquet", index=False)
+    synthesizer = Synthesizer(quick(name), schema=schema, budget=BUDGET)
+    there, here = (synthesizer.fit(given, seed=3) for given in (tables.parquet(tmp_path / "records.parquet"), frame))
+    pd.testing.assert_frame_equal(there.sample(30, seed=1), here.sample(30, seed=1))
     assert there.statement.events == here.statement.events
 
 
