@@ -152,7 +152,7 @@ class Mixture:
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """Groups of every column's codes, and the mixture over groups."""
-        cells = int(tensors["cells"]) if "cells" in tensors and tensors["cells"].shape == () else 0
+        cells = int(tensors["cells"][0]) if "cells" in tensors and tensors["cells"].shape == (1,) else 0
         codec = Codec(schema, min(max(cells, 0), MOST_CELLS))
         labels, features = _parts(schema)
         shapes: dict[str, tuple[int, ...]] = (
@@ -167,7 +167,7 @@ class Mixture:
         ]
         if any(not 0 < count <= size for count, size in zip(counts, codec.sizes, strict=True)):
             raise BadInput("the model's groups do not fit the columns of its schema")
-        shapes |= {"cells": ()} if "cells" in tensors else {}
+        shapes |= {"cells": (1,)} if "cells" in tensors else {}
         together = math.prod(counts[codec.names.index(name)] for name in labels)
         shapes["label"] = (components, together)
         shapes |= {f"column.{name}": (components, counts[codec.names.index(name)]) for name in features}
@@ -259,7 +259,7 @@ class MixtureModel:
         """Distributions, and the groups."""
         _, features = _parts(self.schema)
         arrays: Tensors = {"weights": self.products.weights, "label": self.products.label}
-        arrays |= {"cells": np.array(self.cells)} if self.cells else {}
+        arrays |= {"cells": np.array([self.cells])} if self.cells else {}
         arrays |= {f"column.{name}": column for name, column in zip(features, self.products.columns, strict=False)}
         for place, each in enumerate(self.groups):
             arrays |= {f"of.{place}": each.of.astype(np.float64), f"within.{place}": each.within}
