@@ -390,6 +390,8 @@ class Sensitive:
             raise BadInput(f"teachers need records, which {NOT_COUNTED}")
 
         units, place = self.resolve().units, len(self._teachers)
+        if self._fine is not self._codec:
+            raise BadInput("teachers do not learn from records that were resolved with `cells`: ask tables")
         if isinstance(units, int | float) and isinstance(count, int) and count > units:
             warnings.warn(f"{count} teachers share {units:g} declared units: most have none", UserWarning, stacklevel=2)
         mark, kept = f"{HIDDEN}{place}/", {} if self._resumed is None else self._resumed.state
