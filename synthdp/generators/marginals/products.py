@@ -84,8 +84,9 @@ def _drawn(chances: Array, component: NDArray[np.int64], rng: np.random.Generato
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """Noisy shares, and how many deviations of noise one share is. `tables` (labels, width, width): above the diagonal the tables of
-    each measured pair of columns, `measured` (width, width) marks them; `ones` (width,) each column alone."""
+    """Noisy shares, and how many deviations of noise one share is. `tables` (labels, part, part): above the diagonal the tables of
+    each measured pair of the first columns, `measured` (part, part) marks them; `ones` (width,) each column alone, `labelled`
+    (labels, width) each column with the label, where its precision is not 0."""
 
     sizes: tuple[int, ...]  # groups of each column
     tables: Tensor
@@ -93,6 +94,8 @@ class Evidence:
     precision: float  # 1 / deviation of a cell of `tables`
     ones: Tensor
     ones_precision: Tensor  # (width,)
+    labelled: Tensor
+    labelled_precision: Tensor  # (width,)
 
     @property
     def ends(self) -> list[int]:
@@ -132,22 +135,25 @@ def fit_once(
 
     `progress` gets the step and the mean squared residual of the tables, about 1 where the model is right.
     """
-    labels, width = evidence.tables.shape[:2]
+    (labels, part), width = evidence.tables.shape[:2], len(evidence.ones)
     common = evidence.ones.clamp_min(1e-6).log()
     weights, label = torch.zeros(components), torch.randn(components, labels, generator=generator)
     columns = SPREAD * torch.randn(components, width, generator=generator) + common
     parameters = [each.requires_grad_() for each in (weights, label, columns)]
     optimizer = torch.optim.Adam(parameters, rate, betas=BETAS)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, iterations)
-    cells = max(1.0, float(evidence.measured.sum()) * labels)
+    cells, asked = max(1.0, float(evidence.measured.sum()) * labels), bool((evidence.labelled_precision > 0).any())
     for step in range(iterations):
         w, y, p = _distributions(weights, label, columns, evidence.ends)
-        residual = torch.zeros(())
+        residual, paired = torch.zeros(()), p[:, :part]
         for place in range(labels):
-            made = (p * (w * y[:, place]).unsqueeze(1)).T @ p
+            made = (paired * (w * y[:, place]).unsqueeze(1)).T @ paired
             residual = residual + ((made - evidence.tables[place]) * evidence.measured).square().sum()
         residual = residual * (evidence.precision**2 / cells)
         alone = ((w @ p - evidence.ones) * evidence.ones_precision).square().sum() / cells
+        if asked:
+            beside = (w.unsqueeze(1) * y).T @ p - evidence.labelled
+            alone = alone + (beside * evidence.labelled_precision).square().sum() / cells
         spread = (w * (p * ((p + 1e-9).log() - common)).sum(1)).sum()
         loss = residual + alone + shrinkage * spread
         optimizer.zero_grad()

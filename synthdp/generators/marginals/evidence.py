@@ -1,0 +1,166 @@
+"""From noisy answers about columns to what a mixture is fitted to.
+
+Every column is looked at by itself first: its codes are grouped by what the noise can tell apart. Where there are more pairs of
+columns than the noise leaves worth asking, each column is looked at with the label, and the pairs are those of the columns that
+tell most of it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from synthdp.data.columns import Continuous, Datetime, Integer
+from synthdp.data.schema import Schema
+from synthdp.generators.marginals.grouping import Counts, Groups, agreed, grouped
+from synthdp.generators.marginals.mixed import parts
+from synthdp.generators.marginals.products import Evidence
+from synthdp.generators.parts.networks import nearest_distribution
+from synthdp.privacy.questions.marginals import Grouping
+from synthdp.privacy.sensitive import Sensitive
+
+Array = NDArray[np.float64]
+MOST_LABELS = 16  # groups of all targets together: each is a table of its own for every pair of columns
+MOST_GROUPS = 32  # of a column
+LEAST_NOISE = 0.5  # records: a noiseless fit is weighed as if it had so much
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Look:
+    """What single columns told. `counts` and `groups` by name, in the order of the codes; `deviation` that of a declared code's
+    count; `total` the noisy number of records, 1 or more."""
+
+    counts: Mapping[str, Counts]
+    groups: Mapping[str, Groups]
+    deviation: float
+    total: float
+
+    @property
+    def of(self) -> list[Grouping | None]:
+        """What questions count by."""
+        return [each.of for each in self.groups.values()]
+
+    def size(self, names: Sequence[str]) -> int:
+        """Groups of these columns together."""
+        return math.prod(self.groups[name].count for name in names)
+
+    def sums(self, name: str) -> Array:
+        """Noisy counts of a column's groups."""
+        groups = self.groups[name]
+        return np.bincount(groups.of, weights=self.counts[name].held, minlength=groups.count).astype(np.float64)
+
+    def shares(self, name: str) -> Array:
+        """Their nearest distribution."""
+        found: Array = nearest_distribution(torch.from_numpy(self.sums(name) / self.total)).numpy()
+        return found
+
+    def noise(self, name: str) -> Array:
+        """About the deviation of each group's count: of its codes together, and at most of the bins that they lie in."""
+        counts, groups = self.counts[name], self.groups[name]
+        codes, bins = np.bincount(groups.of, minlength=groups.count), int(counts.bins.max(initial=0)) + 1
+        met = np.bincount(np.unique(groups.of * bins + counts.bins) // bins, minlength=groups.count)
+        noise: Array = np.minimum(counts.deviation * np.sqrt(codes), self.deviation * np.sqrt(met))
+        return noise
+
+
+def numeric(schema: Schema) -> list[str]:
+    """Names of the columns that have a finer grid."""
+    return [column.name for column in schema.coded if isinstance(column, Integer | Continuous | Datetime)]
+
+
+def look(data: Sensitive, noises: Mapping[str, float], least: float) -> Look:
+    """Ask every column by itself with the noise `columns`, and numeric ones on their grids with the noise `grids`, if there is one.
+
+    `least`: see the setting of `mixture`.
+    """
+    schema, codec = data.schema, data.fine
+    alone = data.tables([(name,) for name in codec.names], noises["columns"])
+    bins = dict(zip(codec.names, data.ask(alone), strict=True))
+    sums = [table.sum() for table in bins.values()]
+    total = max(1.0, float(np.average(sums, weights=[1 / len(table) for table in bins.values()])))
+    counts = {name: Counts.of(table, alone.deviation) for name, table in bins.items()}
+    if "grids" in noises:
+        question = data.tables([(name,) for name in numeric(schema)], noises["grids"], fine=True)
+        ways = dict(zip(codec.names, codec.coarse(), strict=True))
+        for name, codes in zip(numeric(schema), data.ask(question), strict=True):
+            way = ways[name]
+            of = np.arange(len(codes)) if way is None else way
+            counts[name] = agreed(bins[name], alone.deviation, codes, question.deviation, of)
+    labels, _ = parts(schema)
+    most = max(2, int(MOST_LABELS ** (1 / max(1, len(labels)))))
+    floor = min(least * alone.deviation, total / 2)
+    groups = {
+        column.name: grouped(counts[column.name], column, codec, floor, most if column.name in labels else MOST_GROUPS)
+        for column in schema.coded
+    }
+    return Look(counts=counts, groups=groups, deviation=alone.deviation, total=total)
+
+
+def told(seen: Look, labelled: Mapping[str, Array], deviation: float) -> dict[str, float]:
+    """How far each column is from independent of the label: the squared distance of its noisy table (groups, labels) from the
+    product of its margins, less what the noise adds to it, in shares."""
+    found = {}
+    for name, table in labelled.items():
+        margins = np.outer(table.sum(1), table.sum(0)) / max(1.0, float(table.sum()))
+        found[name] = float(((table - margins) ** 2).sum() - table.size * deviation**2) / seen.total**2
+    return found
+
+
+def varied(seen: Look, names: Sequence[str]) -> dict[str, float]:
+    """The entropy of each column, in nats: what stands in for relevance where there is no label."""
+    return {
+        name: float(-(shares * np.log(np.maximum(shares, 1e-12))).sum())
+        for name in names
+        for shares in [seen.shares(name)]
+    }
+
+
+def evidence(
+    seen: Look,
+    schema: Schema,
+    chosen: Sequence[str],
+    tables: Sequence[Array],
+    deviation: float,
+    labelled: Mapping[str, Array],
+    label_deviation: float,
+) -> tuple[Evidence, list[str]]:
+    """What to fit, and the names of its columns in order: the chosen ones, then the others. `tables` are those of every two
+    chosen columns with the label, or of the one that there is; `labelled` (groups, labels) those of single ones."""
+    labels, features = parts(schema)
+    together = seen.size(labels)
+    names = [*chosen, *(name for name in features if name not in set(chosen))]
+    constants = max(0, 2 - len(chosen)) if tables else 0  # to make a pair
+    paired = len(chosen) + constants
+    order = [*chosen, *[""] * constants, *names[len(chosen) :]]
+    sizes = tuple(1 if name == "" else seen.groups[name].count for name in order)
+    ends = np.cumsum([0, *sizes])
+    width = int(ends[paired])
+    held, measured = np.zeros((together, width, width), np.float32), np.zeros((width, width), np.float32)
+    for (a, b), table in zip(combinations(range(paired), 2), tables, strict=True):
+        block = table.reshape(sizes[a], sizes[b], together).transpose(2, 0, 1) / seen.total
+        held[:, ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = block
+        measured[ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = 1
+    ones = [np.ones(1) if name == "" else seen.shares(name) for name in order]
+    noises = [np.full(1, seen.deviation) if name == "" else seen.noise(name) for name in order]
+    spread = np.maximum(np.concatenate([*noises, np.zeros(0)]), LEAST_NOISE)
+    beside = torch.zeros((together, int(ends[-1])))
+    known = torch.zeros(int(ends[-1]))
+    for place, name in enumerate(order):
+        if name in labelled:
+            beside[:, ends[place] : ends[place + 1]] = torch.from_numpy(labelled[name].T / seen.total)
+            known[ends[place] : ends[place + 1]] = seen.total / max(label_deviation, LEAST_NOISE)
+    found = Evidence(
+        sizes=sizes,
+        tables=torch.from_numpy(held),
+        measured=torch.from_numpy(measured),
+        precision=seen.total / max(deviation, LEAST_NOISE),
+        ones=torch.from_numpy(np.concatenate([*ones, np.zeros(0)])).float(),
+        ones_precision=torch.from_numpy(seen.total / spread).float(),
+        labelled=beside,
+        labelled_precision=known,
+    )
+    return found, order
