@@ -34,9 +34,10 @@ from synthdp.privacy.sensitive import Sensitive
 
 Array = NDArray[np.float64]
 SHOW_EVERY = 25
+LEAST_ITERATIONS = 300
 MOST_TABLES = 5_000  # of two columns, those of 100 columns
 TOLD = 10  # names of columns that a warning lists
-WORTH = 100.0  # records of all to one deviation of a cell's noise, below which fewer tables are asked
+WORTH = 3.0  # records of all to one deviation of a cell: many vague tables tell more than few clear ones, down to this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +75,10 @@ class Mixture:
     components: int | None = option(
         None, "product distributions; default: what the noise lets be told apart, 100 to 800"
     )
-    starts: int = option(3, "fits from different random starts, whose mixtures are averaged")
-    iterations: int = option(300, "steps of Adam of each fit")
+    starts: int = option(2, "fits from different random starts, whose mixtures are averaged")
+    iterations: int | None = option(
+        None, "steps of Adam of each fit; default: three for every four components, 300 or more"
+    )
     rate: float = option(0.1, "learning rate of Adam, falling to zero along a cosine")
     shrinkage: float = option(0.03, "how strongly components are drawn to the single columns' distributions")
 
@@ -140,15 +143,17 @@ class Mixture:
             _tell([name for name in features if name not in kept], len(features), bool(labels))
         tables, deviation = self._paired(data, seen, chosen, noises.get("tables"))
         found, order = evidence(seen, schema, chosen, tables, deviation, labelled, label_deviation)
+        components = self.components or components_of(seen.total, deviation)
+        iterations = self.iterations or max(LEAST_ITERATIONS, 3 * components // 4)
         products = fit(
             found,
-            components=self.components or components_of(seen.total, deviation),
+            components=components,
             starts=self.starts,
-            iterations=self.iterations,
+            iterations=iterations,
             rate=self.rate,
             shrinkage=self.shrinkage,
             generator=random(seed),
-            progress=lambda step, residual: _show(progress, step, self.starts * self.iterations, residual),
+            progress=lambda step, residual: _show(progress, step, self.starts * iterations, residual),
         )
         columns = dict(zip(order, products.columns, strict=True))
         inorder = Products(weights=products.weights, label=products.label, columns=tuple(columns[n] for n in features))
@@ -186,8 +191,8 @@ def _tell(left: list[str], features: int, labels: bool) -> None:
         names = ", ".join(map(repr, left[:TOLD])) + (f" and {len(left) - TOLD} more" if len(left) > TOLD else "")
         known = "with the label" if labels else "by themselves"
         warnings.warn(
-            f"the noise leaves pairs of {features - len(left)} columns of {features} worth asking; how the others hang together is "
-            f"known only {known}: {names}. Leave columns that nobody needs out of the schema, or raise epsilon",
+            f"pairs of {features - len(left)} columns of {features} are asked, which is what noise and generator.tables leave; the "
+            f"others are known only {known}: {names}. Leave columns that nobody needs out of the schema, or raise epsilon",
             UserWarning,
             stacklevel=3,
         )

@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 import torch
 from clinic import make_frame, make_schema
+from scipy.stats import kstest
 
 from synthdp import Budget, Synthesizer
 from synthdp.data.codec import Codec
-from synthdp.generators.marginals.grouping import Counts, Groups, grouped
-from synthdp.generators.marginals.products import Evidence, Products, fit
+from synthdp.generators.marginals.grouping import Counts, Groups, agreed, grouped
+from synthdp.generators.marginals.products import Evidence, Products, fit, stratified
 
 BUDGET = Budget(1e6, 1e-5)
 
@@ -53,6 +54,8 @@ def evidence_of(products, deviation, rng):
         precision=1 / deviation,
         ones=torch.from_numpy(ones).float(),
         ones_precision=torch.full((len(ones),), 1 / deviation),
+        labelled=torch.zeros((found.shape[0], len(ones))),
+        labelled_precision=torch.zeros(len(ones)),
     )
 
 
@@ -195,11 +198,120 @@ def test_an_image_is_refused():
         Synthesizer("mixture", schema=picture_schema(), budget=BUDGET).fit(pd.DataFrame(), seed=0)
 
 
-def test_too_many_columns_are_refused_before_any_charge(tmp_path):
-    columns = {f"c{place}": {"kind": "boolean"} for place in range(103)}
-    schema = make_schema()
-    schema = type(schema).from_dict({"units": 400, "targets": ["c0"], "columns": columns})
-    frame = pd.DataFrame({name: [True, False] for name in columns})
-    with pytest.raises(ValueError, match="102 columns make 5,151 tables"):
-        Synthesizer("mixture", schema=schema, budget=BUDGET).fit(frame, seed=0, ledger=tmp_path / "ledger.jsonl")
-    assert not (tmp_path / "ledger.jsonl").exists()
+def wide(columns, rows=2000, targets=("ill",)):
+    """Truth values of which c0 and c1 are the label but for one in ten, the others nearly so often as chance has it."""
+    rng = np.random.default_rng(0)
+    ill = rng.random(rows) < 0.4
+    frame = pd.DataFrame({f"c{place}": rng.random(rows) < 0.5 for place in range(columns)})
+    for name in ("c0", "c1"):
+        frame[name] = ill ^ (rng.random(rows) < 0.1)
+    frame["c2"] = ill ^ (rng.random(rows) < 0.4)
+    frame["ill"] = ill
+    names = {name: {"kind": "boolean"} for name in frame}
+    return type(make_schema()).from_dict({"units": rows, "targets": list(targets), "columns": names}), frame
+
+
+def test_of_many_columns_the_pairs_are_of_those_that_tell_most():
+    schema, frame = wide(12)
+    synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(20.0, 1e-5), tables=1, components=40)
+    with pytest.warns(UserWarning, match=r"pairs of 2 columns of 12 are asked.*with the label: 'c2', 'c3'"):
+        release = synthesizer.fit(frame, seed=0)
+    assert [entry.event.noise > 0 for entry in release.statement.events] == [True] * 3  # columns, with the label, pairs
+    made = release.sample(4000, seed=1)
+    for name in ("c0", "c1", "c2"):  # c2 is known with the label all the same
+        assert (made[name] == made["ill"]).mean() == pytest.approx((frame[name] == frame["ill"]).mean(), abs=0.04)
+    assert (made["c0"] == made["c1"]).mean() == pytest.approx((frame["c0"] == frame["c1"]).mean(), abs=0.04)
+
+
+def test_without_a_label_the_pairs_are_of_those_that_vary_most():
+    schema, frame = wide(5, targets=())
+    frame["c3"], frame["c4"] = False, False
+    synthesizer = Synthesizer("mixture", schema=schema, budget=BUDGET, tables=6, components=20)
+    with pytest.warns(UserWarning, match="by themselves: 'c3', 'c4'"):
+        made = synthesizer.fit(frame, seed=0).sample(2000, seed=1)
+    assert (made["c0"] == made["ill"]).mean() > 0.85
+    assert not made[["c3", "c4"]].any().any()
+
+
+def test_a_plan_of_more_columns_than_tables_is_what_is_asked():
+    schema, frame = wide(6)
+    synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(1.0, 1e-5), tables=3, iterations=2, components=4)
+    with pytest.warns(UserWarning, match="pairs of 3 columns"):
+        release = synthesizer.fit(frame, seed=0)
+    plan = release.generator.plan(schema, 5.0)
+    assert sum(entry.event.noise**-2 for entry in plan) == pytest.approx(5.0**-2)
+    assert len(plan) == len(release.statement.events) == 3
+
+
+def test_two_looks_at_a_column_agree_as_least_squares_has_it():
+    rng = np.random.default_rng(0)
+    of = np.repeat([0, 1, 2], [4, 1, 5])
+    bins, codes = rng.normal(50, 9, 3), rng.normal(12, 3, 10)
+    found = agreed(bins, 2.0, codes, 3.0, of).held
+    rows = np.vstack([np.eye(10) / 3.0, (of == np.arange(3)[:, None]) / 2.0])
+    wanted = np.linalg.lstsq(rows, np.concatenate([codes / 3.0, bins / 2.0]), rcond=None)[0]
+    np.testing.assert_allclose(found, wanted)
+
+
+def test_bins_are_halved_where_the_records_are():
+    """All of a wide bin's records lie in a corner of it: groups are small there, and values are drawn there."""
+    schema = make_schema(columns={"age": {"kind": "integer", "bounds": [0, 9999], "bins": 4}})
+    codec, column = Codec(schema, 5000), schema.column("age")
+    rng = np.random.default_rng(0)
+    exact = np.where(np.arange(5000) < 40, 100.0, 0.0)
+    bins = np.array([4000.0, 0.0, 0.0, 0.0]) + rng.normal(0, 10, 4)
+    counts = agreed(bins, 10.0, exact + rng.normal(0, 10, 5000), 10.0, codec.coarse()[codec.names.index("age")])
+    groups = grouped(counts, column, codec, 20.0, 64)
+    assert len(set(groups.of[:40])) >= 4
+    drawn = groups.ungrouped(rng.choice(np.unique(groups.of[:40]), 5000), rng)
+    assert (drawn < 80).mean() > 0.9
+
+
+def test_values_that_people_round_to_stay_by_themselves():
+    schema = make_schema(columns={"age": {"kind": "integer", "bounds": [0, 999], "bins": 4}})
+    codec, column = Codec(schema, 1000), schema.column("age")
+    rng = np.random.default_rng(0)
+    exact = np.full(1000, 5.0)
+    exact[[100, 500, 999]] = 400.0
+    groups = grouped(Counts.of(exact + rng.normal(0, 10, 1000), 10.0), column, codec, 20.0, 64)
+    sizes = np.bincount(groups.of)
+    assert (sizes[groups.of[[100, 500, 999]]] == 1).all()
+    assert (sizes == 1).sum() == 3
+
+
+def test_the_noise_of_an_empty_range_does_not_draw_records_there():
+    """A group of a full bin and a long empty one: shares go by the bins' counts, not by the noise of so many codes."""
+    schema = make_schema(columns={"age": {"kind": "integer", "bounds": [0, 9999], "bins": [100]}})
+    codec, column = Codec(schema, 10_000), schema.column("age")
+    rng = np.random.default_rng(0)
+    way = codec.coarse()[codec.names.index("age")]
+    found = []
+    for _ in range(20):
+        codes = np.where(np.arange(10_000) < 100, 3.0, 0.0) + rng.normal(0, 30, 10_000)
+        counts = agreed(np.array([300.0, 0.0]) + rng.normal(0, 5, 2), 5.0, codes, 30.0, way)
+        groups = grouped(counts, column, codec, 1000.0, 64)
+        assert groups.count == 1
+        found.append(groups.within[100:].sum())
+    assert np.mean(found) < 0.05
+
+
+def test_lots_are_uniform_one_by_one_and_even_together():
+    rng = np.random.default_rng(0)
+    strata = np.array([0, 2, 2, 2, 0, 5])
+    lots = np.array([stratified(strata, rng) for _ in range(4000)])
+    assert ((lots >= 0) & (lots < 1)).all()
+    for column in lots.T:
+        assert kstest(column, "uniform").pvalue > 1e-6
+    assert (np.sort(np.floor(lots[:, 1:4] * 3), axis=1) == [0, 1, 2]).all()  # one in every third
+    assert (np.sort(np.floor(lots[:, [0, 4]] * 2), axis=1) == [0, 1]).all()
+
+
+@pytest.mark.parametrize("cells", [-1, 1.5, True, 100_001])
+def test_cells_are_checked(cells):
+    with pytest.raises(ValueError, match=r"generator\.cells must be a whole number"):
+        Synthesizer("mixture", schema=make_schema(), budget=BUDGET, cells=cells)
+
+
+def test_shares_leave_something_for_the_tables():
+    with pytest.raises(ValueError, match="must leave something for the tables"):
+        Synthesizer("mixture", schema=make_schema(), budget=BUDGET, share=0.6, grid_share=0.35)
