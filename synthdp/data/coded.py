@@ -159,9 +159,32 @@ def _looked_up(table: "ibis.Table", number: int, wanted: tuple[int, Spelled]) ->
 
     column, spelled = wanted
     spellings = ibis.memtable(pa.table({"spelling": list(spelled.codes), "found": list(spelled.codes.values())}))
-    joined = table.left_join(spellings, table[f"x{number}"] == spellings.spelling)
+    cell, spelling = table[f"x{number}"], spellings.spelling
+    if cell.type().is_string():  # a record that met two spellings would count twice
+        cell, spelling = (_bytes(each, table.get_backend().name) for each in (cell, spelling))
+    joined = table.left_join(spellings, cell == spelling)
     code = ibis.ifelse(_gone(joined[f"x{number}"]), spelled.absent, ibis.coalesce(joined.found, spelled.unknown))
     return joined.mutate(**{place(column): narrow(code, len(spelled.codes) + 2)}).drop("spelling", "found")
+
+
+def _bytes(text: "Value", engine: str) -> "Value":
+    """What tells texts apart that a column's collation, such as NOCASE, holds to be equal."""
+    import ibis
+
+    @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+    def encode(text: str) -> bytes: ...  # type: ignore[empty-body]
+
+    return encode(text) if engine == "duckdb" else md5(text)
+
+
+def md5(text: "Value") -> "Value":
+    """32 hexadecimal digits, alike in every engine."""
+    import ibis
+
+    @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+    def md5(text: str) -> str: ...  # type: ignore[empty-body]
+
+    return md5(text)
 
 
 def spelled_of(column: Categorical | Ordinal | Boolean, kind: Any, *, text: bool) -> Spelled:

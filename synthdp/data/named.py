@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     "meps", "adult", "diabetes130", "epileptic_seizure", "cervical_cancer", "spambase", "isolet_part", "creditcard_sample",
+    "stroke", "support2", "noshow", "covid_testing", "nist_acs", "randhie", "nhanes_2017_2018",
     "digits", "mnist", "pneumoniamnist", "mednist", "usps",
 )  # fmt: skip
 FOLDER = "SYNTHDP_DATA"

@@ -30,7 +30,7 @@ from synthdp.generators.parts.checks import whole
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Capped, Entry, Plan
-from synthdp.privacy.questions.choice import Misfit
+from synthdp.privacy.questions.choice import MOST_OFFSET, Misfit
 from synthdp.privacy.sensitive import Safe, Sensitive
 
 MOST_GROUPS = 64  # of a column
@@ -175,7 +175,7 @@ class _Rounds:
         score = Misfit(
             expected=tuple(expected),
             weights=tuple(self._candidates[clique] for clique in cliques),
-            offsets=tuple(error * table.size for table in expected),
+            offsets=tuple(min(error * table.size, MOST_OFFSET) for table in expected),
         )
         named = [[names[place] for place in clique] for clique in cliques]
         place = self._safe.choose(named, score, math.sqrt(8 * (1 - MEASURE) * rho), self._seen.of)

@@ -162,7 +162,7 @@ class CountedTable:
             *(numbered[name].cast("string") for name in (*names, "alike")),
             numbered[UNIT],
         ]
-        lot = _md5(ibis.literal("/").join(parts))
+        lot = coded.md5(ibis.literal("/").join(parts))
         drawn = numbered.mutate(lot=lot)
         order = [drawn.lot, *(drawn[name] for name in (*names, "alike"))]
         ranked = drawn.mutate(
@@ -182,13 +182,3 @@ class CountedTable:
     def _number(self, expression: Any) -> int:
         (row,) = self.table.rows(expression.name(COUNT).as_table()).to_pylist()
         return int(row[COUNT])
-
-
-def _md5(text: Any) -> Any:
-    """32 hexadecimal digits, alike in every engine."""
-    import ibis
-
-    @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-    def md5(text: str) -> str: ...  # type: ignore[empty-body]
-
-    return md5(text)

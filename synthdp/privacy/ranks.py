@@ -14,13 +14,15 @@ import numpy as np
 import torch
 
 from synthdp.errors import BadInput
-from synthdp.privacy.events import Event, Plan, Revealed, Threshold, Vote, inner
+from synthdp.privacy.events import Capped, Choice, Event, Plan, Revealed, Threshold, Vote, inner
 from synthdp.privacy.gradients import Gradients
 
 NO_SUMS: dict[type[Event], str] = {  # events of questions that are not additive -> what to do about it
     Threshold: "categories are learned in one process: declare them in the schema, or fit without torchrun",
     Vote: "teachers learn in one process: fit without torchrun",
     Revealed: "records are revealed in one process: fit without torchrun",
+    Choice: "columns that belong together are chosen in one process: fit without torchrun",
+    Capped: "what is asked under a cap, such as a choice, is asked in one process: fit without torchrun",
 }
 
 

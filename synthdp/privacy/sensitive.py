@@ -416,13 +416,13 @@ class Sensitive:
         """Refuse a question before it is charged or sees a record: what is not the house's own, what is not private under the
         account's relation, and all but tables where records are on finer grids than others know."""
         check_question(question, self.account.cap.relation, counted=self._counted)
+        check_additive(question, self._ranks)
         if self._fine is not self._codec and type(question) not in OF_TABLES:
             raise BadInput(
                 f"{type(question).__name__} is not asked of records that were resolved with `cells`: ask tables"
             )
 
     def _answer(self, question: Question[Answer], rate: float | None = None) -> Answer:
-        check_additive(question, self._ranks)
         self._ranks.wait()  # until the first process has charged
         with reading():
             records = self._sealed.read()

@@ -9,7 +9,21 @@ import yaml
 
 from synthdp.data import named
 from synthdp.data.codec import Codec
-from synthdp.data.sets import cervical_cancer, diabetes130, epileptic_seizure, isolet_part, meps, mnist, pneumoniamnist
+from synthdp.data.sets import (
+    cervical_cancer,
+    covid_testing,
+    diabetes130,
+    epileptic_seizure,
+    isolet_part,
+    meps,
+    mnist,
+    nhanes_2017_2018,
+    nist_acs,
+    noshow,
+    pneumoniamnist,
+    randhie,
+    support2,
+)
 from synthdp.errors import BadInput
 
 KEYS = {"name", "path", "schema", "target", "train", "test"}
@@ -78,6 +92,13 @@ SPLITS = {
     "spambase": ((3681, 920), "word_freq_make", "1a5f2635f26b"),
     "isolet_part": ((1248, 311), "f1", "ccdfc78bba7b"),
     "creditcard_sample": ((45570, 11392), "V1", "3bb95cd71e65"),
+    "stroke": ((4088, 1022), "age", "b4dc0c60ab85"),
+    "support2": ((7284, 1821), "age", "6592f09f69f7"),
+    "noshow": ((88625, 21902), "Age", "98eea0c869bf"),
+    "covid_testing": ((12422, 3102), "pan_day", "dbff39e02cac"),
+    "nist_acs": ((21803, 5450), "AGEP", "653f46898246"),
+    "randhie": ((16179, 4011), "xage", "58c75e2f60af"),
+    "nhanes_2017_2018": ((6693, 1673), "AgeInYearsAtScreening", "b06f91bc707c"),
     "digits": ((1438, 359), "digit", "ec61afc4f19d"),
     "mnist": ((60000, 10000), "digit", "85f5a8f3e9dd"),
     "pneumoniamnist": ((5232, 624), "finding", "ceb19a6465ea"),
@@ -95,10 +116,17 @@ def test_splits_are_the_same_on_every_machine(data):
     assert hashlib.sha256(text.encode()).hexdigest()[:12] == digest
 
 
-@pytest.mark.parametrize("data", ["diabetes130"], indirect=True)
-def test_patients_are_on_one_side_of_the_split(data):
+@pytest.mark.parametrize("data", ["diabetes130", "noshow", "covid_testing", "randhie"], indirect=True)
+def test_people_are_on_one_side_of_the_split(data):
     _, held = data
-    assert not set(held.train["patient_nbr"]) & set(held.test["patient_nbr"])
+    unit = held.schema.unit
+    assert held.train[unit].nunique() < len(held.train), "nobody has two records: the split shows nothing"
+    assert not set(held.train[unit]) & set(held.test[unit])
+
+
+@pytest.mark.parametrize("data", ["diabetes130"], indirect=True)
+def test_readmissions_are_as_often_as_published(data):
+    _, held = data
     counts = held.train["readmitted"].value_counts(normalize=True)
     assert counts["NO"] == pytest.approx(0.54, abs=0.01)
 
@@ -131,13 +159,16 @@ def test_of_two_health_flags_the_worse_counts():
 
 
 # Published: 2,300 of 11,500 windows; 55 of 858 patients; 1,813 of 4,601 messages; 98 frauds in this part; two vowels of
-# each kind from 30 speakers of the test part: 300 of 1,559.
+# each kind from 30 speakers of the test part: 300 of 1,559; 249 strokes; 2,360 deaths in hospital; 22,319 no-shows.
 POSITIVE = {
     "epileptic_seizure": 2300,
     "cervical_cancer": 55,
     "spambase": 1813,
     "isolet_part": 300,
     "creditcard_sample": 98,
+    "stroke": 249,
+    "support2": 2360,
+    "noshow": 22319,
 }
 
 
@@ -178,6 +209,93 @@ def test_patients_who_did_not_answer_have_missing_values():
     assert frame.loc[0, ["IUD (years)", "Smokes (packs/year)"]].tolist() == [0.12, 0.123]
     assert frame["Biopsy"].tolist() == [False, True]
     named.schema_of("cervical_cancer").validate(frame.assign(Age=20))
+
+
+def test_costs_beyond_the_bounds_are_clamped_and_outcomes_left_out():
+    columns = [*named.schema_of("support2").names, "id", *support2.PREDICTIONS, *support2.AFTERWARDS]
+    raw = pd.DataFrame(1.0, index=range(2), columns=list(columns)).assign(totmcst=[-3.0, 5.4], alb=[29.0, np.nan])
+    frame, test, notes = support2.typed(raw)
+    assert test is None
+    assert set(frame.columns) == set(named.schema_of("support2").names)
+    assert frame["totmcst"].tolist() == [0, 5]
+    assert frame["alb"].isna().tolist() == [False, True]
+    assert frame["alb"][0] == 10
+    assert "1 values of alb were clamped" in " ".join(notes)
+
+
+def test_a_booking_becomes_days_of_waiting_and_an_hour():
+    raw = pd.DataFrame(
+        {
+            "PatientId": ["1", "2", "3"],
+            "AppointmentID": [1, 2, 3],
+            "Gender": "F",
+            "ScheduledDay": ["2016-04-29T18:38:08Z", "2016-05-01T23:59:59Z", "2016-05-03T07:00:00Z"],
+            "AppointmentDay": ["2016-04-29T00:00:00Z", "2016-05-02T00:00:00Z", "2016-05-02T00:00:00Z"],
+            "Age": [-1, 0, 50],
+            "Neighbourhood": "CENTRO",
+            "Handcap": 0,
+            "No-show": ["No", "Yes", "No"],
+            **dict.fromkeys(noshow.FLAGS, 0),
+        }
+    )
+    frame, _, notes = noshow.typed(raw)
+    assert frame["WaitingDays"].tolist() == [0, 1, 0]
+    assert frame["ScheduledHour"].tolist() == [18, 23, 7]
+    assert frame["Age"].tolist() == [0, 0, 50]
+    assert frame["No-show"].tolist() == [False, True, False]
+    assert notes[2].startswith("1 appointments")
+    assert set(frame.columns) == set(named.schema_of("noshow").names)
+
+
+def test_names_and_the_measurement_behind_a_result_are_dropped():
+    raw = pd.DataFrame(0.0, index=range(2), columns=[*named.schema_of("covid_testing").names, *covid_testing.DROPPED])
+    frame, _, notes = covid_testing.typed(raw.assign(age=[138.0, 3.04], rec_ver_tat=[-18.6, 2.0]))
+    assert not set(covid_testing.DROPPED) & set(frame.columns)
+    assert frame["age"].tolist() == [100.0, 3.0]
+    assert frame["rec_ver_tat"].tolist() == [0.0, 2.0]
+    assert "1 values of age were clamped to the public bounds [0, 100]" in notes
+
+
+def test_what_does_not_apply_is_missing():
+    names = named.schema_of("nist_acs").names
+    raw = pd.DataFrame("1", index=range(2), columns=[*names, *nist_acs.DERIVED, *nist_acs.WEIGHTS])
+    frame, _, _ = nist_acs.typed(raw.assign(MSP=["N", "2"], POVPIP=["501", "N"], PUMA="01-01301", NPF="2"))
+    assert tuple(sorted(frame.columns)) == tuple(sorted(names))
+    assert frame["MSP"].isna().tolist() == [True, False]
+    assert frame["POVPIP"].tolist()[0] == 501
+    assert frame["POVPIP"].isna().tolist() == [False, True]
+    named.schema_of("nist_acs").validate(frame[list(names)])
+
+
+def test_imputed_answers_are_missing_and_health_is_one_answer():
+    flags = [flag for flag in randhie.HEALTH if flag]
+    names = [name for name in named.schema_of("randhie").names if name != "health"]
+    raw = pd.DataFrame(0.0, index=range(3), columns=[*names, *flags, *randhie.DERIVED])
+    raw = raw.assign(black=[0.511, 1.0, 0.0], hlthp=[1, 0, 0], hlthg=[0, 0, 1], zper=[125024, 125025, 125026])
+    frame, _, notes = randhie.typed(raw)
+    assert frame["black"].isna().tolist() == [True, False, False]
+    assert frame["health"].tolist() == ["poor", "excellent", "good"]
+    assert frame["zper"].tolist()[0] == "125024"
+    assert "1 values of black" in " ".join(notes)
+
+
+def test_answers_beyond_the_bounds_of_a_survey_are_missing():
+    schema = named.schema_of("nhanes_2017_2018")
+    raw = pd.DataFrame(1.0, index=range(2), columns=list(schema.names))
+    raw = raw.assign(**dict.fromkeys(nhanes_2017_2018.CLOCK, "b'23:30'"), MaritalStatus="Married")
+    raw = raw.assign(
+        OfMealsNotHomePrepared=[9999.0, 5.397605346934028e-79], DiabeticDiet=[7.0, np.nan], OnSpecialDiet=[0.0, np.nan]
+    )
+    raw["1StCancerWhatKindWasIt"] = [99.0, 14.0]
+    frame, _, notes = nhanes_2017_2018.typed(raw, schema)
+    assert frame["OfMealsNotHomePrepared"].isna().tolist() == [True, False]
+    assert frame["OfMealsNotHomePrepared"][1] == 0
+    assert frame["DiabeticDiet"].tolist() == [True, False]
+    assert frame["OnSpecialDiet"].isna().tolist() == [False, True]
+    assert frame[list(nhanes_2017_2018.CLOCK)].iloc[0].tolist() == [11.5, 23.5]
+    assert frame["1StCancerWhatKindWasIt"].isna().tolist() == [True, False]
+    assert frame["MaritalStatus"].tolist() == ["Married"] * 2
+    assert "missing values" in notes[0]
 
 
 @pytest.mark.parametrize(

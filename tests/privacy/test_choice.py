@@ -15,7 +15,8 @@ from synthdp.privacy.events import Choice, Entry, Gaussian
 from synthdp.privacy.exponential import drawn, weights
 from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.noise import Noise
-from synthdp.privacy.questions.choice import Chosen, Dependence, Misfit
+from synthdp.privacy.norms import MARGIN
+from synthdp.privacy.questions.choice import MOST_OFFSET, Chosen, Dependence, Misfit
 from synthdp.privacy.sensitive import Sensitive
 from synthdp.privacy.store import reading
 
@@ -132,6 +133,9 @@ def test_a_score_of_one_s_own_or_other_neighbours_are_refused():
         ({"offsets": (0.0,) * 3}, "for each candidate"),
         ({"offsets": (math.nan,) * 4}, "offsets"),
         ({"expected": (np.zeros((2, 2)),) * 4}, "shape"),
+        ({"offsets": (0.0, 1e17, 0.0, 0.0)}, "2\\^36"),
+        ({"weights": (1.0, 1e-320, 1.0, 1.0)}, "weights"),
+        ({"weights": (1.0, 1e300, 1.0, 1.0)}, "weights"),
     ],
 )
 def test_a_misfit_that_does_not_fit_is_refused(changes, said):
@@ -140,6 +144,25 @@ def test_a_misfit_that_does_not_fit_is_refused(changes, said):
     data = opened()
     with pytest.raises(BadInput, match=said):
         data.choice(PAIRS, dataclasses.replace(misfit(data), **changes), 1.0)
+
+
+@pytest.mark.parametrize("offset", [0.0, MOST_OFFSET, -MOST_OFFSET])
+@pytest.mark.parametrize("weight", [1e-100, 1.0, 3.7, 1e100])
+def test_rounding_moves_no_score_further_than_its_bound(offset, weight):
+    """Beside an offset of 1e17 a record more moved the score by 16: the largest one that is taken leaves room."""
+    score = Misfit(expected=(np.array([[2.0**29 + 1 / 3]]),), weights=(weight,), offsets=(offset,))
+    score.check([(1, 1)])
+    found = [MARGIN * score.of(0, np.array([[float(count)]])) for count in (*range(300), *range(2**31, 2**31 + 300))]
+    moved = np.abs(np.diff(found)) / score.moves
+    assert np.delete(moved, 299).max() <= 1.0
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e9, 1e307])
+def test_no_epsilon_and_no_score_is_too_large_or_too_small_to_be_drawn(epsilon):
+    data = opened()
+    question = data.choice(PAIRS, misfit(data, weights=(1e-100,) * 4), epsilon)
+    place = question.noised(np.array([-1e-90, 0.0, 3e-90, 3e-90]), Noise(3))
+    assert place in (range(4) if epsilon < 1 else (2, 3))
 
 
 def two_points(e, t):

@@ -13,6 +13,8 @@ from clinic import contracts, kind_of, make_frame, make_schema, quick
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.data import tables
 from synthdp.data.codec import Codec
+from synthdp.data.columns import Categorical
+from synthdp.data.schema import Schema
 from synthdp.privacy.account import Account
 from synthdp.privacy.counted import CountedTable
 from synthdp.privacy.ledger import Ledger
@@ -284,3 +286,22 @@ def test_files_that_are_not_there_or_not_alike(tmp_path):
     )
     with pytest.raises(BadInput, match="none of the schema's columns"):
         synthesizer.fit(tables.parquet(tmp_path / "b.parquet"))
+
+
+@pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT"])
+def test_a_record_counts_once_whatever_its_column_s_collation_holds_to_be_equal(collation):
+    """Three records were six where "c1" met the category "C1" too."""
+    marks = [f"{letter}{number}" for letter in "cC\u00e7" for number in range(40)]
+    schema = Schema(columns=(Categorical(name="x", categories=tuple(marks)),))
+    codec = Codec(schema)
+    with tables.asking():
+        connection = ibis.duckdb.connect()
+        connection.con.execute(f"CREATE TABLE t (x VARCHAR COLLATE {collation})")
+        connection.con.execute("INSERT INTO t VALUES ('c1'), ('C2'), ('\u00e73')")
+        expression = connection.table("t")
+    with tables.opened(tables.table(expression)) as opened:
+        store = CountedTable.of(opened, schema, KEY).encoded_by(codec)
+        (found,) = store.counts([(0,)], codec.sizes)
+        assert store.units == 3
+    assert [marks[place] for place in np.flatnonzero(found)] == ["c1", "C2", "\u00e73"]
+    connection.disconnect()

@@ -143,6 +143,9 @@ LEARNED = {
         ("pategan", {}, "teachers learn in one process"),
         ("pategan:original", {}, "teachers learn in one process"),
         ("pategan", LEARNED["bounds"], "teachers learn in one process"),
+        ("mst", {}, "chosen in one process"),
+        ("privbayes", {}, "chosen in one process"),
+        ("aim", {}, "under a cap"),
     ],
 )
 def test_what_several_processes_cannot_answer_is_refused_with_nothing_charged(tmp_path, name, columns, said):

@@ -22,6 +22,9 @@ from synthdp.privacy.questions.marginals import Grouping, Marginals, Table
 from synthdp.privacy.store import Records
 
 MOST_RECORDS = 2**30  # of a table: rounding of sums of so many stays far below what `MARGIN` leaves
+MOST_OFFSET = 2.0**36  # in records: beside more, rounding would move a distance by more than `MARGIN` leaves
+LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100  # beyond them scores, and what they are divided by, would overflow
+MOST_SCALE = 1e300  # less is more private, and a best score's 0 stays 0
 TOGETHER = 16  # tables that are counted at once: a database is read once for them
 Cliques = tuple[tuple[int, ...], ...]
 
@@ -48,8 +51,12 @@ class Misfit:
         """Raises `BadInput` where a number is lacking or is none, or a table is not of its candidate's shape."""
         if not len(shapes) == len(self.expected) == len(self.weights) == len(self.offsets):
             raise BadInput("a misfit needs an expected table, a weight and an offset for each candidate")
-        if not all(0 < weight < math.inf for weight in self.weights) or not all(map(math.isfinite, self.offsets)):
-            raise BadInput("weights of candidates must be positive numbers, and offsets finite ones")
+        if not all(LEAST_WEIGHT <= weight <= MOST_WEIGHT for weight in self.weights):
+            raise BadInput(f"weights of candidates must lie in [{LEAST_WEIGHT:g}, {MOST_WEIGHT:g}]")
+        if not all(abs(offset) <= MOST_OFFSET for offset in self.offsets):
+            raise BadInput(
+                "offsets of candidates must be numbers of at most 2^36 records, or rounding would move a score too far"
+            )
         for shape, table in zip(shapes, self.expected, strict=True):
             if table.shape != shape or not np.isfinite(table).all() or np.abs(table).sum() > MOST_RECORDS:
                 raise BadInput(f"an expected table must be of shape {shape}, finite, and of no more than 2^30 records")
@@ -144,7 +151,9 @@ class Chosen:
         if math.isinf(self.epsilon):
             return int(np.argmax(bounded))
         moved = self.sensitivity * (2 if self.relation == "replace_one" else 1)
-        return drawn(self.epsilon / (2 * moved) * bounded, noise.bits)
+        scale = min(self.epsilon / (2 * moved), MOST_SCALE)
+        with np.errstate(over="ignore"):  # what is that far below the best counts as `exponential.DEPTH` below it
+            return drawn(scale * (bounded - bounded.max()), noise.bits)
 
     def movement(self, one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
         """How far the score that moved most did."""
