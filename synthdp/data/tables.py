@@ -7,17 +7,16 @@ PostgreSQL or Spark. What is made of them is asked for in one place (`Opened`), 
 import glob
 import os
 import re
-import shutil
 import sys
-import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from synthdp.data.private import private_folder
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -132,6 +131,8 @@ class Opened:
 
     expression: "ibis.Table"
     text: bool = False
+    check_unchanged: Callable[[], None] = field(default=lambda: None, repr=False)
+    """Raises `BadInput` where the files are no longer those that were opened."""
     _numbers: Iterator[int] = field(default_factory=count, repr=False)
     _held: list[Any] = field(default_factory=list, repr=False)
 
@@ -172,22 +173,38 @@ def opened(source: Source) -> Iterator[Opened]:
     """The table, while the block runs; nothing of it is left behind, however the block ends.
 
     Files are read by a DuckDB of their own that holds its tables in memory, up to the limit, and beyond it in a private folder
-    (mode 0700) which is removed at the end.
+    (mode 0700) which is removed at the end, also where a signal asks the process to end. (Where it is killed, or the power fails,
+    that folder stays: give `folder` on a disk that may hold records.)
     """
     _installed()
     if isinstance(source, Query):
         with _dropping(_asked(source)) as table:
             yield table
         return
-    folder = Path(tempfile.mkdtemp(prefix="synthdp-", dir=source.folder))
-    try:
-        with (
-            _connected(source, folder) as connection,
-            _dropping(Opened(expression=_read(source, connection), text=source.format == "csv")) as table,
-        ):
+    with private_folder(source.folder) as folder, _connected(source, folder) as connection:
+        before, files = _known(source), source.found()
+
+        def check_unchanged() -> None:
+            now = None
+            with suppress(OSError, BadInput):  # one is gone
+                now = _known(source)
+            if now != before:
+                raise BadInput(
+                    f"{source.path}: the files changed while they were read, so that these may not be the records of this account; "
+                    "what was charged stays charged. Fit again when nobody writes there"
+                )
+
+        made = Opened(
+            expression=_read(source, files, connection), text=source.format == "csv", check_unchanged=check_unchanged
+        )
+        with _dropping(made) as table:
             yield table
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _known(source: Files) -> list[tuple[Path, int, int, int]]:
+    """What tells whether a file was replaced or written to."""
+    found = [(path, path.stat()) for path in source.found()]
+    return [(path, each.st_ino, each.st_size, each.st_mtime_ns) for path, each in found]
 
 
 @contextmanager
@@ -278,8 +295,7 @@ def _connected(source: Files, folder: Path) -> Iterator[Any]:
             connection.disconnect()
 
 
-def _read(source: Files, connection: Any) -> "ibis.Table":
-    files = source.found()
+def _read(source: Files, files: list[Path], connection: Any) -> "ibis.Table":
     if source.format == "parquet":
         _check_parquet(files)
         with asking():

@@ -59,7 +59,9 @@ class CountedTable:
         if self.codes is not None:
             ones = self.codes.filter(self.codes[PLACE] == 0) if self.schema.unit else self.codes
             return self._number(ones.count())
-        return self._number(self.cells.count() if self.schema.unit is None else self._unit().nunique())
+        found = self._number(self.cells.count() if self.schema.unit is None else self._unit().nunique())
+        self.table.check_unchanged()
+        return found
 
     def encoded_by(self, codec: Codec) -> "CountedTable":
         """The table with its codes, in its database."""
@@ -67,6 +69,7 @@ class CountedTable:
         unit = {} if self.schema.unit is None else {UNIT: self._unit()}
         codes = coded.coded(self.cells, codec, text=self.table.text, **unit)
         kept = self.table.keep(self._bounded(codes) if unit else codes)
+        self.table.check_unchanged()
         return replace(self, codes=kept, sizes=codec.sizes)
 
     def counts(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Table]:

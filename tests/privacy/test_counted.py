@@ -1,7 +1,10 @@
 """Records that stay in a database: counted there as in memory, bounded per unit, and nothing left behind."""
 
 import math
+import signal
 import stat
+import subprocess
+import sys
 
 import ibis
 import numpy as np
@@ -16,6 +19,7 @@ from synthdp.data.codec import Codec
 from synthdp.data.columns import Categorical
 from synthdp.data.schema import Schema
 from synthdp.privacy.account import Account
+from synthdp.privacy.accounts import AccountFile
 from synthdp.privacy.counted import CountedTable
 from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.questions.distance import Distance
@@ -235,6 +239,52 @@ def test_nothing_is_left_behind_however_a_fit_ends(tmp_path):
         assert list((tmp_path / "private").iterdir()) == []
     Synthesizer("independent", schema=make_schema(), budget=BUDGET).fit(source)
     assert list((tmp_path / "private").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_the_process_leaves_nothing_behind_either(tmp_path, number):
+    """What does not fit in memory lies in the private folder: a signal's default would leave it there."""
+    make_frame(50).to_parquet(tmp_path / "records.parquet")
+    (tmp_path / "private").mkdir()
+    script = """
+import pathlib, sys, time
+from synthdp.data import tables
+here = pathlib.Path(sys.argv[1])
+with tables.opened(tables.parquet(here / "records.parquet", folder=here / "private")):
+    print("open", flush=True)
+    time.sleep(60)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script, tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"open\n"
+        assert len(list((tmp_path / "private").iterdir())) == 1
+        process.send_signal(number)
+        process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode not in (0, -signal.SIGKILL)
+    assert list((tmp_path / "private").iterdir()) == []
+
+
+@pytest.mark.parametrize("change", ["other records", "another file"])
+def test_files_that_change_between_the_look_at_them_and_the_count_are_refused(tmp_path, change):
+    """The account recognised what lay there before."""
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    make_frame(50).to_parquet(folder / "a.parquet")
+    synthesizer = Synthesizer("independent", schema=make_schema(), budget=BUDGET)
+    account = tmp_path / "account"
+
+    class Meanwhile(AccountFile):
+        def enter(self, *given):
+            number = super().enter(*given)
+            make_frame(50, seed=7).to_parquet(folder / ("a.parquet" if change == "other records" else "b.parquet"))
+            return number
+
+    with pytest.raises(BadInput, match="changed while they were read"):
+        synthesizer.fit(tables.parquet(folder), account=Meanwhile(path=account))
+    assert [fit.state for fit in AccountFile(path=account).read().fits] == ["failed"]
 
 
 @pytest.mark.parametrize(
