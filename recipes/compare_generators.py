@@ -12,56 +12,19 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import trials
-from judging import DISTANCES, METRICS, MODELS, distances, utility
+from judging import COLUMNS, DISTANCES, HELD_OUT, MAJORITY, METRICS, MODELS, REFERENCES, judged
 from record import HOME, REPORTS, provenance, write
 from trials import REAL, Trial, shown
 
 from synthdp import generators
 from synthdp.data import named
-from synthdp.errors import BadInput
-from synthdp.evaluate.floors import independent, majority
-from synthdp.evaluate.scores import score
-from synthdp.evaluate.tables import axes_of, table_of
-from synthdp.evaluate.tasks import task
 from synthdp.report import sweepplot
 from synthdp.report.sweep import mean_interval
 
 DELTA = {"adult": 1e-5, "meps": 1e-5, "diabetes130": 1e-6}
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
 COSTS = ("fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
-# In the place of a generator: what the figures are compared with.
-HELD_OUT, COLUMNS, MAJORITY = "held_out", "columns", "majority"
-REFERENCES = {
-    REAL: "real training rows (ceiling)",
-    HELD_OUT: "real test rows in their place (floor of TVD)",
-    COLUMNS: "real columns without relations (floor)",
-    MAJORITY: "always the majority class (floor)",
-}
-FLOOR_STREAM = 7  # of the draws behind the floor, as in `synthdp evaluate`
-
-
-def one(trial: Trial) -> dict[str, Any]:
-    """One table and its judgement; a fit that is refused is kept with its reason."""
-    chosen = named.load(trial.data)
-    axes = axes_of(chosen.schema, chosen.train)
-    train, test = table_of(chosen.train, axes, "training"), table_of(chosen.test, axes, "test")
-    target = next(axis for axis in axes if axis.name == chosen.schema.targets[0])
-    if trial.generator == HELD_OUT:
-        return distances(test, train, test, target.name)
-    if trial.generator == MAJORITY:
-        work = task(target, train, train, test)
-        return score(work.test[1], majority(work.train[1], len(work.test[1]), len(work.classes)), work.positive)
-    if trial.generator == COLUMNS:
-        made, figures = independent(train, np.random.default_rng((FLOOR_STREAM, trial.seed))), {}
-    else:
-        try:
-            frame, figures = trials.rows_of(trial, chosen)
-        except BadInput as error:
-            return {"broken": str(error)}
-        made = table_of(frame, axes, "synthetic")
-    return {**figures, **utility(task(target, made, train, test)), **distances(made, train, test, target.name)}
 
 
 def of_tables() -> tuple[str, ...]:
@@ -114,7 +77,7 @@ def main() -> None:
         and (arguments.epsilons is None or trial.epsilon is None or trial.epsilon in arguments.epsilons)
         and (arguments.run_seeds is None or trial.seed in arguments.run_seeds)
     ]
-    known = trials.kept(wanted, one, scratch, special=(HELD_OUT, COLUMNS, MAJORITY))
+    known = trials.kept(wanted, judged, scratch, special=(HELD_OUT, COLUMNS, MAJORITY))
     rows = [
         {"generator": label, "epsilon": epsilon, **row}
         for (label, epsilon), group in groups.items()

@@ -1,34 +1,97 @@
 """How recipes judge a table: the mean over three models of what they learn from it, and its distance from the training rows."""
 
 import statistics
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+import trials
+from trials import REAL, Figures, Trial
+
+from synthdp.data import named
+from synthdp.data.named import Named
+from synthdp.errors import BadInput
 from synthdp.evaluate.classifiers import chances, classifiers
 from synthdp.evaluate.fidelity import total_variation
-from synthdp.evaluate.scores import score
-from synthdp.evaluate.tables import Table
-from synthdp.evaluate.tasks import Task
+from synthdp.evaluate.floors import independent, majority, middle
+from synthdp.evaluate.regressors import guesses, regressors
+from synthdp.evaluate.scores import errors, score
+from synthdp.evaluate.tables import Axis, Table, axes_of, table_of
+from synthdp.evaluate.tasks import Task, task
 
 MODELS = ("hgb", "lr", "rf")
 METRICS = ("auroc", "auprc", "accuracy")
+NUMBER_METRICS = ("r2", "rmse", "mae")  # of a numeric target
 DISTANCES = ("tvd_1way", "tvd_2way", "tvd_3way")
+# In the place of a generator: what the figures are compared with.
+HELD_OUT, COLUMNS, MAJORITY = "held_out", "columns", "majority"
+REFERENCES = {
+    REAL: "real training rows (ceiling)",
+    HELD_OUT: "real test rows in their place (floor of TVD)",
+    COLUMNS: "real columns without relations (floor)",
+    MAJORITY: "always the majority class (floor)",
+}
+FLOOR_STREAM = 7  # of the draws behind the floor, as in `synthdp evaluate`
+# What makes a trial's table: (trial, data, axes, limit in seconds of CPU) -> table, what it cost.
+Maker = Callable[[Trial, Named, Sequence[Axis], float | None], tuple[Table, Figures]]
 
 
-def utility(work: Task) -> dict[str, Any]:
-    """The mean of each metric over the models, and each model's AUROC."""
-    by_model = {
-        model.id: score(
-            work.test[1],
-            chances(model, *work.synthetic, work.test[0], len(work.classes), seed=0, jobs=1),
-            work.positive,
-        )
-        for model in classifiers(MODELS)
-    }
-    means = {metric: statistics.fmean(found[metric] for found in by_model.values()) for metric in METRICS}
-    return {**means, "auroc_by_model": {name: found["auroc"] for name, found in by_model.items()}}
+def fitted(trial: Trial, chosen: Named, axes: Sequence[Axis], limit: float | None) -> tuple[Table, Figures]:
+    """The table of one of our generators, or the real training rows."""
+    frame, figures = trials.rows_of(trial, chosen, limit=limit)
+    return table_of(frame, tuple(axes), "synthetic"), figures
 
 
-def distances(made: Table, train: Table, test: Table, target: str) -> dict[str, float]:
+def judged(trial: Trial, maker: Maker = fitted, limit: float | None = None) -> Figures:
+    """One table and its judgement; a fit that is refused, or stopped for its time, is kept with its reason."""
+    chosen = named.load(trial.data)
+    axes = axes_of(chosen.schema, chosen.train)
+    train, test = table_of(chosen.train, axes, "training"), table_of(chosen.test, axes, "test")
+    target = next(axis for axis in axes if axis.name == chosen.schema.targets[0])
+    if trial.generator == HELD_OUT:
+        return distances(test, train, test, target.name)
+    if trial.generator == MAJORITY:
+        return floor(task(target, train, train, test))
+    if trial.generator == COLUMNS:
+        made, figures = independent(train, np.random.default_rng((FLOOR_STREAM, trial.seed))), {}
+    else:
+        try:
+            made, figures = maker(trial, chosen, axes, limit)
+        except (BadInput, TimeoutError) as error:
+            return {"broken": str(error)}
+    return {**figures, **utility(task(target, made, train, test)), **distances(made, train, test, target.name)}
+
+
+def floor(work: Task) -> Figures:
+    """The scores of always telling the majority class, or the mean of a numeric target."""
+    rows = len(work.test[1])
+    if work.is_number:
+        return errors(work.test[1], middle(work.train[1], rows))
+    return score(work.test[1], majority(work.train[1], rows, len(work.classes)), work.positive)
+
+
+def utility(work: Task) -> Figures:
+    """The mean of each metric over the models, and each model's AUROC; of a numeric target, R2."""
+    if work.is_number:
+        by_model = {
+            model.id: errors(work.test[1], guesses(model, *work.synthetic, work.test[0], seed=0, jobs=1))
+            for model in regressors(classifiers(MODELS))
+        }
+    else:
+        by_model = {
+            model.id: score(
+                work.test[1],
+                chances(model, *work.synthetic, work.test[0], len(work.classes), seed=0, jobs=1),
+                work.positive,
+            )
+            for model in classifiers(MODELS)
+        }
+    metrics = NUMBER_METRICS if work.is_number else METRICS
+    means = {metric: statistics.fmean(found[metric] for found in by_model.values()) for metric in metrics}
+    return {**means, f"{metrics[0]}_by_model": {name: found[metrics[0]] for name, found in by_model.items()}}
+
+
+def distances(made: Table, train: Table, test: Table, target: str) -> dict[str, Any]:
     """Mean total variation distances against the training rows."""
     found = total_variation(made, train, test, target)
     return {name: found[name]["mean"] for name in DISTANCES}

@@ -7,10 +7,12 @@ nothing of the code: after a change that matters, take the generator's trials ou
 import json
 import multiprocessing
 import resource
+import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,15 +49,18 @@ class Trial:
         return json.dumps({name: value for name, value in asdict(self).items() if name != "label"}, sort_keys=True)
 
 
-def rows_of(trial: Trial, chosen: "Named", keep: Path | None = None) -> tuple["pd.DataFrame", Figures]:
+def rows_of(
+    trial: Trial, chosen: "Named", keep: Path | None = None, limit: float | None = None
+) -> tuple["pd.DataFrame", Figures]:
     """As many rows as the training part has, synthetic or real, and what they cost: seconds, epsilon. The release is written
-    to the folder `keep`."""
+    to the folder `keep`. Raises `TimeoutError` where a fit takes more than `limit` seconds of CPU."""
     if trial.generator == REAL or trial.epsilon is None or trial.delta is None:
         return chosen.train, {}
     start, cpu = time.perf_counter(), time.process_time()
     budget = Budget(trial.epsilon, trial.delta)
     made = Synthesizer(trial.generator, schema=chosen.schema, budget=budget, **trial.settings)
-    release = made.fit(chosen.train, seed=trial.seed)
+    with at_most(limit):
+        release = made.fit(chosen.train, seed=trial.seed)
     figures = {
         "epsilon_spent": release.statement.epsilon,
         "fit_seconds": time.perf_counter() - start,
@@ -65,6 +70,34 @@ def rows_of(trial: Trial, chosen: "Named", keep: Path | None = None) -> tuple["p
     if keep is not None:
         release.save(keep, force=True)
     return release.sample(len(chosen.train), seed=trial.seed), figures
+
+
+@contextmanager
+def at_most(seconds: float | None) -> Iterator[None]:
+    """Raise `TimeoutError` once this process has used so many seconds of CPU; where it does not listen (compiled code), the
+    system ends it after twice as many. Of the main thread only."""
+    if seconds is None:
+        yield
+        return
+
+    def late(*_: object) -> None:
+        raise TimeoutError(too_long(seconds))
+
+    before = signal.signal(signal.SIGPROF, late)
+    allowed, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + 2 * seconds) + 1, most))
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_CPU, (allowed, most))
+        signal.signal(signal.SIGPROF, before)
+
+
+def too_long(seconds: float) -> str:
+    """How a report says that a fit was stopped."""
+    return f"the fit took more than {seconds / 60:g} minutes of CPU and was stopped"
 
 
 def kept(
@@ -128,7 +161,7 @@ def _apart(trial: Trial, run: Callable[[Trial], Figures]) -> Figures:
         with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as pool:
             return pool.submit(run, trial).result()
     except BrokenProcessPool:
-        return {"broken": "the process was ended from outside, most likely for its memory"}
+        return {"broken": "the process was ended from outside, for its memory or its time"}
 
 
 def save(known: Mapping[str, Figures], scratch: Path) -> None:

@@ -1,0 +1,148 @@
+"""Ten tables, every generator of tables and dpmm's, at epsilon 0.1 to 10: train on synthetic, test on real; distances; cost.
+
+    SYNTHDP_DATA=/path/to/data OMP_NUM_THREADS=1 python recipes/tabular.py [--data stroke meps ...] [--only mixture aim ...]
+        [--epsilons 1] [--seeds 3] [--minutes 20]
+
+Writes reports/tabular.{json,md,png}; the report is made of everything that the scratch file holds, so that it can be run in parts.
+A trial is one seeded fit with the generator's defaults, as many synthetic rows as there are training rows, and three models that
+learn from them and are scored on the real test rows. A fit of more than `--minutes` of CPU is stopped and recorded as such.
+The peers (dpmm_aim, dpmm_mst) need `python recipes/peers/install.py`, and run only where they are named in `--only`.
+"""
+
+import argparse
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tabular_page
+import trials
+from compare_generators import of_tables
+from judging import (
+    COLUMNS,
+    DISTANCES,
+    HELD_OUT,
+    MAJORITY,
+    METRICS,
+    MODELS,
+    NUMBER_METRICS,
+    REFERENCES,
+    Figures,
+    fitted,
+    judged,
+)
+from peers import bridge
+from record import HOME, provenance, write
+from tabular_page import EPSILONS
+from trials import REAL, Trial
+
+from synthdp.data import named
+
+DELTA = 1e-5
+# Smallest first.
+DATA = (
+    "stroke", "support2", "randhie", "meps", "covid_testing", "nist_acs", "adult", "noshow", "diabetes130",
+    "nhanes_2017_2018",
+)  # fmt: skip
+COSTS = ("fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
+# Label -> generator and settings. AIM as in its paper has a model of at most 80 MiB; without that dpmm's outgrows memory.
+PEERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "dpmm aim": (f"{bridge.PREFIX}aim", {"max_model_size": 80}),
+    "dpmm aim, 30 x 250": (f"{bridge.PREFIX}aim", {"max_model_size": 80, "rounds": 30, "n_iters": 250}),
+    "dpmm mst": (f"{bridge.PREFIX}mst", {}),
+}
+
+
+def one(trial: Trial, limit: float | None = None) -> Figures:
+    """A trial of ours or of a peer's."""
+    maker = bridge.fitted if trial.generator.startswith(bridge.PREFIX) else fitted
+    return judged(trial, maker, limit)
+
+
+def groups_of(data: str, seeds: int) -> dict[tuple[str, float | None], list[Trial]]:
+    """(report's name, epsilon) -> the same trial over the seeds."""
+    found: dict[tuple[str, float | None], list[Trial]] = {}
+    for name, label in REFERENCES.items():
+        repeats = range(seeds) if name == COLUMNS else (0,)
+        found[label, None] = [Trial(data=data, label=label, generator=name, seed=seed) for seed in repeats]
+    makers: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in of_tables()}
+    for label, (name, settings) in (makers | PEERS).items():
+        for epsilon in EPSILONS:
+            made = {"generator": name, "settings": settings, "epsilon": epsilon, "delta": DELTA}
+            found[label, epsilon] = [Trial(data=data, label=label, seed=seed, **made) for seed in range(seeds)]
+    return found
+
+
+def chosen(trial: Trial, arguments: argparse.Namespace) -> bool:
+    """Whether the command line asks for it; peers only by their label or name."""
+    names = (trial.label, trial.generator)
+    if arguments.only is None:
+        asked = trial.label not in PEERS
+    else:
+        asked = trial.generator in REFERENCES or any(name in arguments.only for name in names)
+    return asked and (arguments.epsilons is None or trial.epsilon is None or trial.epsilon in arguments.epsilons)
+
+
+def section(
+    data: str, groups: dict[tuple[str, float | None], list[Trial]], known: dict[str, Figures]
+) -> dict[str, Any]:
+    """What the report holds of one table."""
+    figures = (*METRICS, *NUMBER_METRICS, *DISTANCES, *COSTS)
+    rows = [
+        {"generator": label, "epsilon": epsilon, **row}
+        for (label, epsilon), group in groups.items()
+        if (row := trials.together(group, known, figures)) is not None
+    ]
+    broken = [
+        {"generator": trial.label, "epsilon": trial.epsilon, "seed": trial.seed, "reason": known[trial.key]["broken"]}
+        for group in groups.values()
+        for trial in group
+        if "broken" in known.get(trial.key, {})
+    ]
+    schema = named.schema_of(data)
+    return {
+        "data": data,
+        "target": schema.targets[0],
+        "unit": schema.unit or "record",
+        "units": schema.units,
+        "columns": len(schema.modelled),
+        "rows": rows,
+        "broken": broken,
+    }
+
+
+def main() -> None:
+    """Run what is lacking and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="*", default=None, choices=DATA, metavar="NAME", help="default: all")
+    parser.add_argument("--only", nargs="*", default=None, help="generators or peers to run; default: all of ours")
+    parser.add_argument("--epsilons", type=float, nargs="*", default=None, help="run these now; default: all")
+    parser.add_argument("--seeds", type=int, default=3, help="fits of each kind")
+    parser.add_argument("--minutes", type=float, default=20, help="of CPU that one fit may take")
+    parser.add_argument("--forget", nargs="*", default=(), help="generators whose kept trials are run anew")
+    parser.add_argument("--scratch", type=Path, default=HOME / "outputs" / "tabular.json")
+    arguments = parser.parse_args()
+    for name in arguments.forget:
+        print(trials.forget(name, arguments.scratch), "trials forgotten")
+    special = {HELD_OUT, COLUMNS, MAJORITY, *(name for name, _ in PEERS.values() if bridge.present())}
+    groups = {data: groups_of(data, arguments.seeds) for data in DATA}
+    for data in arguments.data or DATA:
+        run(groups[data], arguments, special)
+    known = trials.kept((), one, arguments.scratch)
+    sections = [part for data in DATA if (part := section(data, groups[data], known))["rows"]]
+    result = {
+        "delta": DELTA, "models": list(MODELS), "minutes": arguments.minutes, "tables": sections, **provenance(),
+    }  # fmt: skip
+    write("tabular", result, tabular_page.page(result))
+    tabular_page.figure(result, HOME / "reports" / "tabular.png")
+
+
+def run(groups: dict[Any, list[Trial]], arguments: argparse.Namespace, special: Iterable[str]) -> None:
+    """The trials of one table that are asked for and that the scratch file lacks, seed by seed."""
+    wanted = [trial for group in groups.values() for trial in group if chosen(trial, arguments)]
+    wanted.sort(key=lambda trial: (trial.generator != REAL, trial.seed))
+    trials.kept(wanted, partial(one, limit=60 * arguments.minutes), arguments.scratch, special=special)
+
+
+if __name__ == "__main__":
+    main()
