@@ -1,4 +1,4 @@
-"""A folder for what of the records does not fit in memory: nobody else's, and gone at the end, however that comes about."""
+"""A folder for what of the records does not fit in memory: nobody else's, and gone at the end, also where a signal asks for that."""
 
 import shutil
 import signal

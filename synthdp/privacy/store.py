@@ -76,13 +76,24 @@ class Records:
     def counts(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
         """See `Countable`."""
         self._check(cliques, sizes)
-        return [self._cells(clique, sizes, groups, None) for clique in cliques]
+        return [
+            np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+            for cells, shape in (self._cells(clique, sizes, groups) for clique in cliques)
+        ]
 
     def weights(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
         """See `Countable`."""
         self._check(cliques, sizes)
-        shares = 1.0 / np.bincount(self.owner, minlength=self.units)[self.owner]
-        return [self._cells(clique, sizes, groups, shares) for clique in cliques]
+        kept = np.bincount(self.owner, minlength=self.units)[self.owner]
+        found = []
+        for cells, shape in (self._cells(clique, sizes, groups) for clique in cliques):
+            weighed = np.zeros(math.prod(shape))
+            for number in np.unique(
+                kept
+            ):  # counts are exact, and few divisions are rounded, however many units there are
+                weighed += np.bincount(cells[kept == number], minlength=len(weighed)) / number
+            found.append(weighed.reshape(shape))
+        return found
 
     def _check(self, cliques: Cliques, sizes: Sequence[int]) -> None:
         codes = self.encoded()
@@ -91,15 +102,15 @@ class Records:
             raise BadInput("the question's sizes are not those of the codec: make it with `data.tables`")
 
     def _cells(
-        self, clique: tuple[int, ...], sizes: Sequence[int], groups: Groupings, weights: Counts | None
-    ) -> Counts:
+        self, clique: tuple[int, ...], sizes: Sequence[int], groups: Groupings
+    ) -> tuple[NDArray[np.int64], tuple[int, ...]]:
+        """The cell of every record, and the shape of the table."""
         codes, shape, places = self.encoded(), [], []
         for column in clique:
             group = None if groups is None else groups[column]
             shape.append(sizes[column] if group is None else int(group.max(initial=0)) + 1)
             places.append(codes[:, column] if group is None else group[codes[:, column]])
-        cells = np.ravel_multi_index(tuple(places), tuple(shape))
-        return np.bincount(cells, weights, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+        return np.ravel_multi_index(tuple(places), tuple(shape)), tuple(shape)
 
     def column(self, name: str) -> "pd.Series[Any]":
         """One raw column, for the questions that buy what was not declared."""

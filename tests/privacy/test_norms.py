@@ -9,6 +9,7 @@ import pytest
 from synthdp.errors import BadInput
 from synthdp.privacy.norms import LEAST_CLIP, MARGIN, check_clip, clipped
 from synthdp.privacy.questions.distance import Distance
+from synthdp.privacy.store import Records
 
 
 @pytest.mark.parametrize("clip", [LEAST_CLIP, 1e-30, 1.0, 5.0, 1e12])
@@ -46,3 +47,12 @@ def test_clips_that_are_none_are_refused(clip):
 def test_a_distance_to_more_units_than_float64_can_tell_apart_is_refused():
     with pytest.raises(BadInput, match="rounded by too much"):
         Distance(((0,),), (2,), (np.array([2.0**60, 0.0]),), 1.0)
+
+
+def test_shares_of_many_records_are_added_up_without_drift():
+    """A third added 900,000 times was 300,000.00001: sums of shares are counts divided once."""
+    units = 300_000
+    owner = np.append(np.repeat(np.arange(units), 3), units)
+    codes = np.zeros((len(owner), 1), np.int32)
+    records = Records(units + 1, owner, None, codes, 3, np.arange(units + 1, dtype=np.uint64))
+    assert records.weights([(0,)], [1])[0].tolist() == [units + 1]
