@@ -77,8 +77,8 @@ class Records:
         """See `Countable`."""
         self._check(cliques, sizes)
         return [
-            np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
-            for cells, shape in (self._cells(clique, sizes, groups) for clique in cliques)
+            np.bincount(places, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+            for places, shape in (self._cells(clique, sizes, groups) for clique in cliques)
         ]
 
     def weights(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
@@ -86,12 +86,12 @@ class Records:
         self._check(cliques, sizes)
         kept = np.bincount(self.owner, minlength=self.units)[self.owner]
         found = []
-        for cells, shape in (self._cells(clique, sizes, groups) for clique in cliques):
+        for places, shape in (self._cells(clique, sizes, groups) for clique in cliques):
             weighed = np.zeros(math.prod(shape))
             for number in np.unique(
                 kept
             ):  # counts are exact, and few divisions are rounded, however many units there are
-                weighed += np.bincount(cells[kept == number], minlength=len(weighed)) / number
+                weighed += np.bincount(places[kept == number], minlength=len(weighed)) / number
             found.append(weighed.reshape(shape))
         return found
 
