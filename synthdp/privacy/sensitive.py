@@ -150,18 +150,18 @@ class Sensitive:
     @property
     def codec(self) -> Codec:
         """The public codec of the resolved schema."""
-        self.resolve()
-        if self._codec is None:
-            raise BadInput("the schema is not resolved")
-        return self._codec
+        return self._codecs()[0]
 
     @property
     def fine(self) -> Codec:
         """The public codec by which the records are encoded: `codec`, unless they were resolved with `cells`."""
+        return self._codecs()[1]
+
+    def _codecs(self) -> tuple[Codec, Codec]:
         self.resolve()
-        if self._fine is None:
+        if self._codec is None or self._fine is None:
             raise BadInput("the schema is not resolved")
-        return self._fine
+        return self._codec, self._fine
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Charge a question, then answer it from all records."""
