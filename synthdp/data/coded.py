@@ -43,6 +43,11 @@ if TYPE_CHECKING:
 
 FEW = 64  # spellings that are compared one after the other; more are looked up in a table of their own
 DIGITS = 15  # of a decimal that every engine turns into the nearest double by itself
+MOST_DIGITS = 300  # of a decimal that is surely in the range of doubles
+HUGE, TINY = (
+    r"^-?([0-9]{103}){3}",
+    r"^-?0?[.](0{19}){17}",
+)  # 309 digits; 323 zeros: PostgreSQL counts no further than 255 at once
 EPOCH = datetime(1970, 1, 1)
 DAY = timedelta(days=1)
 
@@ -218,10 +223,21 @@ def _number(cell: "Value") -> tuple["Value", "Value"]:
     kind = cell.type()
     if kind.is_boolean():  # PostgreSQL does not cast it
         cell = ibis.cases((cell, 1), (~cell, 0))
-    if kind.is_decimal() and (kind.precision is None or kind.precision > DIGITS):
+    if kind.is_decimal() and (kind.precision is None or max(kind.precision, kind.scale or 0) > DIGITS):
         cell = cell.cast("string")
+        if kind.precision is None or max(kind.precision, kind.scale or 0) > MOST_DIGITS:
+            cell = _in_range(cell)
     cell = cell.cast("float64")
     return cell, _gone(cell)
+
+
+def _in_range(text: "Value") -> "Value":
+    """A decimal of any length as text that a float64 can hold: PostgreSQL raises where one is too large or too small, and a fit
+    that is charged must not fail by what a record holds."""
+    import ibis
+
+    endless = ibis.ifelse(text.startswith("-"), "-Infinity", "Infinity")
+    return ibis.cases((text.re_search(HUGE), endless), (text.re_search(TINY), "0"), else_=text)
 
 
 def _moments(cell: "Value", steps: Steps) -> Iterator[Any]:

@@ -14,6 +14,8 @@ from clinic import make_frame, make_schema
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.data import tables
 from synthdp.data.codec import Codec
+from synthdp.data.columns import Continuous
+from synthdp.data.schema import Schema
 from synthdp.privacy.counted import CountedTable
 from synthdp.privacy.ledger import Ledger
 
@@ -151,4 +153,22 @@ def test_nothing_is_left_in_postgres(server):
     before = other_sessions(server, "SELECT relname FROM pg_class ORDER BY relname")
     Synthesizer("independent", schema=SCHEMA, budget=BUDGET).fit(table)
     assert other_sessions(server, "SELECT relname FROM pg_class ORDER BY relname") == before
+    connection.disconnect()
+
+
+@pytest.mark.parametrize("declared", ["numeric", "numeric(1000, 500)"])
+def test_no_decimal_is_too_long_for_a_fit_that_is_charged(server, declared):
+    """PostgreSQL raises where a decimal is no float64: one record could have ended a fit that was charged."""
+    schema = Schema(columns=(Continuous(name="x", bounds=(-10.0, 10.0), bins=4, missing=True),))
+    codec = Codec(schema)
+    values = {"1e400": 3, "-1e400": 0, "1e-400": 2, "-1e-400": 2, "9.99": 3, "-7": 0, "'NaN'": 4, "NULL": 4}
+    connection = databases.to_postgres(server)
+    with tables.asking():
+        connection.raw_sql(f"DROP TABLE IF EXISTS decimals; CREATE TABLE decimals (x {declared})").close()
+        rows = ", ".join(f"({value})" for value in values)
+        connection.raw_sql(f"INSERT INTO decimals VALUES {rows}").close()  # noqa: S608 - of this test
+        expression = connection.table("decimals")
+    with tables.opened(tables.table(expression)) as opened:
+        (found,) = CountedTable.of(opened, schema, b"key").encoded_by(codec).counts([(0,)], codec.sizes)
+    assert found.tolist() == np.bincount(list(values.values()), minlength=5).tolist()
     connection.disconnect()
