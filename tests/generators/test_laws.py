@@ -1,5 +1,6 @@
 """Laws of the guarantee that every generator keeps, beyond the contract: nothing comes from the records but by a charge."""
 
+import dataclasses
 import json
 import secrets
 
@@ -29,7 +30,7 @@ def test_an_outlier_or_a_rare_category_changes_no_shape(name):
     """Law 21: schema, codec, statement and the model's arrays (names, shapes, types) are byte-identical.
 
     Where the model's shape is itself a charged answer (`chooses`: which columns hang together), the second fit is given the first
-    one's answers: the shape is a function of these.
+    one's answers: the shape is a function of these. So is every question, with all its public numbers.
     """
     frame = make_frame(300)
     strange = frame.astype({"sex": object})
@@ -42,6 +43,11 @@ def test_an_outlier_or_a_rare_category_changes_no_shape(name):
             recorder = Recorder(of=recorder)
             data = Sensitive(table, make_schema(), Account(BUDGET), seed=2, recorder=recorder)
             model = quick(name).fit(data, make_schema(), BUDGET, seed=2)
+            if recorder.of is not None:
+                questions = [[each[0] for each in run.asked] for run in (recorder.of, recorder)]
+                assert len(questions[0]) == len(questions[1]) > 2
+                for one, other in zip(*questions, strict=True):
+                    assert public(one) == public(other)
         shapes = {key: (value.shape, str(value.dtype)) for key, value in model.tensors().items()}
         said = [
             release.schema.to_dict(),
@@ -51,6 +57,18 @@ def test_an_outlier_or_a_rare_category_changes_no_shape(name):
         ]
         found.append(json.dumps(said, sort_keys=True, default=str).encode())
     assert found[0] == found[1]
+
+
+def public(value):
+    """Everything that a question holds, to the last bit."""
+    if isinstance(value, np.ndarray):
+        return value.shape, str(value.dtype), value.tobytes()
+    if isinstance(value, tuple):
+        return tuple(public(each) for each in value)
+    if dataclasses.is_dataclass(value):
+        held = {each.name: public(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        return type(value).__name__, held
+    return value
 
 
 def test_canaries_are_nowhere(name, tmp_path, capfd, caplog):
