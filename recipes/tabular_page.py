@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 OURS, PAPERS = "mixture", ("aim", "dpmm aim", "dpmm aim, 30 x 250")
 SAME = 0.0005  # figures that agree to three decimals are as good as each other
-# One colour per generator (Okabe & Ito in mid tones); a peer has the colour of ours, open and dashed.
+# One colour per generator (Okabe & Ito in mid tones); a peer has the colour of ours, open and dashed, dotted at other settings.
 COLOURS = {
     "mixture": "#c9701d", "aim": "#1b8a9a", "mst": "#8a6fd1", "privbayes": "#4a9a4a", "independent": "#8d7b6c",
     "dpgan": "#d0568a", "pategan": "#a08a1c", "dpmerf": "#5b86c9", "classgauss": "#333333",
@@ -118,7 +118,7 @@ def figure(result: Mapping[str, Any], path: Path) -> None:
     tables = result["tables"]
     across = min(ACROSS, len(tables))
     blocks = -(-len(tables) // across)
-    sheet = Figure(figsize=(2.9 * across + 0.4, 4.9 * blocks + 0.9), dpi=130, layout="constrained")
+    sheet = Figure(figsize=(3.0 * across + 0.4, 4.9 * blocks + 0.9), dpi=130, layout="constrained")
     grid = sheet.subplots(2 * blocks, across, squeeze=False)
     for place in range(blocks * across):
         column, row = place % across, 2 * (place // across)
@@ -128,7 +128,7 @@ def figure(result: Mapping[str, Any], path: Path) -> None:
             continue
         table, metric = tables[place], metric_of(tables[place])
         _panel(grid[row][column], table, metric, "R2" if metric == "r2" else "AUROC", REAL)
-        grid[row][column].set_title(f"{table['data']}: {table['target']}", fontsize=9, loc="left")
+        grid[row][column].set_title(table["data"], fontsize=9, loc="left")
         _panel(grid[row + 1][column], table, "tvd_2way", "2-way TVD", HELD_OUT)
         grid[row + 1][column].set_xlabel("epsilon", fontsize=8)
     handles = {}
@@ -136,7 +136,12 @@ def figure(result: Mapping[str, Any], path: Path) -> None:
         handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     names = _ordered(handles)
     sheet.legend(
-        [handles[name] for name in names], names, loc="outside lower center", ncols=6, fontsize=8, frameon=False
+        [handles[name] for name in names],
+        names,
+        loc="outside lower center",
+        ncols=across + 1,
+        fontsize=8,
+        frameon=False,
     )
     sheet.savefig(path)
 
@@ -158,10 +163,9 @@ def _panel(axes: "Axes", table: Mapping[str, Any], metric: str, label: str, refe
     for name in dict.fromkeys(row["generator"] for row in rows if row["epsilon"] is not None):
         points = sorted((row["epsilon"], row[metric]["mean"]) for row in rows if row["generator"] == name)
         peer, method = name.startswith(PEER), _method(name)
-        axes.plot(
-            *zip(*points, strict=True), color=COLOURS[method], marker=MARKERS[method], label=name, markersize=5,
-            linewidth=1.3, linestyle="--" if peer else "-", markerfacecolor="white" if peer else COLOURS[method], zorder=3,
-        )  # fmt: skip
+        style = {"linestyle": ":" if "," in name else "--", "markerfacecolor": "white"} if peer else {}
+        style |= {"color": COLOURS[method], "marker": MARKERS[method]}
+        axes.plot(*zip(*points, strict=True), label=name, markersize=5, linewidth=1.3, zorder=3, **style)
     for row in rows:
         if row["generator"] == REFERENCES[reference]:
             axes.axhline(row[metric]["mean"], color="#1c2530", linewidth=1, linestyle=":", label=REAL_ROWS, zorder=2)
