@@ -10,15 +10,26 @@ from synthdp.errors import BadInput
 if TYPE_CHECKING:
     from synthdp.data.schema import Schema
 
-LARGE = 1 << 30  # bytes of a file from which on it is not read into memory, where the generator asks for counts alone
+LARGE = (
+    1 << 30
+)  # bytes of a file from which on the steward says where it is counted, if the generator asks for counts alone
 
 
 def source_of(options: settings.Data, generator: Any, schema: "Schema") -> tables.Files | None:
-    """The table that stays where it is: a folder of tables, a pattern, a large file, or what `data.engine=duckdb` says."""
+    """The table that stays where it is: a folder of tables, a pattern, or what `data.engine=duckdb` says.
+
+    A model may differ in shape by where its table was counted (`Sensitive.fine`), and one record more must not decide that
+    (GUARANTEE 21): a large file is refused until the steward has said it.
+    """
     path = Path(options.path or options.train or "")
     several = is_several(path) and schema.image is None
-    large = path.is_file() and path.stat().st_size >= LARGE and getattr(generator, "counted", False)
-    if options.engine == "memory" or (options.engine == "auto" and not (several or (large and schema.image is None))):
+    if options.engine == "memory" or (options.engine == "auto" and not several):
+        large = path.is_file() and path.stat().st_size >= LARGE and getattr(generator, "counted", False)
+        if options.engine == "auto" and large and schema.image is None:
+            raise BadInput(
+                f"{path} is a large file: say data.engine=duckdb to count it where it lies, or data.engine=memory to read it into "
+                "memory (the model may depend on which, so that the size of a file does not decide it)"
+            )
         return None
     return tables.files(path, memory=options.memory)
 

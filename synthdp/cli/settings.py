@@ -30,8 +30,8 @@ class Data:
     test: str | None = option(None, "file or folder of held-out records (evaluate)")
     engine: Literal["auto", "memory", "duckdb"] = option(
         "auto",
-        "fit: where tables are counted: memory, or duckdb, which holds no more than data.memory; auto: duckdb for a folder, a pattern "
-        "such as 'visits/*.parquet' and files of 1 GiB or more (generators that ask for counts alone)",
+        "fit: where tables are counted: memory, or duckdb, which holds no more than data.memory (generators that ask for counts alone); "
+        "auto: duckdb for a folder and a pattern such as 'visits/*.parquet', memory for a file, which from 1 GiB on must be said",
     )
     memory: str = option("2GiB", "what duckdb may hold of a table")
 
