@@ -47,12 +47,12 @@ def test_where_tables_are_counted(folder, monkeypatch):
     assert source(one) is None
     assert source(one, engine="duckdb", memory="1GB") == tables.parquet(one, memory="1GB")
     monkeypatch.setattr(bigtables, "LARGE", 1)
-    with pytest.raises(BadInput, match="is a large file: say data.engine=duckdb"):  # no record more decides where
+    with pytest.raises(BadInput, match=r"is a large file: say data\.engine=duckdb"):  # no record more decides where
         source(one)
     assert source(one, engine="duckdb") == tables.parquet(one)
     assert source(one, engine="memory") is source(one, GAN) is None
     with pytest.raises(BadInput, match="memory must be a size"):
-        source(one, memory="much")
+        source(one, engine="duckdb", memory="much")
 
 
 def test_an_account_lies_beside_the_folder_of_a_pattern(folder):
