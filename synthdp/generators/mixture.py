@@ -37,7 +37,8 @@ SHOW_EVERY = 25
 LEAST_ITERATIONS = 300
 MOST_TABLES = 5_000  # of two columns, those of 100 columns
 TOLD = 10  # names of columns that a warning lists
-WORTH = 3.0  # records of all to one deviation of a cell: many vague tables tell more than few clear ones, down to this
+WORTH = 200.0  # records of all to one deviation of a cell, below which fewer tables are asked
+LEAST_TABLES = 150  # but not fewer than these: many vague tables tell more than few clear ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +123,7 @@ class Mixture:
         if self.tables is not None:
             tables = self.tables
         elif isinstance(units, int | float) and noise > 0:
-            tables = min(tables, (units / (WORTH * noise * most)) ** 2)
+            tables = min(tables, max(LEAST_TABLES, (units / (WORTH * noise * most)) ** 2))
         return max(2, int((1 + math.sqrt(1 + 8 * tables)) / 2))  # m (m - 1) / 2 tables
 
     def fit(
