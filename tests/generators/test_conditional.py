@@ -210,7 +210,7 @@ def enumerated(model):
         ({"y": False, "z": ["v", None], "a": [5, 6]}, lambda v: not v.y and v.z != "u" and v.a in (5, 6)),
         ({"z": None}, lambda v: v.z == GONE),
     ],
-    ids=str,
+    ids=["range", "missing", "truth", "several", "gone"],
 )
 def test_a_small_mixture_against_enumeration(where, wanted):
     model = small_model(np.random.default_rng(7))
