@@ -141,8 +141,8 @@ MUTANTS = (
     Mutant(
         "bounds from the data",
         "privacy/sensitive.py",
-        "                schema = learning.resolve(self.schema, self._terms, self)",
-        "                schema = learning.resolve(self.schema, self._terms, self)\n"
+        "                schema = learning.resolve(self.schema.settled(), self._terms, self)",
+        "                schema = learning.resolve(self.schema.settled(), self._terms, self)\n"
         "                with reading():\n"
         "                    age = self._sealed.read().column('age')\n"
         "                schema = schema.with_learned('age', bounds=(min(0, int(age.min())), max(99, int(age.max()))))",
@@ -151,8 +151,8 @@ MUTANTS = (
     Mutant(
         "accountant skipped on an early return",
         "privacy/sensitive.py",
-        "        check_question(question)\n" + CHARGE,
-        "        check_question(question)\n"
+        "        self.check(question)\n" + CHARGE,
+        "        self.check(question)\n"
         "        with reading():\n"
         "            if not self._sealed.read().units:\n"
         "                return self._answer(question)\n" + CHARGE,
