@@ -82,9 +82,10 @@ def source_of(given: settings.Data, runs: list[Found]) -> settings.Data:
     known = next((run.data for run in runs if run.data is not None), {})
     if given.name is not None or known is None:
         return given
-    own = {name: value for name, value in asdict(given).items() if value is not None}
-    if known.get("name") is not None and set(own) <= {"target"}:
-        return settings.Data(name=known["name"], target=given.target or known.get("target"))
+    usual = settings.Data()
+    own = {name: value for name, value in asdict(given).items() if value != getattr(usual, name)}
+    if known.get("name") is not None and set(own) <= {"target", "engine", "memory"}:
+        return settings.Data(**{**own, "name": known["name"], "target": given.target or known.get("target")})
     told = {
         name: known.get(name) for name in ("path", "schema", "train", "test", "target") if known.get(name) is not None
     }
