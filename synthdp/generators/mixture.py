@@ -25,7 +25,7 @@ from synthdp.generators import Model, Progress, Tensors, silent
 from synthdp.generators.marginals.evidence import LEAST_NOISE, Look, evidence, look, numeric, told, varied
 from synthdp.generators.marginals.mixed import MOST_CELLS, MixtureModel, parts, restored
 from synthdp.generators.marginals.products import Products, components_of, fit
-from synthdp.generators.parts.checks import whole
+from synthdp.generators.parts.checks import refuse_ignored, whole
 from synthdp.generators.parts.networks import random
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
@@ -91,6 +91,7 @@ class Mixture:
             raise BadInput("generator.share, grid_share and label_share together must leave something for the tables")
         if isinstance(self.cells, bool) or not isinstance(self.cells, int) or not 0 <= self.cells <= MOST_CELLS:
             raise BadInput(f"generator.cells must be a whole number of 0 to {MOST_CELLS:,}, got {self.cells!r}")
+        refuse_ignored(self, () if self.cells else ("grid_share",), "cells=0")
         for name in ("starts", "iterations", "components", "tables"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name))
@@ -131,13 +132,16 @@ class Mixture:
     ) -> Model:
         """Single columns, groups, tables, mixture."""
         noise = data.commit(lambda z: self.plan(schema, z), budget)
-        noises = self.noises(schema, noise)
+        noises, paired = (
+            self.noises(schema, noise),
+            self._columns(schema, noise, None),
+        )  # as it was planned: nothing bought
         schema = data.resolve(cells=self.cells)
         seen = look(data, noises, self.least)
         labels, features = parts(schema)
         labelled, label_deviation = self._labelled(data, seen, noises.get("labels"))
         chosen = features
-        if len(features) > self._columns(schema, noise, None):
+        if len(features) > paired:
             told_of = told(seen, labelled, label_deviation) if labels else varied(seen, features)
             kept = sorted(features, key=lambda name: -told_of[name])[: self._columns(schema, noise, seen.total)]
             chosen = [name for name in features if name in kept]

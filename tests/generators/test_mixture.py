@@ -243,6 +243,16 @@ def test_a_plan_of_more_columns_than_tables_is_what_is_asked():
     assert len(plan) == len(release.statement.events) == 3
 
 
+def test_a_bought_number_of_units_does_not_change_what_was_planned():
+    """Pairs of 20 columns are too many for so few records, but the plan could not know: it asks for all of them."""
+    schema, frame = wide(20, rows=300)
+    schema = type(schema).from_dict({**schema.to_dict(), "units": "learn"})
+    synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(0.5, 1e-5), iterations=2, components=4)
+    release = synthesizer.fit(frame, seed=0)
+    assert len(release.statement.events) == 3  # units, columns, pairs
+    assert set(release.sample(10, seed=0).columns) == set(frame.columns)
+
+
 def test_two_looks_at_a_column_agree_as_least_squares_has_it():
     rng = np.random.default_rng(0)
     of = np.repeat([0, 1, 2], [4, 1, 5])
@@ -310,6 +320,11 @@ def test_lots_are_uniform_one_by_one_and_even_together():
 def test_cells_are_checked(cells):
     with pytest.raises(ValueError, match=r"generator\.cells must be a whole number"):
         Synthesizer("mixture", schema=make_schema(), budget=BUDGET, cells=cells)
+
+
+def test_a_share_of_grids_that_are_not_asked_is_refused():
+    with pytest.raises(ValueError, match="grid_share would be ignored with generator.cells=0"):
+        Synthesizer("mixture", schema=make_schema(), budget=BUDGET, cells=0, grid_share=0.1)
 
 
 def test_shares_leave_something_for_the_tables():

@@ -77,7 +77,3 @@ class Distance:
     def _size(self, column: int) -> int:
         group = None if self.groups is None else self.groups[column]
         return self.sizes[column] if group is None else int(group.max(initial=0)) + 1
-
-    def _grouped(self, codes: NDArray[np.int32], column: int) -> NDArray[np.int32]:
-        group = None if self.groups is None else self.groups[column]
-        return codes[:, column] if group is None else group[codes[:, column]].astype(np.int32)
