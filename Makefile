@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test test-slow browser-test report-shots lint bench bench-evaluate bench-gpu audit recipes clean
+.PHONY: install demo test test-slow browser-test report-shots lint bench bench-evaluate bench-gpu audit recipes any-size clean
 
 install: $(STAMP)
 
@@ -57,7 +57,13 @@ recipes: install  ## needs SYNTHDP_DATA; hours, most of them pategan_paper
 	$(BIN)/python recipes/pate_mnist.py
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/images.py --data mnist --picture classgauss dpgan
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/images.py --data pneumoniamnist --picture classgauss dpgan
+	for data in adult meps diabetes130; do OMP_NUM_THREADS=1 $(BIN)/python recipes/compare_generators.py --data $$data || exit 1; done
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/tabular.py
 	$(BIN)/python recipes/readme.py
+
+any-size: install  ## 10^8 rows; an hour, 15 GiB of disk under outputs/
+	mkdir -p outputs
+	$(BIN)/python recipes/any_size.py --rows 100000000 --folder outputs
 
 clean:
 	rm -rf $(VENV) outputs build dist .pytest_cache .ruff_cache .mypy_cache

@@ -323,7 +323,7 @@ def test_cells_are_checked(cells):
 
 
 def test_a_share_of_grids_that_are_not_asked_is_refused():
-    with pytest.raises(ValueError, match="grid_share would be ignored with generator.cells=0"):
+    with pytest.raises(ValueError, match=r"grid_share would be ignored with generator\.cells=0"):
         Synthesizer("mixture", schema=make_schema(), budget=BUDGET, cells=0, grid_share=0.1)
 
 
