@@ -1,5 +1,7 @@
 """The mixture of products: its tables against loops, what it recovers, groups of codes, and odd schemas."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -52,6 +54,9 @@ def evidence_of(products, deviation, rng):
         tables=torch.from_numpy(noisy).float(),
         measured=torch.from_numpy(measured).float(),
         precision=1 / deviation,
+        pairs=torch.zeros(0, 0),
+        pairs_measured=torch.zeros(0, 0),
+        pairs_precision=0.0,
         ones=torch.from_numpy(ones).float(),
         ones_precision=torch.full((len(ones),), 1 / deviation),
         labelled=torch.zeros((found.shape[0], len(ones))),
@@ -93,6 +98,35 @@ def test_shrinkage_holds_components_at_the_single_columns():
     )
     for one, column in zip(found.columns, truth.columns, strict=True):
         assert np.abs(one - truth.weights @ column).max() < 0.02
+
+
+def test_pairs_without_the_label_are_fitted_too():
+    """Only the pairs are known: their tables come back, and the label stays what it is by itself."""
+    rng = np.random.default_rng(3)
+    truth = known(rng)
+    wanted, measured = tables_of(truth)
+    whole = evidence_of(truth, 1e-3, rng)
+    found = fit(
+        replace(
+            whole,
+            tables=torch.zeros(2, 0, 0),
+            measured=torch.zeros(0, 0),
+            precision=0.0,
+            pairs=whole.tables.sum(0),
+            pairs_measured=whole.measured,
+            pairs_precision=1e3,
+        ),
+        starts=1,
+        components=8,
+        iterations=400,
+        rate=0.1,
+        shrinkage=0.0,
+        generator=torch.Generator().manual_seed(0),
+        progress=lambda *_: None,
+    )
+    got, _ = tables_of(found)
+    assert np.abs((wanted.sum(0) - got.sum(0)) * measured).max() < 4e-3
+    assert np.abs(wanted.sum(0) * measured).max() > 0.1
 
 
 def test_draws_have_the_distribution_of_the_mixture():
@@ -184,11 +218,17 @@ def test_tables_of_one_or_two_columns(kept):
 
 def test_noise_is_split_as_the_share_says():
     synthesizer = Synthesizer(
-        "mixture", schema=make_schema(), budget=Budget(1.0, 1e-5), share=0.2, grid_share=0.1, iterations=2
+        "mixture",
+        schema=make_schema(),
+        budget=Budget(1.0, 1e-5),
+        share=0.2,
+        grid_share=0.1,
+        pair_share=0.25,
+        iterations=2,
     )
     release = synthesizer.fit(make_frame(50), seed=0)
     precisions = np.array([entry.event.noise**-2 for entry in release.statement.events])
-    assert precisions / precisions.sum() == pytest.approx([0.2, 0.1, 0.7])
+    assert precisions / precisions.sum() == pytest.approx([0.2, 0.1, 0.25, 0.45])
 
 
 def test_an_image_is_refused():
@@ -213,10 +253,10 @@ def wide(columns, rows=2000, targets=("ill",)):
 
 def test_of_many_columns_the_pairs_are_of_those_that_tell_most():
     schema, frame = wide(12)
-    synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(20.0, 1e-5), tables=1, components=40)
+    synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(20.0, 1e-5), tables=1, pairs=1, components=40)
     with pytest.warns(UserWarning, match=r"pairs of 2 columns of 12 are asked.*with the label: 'c2', 'c3'"):
         release = synthesizer.fit(frame, seed=0)
-    assert [entry.event.noise > 0 for entry in release.statement.events] == [True] * 3  # columns, with the label, pairs
+    assert [entry.event.noise > 0 for entry in release.statement.events] == 4 * [True]
     made = release.sample(4000, seed=1)
     for name in ("c0", "c1", "c2"):  # c2 is known with the label all the same
         assert (made[name] == made["ill"]).mean() == pytest.approx((frame[name] == frame["ill"]).mean(), abs=0.04)
@@ -226,7 +266,7 @@ def test_of_many_columns_the_pairs_are_of_those_that_tell_most():
 def test_without_a_label_the_pairs_are_of_those_that_vary_most():
     schema, frame = wide(5, targets=())
     frame["c3"], frame["c4"] = False, False
-    synthesizer = Synthesizer("mixture", schema=schema, budget=BUDGET, tables=6, components=20)
+    synthesizer = Synthesizer("mixture", schema=schema, budget=BUDGET, pairs=6, components=20)
     with pytest.warns(UserWarning, match="by themselves: 'c3', 'c4'"):
         made = synthesizer.fit(frame, seed=0).sample(2000, seed=1)
     assert (made["c0"] == made["ill"]).mean() > 0.85
@@ -235,12 +275,14 @@ def test_without_a_label_the_pairs_are_of_those_that_vary_most():
 
 def test_a_plan_of_more_columns_than_tables_is_what_is_asked():
     schema, frame = wide(6)
-    synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(1.0, 1e-5), tables=3, iterations=2, components=4)
-    with pytest.warns(UserWarning, match="pairs of 3 columns"):
+    synthesizer = Synthesizer(
+        "mixture", schema=schema, budget=Budget(1.0, 1e-5), tables=3, pairs=6, iterations=2, components=4
+    )
+    with pytest.warns(UserWarning, match="pairs of 4 columns of 6"):
         release = synthesizer.fit(frame, seed=0)
     plan = release.generator.plan(schema, 5.0)
     assert sum(entry.event.noise**-2 for entry in plan) == pytest.approx(5.0**-2)
-    assert len(plan) == len(release.statement.events) == 3
+    assert len(plan) == len(release.statement.events) == 4
 
 
 def test_a_bought_number_of_units_does_not_change_what_was_planned():
@@ -249,7 +291,7 @@ def test_a_bought_number_of_units_does_not_change_what_was_planned():
     schema = type(schema).from_dict({**schema.to_dict(), "units": "learn"})
     synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(0.5, 1e-5), iterations=2, components=4)
     release = synthesizer.fit(frame, seed=0)
-    assert len(release.statement.events) == 3  # units, columns, pairs
+    assert len(release.statement.events) == 4  # units, columns, pairs, pairs with the label
     assert set(release.sample(10, seed=0).columns) == set(frame.columns)
 
 

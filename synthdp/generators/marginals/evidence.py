@@ -119,48 +119,75 @@ def varied(seen: Look, names: Sequence[str]) -> dict[str, float]:
     }
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """Noisy tables of every two of `names`, or of the one that there is, and the deviation of a cell; none without names."""
+
+    names: Sequence[str] = ()
+    tables: Sequence[Array] = ()
+    deviation: float = math.inf
+
+    def laid(self, order: Sequence[str], seen: Look, labels: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Shares (labels, part, part) above the diagonal, in the order of the columns, and where they are; `part` is as wide as
+        the columns up to the last one that was asked."""
+        sizes = [seen.groups[name].count if name else 1 for name in order]
+        places = [order.index(name) for name in self.names]
+        part, ends = max(places, default=-1) + 1, np.cumsum([0, *sizes])
+        width = int(ends[part])
+        held, measured = np.zeros((labels, width, width), np.float32), np.zeros((width, width), np.float32)
+        for (a, b), table in zip(combinations(places, 2), self.tables, strict=True):
+            block = table.reshape(sizes[a], sizes[b], labels).transpose(2, 0, 1) / seen.total
+            held[:, ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = block
+            measured[ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = 1
+        return held, measured
+
+
 def evidence(
-    seen: Look,
-    schema: Schema,
-    chosen: Sequence[str],
-    tables: Sequence[Array],
-    deviation: float,
-    labelled: Mapping[str, Array],
-    label_deviation: float,
+    seen: Look, schema: Schema, tables: Answers, pairs: Answers, labelled: Mapping[str, Array], label_deviation: float
 ) -> tuple[Evidence, list[str]]:
-    """What to fit, and the names of its columns in order: the chosen ones, then the others. `tables` are those of every two
-    chosen columns with the label, or of the one that there is; `labelled` (groups, labels) those of single ones."""
+    """What to fit, and the names of its columns in order: those of the tables with the label, of the pairs without it, the others.
+    `labelled` (groups, labels) are single columns with the label."""
     labels, features = parts(schema)
     together = seen.size(labels)
-    names = [*chosen, *(name for name in features if name not in set(chosen))]
-    constants = max(0, 2 - len(chosen)) if tables else 0  # to make a pair
-    paired = len(chosen) + constants
-    order = [*chosen, *[""] * constants, *names[len(chosen) :]]
-    sizes = tuple(1 if name == "" else seen.groups[name].count for name in order)
-    ends = np.cumsum([0, *sizes])
-    width = int(ends[paired])
-    held, measured = np.zeros((together, width, width), np.float32), np.zeros((width, width), np.float32)
-    for (a, b), table in zip(combinations(range(paired), 2), tables, strict=True):
-        block = table.reshape(sizes[a], sizes[b], together).transpose(2, 0, 1) / seen.total
-        held[:, ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = block
-        measured[ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = 1
-    ones = [np.ones(1) if name == "" else seen.shares(name) for name in order]
-    noises = [np.full(1, seen.deviation) if name == "" else seen.noise(name) for name in order]
+    constants = [""] * max(0, 2 - len(tables.names)) if tables.tables else []  # to make a pair
+    tables = Answers(names=[*tables.names, *constants], tables=tables.tables, deviation=tables.deviation)
+    order = list(dict.fromkeys([*tables.names, *pairs.names, *features]))
+    sizes = tuple(seen.groups[name].count if name else 1 for name in order)
+    held, measured = tables.laid(order, seen, together)
+    paired, pairs_measured = pairs.laid(order, seen, 1)
+    ones = [seen.shares(name) if name else np.ones(1) for name in order]
+    noises = [seen.noise(name) if name else np.full(1, seen.deviation) for name in order]
     spread = np.maximum(np.concatenate([*noises, np.zeros(0)]), LEAST_NOISE)
-    beside = torch.zeros((together, int(ends[-1])))
-    known = torch.zeros(int(ends[-1]))
-    for place, name in enumerate(order):
-        if name in labelled:
-            beside[:, ends[place] : ends[place + 1]] = torch.from_numpy(labelled[name].T / seen.total)
-            known[ends[place] : ends[place + 1]] = seen.total / max(label_deviation, LEAST_NOISE)
+    beside, known = _beside(order, sizes, seen, together, labelled, label_deviation)
     found = Evidence(
         sizes=sizes,
         tables=torch.from_numpy(held),
         measured=torch.from_numpy(measured),
-        precision=seen.total / max(deviation, LEAST_NOISE),
+        precision=seen.total / max(tables.deviation, LEAST_NOISE),
+        pairs=torch.from_numpy(paired[0]),
+        pairs_measured=torch.from_numpy(pairs_measured),
+        pairs_precision=seen.total / max(pairs.deviation, LEAST_NOISE),
         ones=torch.from_numpy(np.concatenate([*ones, np.zeros(0)])).float(),
         ones_precision=torch.from_numpy(seen.total / spread).float(),
-        labelled=beside,
-        labelled_precision=known,
+        labelled=torch.from_numpy(beside).float(),
+        labelled_precision=torch.from_numpy(known).float(),
     )
     return found, order
+
+
+def _beside(
+    order: Sequence[str],
+    sizes: Sequence[int],
+    seen: Look,
+    labels: int,
+    labelled: Mapping[str, Array],
+    deviation: float,
+) -> tuple[Array, Array]:
+    """Shares of single columns with the label, (labels, width), and their precision (width,), 0 where none were asked."""
+    ends = np.cumsum([0, *sizes])
+    held, known = np.zeros((labels, int(ends[-1]))), np.zeros(int(ends[-1]))
+    for place, name in enumerate(order):
+        if name in labelled:
+            held[:, ends[place] : ends[place + 1]] = labelled[name].T / seen.total
+            known[ends[place] : ends[place + 1]] = seen.total / max(deviation, LEAST_NOISE)
+    return held, known

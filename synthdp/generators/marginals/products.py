@@ -85,13 +85,17 @@ def _drawn(chances: Array, component: NDArray[np.int64], rng: np.random.Generato
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
     """Noisy shares, and how many deviations of noise one share is. `tables` (labels, part, part): above the diagonal the tables of
-    each measured pair of the first columns, `measured` (part, part) marks them; `ones` (width,) each column alone, `labelled`
-    (labels, width) each column with the label, where its precision is not 0."""
+    each measured pair of the first columns with the label, `measured` (part, part) marks them; `pairs` (wide, wide) and
+    `pairs_measured` likewise without it; `ones` (width,) each column alone, `labelled` (labels, width) each column with the
+    label, where its precision is not 0."""
 
     sizes: tuple[int, ...]  # groups of each column
     tables: Tensor
     measured: Tensor
     precision: float  # 1 / deviation of a cell of `tables`
+    pairs: Tensor
+    pairs_measured: Tensor
+    pairs_precision: float
     ones: Tensor
     ones_precision: Tensor  # (width,)
     labelled: Tensor
@@ -101,6 +105,22 @@ class Evidence:
     def ends(self) -> list[int]:
         """Where each column begins in the width, and the width."""
         return [0, *np.cumsum(self.sizes).tolist()]
+
+    @property
+    def cells(self) -> float:
+        """Measured cells of all tables."""
+        return float(self.measured.sum()) * len(self.tables) + float(self.pairs_measured.sum())
+
+    def residual(self, w: Tensor, y: Tensor, p: Tensor) -> Tensor:
+        """Mean squared residual of the cells, in deviations, of a mixture: weights `w` (components,), labels `y` (components,
+        labels), columns `p` (components, width)."""
+        total, part = torch.zeros(()), p[:, : self.tables.shape[1]]
+        for place in range(len(self.tables)):
+            made = (part * (w * y[:, place]).unsqueeze(1)).T @ part
+            total = total + ((made - self.tables[place]) * self.measured).square().sum()
+        wide = p[:, : len(self.pairs)]
+        apart = (((wide * w.unsqueeze(1)).T @ wide - self.pairs) * self.pairs_measured).square().sum()
+        return (total * self.precision**2 + apart * self.pairs_precision**2) / max(1.0, self.cells)
 
 
 def fit(evidence: Evidence, *, starts: int, progress: Callable[[int, float], None], **settings: Any) -> Products:
@@ -130,32 +150,30 @@ def fit_once(
     generator: torch.Generator,
     progress: Callable[[int, float], None],
 ) -> Products:
-    """Adam on the mean squared residual in deviations of the noise, plus `shrinkage` times the components' mean Kullback-Leibler
-    divergence from the one-way distributions: what holds components back from fitting the noise.
+    """Adam on the sum of squared residuals in deviations of the noise, plus `shrinkage` times the number of deviations in all records
+    times the components' mean Kullback-Leibler divergence from the one-way distributions: what holds components back from fitting
+    the noise. So weighed, one value of it serves many cells and few, and much noise and little. Both are divided by the cells.
 
     `progress` gets the step and the mean squared residual of the tables, about 1 where the model is right.
     """
-    (labels, part), width = evidence.tables.shape[:2], len(evidence.ones)
+    labels, width = len(evidence.tables), len(evidence.ones)
     common = evidence.ones.clamp_min(1e-6).log()
     weights, label = torch.zeros(components), torch.randn(components, labels, generator=generator)
     columns = SPREAD * torch.randn(components, width, generator=generator) + common
     parameters = [each.requires_grad_() for each in (weights, label, columns)]
     optimizer = torch.optim.Adam(parameters, rate, betas=BETAS)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, iterations)
-    cells, asked = max(1.0, float(evidence.measured.sum()) * labels), bool((evidence.labelled_precision > 0).any())
+    cells, asked = max(1.0, evidence.cells), bool((evidence.labelled_precision > 0).any())
+    pull = shrinkage * max(evidence.precision, evidence.pairs_precision) / cells
     for step in range(iterations):
         w, y, p = _distributions(weights, label, columns, evidence.ends)
-        residual, paired = torch.zeros(()), p[:, :part]
-        for place in range(labels):
-            made = (paired * (w * y[:, place]).unsqueeze(1)).T @ paired
-            residual = residual + ((made - evidence.tables[place]) * evidence.measured).square().sum()
-        residual = residual * (evidence.precision**2 / cells)
+        residual = evidence.residual(w, y, p)
         alone = ((w @ p - evidence.ones) * evidence.ones_precision).square().sum() / cells
         if asked:
             beside = (w.unsqueeze(1) * y).T @ p - evidence.labelled
             alone = alone + (beside * evidence.labelled_precision).square().sum() / cells
         spread = (w * (p * ((p + 1e-9).log() - common)).sum(1)).sum()
-        loss = residual + alone + shrinkage * spread
+        loss = residual + alone + pull * spread
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         optimizer.step()
