@@ -1,22 +1,34 @@
-"""Copy the tables of reports/*.md into README.md and PRIVACY.md, between their markers. Tests compare them."""
+"""Copy the tables of reports/*.md into README.md and PRIVACY.md, between their markers. Tests compare them.
+
+`<!-- reports/NAME.md -->` is the whole report, `<!-- reports/NAME.md: Heading -->` one of its sections.
+"""
 
 import re
 
 from record import HOME
+
+MARKER = r"<!-- (reports/\S+\.md)(?:: ([^>]+?))? -->"
+
+
+def rows_of(report: str, heading: str | None) -> list[str]:
+    """The rows of a report's tables, or of those of one section."""
+    text = (HOME / report).read_text(encoding="utf-8")
+    if heading is not None:
+        _, _, text = text.partition(f"\n## {heading}\n")
+        text, _, _ = text.partition("\n## ")
+    return [line for line in text.splitlines() if line.startswith("|")]
 
 
 def main() -> None:
     """Rewrite both pages."""
     for name in ("README.md", "PRIVACY.md"):
         page = HOME / name
-        text = page.read_text(encoding="utf-8")
-        for report in re.findall(r"<!-- (reports/\S+\.md) -->", text):
-            rows = [line for line in (HOME / report).read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-            block = "\n".join([f"<!-- {report} -->", "", *rows, "", "<!-- end -->"])
-            text = re.sub(
-                rf"<!-- {re.escape(report)} -->.*?<!-- end -->", lambda _, block=block: block, text, flags=re.DOTALL
-            )
+        text = re.sub(rf"({MARKER}).*?<!-- end -->", _block, page.read_text(encoding="utf-8"), flags=re.DOTALL)
         page.write_text(text, encoding="utf-8")
+
+
+def _block(match: re.Match[str]) -> str:
+    return "\n".join([match[1], "", *rows_of(match[2], match[3]), "", "<!-- end -->"])
 
 
 if __name__ == "__main__":
