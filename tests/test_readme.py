@@ -1,10 +1,7 @@
 """The README is true: its commands and its Python run, its schema loads, its tables are the ones that recipes wrote."""
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -18,7 +15,8 @@ HOME = Path(__file__).parents[1]
 README = (HOME / "README.md").read_text(encoding="utf-8")
 QUICK = {
     "fit": ["generator.steps=40", "generator.batch=128"],
-    "evaluate": ["evaluate=quick"],
+    "evaluate": ["evaluate=quick", "evaluate.models=[lr]"],
+    "compare": ["evaluate.models=[lr]"],
 }  # the same commands, sooner
 
 
@@ -27,7 +25,7 @@ def blocks(language):
 
 
 def test_the_commands_run_in_order(tmp_path, monkeypatch, capsys):
-    """In this process (tests/cli starts them in one of their own), but torchrun."""
+    """In this process (tests/cli starts them in processes of their own, tests/privacy/test_ranks under torchrun)."""
     pytest.importorskip("linearmodels", reason="the embedded data set comes with the extra `demo`")
     monkeypatch.chdir(tmp_path)
     make_frame(200).to_csv("patients.csv", index=False)
@@ -38,24 +36,15 @@ def test_the_commands_run_in_order(tmp_path, monkeypatch, capsys):
         assert words[0] in ("synthdp", "torchrun")
         quick = QUICK["fit"] if "generator=dpgan" in words else []
         quick = QUICK["evaluate"] if words[1] == "evaluate" and "data=meps" in words else quick
+        quick = QUICK["compare"] if words[1] == "compare" else quick
         if words[0] == "torchrun":
-            together(command, words[1:] + quick)
-        else:
-            with warnings.catch_warnings():
-                warnings.simplefilter("default")  # the command line shows them
-                status = run([*words[1:], *quick])
-            assert status == 0, f"{command}\n{capsys.readouterr().err}"
-
-
-def together(command, words):
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, f"{command}\n{done.stderr}"
+            start = words.index("synthdp")
+            assert words[1 : start + 1] == ["--nproc-per-node", "2", "-m", "synthdp"]  # as test_ranks starts it
+            words = words[start:]
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")  # the command line shows them
+            status = run([*words[1:], *quick])
+        assert status == 0, f"{command}\n{capsys.readouterr().err}"
 
 
 def test_the_python_runs(tmp_path, monkeypatch, capsys):

@@ -8,6 +8,7 @@ the production ones: `sample(rate)` and `gradient` of sealed records.
 import dataclasses
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -119,6 +120,7 @@ def audit(
     return Audit(name=name, epsilon=epsilon, delta=delta, claim=claim, verdict=verdict, tuning_runs=tuning_runs)
 
 
+@lru_cache(maxsize=4)
 def _schema(canaries: int) -> Schema:
     categories = [*(f"c{place}" for place in range(canaries)), "nobody"]
     return Schema.from_dict({"units": canaries, "columns": {"who": {"kind": "categorical", "categories": categories}}})

@@ -112,6 +112,8 @@ class Codec:
     def coarse(self) -> tuple[NDArray[np.int64] | None, ...]:
         """For every column of the codes, the code that `Codec(schema)` has for what each code stands for; None where that is
         the same code."""
+        if not self.cells:
+            return (None,) * len(self.names)
         plain = Codec(self.schema)
         found: list[NDArray[np.int64] | None] = []
         for mine, its in zip(self._coders, plain._coders, strict=True):

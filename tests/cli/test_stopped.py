@@ -16,7 +16,7 @@ from synthdp.privacy.ledger import Ledger
 
 def command(folder, *more):
     words = ["fit", f"data.path={folder / 'train.csv'}", f"data.schema={folder / 'schema.yaml'}", "generator=dpgan"]
-    words += ["generator.steps=3200", "generator.batch=64", "generator.hidden=[16]", "budget.delta=1e-5"]
+    words += ["generator.steps=1600", "generator.batch=64", "generator.hidden=[16]", "budget.delta=1e-5"]
     return [*words, f"out={folder / 'run'}", *more]
 
 
@@ -40,7 +40,7 @@ def test_kill_9_and_resume(tmp_path, capsys):
         process.communicate()
     assert process.returncode == -signal.SIGKILL
     charged = sum(entry.count for entry in Ledger.read(internal / "ledger.new.jsonl").entries())
-    assert 0 < charged < 3201
+    assert 0 < charged < 1601
     assert not (tmp_path / "run" / "release").exists()
 
     # Without resume the folder is refused; another budget is another fit; with resume the same command goes on.
@@ -52,7 +52,7 @@ def test_kill_9_and_resume(tmp_path, capsys):
     capsys.readouterr()
     release = load(tmp_path / "run" / "release")
     assert release.statement.epsilon <= 1.0
-    assert sum(entry.count for entry in release.ledger.entries()) == 3201  # tables and steps: what was planned
+    assert sum(entry.count for entry in release.ledger.entries()) == 1601  # tables and steps: what was planned
     assert sorted(path.name for path in internal.iterdir()) == ["config.yaml", "ledger.jsonl", "training.json"]
     assert run(["budget", f"account={tmp_path / 'train.csv.account'}", "format=json"]) == 0
     assert [fit["state"] for fit in json.loads(capsys.readouterr().out)["fits"]] == ["finished"]

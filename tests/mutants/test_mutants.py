@@ -6,12 +6,15 @@ same tests must pass on a copy that was not changed, or being caught would mean 
 """
 
 import atexit
+import compileall
 import functools
 import json
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -280,9 +283,20 @@ MUTANTS = (
 )
 
 
+@functools.lru_cache(1)
+def compiled() -> Path:
+    """The package with its bytecode, which holds as long as the source has the same hash: a patched file's does not."""
+    folder = Path(tempfile.mkdtemp(prefix="mutants"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    shutil.copytree(PACKAGE, folder / "synthdp", ignore=shutil.ignore_patterns("__pycache__"))
+    by_content = py_compile.PycInvalidationMode.CHECKED_HASH
+    assert compileall.compile_dir(folder / "synthdp", quiet=1, invalidation_mode=by_content)
+    return folder / "synthdp"
+
+
 def copied(folder: Path, mutant: Mutant | None) -> Path:
     """A copy of the package, with the mutant's patch."""
-    shutil.copytree(PACKAGE, folder / "synthdp", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(compiled(), folder / "synthdp")
     (folder / "conf").symlink_to(HOME / "conf")
     if mutant is not None:
         file = folder / "synthdp" / mutant.file
@@ -298,7 +312,12 @@ def forge() -> subprocess.Popen[str]:
     worker = subprocess.Popen(
         [sys.executable, "-P", str(Path(__file__).with_name("forge.py"))],
         cwd=HOME,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # Hydra brings one, and pytest would rewrite all of Hydra for each mutant
+        },
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -361,15 +361,16 @@ def test_two_sources_of_a_sampled_gaussian_s_moments(rate, noise):
 @pytest.mark.parametrize(
     ("rate", "noise", "order"), [(1e-6, 1.0, 1.5), (0.01, 30.0, 1.1), (0.3, 0.2, 7.7), (1e-3, 0.1, 1.001)]
 )
-def test_moments_at_real_orders_with_fifty_digits(rate, noise, order):
-    with mpmath.workdps(50):
+def test_moments_at_real_orders_with_thirty_digits(rate, noise, order):
+    # Fifty digits, and pieces a quarter as wide, agree with it in 23 digits and take ten times as long.
+    with mpmath.workdps(30):
         q, s = mpmath.mpf(rate), mpmath.mpf(noise)
 
         def integrand(z):
             w = q * mpmath.expm1((2 * z - 1) / (2 * s**2))
             return mpmath.npdf(z, 0, s) * ((1 + w) ** order - 1 - order * w)
 
-        pieces = [-20 * noise + place * noise / 2 for place in range(int((order + 40 * noise) / noise * 2) + 2)]
+        pieces = [-20 * noise + place * noise * 2 for place in range(int((order + 40 * noise) / noise / 2) + 2)]
         exact = float(mpmath.log1p(mpmath.quad(integrand, pieces)))
     event = Sampled(rate=rate, queries=(Gaussian(noise=noise),))
     assert exact <= moments.rule(event)(np.array([order - 1]))[0] <= exact * (1 + 1e-9)

@@ -63,7 +63,10 @@ class Interactions:
             matches = functional.embedding_bag(places[own], table, mode="sum")
             within = functional.embedding_bag(places[own], table.square(), mode="sum")
             # (m + 1)^2 less the squares of single columns and of the constant: all products of two different ones, twice
-            found[own[:, None], other] = ((matches + 1).square() - within - 1) * (self.weights[label] ** 2 / 2)
+            kernel = ((matches + 1).square() - within - 1) * (self.weights[label] ** 2 / 2)
+            if self.label is None:  # nothing to put in its place, which costs as much as all the rest
+                return kernel
+            found[own[:, None], other] = kernel
         return found
 
     def moments(self, rows: Tensor, labels: Tensor, scale: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ LEAST_SAMPLED_NOISE = 0.05  # below it sampling is not used: it hardly lowers ep
 MOST_RANGE = (
     30.0  # of a choice: beyond it, or on a grid that is coarser, a bounded range gains little over a pure epsilon
 )
+MANY = 1000  # repetitions
 MOST_EXPONENT = 700.0  # of which dp-accounting takes the exponential
 MOST_SAMPLED_NOISE = 1e6  # above it dp-accounting's squares overflow at last; less noise is never cheaper
 
@@ -221,13 +222,24 @@ def _on_grid(mu: float, events: tuple[tuple[Event, int], ...], delta: float, gri
     return float(_composed(mu, events, grid).get_epsilon_for_delta(delta))
 
 
+def _repeated(part: Any, count: int) -> Any:
+    """`count` of `part`. Of a sparse one dp-accounting takes the size to that power before it makes it dense: of 10^7 steps
+    seconds each time. More than `MANY` are always dense.
+    """
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    if count > MANY:
+        sides = (part._pmf_remove,) if part._symmetric else (part._pmf_remove, part._pmf_add)
+        part = pld.PrivacyLossDistribution(*(side.to_dense_pmf() for side in sides))
+    return part.self_compose(count) if count > 1 else part
+
+
 @lru_cache(maxsize=8)
 def _composed(mu: float, events: tuple[tuple[Event, int], ...], grid: float) -> Any:
     """The composition; kept for a moment, since an epsilon(delta) curve asks the same one many times."""
     whole = None
     for event, count in events:
-        part = rule(event)(grid)
-        part = part.self_compose(count) if count > 1 else part
+        part = _repeated(rule(event)(grid), count)
         whole = part if whole is None else whole.compose(part)
     if mu and whole is not None:
         whole = whole.compose(_gaussian(1 / mu)(grid))
