@@ -12,6 +12,8 @@ LONGEST = (
     "test_mutants",
     "test_contract",
     "test_white_box",
+    "test_accounting_laws",
+    "test_accounting_reference",
     "test_readme",
     "test_stopped",
     "test_cli",

@@ -1,7 +1,10 @@
 """The README is true: its commands and its Python run, its schema loads, its tables are the ones that recipes wrote."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -25,7 +28,7 @@ def blocks(language):
 
 
 def test_the_commands_run_in_order(tmp_path, monkeypatch, capsys):
-    """In this process (tests/cli starts them in processes of their own, tests/privacy/test_ranks under torchrun)."""
+    """In this process (tests/cli starts them in processes of their own), but torchrun."""
     pytest.importorskip("linearmodels", reason="the embedded data set comes with the extra `demo`")
     monkeypatch.chdir(tmp_path)
     make_frame(200).to_csv("patients.csv", index=False)
@@ -38,13 +41,23 @@ def test_the_commands_run_in_order(tmp_path, monkeypatch, capsys):
         quick = QUICK["evaluate"] if words[1] == "evaluate" and "data=meps" in words else quick
         quick = QUICK["compare"] if words[1] == "compare" else quick
         if words[0] == "torchrun":
-            start = words.index("synthdp")
-            assert words[1 : start + 1] == ["--nproc-per-node", "2", "-m", "synthdp"]  # as test_ranks starts it
-            words = words[start:]
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")  # the command line shows them
-            status = run([*words[1:], *quick])
-        assert status == 0, f"{command}\n{capsys.readouterr().err}"
+            together(command, words[1:] + quick)
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("default")  # the command line shows them
+                status = run([*words[1:], *quick])
+            assert status == 0, f"{command}\n{capsys.readouterr().err}"
+
+
+def together(command, words):
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
 def test_the_python_runs(tmp_path, monkeypatch, capsys):

@@ -187,8 +187,10 @@ def test_data_lists_the_named_sets(capsys):
 
 
 def test_multirun_writes_one_folder_per_value(files, tmp_path):
-    words = ["generator=independent", "budget.epsilon=0.5,2", f"out={tmp_path / 'sweep'}"]
-    assert run(["fit", "--multirun", *of(files), *words]) == 0
+    done = synthdp(
+        "fit", "--multirun", *of(files), "generator=independent", "budget.epsilon=0.5,2", f"out={tmp_path / 'sweep'}"
+    )
+    assert done.returncode == 0, done.stderr
     folders = sorted((tmp_path / "sweep").iterdir())
     assert [folder.name for folder in folders] == ["budget.epsilon=0.5", "budget.epsilon=2"]
     assert [load(folder / "release").statement.budget.epsilon for folder in folders] == [0.5, 2.0]
