@@ -24,14 +24,15 @@ class Batch:
 
     @classmethod
     def of(cls, records: Tensor, mask: Tensor | None, counts: Tensor | None = None) -> "Batch":
-        """From (units, ...), or from (units, R, ...) with its mask: the padding is dropped."""
+        """From (units, ...), or from (units, R, ...) with its mask: the padding is dropped. A mask on the CPU is looked at
+        there, and nobody waits for the device of the records."""
         if mask is None:
             return cls(len(records), 1, records, None, counts)
         units, size = mask.shape
         flat, held = records.flatten(0, 1), mask.flatten().bool()
         if bool(held.all()):
             return cls(units, size, flat, None, counts)
-        place = held.nonzero().squeeze(1)
+        place = held.nonzero().squeeze(1).to(records.device)
         return cls(units, size, flat[place], place, counts)
 
     def padded(self, rows: Tensor) -> Tensor:
