@@ -59,7 +59,7 @@ class Coefficients:
 
     def alike(self, products: Tensor) -> Tensor:
         """The kernel, but for labels, from inner products of coefficients."""
-        base = 1 + products * products.new_tensor(self.lens.shape[1]).rsqrt()
+        base = 1 + products * torch.tensor(self.lens.shape[1], dtype=products.dtype).rsqrt()
         power = base
         for _ in range(self.degree - 1):  # the same roundings wherever an entry is
             power = power * base

@@ -2,7 +2,8 @@
 
 Networks, their optimisers, noisy tables and generated rows lie on the device; so does, inside the seal, the table of codes.
 Chance is drawn on the CPU by the fit's own stream and moved: the same numbers whatever the device, so that a seeded fit
-differs between devices by rounding alone, and a stopped one can go on elsewhere. It goes one way, and nobody waits for it.
+differs between devices by rounding alone, and a stopped one can go on elsewhere. It goes one way, and nobody waits for it. (What
+would be too much for that, the bank of `images/diffusion.Draws`, is drawn there by `chance`: reproducible on each kind of device.)
 What is kept, a model, is on the CPU again.
 """
 
@@ -32,6 +33,11 @@ def place(device: str) -> torch.device:
 def opened(device: str) -> torch.device:
     """The device that is meant, or else the CPU: a release opens anywhere."""
     return torch.device("cpu") if device == "cuda" and not torch.cuda.is_available() else place(device)
+
+
+def chance(device: torch.device, seed: int) -> torch.Generator:
+    """A stream on the device itself."""
+    return torch.Generator(device).manual_seed(seed)
 
 
 def moved(values: Tensor, device: torch.device) -> Tensor:
