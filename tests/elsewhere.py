@@ -54,17 +54,18 @@ class Away(torch.Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # noqa: ARG003
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         raise RuntimeError("a tensor elsewhere was used outside of `Elsewhere()`")
 
 
 class Elsewhere(TorchDispatchMode):
-    """`waits` counts the places of the package, as file:function, at which the CPU waited for the device."""
+    """`waits` counts the places of the package, as file:function, at which the CPU waited for the device; `sent` the bytes that
+    were copied there."""
 
     def __init__(self):
         super().__init__()
         self.waits = Counter()
-        self.operations = 0
+        self.operations = self.sent = 0
         self._seeds = set()  # of generators that lie elsewhere: an operation is not given the same object
 
     def chance(self, device, seed):
@@ -73,7 +74,7 @@ class Elsewhere(TorchDispatchMode):
             self._seeds.add(seed)
         return torch.Generator().manual_seed(seed)
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ARG002
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
         given = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
         away = [each for each in given if isinstance(each, Away)]
@@ -97,10 +98,14 @@ class Elsewhere(TorchDispatchMode):
         if func is ATEN._to_copy.default:
             if away and not there:
                 self._wait()
+            if there and not away:
+                self.sent += args[0].nbytes
             return
         if func is ATEN.copy_.default:
             if isinstance(args[1], Away) and not isinstance(args[0], Away):
                 self._wait()
+            if isinstance(args[0], Away) and not isinstance(args[1], Away):
+                self.sent += args[1].nbytes
             return
         if len(away) < len(given) and away and any(each.dim() for each in given if not isinstance(each, Away)):
             raise Mixed(f"{func}: tensors of two devices")
@@ -139,8 +144,14 @@ def elsewhere(monkeypatch):
         mode = Elsewhere()
         patch.setattr(devices, "chance", mode.chance)
         patch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # it knows no such device
-        patch.setattr(importlib.import_module("torch.optim.optimizer"), "_get_fused_kernels_supported_devices", lambda: ["cpu", DEVICE.type])
+        patch.setattr(
+            importlib.import_module("torch.optim.optimizer"),
+            "_get_fused_kernels_supported_devices",
+            lambda: ["cpu", DEVICE.type],
+        )
         plain = torch.tensor
-        patch.setattr(torch, "tensor", lambda *args, device=None, **rest: plain(*args, **rest).to(device))  # goes past modes
+        patch.setattr(
+            torch, "tensor", lambda *args, device=None, **rest: plain(*args, **rest).to(device)
+        )  # goes past modes
         with mode:
             yield mode

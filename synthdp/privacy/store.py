@@ -80,14 +80,12 @@ class Records:
         import torch
 
         whole = self._whole()
-        if device.type == "cpu":
-            return torch.from_numpy(np.ascontiguousarray(self.encoded()))
-        if whole.nbytes > RESIDENT:
-            return torch.from_numpy(np.ascontiguousarray(self.encoded())).to(device)
+        if device.type == "cpu" or whole.nbytes > RESIDENT:
+            return moved(torch.from_numpy(np.ascontiguousarray(self.encoded())), device)
         if device not in self.copies:
             self.copies[device] = torch.from_numpy(np.ascontiguousarray(whole)).to(device)
         kept = self.copies[device]
-        return kept if self.rows is None else kept[torch.from_numpy(self.rows).to(device)]
+        return kept if self.rows is None else kept[moved(torch.from_numpy(self.rows), device)]
 
     def _whole(self) -> Codes:
         if self.codes is None:
@@ -182,9 +180,16 @@ class Records:
             table, held = self.padded()
             return torch.from_numpy(table), torch.from_numpy(held)
         (place, mask), codes = self.slots(), self.encoded_on(device)
-        slots = torch.from_numpy(self.owner * self.max_records + place).to(device)
+        slots = moved(torch.from_numpy(self.owner * self.max_records + place), device)
         flat = codes.new_zeros(mask.size, codes.shape[1]).index_copy_(0, slots, codes)
         return flat.reshape(*mask.shape, -1), torch.from_numpy(mask)
+
+
+def moved(values: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
+    """The values on the device; to a GPU by way of pinned memory, or the CPU would wait until it is done with all before."""
+    if values.device.type == "cpu" and device.type == "cuda":
+        return values.pin_memory().to(device, non_blocking=True)
+    return values.to(device)
 
 
 _READING: ContextVar[bool] = ContextVar("reading", default=False)

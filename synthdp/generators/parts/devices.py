@@ -8,9 +8,11 @@ What is kept, a model, is on the CPU again.
 """
 
 import torch
-from torch import Tensor
 
 from synthdp.errors import BadInput
+from synthdp.privacy.store import moved
+
+__all__ = ["DEVICES", "HELP", "chance", "check", "moved", "opened", "place"]
 
 DEVICES = ("auto", "cpu", "cuda")
 HELP = "where networks are trained: auto (a GPU if there is one), cpu or cuda"
@@ -38,10 +40,3 @@ def opened(device: str) -> torch.device:
 def chance(device: torch.device, seed: int) -> torch.Generator:
     """A stream on the device itself."""
     return torch.Generator(device).manual_seed(seed)
-
-
-def moved(values: Tensor, device: torch.device) -> Tensor:
-    """The values on the device; what comes from the CPU by way of pinned memory, or the CPU would wait for the device."""
-    if values.device.type == "cpu" and device.type == "cuda":
-        return values.pin_memory().to(device, non_blocking=True)
-    return values.to(device)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from synthdp.privacy.store import moved
+
 TINY = 1.2e-38  # below this float32 may flush to zero: a floor for squares that are multiplied with large ones
 
 
@@ -32,7 +34,7 @@ class Batch:
         flat, held = records.flatten(0, 1), mask.flatten().bool()
         if bool(held.all()):
             return cls(units, size, flat, None, counts)
-        place = held.nonzero().squeeze(1).to(records.device)
+        place = moved(held.nonzero().squeeze(1), records.device)
         return cls(units, size, flat[place], place, counts)
 
     def padded(self, rows: Tensor) -> Tensor:
