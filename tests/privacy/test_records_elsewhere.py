@@ -16,6 +16,7 @@ from synthdp.privacy.gradients import clipped_gradient_sum
 from synthdp.privacy.gradients.bound import Bound
 from synthdp.privacy.questions.gradient import Gradient
 from synthdp.privacy.questions.together import Counted
+from synthdp.privacy.ranks import Together
 from synthdp.privacy.store import encoded, seal
 
 ALONE, PATIENTS = make_schema(), make_schema(unit="patient", max_records_per_unit=3)
@@ -121,6 +122,21 @@ def test_a_count_over_several_passes_adds_up_in_order():
         total += alone.within
     assert bound.within == total
     assert bound.within == bound.within
+
+
+def test_the_sum_over_processes_is_where_the_gradient_is(monkeypatch):
+    """Of a group that is a stand-in, in which the other process holds the same."""
+    with elsewhere(monkeypatch):
+        there = torch.arange(6, dtype=torch.float64).to(DEVICE)
+        monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+        monkeypatch.setattr(torch.distributed, "get_backend", lambda: "gloo")
+        monkeypatch.setattr(torch.distributed, "all_reduce", lambda flat: flat.mul_(2))
+        (found, plain) = Together().total([there, there.cpu().numpy()])
+        assert found.device == DEVICE
+        assert torch.equal(found.cpu(), 2 * torch.arange(6, dtype=torch.float64))
+        np.testing.assert_array_equal(plain, 2 * np.arange(6))
 
 
 @pytest.mark.gpu
