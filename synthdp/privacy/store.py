@@ -24,7 +24,7 @@ Codes = NDArray[Any]  # int32, or uint8 for images
 Cliques = Sequence[tuple[int, ...]]
 Groupings = Sequence["NDArray[np.int64] | None"] | None
 Counts = NDArray[np.float64]
-RESIDENT = 8 << 30  # bytes of a table that is kept on a device; of a larger one, samples are copied there
+RESIDENT = 2 << 30  # bytes of a table that is kept on a device; of a larger one, samples are copied there
 
 
 class Countable(Protocol):
@@ -56,8 +56,8 @@ class Records:
 
     `codes` is the encoded table, (records, columns), once the schema has nothing left to learn; `raw` the sealed frame;
     `keys` (units,) names each unit by a keyed hash: what a coin or a dealing of units may depend on. Of a sample, `codes` is
-    the whole table still, and record i is its row `rows[i]`; None: all rows as they are. `copies` holds the table on the devices
-    that it was asked for on, once for all samples of it.
+    the whole table still, and record i is its row `rows[i]`; None: all rows as they are. `copies` holds, by device, a table and its
+    copy there, which all samples of it share.
     """
 
     units: int
@@ -67,7 +67,7 @@ class Records:
     max_records: int
     keys: NDArray[np.uint64]
     rows: NDArray[np.int64] | None = None
-    copies: "dict[torch.device, torch.Tensor]" = field(default_factory=dict, compare=False, repr=False)
+    copies: "dict[torch.device, tuple[Codes, torch.Tensor]]" = field(default_factory=dict, compare=False, repr=False)
 
     def encoded(self) -> Codes:
         """The codes, (records, columns); raises where the schema was not resolved yet."""
@@ -82,9 +82,10 @@ class Records:
         whole = self._whole()
         if device.type == "cpu" or whole.nbytes > RESIDENT:
             return moved(torch.from_numpy(np.ascontiguousarray(self.encoded())), device)
-        if device not in self.copies:
-            self.copies[device] = torch.from_numpy(np.ascontiguousarray(whole)).to(device)
-        kept = self.copies[device]
+        of, kept = self.copies.get(device, (None, None))
+        if kept is None or of is not whole:
+            kept = torch.from_numpy(np.ascontiguousarray(whole)).to(device)
+            self.copies[device] = whole, kept
         return kept if self.rows is None else kept[moved(torch.from_numpy(self.rows), device)]
 
     def _whole(self) -> Codes:

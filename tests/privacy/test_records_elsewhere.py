@@ -87,6 +87,15 @@ def test_the_table_is_copied_once_and_then_only_places(schema, monkeypatch):
     np.testing.assert_array_equal(codes, records(schema).encoded())  # nobody wrote to it
 
 
+def test_another_table_is_never_answered_from_the_copy_of_the_first(monkeypatch):
+    data = records(ALONE)
+    with elsewhere(monkeypatch):
+        assert torch.equal(data.encoded_on(DEVICE).cpu(), torch.from_numpy(data.encoded()))
+        other = replace(data, codes=data.encoded()[::-1].copy())
+        assert torch.equal(other.encoded_on(DEVICE).cpu(), torch.from_numpy(other.encoded()))
+        assert torch.equal(half(data).encoded_on(DEVICE).cpu(), torch.from_numpy(half(data).encoded()))
+
+
 def test_what_is_taken_of_a_sample_is_what_is_taken_of_its_rows():
     data = records(PATIENTS)
     again, codes = half(half(data)), data.encoded()
