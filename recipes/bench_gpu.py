@@ -1,7 +1,8 @@
 """What a GPU gains: `make bench-gpu` -> reports/bench_gpu.{json,md}. Without a CUDA device it says so and writes nothing.
 
 Steps a second of DP-SGD and their ratio to a plain step of the same network and batch, peak memory, and pictures sampled a
-second by `dpdm`. Wall-clock seconds with the device synchronised, ways interleaved, medians of ratios.
+second by `dpdm`; and whole fits of `dpgan` and `dpmerf` on the digits, on the GPU and on the CPU of the same machine. Wall-clock
+seconds with the device synchronised, ways interleaved, medians of ratios.
 """
 
 import statistics
@@ -24,6 +25,8 @@ CASES = (
 )
 WARM = 3
 PICTURES = 20_000
+FITS: dict[str, dict[str, Any]] = {"dpgan": {}, "dpgan, conv": {"architecture": "conv"}, "dpmerf": {}}
+FIT_ROUNDS = 3
 
 
 def seconds(step: Any) -> float:
@@ -79,6 +82,26 @@ def sampled() -> float:
     return PICTURES / seconds(lambda: release.sample(PICTURES, seed=1))
 
 
+def fits() -> list[dict[str, Any]]:
+    """Seconds of a whole fit on the digits, by device; the first round warms up."""
+    chosen, rows = named.load("digits"), []
+    for name, settings in FITS.items():
+        kind = name.partition(",")[0]
+
+        def fit(device: str, kind: str = kind, settings: dict[str, Any] = settings) -> None:
+            made = Synthesizer(kind, schema=chosen.schema, budget=Budget(1.0, 1e-5), device=device, **settings)
+            made.fit(chosen.train, seed=0)
+
+        rounds = [
+            {device: seconds(lambda device=device: fit(device)) for device in ("cuda", "cpu")}
+            for _ in range(1 + FIT_ROUNDS)
+        ]
+        taken = {device: statistics.median(each[device] for each in rounds[1:]) for device in ("cuda", "cpu")}
+        ratio = statistics.median(each["cpu"] / each["cuda"] for each in rounds[1:])
+        rows.append({"generator": name, "seconds": taken, "gain": ratio, "rounds": FIT_ROUNDS})
+    return rows
+
+
 def table(result: dict[str, Any]) -> str:
     """The figures as Markdown."""
     lines = [
@@ -89,9 +112,13 @@ def table(result: dict[str, Any]) -> str:
         f"| {row['model']} | {row['batch']} | {row['steps_a_second']:.1f} | {row['ratio']:.2f} | {row['peak_mib']:.0f} |"
         for row in result["rows"]
     ]
-    return "\n".join(
-        [f"# {result['device']}", "", *lines, "", f"dpdm samples {result['sampled']:,.0f} pictures a second.", ""]
-    )
+    whole = ["| fit of digits | seconds, GPU | seconds, CPU | times faster |", "|---|---|---|---|"]
+    whole += [
+        f"| {row['generator']} | {row['seconds']['cuda']:.1f} | {row['seconds']['cpu']:.1f} | {row['gain']:.1f} |"
+        for row in result["fits"]
+    ]
+    said = f"dpdm samples {result['sampled']:,.0f} pictures a second."
+    return "\n".join([f"# {result['device']}", "", *lines, "", *whole, "", said, ""])
 
 
 def main() -> None:
@@ -99,7 +126,13 @@ def main() -> None:
     if not torch.cuda.is_available():
         raise SystemExit("bench_gpu: no CUDA device is there; nothing was measured")
     rows = [measure(case) for case in CASES]
-    result = {"device": torch.cuda.get_device_name(), "rows": rows, "sampled": sampled(), **record.provenance()}
+    result = {
+        "device": torch.cuda.get_device_name(),
+        "rows": rows,
+        "fits": fits(),
+        "sampled": sampled(),
+        **record.provenance(),
+    }
     print(table(result))
     record.write("bench_gpu", result, table(result))
 

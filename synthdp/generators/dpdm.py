@@ -27,7 +27,7 @@ from synthdp.generators.gaussians.drawing import Mixture, shapes
 from synthdp.generators.images.denoisers import ARCHITECTURES
 from synthdp.generators.images.diffusion import Draws, Levels, Sampler, losses
 from synthdp.generators.images.latent import DiffusionModel, blank, prior_of, rows_of
-from synthdp.generators.parts import states
+from synthdp.generators.parts import devices, states
 from synthdp.generators.parts.checks import refuse_ignored, refuse_unused
 from synthdp.generators.parts.model import label_place
 from synthdp.generators.parts.networks import average, random
@@ -39,7 +39,6 @@ from synthdp.privacy.sensitive import Sensitive
 
 SHOW_EVERY = 10
 STARTS = ("gauss", "none")
-DEVICES = ("auto", "cpu", "cuda")
 WIDTHS = {"mlp": 64, "unet": 32}  # default of `hidden`
 DEPTHS = {"mlp": 1, "unet": 3}  # default of `depth`
 LEVELS = {
@@ -124,7 +123,7 @@ class DPDM:
     condition: str | None = option(
         None, "label column that the model is conditional on; default: the first target, up to 64 codes"
     )
-    device: str = option("auto", "auto (a GPU if there is one), cpu or cuda")
+    device: str = option("auto", f"{devices.HELP}; it samples there too")
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "multiplicity", "depth", "sampler_steps", "dimensions", "hidden"):
@@ -149,9 +148,10 @@ class DPDM:
             raise BadInput(f"generator.share must lie in (0, 1), got {self.share}")
         if self.rate is not None and not 0 < self.rate <= 1:
             raise BadInput(f"generator.rate must lie in (0, 1], got {self.rate}")
-        for name, known in (("start", STARTS), ("architecture", tuple(ARCHITECTURES)), ("device", DEVICES)):
+        for name, known in (("start", STARTS), ("architecture", tuple(ARCHITECTURES))):
             if getattr(self, name) not in known:
                 raise BadInput(f"generator.{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+        devices.check(self.device)
         refuse_unused(self, "start", {"dimensions": "gauss", "sigma_data": "none"})
         refuse_ignored(self, ("batch",) if self.rate is not None else (), f"rate={self.rate}")
 
@@ -215,7 +215,7 @@ class DPDM:
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
         """The start, then DP-SGD on the denoiser."""
-        device = self.place()
+        device = devices.place(self.device)
         noise = data.commit(lambda z: self.plan(schema, z), budget)
         noises, event = self.start_noises(schema, noise), self.event(schema, noise)
         schema = data.resolve()
@@ -234,13 +234,6 @@ class DPDM:
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == self.steps:
                 progress(step + 1, self.steps, {})
         return DiffusionModel(start, training.finished(), self.sampler, self.sigma_data, device)
-
-    def place(self) -> torch.device:
-        """The device; raises `BadInput` where it is not there."""
-        there = torch.cuda.is_available()
-        if self.device == "cuda" and not there:
-            raise BadInput("generator.device=cuda, and no CUDA device is there: use device=auto or cpu")
-        return torch.device("cpu" if self.device == "cpu" or not there else "cuda")
 
     def begin(self, data: Sensitive, noises: list[float], seed: int | None) -> Mixture:
         """The class Gaussians; without them the label's noisy distribution, uniform where there is no label."""
@@ -281,8 +274,7 @@ class DPDM:
         own = {name: tuple(value.shape) for name, value in network.state_dict().items()}
         check_tensors(apart["network"], own)
         network.load_state_dict({name: torch.from_numpy(np.array(apart["network"][name], np.float32)) for name in own})
-        device = "cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu"  # a release opens anywhere
-        return DiffusionModel(start, network, self.sampler, self.sigma_data, torch.device(device))
+        return DiffusionModel(start, network, self.sampler, self.sigma_data, devices.opened(self.device))
 
 
 class Training:

@@ -21,6 +21,7 @@ from synthdp.generators.adversarial.game import Game
 from synthdp.generators.adversarial.optimizers import OPTIMIZERS
 from synthdp.generators.images import player as image_player
 from synthdp.generators.images import starts
+from synthdp.generators.parts import devices
 from synthdp.generators.parts.checks import refuse_ignored, refuse_unused
 from synthdp.generators.parts.model import label_place, restored
 from synthdp.generators.parts.networks import random
@@ -125,6 +126,7 @@ class DPGAN:
         0.0, "decay of the average of the discriminator's weights that teaches the generator"
     )
     temperature: float = option(1.0, "of the straight-through Gumbel draws")
+    device: str = option("auto", devices.HELP)
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "latent", "generator_every", "fake_batch"):
@@ -148,6 +150,7 @@ class DPGAN:
             if not self.hidden or min(self.hidden) < 1:
                 raise BadInput("generator.hidden must hold at least one width of 1 or more")
         object.__setattr__(self, "clip_shares", tuple(self.clip_shares))
+        devices.check(self.device)
         choices.check(self)
         for name in choices.overruled(self):
             object.__setattr__(self, name, None)
@@ -200,9 +203,10 @@ class DPGAN:
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
         """The start, then the adversarial game; of tables the biases are made to agree with the noisy ones once more."""
+        device = devices.place(self.device)
         terms = self.terms(schema, data.commit(lambda z: self.plan(schema, z), budget))
         schema = data.resolve()
-        own, game = choices.settled(self, schema), Game(self, data, terms, random(seed))
+        own, game = choices.settled(self, schema), Game(self, data, terms, random(seed), device)
         saved = data.restored()
         if saved is None:
             game.start()

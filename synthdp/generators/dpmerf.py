@@ -18,6 +18,7 @@ from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
+from synthdp.generators.parts import devices
 from synthdp.generators.parts.checks import whole
 from synthdp.generators.parts.embeddings import Features, Sketcher, rows_of
 from synthdp.generators.parts.model import label_place
@@ -71,6 +72,7 @@ class DPMERF:
     batch: int = option(500, "rows drawn per step")
     learning_rate: float = option(3e-3, "of Adam, falling to zero along a cosine")
     temperature: float = option(1.0, "of the straight-through Gumbel draws of categories")
+    device: str = option("auto", devices.HELP)
 
     def __post_init__(self) -> None:
         for name in ("features", "latent", "steps", "batch"):
@@ -83,6 +85,7 @@ class DPMERF:
                 raise BadInput(f"generator.{name} must be a finite number greater than 0, got {getattr(self, name)}")
         if not 0 < self.counts < 1:
             raise BadInput(f"generator.counts must lie in (0, 1), got {self.counts}")
+        devices.check(self.device)
         object.__setattr__(self, "hidden", tuple(self.hidden))
         if not self.hidden or min(self.hidden) < 1:
             raise BadInput("generator.hidden must hold at least one width of 1 or more")
@@ -107,6 +110,7 @@ class DPMERF:
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
         """Two questions, then the training."""
+        device = devices.place(self.device)
         of_counts, of_sums = self.noises(data.commit(lambda z: self.plan(schema, z), budget))
         schema = data.resolve()
         vectors, generator = Vectors(data.codec, label_place(self.condition, schema)), random(seed)
@@ -121,11 +125,11 @@ class DPMERF:
             lambda codes: features.of(vectors.of(codes)), features.count, 1.0, of_sums, vectors.label_of, labels
         )
         means = data.ask(question) / np.maximum(counts, 1.0)
-        network = Sketcher(vectors, self.latent, self.hidden, generator)
-        targets = torch.from_numpy(means).float()
+        network = Sketcher(vectors, self.latent, self.hidden, generator).to(device)
+        targets = torch.from_numpy(means).float().to(device)
         self._train(network, vectors, features, targets, chosen["steps"], generator, progress)
         shares = nearest_distribution(torch.from_numpy(counts[:, 0])).float()
-        return Embedded(schema, vectors, network, shares, self.latent)
+        return Embedded(schema, vectors, network.cpu(), shares, self.latent)
 
     def _train(
         self,
@@ -137,14 +141,15 @@ class DPMERF:
         generator: torch.Generator,
         progress: Progress,
     ) -> None:
-        """Adam on the squared distance of mean embeddings, the mean over classes."""
+        """Adam on the squared distance of mean embeddings, the mean over classes; on the device of `means` and the network."""
         optimizer = torch.optim.Adam(network.parameters(), self.learning_rate)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-        even = torch.full((len(means),), 1 / len(means))
+        even, blocks = torch.full((len(means),), 1 / len(means)), blocks_of(vectors)
         for step in range(steps):
-            latent, label = draw_latent(self.batch, self.latent, even, generator)
+            drawn = draw_latent(self.batch, self.latent, even, generator)
+            latent, label = (devices.moved(values, means.device) for values in drawn)
             pixels, logits = network(latent, label)
-            rows = rows_of(vectors, pixels, logits, self.temperature, generator)
+            rows = rows_of(vectors, blocks, pixels, logits, self.temperature, generator)
             loss = _distance(features.of_tensor(rows), label, means)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -166,6 +171,11 @@ class DPMERF:
         labels = arrays.pop("labels")
         network.load_state_dict(arrays)
         return Embedded(schema, vectors, network, labels, self.latent)
+
+
+def blocks_of(vectors: Vectors) -> Blocks:
+    """The one-hot blocks of vectors, without the pixels."""
+    return Blocks([block.stop - block.start for block in vectors.blocks])
 
 
 def _distance(found: Tensor, label: Tensor, means: Tensor) -> Tensor:
@@ -193,7 +203,7 @@ class Embedded:
     def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
         """Latent values and a label per row, then grey values, and one category per column."""
         generator, codec = random(seed), self.vectors.codec
-        blocks = Blocks([block.stop - block.start for block in self.vectors.blocks])
+        blocks = blocks_of(self.vectors)
         parts = [np.zeros((0, len(codec.sizes)), codec.dtype)]
         for start in range(0, rows, ROWS):
             latent, label = draw_latent(min(ROWS, rows - start), self.latent, self.labels, generator)

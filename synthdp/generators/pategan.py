@@ -22,6 +22,7 @@ from synthdp.generators.adversarial.lessons import Lessons, space_of, units_of
 from synthdp.generators.adversarial.original import Original
 from synthdp.generators.adversarial.player import Player
 from synthdp.generators.images import lessons as image_lessons
+from synthdp.generators.parts import devices
 from synthdp.generators.parts import tables as noisy_tables
 from synthdp.generators.parts.checks import refuse_ignored, refuse_unused
 from synthdp.generators.parts.model import NetworkModel, label_place, restored
@@ -130,8 +131,10 @@ class PATEGAN:
     teacher_rate: float = option(1e-2, "original: learning rate of the teachers (Adam)")
     student_steps: int = option(5, "original: steps of the student in a round")
     student_rate: float = option(1e-3, "original: learning rate of the student (Adam)")
+    device: str = option("auto", f"{devices.HELP}; teachers of mode shares stay on the CPU")
 
     def __post_init__(self) -> None:
+        devices.check(self.device)
         if self.mode not in MODES:
             raise BadInput(f"generator.mode must be one of {', '.join(MODES)}, got {self.mode!r}")
         for name in ("hidden", "teacher_hidden"):
@@ -267,15 +270,17 @@ class PATEGAN:
     ) -> Model:
         """The start, then rounds of votes and lessons; of tables the biases are made to agree with the noisy ones once more."""
         self.settled(schema)  # refuses before anything is asked
+        device = devices.place(self.device)
         if self.gamma is not None and self.rounds is None:
             return self._affordable(data, budget).fit(data, schema, budget, seed=seed, progress=progress)
         noise = data.commit(lambda z: self.plan(schema, z), budget)
         schema = data.resolve()
         if schema.image is not None:
-            return image_lessons.fit(self.settled(schema), data, noise, seed, progress)
+            return image_lessons.fit(self.settled(schema), data, noise, seed, progress, device)
         label = self.label(schema)
         settings = dataclasses.replace(self, steps=int(self._chosen("steps")))
-        player = Player(settings, data.codec, label, self.total_rounds * int(settings.steps or 1), random(seed))
+        steps = self.total_rounds * int(settings.steps or 1)
+        player = Player(settings, data.codec, label, steps, random(seed), device)
         saved = data.restored()
         if saved is None and self.started != "none":
             deviation = self.table_noise(noise)

@@ -9,8 +9,8 @@ variable rounded to a public grid (`hardened.py`, `laplace.py`), so the low-orde
 add it to what records say.
 
 What is taken on trust: AES-256 as a pseudo-random function; the operating system's entropy; that float32 sine, cosine,
-logarithm are right to 4 units in the last place and the square root to 1/2 (a test measures them). On a GPU the noise is
-made on the CPU by this very stream.
+logarithm are right to 4 units in the last place and the square root to 1/2 (a test measures them). For sums on a GPU the noise is
+made on the CPU by this very stream: they come here, and noisy they go back, the one time in a step that the CPU waits.
 
 What is not defended: time (about one pair of normals in 250 is computed a second time; which ones depends on sum and
 noise, by a few microseconds in all), memory that another process can read, and a virtual machine's snapshot that is resumed

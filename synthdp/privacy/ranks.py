@@ -83,14 +83,14 @@ class Together:
         torch.distributed.barrier()
 
     def total(self, values: Any) -> Any:
-        """One all-reduce, in float64."""
+        """One all-reduce, in float64; each leaf's sum is on the leaf's device."""
         leaves: list[torch.Tensor] = []
         _walk(values, lambda leaf: _kept(leaves, leaf))
         flat = torch.cat([torch.zeros(0, dtype=torch.float64), *(leaf.reshape(-1).double().cpu() for leaf in leaves)])
         flat = flat.to(self._device)
         torch.distributed.all_reduce(flat)
         parts = iter(torch.split(flat.cpu(), [leaf.numel() for leaf in leaves]))
-        return _walk(values, lambda leaf: next(parts).to(leaf.dtype).reshape(leaf.shape))
+        return _walk(values, lambda leaf: next(parts).to(leaf.device, leaf.dtype).reshape(leaf.shape))
 
     def told(self, values: Any) -> Any:
         """One broadcast per array."""

@@ -5,8 +5,8 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,10 +17,14 @@ from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 
+if TYPE_CHECKING:
+    import torch
+
 Codes = NDArray[Any]  # int32, or uint8 for images
 Cliques = Sequence[tuple[int, ...]]
 Groupings = Sequence["NDArray[np.int64] | None"] | None
 Counts = NDArray[np.float64]
+RESIDENT = 2 << 30  # bytes of a table that is kept on a device; of a larger one, samples are copied there
 
 
 class Countable(Protocol):
@@ -51,7 +55,9 @@ class Records:
     """Records of some units. `owner[i]` is the unit (0 .. units - 1, ascending) that record i belongs to.
 
     `codes` is the encoded table, (records, columns), once the schema has nothing left to learn; `raw` the sealed frame;
-    `keys` (units,) names each unit by a keyed hash: what a coin or a dealing of units may depend on.
+    `keys` (units,) names each unit by a keyed hash: what a coin or a dealing of units may depend on. Of a sample, `codes` is
+    the whole table still, and record i is its row `rows[i]`; None: all rows as they are. `copies` holds, by device, a table and its
+    copy there, which all samples of it share.
     """
 
     units: int
@@ -60,9 +66,29 @@ class Records:
     codes: Codes | None
     max_records: int
     keys: NDArray[np.uint64]
+    rows: NDArray[np.int64] | None = None
+    copies: "dict[torch.device, tuple[Codes, torch.Tensor]]" = field(default_factory=dict, compare=False, repr=False)
 
     def encoded(self) -> Codes:
-        """The codes; raises where the schema was not resolved yet."""
+        """The codes, (records, columns); raises where the schema was not resolved yet."""
+        whole = self._whole()
+        return whole if self.rows is None else whole[self.rows]
+
+    def encoded_on(self, device: "torch.device") -> "torch.Tensor":
+        """`encoded` on a device: gathered there of a copy of the table that stays, so that a sample costs the places of its
+        rows and no more. Whoever reads it must not write to it."""
+        import torch
+
+        whole = self._whole()
+        if device.type == "cpu" or whole.nbytes > RESIDENT:
+            return moved(torch.from_numpy(np.ascontiguousarray(self.encoded())), device)
+        of, kept = self.copies.get(device, (None, None))
+        if kept is None or of is not whole:
+            kept = torch.from_numpy(np.ascontiguousarray(whole)).to(device)
+            self.copies[device] = whole, kept
+        return kept if self.rows is None else kept[moved(torch.from_numpy(self.rows), device)]
+
+    def _whole(self) -> Codes:
         if self.codes is None:
             raise BadInput("the schema still has items to learn: call resolve() before asking about encoded records")
         return self.codes
@@ -71,7 +97,7 @@ class Records:
         """The same records with their codes; the raw frame is let go."""
         if self.raw is None:
             raise BadInput("the records were encoded already")
-        return replace(self, codes=codec.encode(self.raw), raw=None)
+        return replace(self, codes=codec.encode(self.raw), raw=None, copies={})
 
     def counts(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
         """See `Countable`."""
@@ -120,26 +146,51 @@ class Records:
 
     def take(self, chosen: NDArray[np.bool_]) -> "Records":
         """The records of the chosen units, renumbered; `chosen` is (units,)."""
-        codes = self.encoded()
-        if self.max_records == 1 and len(codes) == self.units:  # every unit holds just one record: skip the regrouping
+        self._whole()
+        if (
+            self.max_records == 1 and len(self.owner) == self.units
+        ):  # every unit holds just one record: skip the regrouping
             rows = np.flatnonzero(chosen)
             owner = np.arange(len(rows))
         else:
             rows = np.flatnonzero(chosen[self.owner])
             owner = (np.cumsum(chosen) - 1)[self.owner[rows]]
         keys = self.keys[chosen]
-        return replace(self, units=len(keys), owner=owner, raw=None, codes=codes[rows], keys=keys)
+        places = rows if self.rows is None else self.rows[rows]
+        return replace(self, units=len(keys), owner=owner, raw=None, rows=places, keys=keys)
 
     def padded(self) -> tuple[Codes, NDArray[np.bool_]]:
         """Codes as (units, max_records, columns) and the mask (units, max_records) of the places that hold a record."""
-        codes = self.encoded()
-        first = np.searchsorted(self.owner, self.owner, side="left")
-        place = np.arange(len(codes)) - first
-        table = np.zeros((self.units, self.max_records, codes.shape[1]), codes.dtype)
-        mask = np.zeros((self.units, self.max_records), np.bool_)
+        codes, (place, mask) = self.encoded(), self.slots()
+        table = np.zeros((*mask.shape, codes.shape[1]), codes.dtype)
         table[self.owner, place] = codes
-        mask[self.owner, place] = True
         return table, mask
+
+    def slots(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Which of its unit's places each record has, (records,), and the mask of `padded`."""
+        place = np.arange(len(self.owner)) - np.searchsorted(self.owner, self.owner, side="left")
+        mask = np.zeros((self.units, self.max_records), np.bool_)
+        mask[self.owner, place] = True
+        return place, mask
+
+    def padded_on(self, device: "torch.device") -> "tuple[torch.Tensor, torch.Tensor]":
+        """`padded` on a device, by `encoded_on`; the mask stays on the CPU, where it can be looked at without waiting."""
+        import torch
+
+        if device.type == "cpu":
+            table, held = self.padded()
+            return torch.from_numpy(table), torch.from_numpy(held)
+        (place, mask), codes = self.slots(), self.encoded_on(device)
+        slots = moved(torch.from_numpy(self.owner * self.max_records + place), device)
+        flat = codes.new_zeros(mask.size, codes.shape[1]).index_copy_(0, slots, codes)
+        return flat.reshape(*mask.shape, -1), torch.from_numpy(mask)
+
+
+def moved(values: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
+    """The values on the device; to a GPU by way of pinned memory, or the CPU would wait until it is done with all before."""
+    if values.device.type == "cpu" and device.type == "cuda":
+        return values.pin_memory().to(device, non_blocking=True)
+    return values.to(device)
 
 
 _READING: ContextVar[bool] = ContextVar("reading", default=False)

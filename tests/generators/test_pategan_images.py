@@ -173,6 +173,10 @@ def test_a_network_that_is_no_nearer_gives_way_to_the_start():
             self.beginning = lambda values, _: values
             self.g_average = lambda values, _: 1 - values
 
+        def given(self, rows):
+            values, label, codes = self.source.draw(rows, self.random)
+            return values, label, label, codes
+
         def finish(self):
             return self.g_average
 

@@ -24,14 +24,22 @@ from synthdp.privacy.sensitive import Sensitive
 if TYPE_CHECKING:
     from synthdp.generators.dpgan import DPGAN, Terms
 
+CPU = torch.device("cpu")
 RECENTRE_EVERY = 10
 MODULES = ("d", "d_average")
 
 
 class Game:
-    """The state of one training: the generator's side, a discriminator, its average and its optimiser."""
+    """The state of one training: the generator's side, a discriminator, its average and its optimiser; networks on the `device`."""
 
-    def __init__(self, settings: "DPGAN", data: Sensitive, terms: "Terms", generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        settings: "DPGAN",
+        data: Sensitive,
+        terms: "Terms",
+        generator: torch.Generator,
+        device: torch.device = CPU,
+    ) -> None:
         schema, codec = data.schema, data.codec
         self.settings = choices.settled(settings, schema)
         self.data, self.terms = data, terms
@@ -41,13 +49,15 @@ class Game:
         self.d: Discriminator | Critic
         self.loss: losses.Loss
         if schema.image is None:
-            self.player = Player(self.settings, codec, label, steps, generator)
+            self.player = Player(self.settings, codec, label, steps, generator, device)
             self.d = Discriminator(self.player.blocks.width, self.settings.hidden, len(codec.sizes), generator)
+            self.d = self.d.to(device)
             self.loss = losses.Linear(self.settings.penalty)
         else:
-            self.player = ImagePlayer(self.settings, codec, label, steps, generator)
+            self.player = ImagePlayer(self.settings, codec, label, steps, generator, device)
             canvas, convolutional = self.player.canvas, self.settings.architecture == "conv"
             self.d = Critic(canvas, convolutional, self.settings.hidden, lens_of(self.settings, canvas), generator)
+            self.d = self.d.to(device)
             self.loss = losses.Logistic(self.settings.penalty)
         self.d_average = copy.deepcopy(self.d)
         self.clipper = Clipper(self.settings, self.d, terms.noise, terms.count_deviation)

@@ -56,10 +56,12 @@ class Space(Protocol):
 
 @dataclass(frozen=True)
 class Columns:
-    """The `Space` of tables. `weight`: of the student in the generator's loss."""
+    """The `Space` of tables. `weight`: of the student in the generator's loss, which is computed on the `device`. Teachers, and so
+    the kernel, stay on the CPU: what they answer must have the same bits wherever a record lies (`privacy/teachers/witness.py`)."""
 
     space: Interactions
     weight: float
+    device: torch.device
 
     @property
     def kernel(self) -> Kernel:
@@ -68,8 +70,9 @@ class Columns:
 
     def lesson(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Judgement:
         """The distance of generated rows' mean interactions from those that the student learnt."""
-        taught = learnt(self.space, codes, answers, deviations)
-        return lambda rows, label: distance(self.space, rows, label.argmax(1), taught) * self.weight
+        taught = learnt(self.space, codes, answers, deviations, self.device)
+        there = self.space.to(self.device)
+        return lambda rows, label: distance(there, rows, label.argmax(1), taught) * self.weight
 
     def state(self) -> states.Arrays:
         """It follows from the player's."""
@@ -134,8 +137,8 @@ class Lessons:
 
     def _ask(self) -> None:
         """One noisy evaluation of the witness function at freshly generated rows."""
-        queries = self.player.fakes(self.settings.queries_a_round)
-        generated = self.player.fakes(min(max(GENERATED * len(queries), LEAST_GENERATED), MOST_GENERATED))
+        queries = self.player.fakes(self.settings.queries_a_round).cpu()
+        generated = self.player.fakes(min(max(GENERATED * len(queries), LEAST_GENERATED), MOST_GENERATED)).cpu()
         mean, deviation = against(self.space.kernel, generated, queries)
         shares = Shares(self.noise, "margins", self._clip(generated, queries, mean, deviation))
         self.teachers.train(generated.numpy())
@@ -185,10 +188,10 @@ def space_of(settings: "PATEGAN", data: Sensitive, player: Player) -> Columns:
     """The features of the noisy tables; of even tables where none were asked for."""
     blocks, tables = player.blocks, player.tables
     even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(player.labels), -1)
-    columns = even if tables is None else tables.columns
+    columns = even if tables is None else tables.columns.cpu()
     ordered = sum(column.kind in ORDERED for column in data.schema.coded)
     degree = settings.degree or max(1, min(MOST_DEGREE, MOST_FEATURES // max(1, ordered)))
     found = interactions(
         data.schema, blocks, player.label, columns, player.labels, degree=degree, floor=settings.rare_floor
     )
-    return Columns(found, settings.witness_weight)
+    return Columns(found, settings.witness_weight, player.device)

@@ -35,11 +35,11 @@ class Original:
     ) -> None:
         self.settings, self.player, self.aggregator = settings, player, aggregator
         blocks, columns = player.blocks, len(data.codec.sizes)
-        self.student = Discriminator(blocks.width, settings.hidden, columns, player.random)
+        self.student = Discriminator(blocks.width, settings.hidden, columns, player.random).to(player.device)
         self.optimizer = torch.optim.Adam(self.student.parameters(), settings.student_rate, betas=BETAS)
         self.asked = torch.zeros((0, columns), dtype=torch.int64)
         self.votes = torch.zeros(0, dtype=torch.int64)
-        template = teacher(blocks.width, settings.teacher_hidden, player.random)
+        template = teacher(blocks.width, settings.teacher_hidden, player.random).to(player.device)
         if saved is not None:  # the stream of chances goes on from there
             self.restore(saved)
         kind = Stacked(
@@ -59,8 +59,8 @@ class Original:
         place = number % queries
         if place == 0:
             rows = self.settings.teacher_batch * self.settings.teacher_steps
-            self.teachers.train(self.player.fakes(rows).numpy())
-            self.asked = self.player.fakes(queries)
+            self.teachers.train(self.player.fakes(rows).cpu().numpy())
+            self.asked = self.player.fakes(queries).cpu()
             self.votes = torch.zeros(0, dtype=torch.int64)
         said = self.teachers.ask(self.asked[place : place + 1].numpy(), self.aggregator)
         self.votes = torch.cat([self.votes, torch.from_numpy(np.asarray(said))])
@@ -68,7 +68,8 @@ class Original:
             self._learn(number // queries)
 
     def _learn(self, number: int) -> None:
-        rows, real = self.player.blocks.one_hot(self.asked), self.votes.float()
+        there = self.player.device
+        rows, real = self.player.blocks.one_hot(self.asked.to(there)), self.votes.float().to(there)
         if number == 0:
             self.student.recentre(self.player.blocks.one_hot(self.player.fakes(CENTRED_OVER)), 1.0)
         for _ in range(self.settings.student_steps):

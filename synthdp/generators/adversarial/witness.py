@@ -7,7 +7,7 @@ chi-square kernel). The witness function between records and generated rows is l
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from synthdp.data.schema import Schema
+from synthdp.generators.parts.devices import moved
 from synthdp.generators.parts.networks import Blocks
 
 ORDERED = ("integer", "continuous", "ordinal", "datetime")
@@ -39,6 +40,11 @@ class Interactions:
         """(features, features): 1 where two features are of different columns."""
         return (self.owner[:, None] != self.owner[None, :]).float()
 
+    def to(self, device: torch.device) -> "Interactions":
+        """The same elsewhere."""
+        maps, owner, weights = (values.to(device) for values in (self.maps, self.owner, self.weights))
+        return replace(self, maps=maps, owner=owner, weights=weights)
+
     def labels_of(self, codes: Tensor) -> Tensor:
         """(rows,) the label of each row; 0 where there is none."""
         return codes[:, self.label].long() if self.label is not None else torch.zeros(len(codes), dtype=torch.int64)
@@ -46,7 +52,7 @@ class Interactions:
     def features(self, rows: Tensor, label: int) -> Tensor:
         """(rows, width) one-hot rows of one label, maybe soft, to (rows, features)."""
         found = rows @ self.maps[label]
-        return torch.cat([found[:, :-1], torch.ones(len(rows), 1)], 1)
+        return torch.cat([found[:, :-1], torch.ones(len(rows), 1, device=rows.device)], 1)
 
     def kernel(self, codes: Tensor, queries: Tensor) -> Tensor:
         """k of every row and query, (rows, queries). Each row's numbers are its own: sums of entries of one table."""
@@ -70,10 +76,11 @@ class Interactions:
         return found
 
     def moments(self, rows: Tensor, labels: Tensor, scale: Tensor) -> Tensor:
-        """Sums over rows of `scale` times their interactions, (labels, features, features)."""
+        """Sums over rows of `scale` times their interactions, (labels, features, features), on the device of the rows, `scale` and
+        the space; `labels` are on the CPU, so that how many rows are of each is known without waiting."""
         sums = []
         for label in range(len(self.weights)):
-            chosen = (labels == label).nonzero()[:, 0]
+            chosen = moved((labels == label).nonzero()[:, 0], rows.device)
             found = self.features(rows[chosen], label)
             sums.append((found * (scale[chosen] * self.weights[label])[:, None]).T @ found)
         return torch.stack(sums) * self.apart
@@ -124,13 +131,19 @@ def _side_by_side(made: Sequence[Tensor], places: Sequence[slice], width: int) -
     return whole
 
 
-def learnt(space: Interactions, queries: Tensor, answers: Tensor, deviations: Tensor) -> Tensor:
-    """The student: mean interactions of the records, (labels, features, features), from noisy evaluations.
+def learnt(
+    space: Interactions, queries: Tensor, answers: Tensor, deviations: Tensor, device: torch.device | None = None
+) -> Tensor:
+    """The student: mean interactions of the records, (labels, features, features), from noisy evaluations, computed on the
+    `device`; all that is given is on the CPU.
 
     `answers` (queries,) are mean k(x, q) over records plus independent N(0, deviation^2).
     """
-    weights = weights_of(space.kernel(queries, queries), answers, deviations)
-    return space.moments(space.blocks.one_hot(queries), space.labels_of(queries), weights.float())
+    device = device or queries.device
+    asked = space.kernel(queries, queries), answers, deviations
+    weights = weights_of(*(values.to(device) for values in asked))
+    rows = space.blocks.one_hot(queries).to(device)
+    return space.to(device).moments(rows, space.labels_of(queries), weights.float())
 
 
 def weights_of(kernel: Tensor, answers: Tensor, deviations: Tensor) -> Tensor:
@@ -159,10 +172,11 @@ def weights_of(kernel: Tensor, answers: Tensor, deviations: Tensor) -> Tensor:
 
 
 def distance(space: Interactions, rows: Tensor, labels: Tensor, taught: Tensor) -> Tensor:
-    """Squared distance of generated rows' mean interactions from `taught`; the two halves make the square unbiased."""
+    """Squared distance of generated rows' mean interactions from `taught`; the two halves make the square unbiased. `labels` as
+    in `moments`."""
     half = len(rows) // 2
     one, other = (
-        space.moments(part, own, torch.full((len(part),), 1 / max(1, len(part)))) - taught
+        space.moments(part, own, torch.full((len(part),), 1 / max(1, len(part)), device=rows.device)) - taught
         for part, own in ((rows[:half], labels[:half]), (rows[half:], labels[half:]))
     )
     return (one * other).sum() / 2

@@ -45,7 +45,7 @@ class Canvas:
         """(rows, columns) codes -> (rows, pixels + labels), each row of its own codes alone."""
         pixels = codes[:, self.start : self.start + self.pixels].float() / WHITE
         if self.label is None:
-            return torch.cat([pixels, torch.ones(len(codes), 1)], 1)
+            return torch.cat([pixels, torch.ones(len(codes), 1, device=codes.device)], 1)
         return torch.cat([pixels, functional.one_hot(codes[:, self.label].long(), self.labels).float()], 1)
 
     def split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,7 +63,8 @@ class Canvas:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """What a generator's network is given: pictures drawn of the start, or latent values where it starts at none."""
+    """What a generator's network is given: pictures drawn of the start, or latent values where it starts at none. All of it
+    on the CPU."""
 
     canvas: Canvas
     labels: Tensor  # (labels,), the distribution of the label

@@ -6,7 +6,7 @@ are all products of up to `degree` coefficients: of degree 3 they hold what clas
 the same bits wherever a record is in a batch: the products are sums of whole numbers below 2^53, exact in any order.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -34,6 +34,11 @@ class Coefficients:
     weights: Tensor
     degree: int
 
+    def to(self, device: torch.device) -> "Coefficients":
+        """What `seen` reads elsewhere; the weights stay, since they are read one by one."""
+        lens, centres, inverses = (values.to(device) for values in (self.lens, self.centres, self.inverses))
+        return replace(self, lens=lens, centres=centres, inverses=inverses)
+
     def labels_of(self, codes: Tensor) -> Tensor:
         """(rows,) the label of each row; 0 where there is none."""
         place = self.canvas.label
@@ -54,7 +59,7 @@ class Coefficients:
 
     def alike(self, products: Tensor) -> Tensor:
         """The kernel, but for labels, from inner products of coefficients."""
-        base = 1 + products * products.new_tensor(self.lens.shape[1]).rsqrt()
+        base = 1 + products * torch.tensor(self.lens.shape[1], dtype=products.dtype).rsqrt()
         power = base
         for _ in range(self.degree - 1):  # the same roundings wherever an entry is
             power = power * base

@@ -66,7 +66,8 @@ class UNet(nn.Module):
         basis: Tensor | None = None,
     ) -> None:
         super().__init__()
-        self.shape, self._basis = shape, basis
+        self.shape = shape
+        self.register_buffer("_basis", basis, persistent=False)  # goes where the network goes
         widths = [hidden * 2**level for level in range(depth)]
         embedded = 4 * hidden
         self.time, self.label = nn.Linear(2 * FREQUENCIES, embedded), nn.Embedding(labels, embedded)
@@ -83,7 +84,7 @@ class UNet(nn.Module):
 
     def forward(self, x: Tensor, c_noise: Tensor, y: Tensor) -> Tensor:
         """x (rows, K, width), c_noise (rows, K), y (rows,) label codes -> (rows, K, width)."""
-        if self._basis is not None:
+        if isinstance(self._basis, Tensor):
             x = x @ self._basis.to(x).T
         hidden = self.enter(
             x.reshape(*x.shape[:-1], *self.shape).permute(0, 4, 1, 2, 3)
@@ -100,7 +101,7 @@ class UNet(nn.Module):
             hidden = functional.interpolate(hidden, skipped.shape[2:], mode="nearest")
             hidden = block(torch.cat([hidden, skipped], 1), embedded)
         found: Tensor = self.out(functional.silu(_groups_normalised(hidden))).permute(0, 2, 3, 4, 1).flatten(2)
-        return found if self._basis is None else found @ self._basis.to(found)
+        return found @ self._basis.to(found) if isinstance(self._basis, Tensor) else found
 
 
 class Block(nn.Module):

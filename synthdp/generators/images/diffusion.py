@@ -12,6 +12,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from synthdp.generators.parts import devices
+
 SIGN = 2**64  # int64 wraps around: numbers of 2^63 or more are written less this
 GOLDEN = 0x9E3779B97F4A7C15 - SIGN  # 2^64 / golden ratio
 FACTORS = (0xBF58476D1CE4E5B9 - SIGN, 0x94D049BB133111EB - SIGN)  # of SplitMix64's finaliser (Steele, Lea & Flood 2014)
@@ -119,7 +121,7 @@ class Draws:
     def __init__(
         self, columns: int, width: int, levels: Levels, multiplicity: int, seed: int, device: torch.device
     ) -> None:
-        generator = torch.Generator(device).manual_seed(seed)
+        generator = devices.chance(device, seed)
         self._factors = (
             torch.randint(-(2**62), 2**62, (columns,), generator=generator, device=device, dtype=torch.int64)
             .mul_(2)

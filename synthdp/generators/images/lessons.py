@@ -24,6 +24,7 @@ from synthdp.generators.images.canvas import Source
 from synthdp.generators.images.coefficients import FINE, Coefficients, coefficients
 from synthdp.generators.images.player import ImageModel, ImagePlayer, Settings
 from synthdp.generators.parts import states
+from synthdp.generators.parts.devices import moved
 from synthdp.generators.parts.networks import random
 from synthdp.privacy.events import Plan
 from synthdp.privacy.sensitive import Sensitive
@@ -43,7 +44,8 @@ CHECKED = 1024  # pairs by which the generator's distance is checked at the end
 
 @dataclass(frozen=True, kw_only=True)
 class Lesson:
-    """What was taught: queries' coefficients (queries, axes), labels and weights (queries,), in place of the difference."""
+    """What was taught: queries' coefficients (queries, axes), labels and weights (queries,), in place of the difference. Labels
+    are on the CPU, so that which rows are of which label is known there."""
 
     space: Coefficients
     queries: Tensor
@@ -51,21 +53,24 @@ class Lesson:
     weights: Tensor
 
     def distance(self, made: Tensor, given: Tensor, labels: Tensor) -> Tensor:
-        """Squared distance, less a constant, of what `made` of the `given` values (rows, pixels) adds from what was taught.
+        """Squared distance, less a constant, of what `made` of the `given` values (rows, pixels) adds from what was taught;
+        `labels` (rows,) are on the CPU.
 
         It is 0 where nothing was added. Unbiased: no pair is compared with itself.
         """
-        rows = len(labels)
-        ends = torch.stack([self.space.seen(made, labels), self.space.seen(given, labels)])
-        total = torch.zeros(())
+        rows, device = len(labels), made.device
+        there = moved(labels, device)
+        ends = torch.stack([self.space.seen(made, there), self.space.seen(given, there)])
+        total = torch.zeros((), device=device)
         for label in range(len(self.space.weights)):
-            mine, asked = labels == label, self.labels == label
-            if not mine.any():
+            found = [(own == label).nonzero()[:, 0] for own in (labels, self.labels)]
+            if not len(found[0]):
                 continue
+            mine, asked = (moved(places, device) for places in found)
             both = ends[:, mine].flatten(0, 1)
-            sign = torch.ones(2, int(mine.sum()))
+            sign = torch.ones(2, len(mine), device=device)
             sign[1] = -1
-            others = 1 - torch.eye(sign.shape[1]).repeat(2, 2)
+            others = 1 - torch.eye(sign.shape[1], device=device).repeat(2, 2)
             among = sign.flatten() @ (self.space.alike(both @ both.T) * others) @ sign.flatten()
             taught = sign.flatten() @ self.space.alike(both @ self.queries[asked].T) @ self.weights[asked]
             weight = float(self.space.weights[label])
@@ -74,9 +79,11 @@ class Lesson:
 
 
 class Pictures:
-    """What pictures are compared by, and the pictures of the start that records are compared with; both from `seed`."""
+    """What pictures are compared by, and the pictures of the start that records are compared with; both from `seed`. Lessons
+    are given on the `device`; teachers, and so the kernel, stay on the CPU (`privacy/teachers/witness.py`)."""
 
-    def __init__(self, source: Source, degree: int, seed: int) -> None:
+    def __init__(self, source: Source, degree: int, seed: int, device: torch.device) -> None:
+        self.device = device
         self.seed, generator = seed, random(seed)
         rows = min(COMPARED, max(LEAST_COMPARED, VALUES // source.canvas.pixels))
         values, label, codes = source.draw(rows, generator)
@@ -93,9 +100,15 @@ class Pictures:
         plain = torch.zeros_like(answers)
         for start in range(0, len(self.start), AT_ONCE):
             plain += self.kernel(self.start[start : start + AT_ONCE], codes).sum(0)
-        weights = weights_of(self.kernel(codes, codes), answers - plain / len(self.start), deviations)
-        queries = (self.space.of(codes) / FINE).float()
-        return Lesson(space=self.space, queries=queries, labels=self.space.labels_of(codes), weights=weights.float())
+        asked = self.kernel(codes, codes), answers - plain / len(self.start), deviations
+        weights = weights_of(*(values.to(self.device) for values in asked))
+        queries = (self.space.of(codes) / FINE).float().to(self.device)
+        return Lesson(
+            space=self.space.to(self.device),
+            queries=queries,
+            labels=self.space.labels_of(codes),
+            weights=weights.float(),
+        )
 
     def state(self) -> states.Arrays:
         """The seed: the start is among the player's arrays."""
@@ -116,23 +129,22 @@ class Pupil:
     @torch.no_grad()
     def fakes(self, rows: int) -> Tensor:
         """Generated codes, (rows, columns)."""
-        source = self.player.source
-        given, label, codes = source.draw(rows, self.player.random)
-        return source.painted(codes, self.player.g(given, label))
+        given, label, _, codes = self.player.given(rows)
+        return self.player.source.painted(codes, self.player.g(given, label).cpu())
 
     def step(self, lesson: Lesson, step: int) -> None:
         """Descend on a lesson's distance; `step` counts from 0."""
         player = self.player
-        given, label, _ = player.source.draw(player.settings.fake_batch, player.random)
+        given, label, known, _ = player.given(player.settings.fake_batch)
         made = player.g(given, label)
-        player.descend(self.weight * lesson.distance(made, given, label.argmax(1)), step)
+        player.descend(self.weight * lesson.distance(made, given, known.argmax(1)), step)
 
     @torch.no_grad()
     def finish(self, lesson: Lesson) -> ImageModel:
         """The averaged generator, or the start where fresh pictures say that it is no nearer to what was taught."""
         player = self.player
-        given, label, _ = player.source.draw(CHECKED, player.random)
-        if lesson.distance(player.g_average(given, label), given, label.argmax(1)) >= 0:
+        given, label, known, _ = player.given(CHECKED)
+        if lesson.distance(player.g_average(given, label), given, known.argmax(1)) >= 0:
             player.g_average = player.beginning
         return player.finish()
 
@@ -148,8 +160,9 @@ class Pupil:
 def pictures(player: ImagePlayer, degree: int, saved: states.State | None) -> Pictures:
     """Those of a stopped fit, or new ones."""
     if saved is not None:
-        return Pictures(player.source, degree, int(saved["pictures"][0]))
-    return Pictures(player.source, degree, int(torch.randint(2**62, (1,), generator=player.random)))
+        return Pictures(player.source, degree, int(saved["pictures"][0]), player.device)
+    seed = int(torch.randint(2**62, (1,), generator=player.random))
+    return Pictures(player.source, degree, seed, player.device)
 
 
 def plan(settings: "PATEGAN", schema: Schema, noise: float) -> Plan:
@@ -157,10 +170,12 @@ def plan(settings: "PATEGAN", schema: Schema, noise: float) -> Plan:
     return starts.plan(_known(settings), schema, noise)
 
 
-def fit(settings: "PATEGAN", data: Sensitive, noise: float, seed: int | None, progress: Progress) -> ImageModel:
+def fit(
+    settings: "PATEGAN", data: Sensitive, noise: float, seed: int | None, progress: Progress, device: torch.device
+) -> ImageModel:
     """The answers of class Gaussians, then rounds of votes and lessons."""
     own, total = _known(settings), settings.total_rounds * int(settings.steps or 1)
-    player = ImagePlayer(own, data.codec, settings.label(data.schema), total, random(seed))
+    player = ImagePlayer(own, data.codec, settings.label(data.schema), total, random(seed), device)
     saved = data.restored()
     if saved is None:
         starts.begin(data, own, player, settings.table_noise(noise))

@@ -18,7 +18,7 @@ from synthdp.generators.classgauss import ClassGauss
 from synthdp.generators.gaussians.drawing import Mixture
 from synthdp.generators.images.canvas import Canvas, Source
 from synthdp.generators.images.networks import Painter, Retoucher, principal_axes
-from synthdp.generators.parts import states
+from synthdp.generators.parts import devices, states
 from synthdp.generators.parts.networks import average, random
 
 if TYPE_CHECKING:
@@ -54,20 +54,33 @@ class Settings(Protocol):
 
 
 class ImagePlayer:
-    """A generator network in training, as `player.Player`: `steps` is how many generator steps there will be."""
+    """A generator network in training, as `player.Player`: `steps` is how many generator steps there will be. Pictures of the
+    start are drawn on the CPU and moved to the `device`."""
 
     def __init__(
-        self, settings: Settings, codec: Codec, label: int | None, steps: int, generator: torch.Generator
+        self,
+        settings: Settings,
+        codec: Codec,
+        label: int | None,
+        steps: int,
+        generator: torch.Generator,
+        device: torch.device,
     ) -> None:
         self.settings, self.label, self.random, self.schema = settings, label, generator, codec.schema
+        self.device = device
         self.canvas = Canvas.of(codec, label)
-        self.g = network(settings, self.canvas, generator)
+        self.g = network(settings, self.canvas, generator).to(device)
         self.g_average, self.beginning = copy.deepcopy(self.g), copy.deepcopy(self.g)
         self.optimizer = torch.optim.Adam(self.g.parameters(), settings.generator_rate, betas=BETAS)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, max(1, steps))
         labels = torch.full((self.canvas.labels,), 1 / self.canvas.labels)
         self.source = Source(canvas=self.canvas, labels=labels, mixture=None, latent=settings.latent)
-        self.loss = 0.0
+        self.latest: Tensor | float = 0.0
+
+    @property
+    def loss(self) -> float:
+        """Of the last step. Whoever asks waits for the device."""
+        return float(self.latest)
 
     @property
     def labels(self) -> Tensor:
@@ -89,16 +102,23 @@ class ImagePlayer:
         """What networks see of codes."""
         return self.canvas.rows(codes)
 
+    def given(self, rows: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """As `Source.draw`, what the network is given and one-hot labels, both moved; then, still on the CPU, the labels once more
+        and the codes."""
+        given, label, codes = self.source.draw(rows, self.random)
+        here = devices.moved(given, self.device), devices.moved(label, self.device)
+        return *here, label, codes
+
     @torch.no_grad()
     def fake_rows(self, rows: int) -> Tensor:
         """Generated pictures and their labels, (rows, pixels + labels)."""
-        given, label, _ = self.source.draw(rows, self.random)
+        given, label, *_ = self.given(rows)
         return torch.cat([self.g(given, label), label], 1)
 
     def step(self, judged: Judgement, step: int) -> None:
         """Descend on a judgement of generated pictures; `step` counts from 0."""
-        given, label, _ = self.source.draw(self.settings.fake_batch, self.random)
-        self.descend(judged(torch.cat([self.g(given, label), label], 1), label), step)
+        given, label, known, _ = self.given(self.settings.fake_batch)
+        self.descend(judged(torch.cat([self.g(given, label), label], 1), known), step)
 
     def descend(self, loss: Tensor, step: int) -> None:
         """One step on a loss of what `g` made, and of the average."""
@@ -106,11 +126,11 @@ class ImagePlayer:
         torch.autograd.backward(loss)
         self.optimizer.step()
         self.schedule.step()
-        self.loss = float(loss.detach())
+        self.latest = loss.detach()
         average(self.g_average, self.g, self.settings.average, step)
 
     def finish(self) -> "ImageModel":
-        """The averaged generator; a game that diverged is dropped, and what it started from is the model."""
+        """The averaged generator; a game that diverged is dropped, and what it started from is the model. On the CPU."""
         kept = self.g_average
         if not all(bool(torch.isfinite(value).all()) for value in kept.state_dict().values()):
             warnings.warn(
@@ -118,7 +138,7 @@ class ImagePlayer:
                 stacklevel=3,
             )
             kept = self.beginning
-        return ImageModel(schema=self.schema, source=self.source, network=kept)
+        return ImageModel(schema=self.schema, source=self.source, network=kept.cpu())
 
     def state(self) -> states.Arrays:
         """All that the next steps depend on, as arrays: `restore` in a new player of the same settings goes on from there."""

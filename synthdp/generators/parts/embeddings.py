@@ -24,7 +24,7 @@ class Features:
     def __init__(self, width: int, count: int, sigma: float, rng: np.random.Generator) -> None:
         self.count = count
         self.frequencies: Array = rng.standard_normal((width, count // 2)) / sigma
-        self._tensor = torch.from_numpy(self.frequencies.astype(np.float32))
+        self._tensors: dict[torch.device, Tensor] = {}
 
     def of(self, rows: Array) -> Array:
         """(rows, width) -> (rows, D), float64."""
@@ -34,8 +34,10 @@ class Features:
         return found
 
     def of_tensor(self, rows: Tensor) -> Tensor:
-        """The same in float32, differentiable."""
-        angles = rows @ self._tensor
+        """The same in float32, differentiable, on the rows' device."""
+        if rows.device not in self._tensors:
+            self._tensors[rows.device] = torch.from_numpy(self.frequencies.astype(np.float32)).to(rows.device)
+        angles = rows @ self._tensors[rows.device]
         return torch.cat([angles.cos(), angles.sin()], 1) * math.sqrt(2 / self.count)
 
 
@@ -89,10 +91,11 @@ def _normalised(values: Tensor) -> Tensor:
     return functional.layer_norm(values, values.shape[1:])
 
 
-def rows_of(vectors: Vectors, pixels: Tensor, logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
-    """Vectors (rows, width) as `Vectors.of` makes them: pixels, and categories drawn with gradients that pass straight
-    through (Jang, Gu & Poole 2017)."""
+def rows_of(
+    vectors: Vectors, blocks: Blocks, pixels: Tensor, logits: Tensor, temperature: float, generator: torch.Generator
+) -> Tensor:
+    """Vectors (rows, width) as `Vectors.of` makes them: pixels, and categories, those of `blocks`, drawn with gradients that
+    pass straight through (Jang, Gu & Poole 2017)."""
     if not vectors.blocks:
         return pixels
-    blocks = Blocks([block.stop - block.start for block in vectors.blocks])
     return torch.cat([pixels, vectors.scale * blocks.soft_draw(logits, temperature, generator)], 1)

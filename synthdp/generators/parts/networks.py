@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from synthdp.generators.parts.devices import moved
+
 SLOPE = 0.2
 
 
@@ -18,21 +20,24 @@ class Blocks:
         self.width = sum(sizes)
         starts = [sum(sizes[:place]) for place in range(len(sizes))]
         self.starts = torch.tensor(starts, dtype=torch.int64)
+        self._starts = {self.starts.device: self.starts}
         self.slices = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
 
     def one_hot(self, codes: Tensor) -> Tensor:
         """(rows, columns) codes -> (rows, width) zeros and ones."""
-        rows = torch.zeros(len(codes), self.width)
-        return rows.scatter_(1, codes.long() + self.starts, 1.0)
+        if codes.device not in self._starts:
+            self._starts[codes.device] = self.starts.to(codes.device)
+        rows = torch.zeros(len(codes), self.width, device=codes.device)
+        return rows.scatter_(1, codes.long() + self._starts[codes.device], 1.0)
 
     def draw(self, logits: Tensor, generator: torch.Generator) -> Tensor:
         """One category per column, (rows, columns) codes: the Gumbel-max trick."""
-        noisy = logits + gumbel(logits.shape, generator)
+        noisy = logits + moved(gumbel(logits.shape, generator), logits.device)
         return torch.stack([noisy[:, block].argmax(1) for block in self.slices], 1)
 
     def soft_draw(self, logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
         """One-hot draws forward, softmax gradients backward (straight-through Gumbel; Jang, Gu & Poole 2017)."""
-        noisy = logits + gumbel(logits.shape, generator)
+        noisy = logits + moved(gumbel(logits.shape, generator), logits.device)
         # Unlike that of slices, the backward pass of a split writes every entry once.
         blocks = torch.split(noisy, list(self.sizes), 1)
         soft = torch.cat([torch.softmax(block / temperature, 1) for block in blocks], 1)
@@ -45,7 +50,7 @@ class Blocks:
 
 
 def gumbel(shape: Sequence[int], generator: torch.Generator) -> Tensor:
-    """Standard Gumbel noise."""
+    """Standard Gumbel noise, on the CPU."""
     return -torch.empty(tuple(shape)).exponential_(generator=generator).clamp_min_(1e-30).log_()
 
 
@@ -142,7 +147,7 @@ class Network(nn.Module):
 
 
 def draw_latent(rows: int, latent: int, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """(rows, latent) standard normals and (rows, labels) one-hot labels drawn from `labels`."""
+    """(rows, latent) standard normals and (rows, labels) one-hot labels drawn from `labels`, all on the CPU."""
     drawn = (
         torch.multinomial(labels, rows, replacement=True, generator=generator)
         if rows

@@ -68,7 +68,7 @@ def restore_schedule(name: str, schedule: LRScheduler, state: State) -> None:
 class Training(Protocol):
     """A generator network in training: `g`, its average and where it began, its optimiser and its randomness."""
 
-    loss: float
+    latest: torch.Tensor | float  # the loss of the last step, wherever it was computed
 
     @property
     def g(self) -> nn.Module: ...
@@ -86,7 +86,7 @@ class Training(Protocol):
 
 def training_state(training: Training) -> Arrays:
     """Networks, optimiser, schedule and randomness."""
-    arrays: Arrays = {"random": training.random.get_state().numpy().copy(), "loss": np.array([training.loss])}
+    arrays: Arrays = {"random": training.random.get_state().numpy().copy(), "loss": np.array([float(training.latest)])}
     for name in NETWORKS:
         arrays.update(module_state(name, getattr(training, name)))
     arrays.update(optimizer_state("g_optimizer", training.optimizer))
@@ -97,7 +97,7 @@ def training_state(training: Training) -> Arrays:
 def restore_training(training: Training, state: State) -> None:
     """The inverse of `training_state`."""
     training.random.set_state(tensor(state["random"]))
-    training.loss = float(state["loss"][0])
+    training.latest = float(state["loss"][0])
     for name in NETWORKS:
         restore_module(name, getattr(training, name), state)
     restore_optimizer("g_optimizer", training.optimizer, state)

@@ -1,6 +1,6 @@
 """Noisy tables that a generator starts at and is held to: every column's distribution, for each label where there is one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -20,6 +20,10 @@ class Tables:
     labels: Tensor  # P(label), (labels,)
     joint: bool  # whether the tables tell labels apart
     total: float
+
+    def to(self, device: torch.device) -> "Tables":
+        """The same elsewhere."""
+        return replace(self, columns=self.columns.to(device), labels=self.labels.to(device))
 
     def logarithms(self) -> Tensor:
         """Biases at which a generator draws from the tables, (labels, width)."""

@@ -24,7 +24,8 @@ class Bound:
     """
 
     def __init__(self, clip: float, rule: Rule = FLAT, layout: Layout | None = None, *, counting: bool = False) -> None:
-        self.clip, self.rule, self.counting, self.within = clip, rule, counting, 0.0
+        self.clip, self.rule, self.counting = clip, rule, counting
+        self._counts: list[Tensor] = []
         self._places = None if layout is None or len(layout.bounds) == 1 else layout.places
         self._limits = [clip * (1 - MARGIN)] if self._places is None or layout is None else _limits(clip, layout)
 
@@ -60,7 +61,9 @@ class Bound:
         weights = {place: self._weights(own, self._limits[place]) for place, own in squares.items()}
         if counts is not None:
             weights = {place: weight.div_(divisors) for place, weight in weights.items()}
-        if math.isfinite(total.sum().item()):  # the sum is finite only if each of them is
+        # The sum is finite only if each of them is. That saves a pass over all gradients on the CPU, where it can be looked at
+        # at once; a GPU would have to be waited for, and left units out are left out either way.
+        if total.device.type == "cpu" and math.isfinite(total.sum().item()):
             return weights, None
         finite = torch.isfinite(total)
         return {place: torch.where(finite, weight, 0.0) for place, weight in weights.items()}, ~finite
@@ -76,7 +79,15 @@ class Bound:
             return
         inside = (1 + RAMP - squares.double().sqrt() / self.clip) / (2 * RAMP)
         bits = torch.nan_to_num(inside, nan=0.0, posinf=1.0, neginf=0.0).clamp(0.0, 1.0) - 0.5
-        self.within += float(bits.sum()) * (1 - MARGIN)
+        self._counts.append(bits.sum())
+
+    @property
+    def within(self) -> float:
+        """The count; read from the device here, once."""
+        total = 0.0
+        for count in self._counts:
+            total += float(count) * (1 - MARGIN)
+        return total
 
 
 def _limits(clip: float, layout: Layout) -> list[float]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from synthdp.privacy.store import moved
+
 TINY = 1.2e-38  # below this float32 may flush to zero: a floor for squares that are multiplied with large ones
 
 
@@ -24,14 +26,15 @@ class Batch:
 
     @classmethod
     def of(cls, records: Tensor, mask: Tensor | None, counts: Tensor | None = None) -> "Batch":
-        """From (units, ...), or from (units, R, ...) with its mask: the padding is dropped."""
+        """From (units, ...), or from (units, R, ...) with its mask: the padding is dropped. A mask on the CPU is looked at
+        there, and nobody waits for the device of the records."""
         if mask is None:
             return cls(len(records), 1, records, None, counts)
         units, size = mask.shape
         flat, held = records.flatten(0, 1), mask.flatten().bool()
         if bool(held.all()):
             return cls(units, size, flat, None, counts)
-        place = held.nonzero().squeeze(1)
+        place = moved(held.nonzero().squeeze(1), records.device)
         return cls(units, size, flat[place], place, counts)
 
     def padded(self, rows: Tensor) -> Tensor:

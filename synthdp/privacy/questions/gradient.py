@@ -68,26 +68,17 @@ class Gradient:
 
     def measured(self, records: Records, *, counting: bool) -> tuple[Gradients, float]:
         """The clipped sum, and the count of `sum_and_count` (0 unless `counting`) from the same pass."""
+        device = next((parameter.device for parameter in self.module.parameters()), torch.device("cpu"))
         counts = None
         if self.microbatches is not None:
             records, sizes = dealt(records, self.microbatches, self.deal)
-            counts = torch.from_numpy(sizes)
+            counts = torch.from_numpy(sizes).to(device)
         if records.max_records == 1 and counts is None:
-            codes, mask = torch.from_numpy(np.ascontiguousarray(records.encoded())), None
+            codes, mask = records.encoded_on(device), None
         else:
-            padded, held = records.padded()
-            codes, mask = torch.from_numpy(padded), torch.from_numpy(held)
-        device = next((parameter.device for parameter in self.module.parameters()), codes.device)
-        held_there, counts_there = (None if each is None else each.to(device) for each in (mask, counts))
+            codes, mask = records.padded_on(device)
         return sum_and_count(
-            self.module,
-            self.loss,
-            codes.to(device),
-            held_there,
-            self.clip,
-            rule=self.rule,
-            counts=counts_there,
-            counting=counting,
+            self.module, self.loss, codes, mask, self.clip, rule=self.rule, counts=counts, counting=counting
         )
 
     def noised(self, bounded: Gradients, noise: Noise) -> Gradients:

@@ -1,0 +1,270 @@
+"""`device=`: what is refused, what is the same everywhere, and whole fits on a device that is not the CPU (`elsewhere.py`)."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from clinic import contracts, kind_of, make_frame, make_pictures, make_schema, picture_schema, quick
+from elsewhere import DEVICE, Away, Elsewhere, Mixed, elsewhere
+
+from synthdp import BadInput, Budget, Synthesizer
+from synthdp.generators.adversarial import lessons, player, witness
+from synthdp.generators.adversarial.witness import Interactions
+from synthdp.generators.images import player as image_player
+from synthdp.generators.images.coefficients import Coefficients
+from synthdp.generators.images.diffusion import Prior
+from synthdp.generators.parts import devices, networks
+from synthdp.generators.parts.tables import Tables
+from synthdp.privacy.account import Account
+from synthdp.privacy.ledger import Ledger
+from synthdp.privacy.sensitive import Sensitive
+from synthdp.privacy.store import Records
+
+BUDGET = Budget(epsilon=1.0, delta=1e-5)
+CONTRACTS = {
+    data: [name for name in contracts(data) if hasattr(kind_of(name), "device")] for data in ("table", "images")
+}
+EVERY = [(data, name) for data, names in CONTRACTS.items() for name in names]
+SHORT = {  # on a stand-in every operation takes its time
+    "dpgan": {"steps": 12},
+    "dpgan:conv": {"steps": 5},
+    "dpgan:mlp": {"steps": 5},
+    "dpdm:none": {"steps": 6},
+    "pategan": {"steps": 6, "queries": 40},
+    "pategan:original": {"rounds": 1},
+}
+MORE = [  # paths that the contract's settings do not take
+    ("table", "dpgan", {"clipping": "adaptive"}),
+    ("table", "dpgan", {"clipping": "per_layer", "start": "none"}),
+    ("table", "dpgan", {"start": "columns", "optimizer": "momentum"}),
+    ("table", "pategan", {"start": "none"}),
+    ("images", "dpgan", {"start": "none", "architecture": "conv", "hidden": (4, 8)}),
+]
+# Where the CPU may wait for the device. Within a step: the seal's noise, which is made on the CPU of the sums (`added_flat`), and
+# the count of adaptive clipping, noised there too; with start=gauss, dpdm asks how many records of each label there are.
+STEPS = {"noise.py:added_flat", "bound.py:within", "diffusion.py:turned"}
+SHOWN = {"player.py:loss", "dpmerf.py:_train"}  # when progress is shown
+ROUNDS = {  # of questions to teachers, which are on the CPU or answer there
+    "lessons.py:_ask",
+    "lessons.py:fakes",
+    "witness.py:weights_of",
+    "original.py:step",
+    "stacked.py:<lambda>",
+    "stacked.py:_asked",
+    "stacked.py:votes",
+}
+ENDS = {"player.py:<genexpr>", "player.py:finish", "dpdm.py:<genexpr>", "dpdm.py:finished", "dpmerf.py:fit"}
+BEGINNINGS = {"lessons.py:space_of"}
+PLACES = {
+    "dpgan": STEPS - {"diffusion.py:turned"} | SHOWN | ENDS,
+    "pategan": ROUNDS | SHOWN | ENDS | BEGINNINGS | {"lessons.py:finish"},
+    "dpmerf": SHOWN | ENDS,
+    "dpdm": STEPS | ENDS,
+}
+
+
+def short(data, name, changes=None):
+    return quick(name, data, **{**SHORT.get(name, {}), **(changes or {})})
+
+
+def fitted(data, name, changes=None, **options):
+    schema, frame = (make_schema(), make_frame(200)) if data == "table" else (picture_schema(), make_pictures(200))
+    made = Synthesizer(short(data, name, changes), schema=schema, budget=BUDGET)
+    return made.fit(frame, **{"seed": 3, **options})
+
+
+def same(one, other):
+    """Models, to the last bit."""
+    there, here = one.model.tensors(), other.model.tensors()
+    assert there.keys() == here.keys()
+    for key, value in here.items():
+        np.testing.assert_array_equal(there[key], value)
+
+
+def check_elsewhere(monkeypatch, data, name, changes=None):
+    """A fit there is the one here, and waits where it has to."""
+    here = fitted(data, name, changes)
+    with elsewhere(monkeypatch) as mode:
+        there = fitted(data, name, changes)
+    same(there, here)
+    assert there.ledger.entries() == here.ledger.entries()
+    assert mode.operations > 500
+    assert mode.waits.keys() <= PLACES[name.partition(":")[0]]
+    settings = short(data, name, changes)
+    asks = name.startswith(("dpgan", "dpdm"))  # of gradients, one a step
+    assert mode.waits["noise.py:added_flat"] == (settings.steps if asks else 0)
+    assert mode.waits["player.py:loss"] <= 4
+    return mode
+
+
+def test_all_that_train_networks_have_the_option():
+    assert {name.partition(":")[0] for _, name in EVERY} == {"dpdm", "dpgan", "dpmerf", "pategan"}
+
+
+@pytest.mark.parametrize(("data", "name"), EVERY)
+def test_a_fit_elsewhere_is_the_fit_on_the_cpu(data, name, monkeypatch):
+    check_elsewhere(monkeypatch, data, name)
+
+
+@pytest.mark.parametrize(("data", "name", "changes"), MORE)
+def test_so_it_is_with_other_settings(data, name, changes, monkeypatch):
+    check_elsewhere(monkeypatch, data, name, changes)
+
+
+def stay(values, device):
+    """What a forgotten move does."""
+    return values
+
+
+FORGOTTEN = [  # (data, generator, where, what, instead)
+    ("table", "dpgan", networks, "moved", stay),
+    ("table", "dpgan", Tables, "to", stay),
+    ("table", "dpgan", devices, "moved", stay),
+    ("table", "dpgan", Records, "encoded_on", lambda records, _: torch.from_numpy(records.encoded())),
+    ("images", "dpgan", devices, "moved", stay),
+    ("table", "pategan", witness, "moved", stay),
+    ("table", "pategan", Interactions, "to", stay),
+    ("images", "pategan", Coefficients, "to", stay),
+    ("table", "dpmerf", devices, "moved", stay),
+    ("images", "dpdm", Prior, "to", lambda prior, device, dtype: prior),  # noqa: ARG005
+]
+
+
+@pytest.mark.parametrize(("data", "name", "where", "what", "instead"), FORGOTTEN)
+def test_a_forgotten_move_is_noticed(data, name, where, what, instead, monkeypatch):
+    monkeypatch.setattr(where, what, instead)
+    with elsewhere(monkeypatch), pytest.raises(Mixed):
+        fitted(data, name)
+
+
+@pytest.mark.parametrize(("data", "kind"), [("table", player.Player), ("images", image_player.ImagePlayer)])
+def test_a_number_that_is_read_in_every_step_is_noticed(data, kind, monkeypatch):
+    plain = kind.step
+
+    def step(self, judged, at):
+        plain(self, judged, at)
+        assert self.loss == self.loss
+
+    monkeypatch.setattr(kind, "step", step)
+    with pytest.raises(AssertionError):
+        check_elsewhere(monkeypatch, data, "dpgan")
+
+
+def test_labels_counted_on_the_device_are_noticed(monkeypatch):
+    """Of the student's lessons: how many rows are of a label is known on the CPU, which drew them."""
+    columns = lessons.Columns.lesson
+
+    def lesson(self, *answers):
+        judged = columns(self, *answers)
+        return lambda rows, label: judged(rows, label.to(rows.device))
+
+    monkeypatch.setattr(lessons.Columns, "lesson", lesson)
+    with pytest.raises(AssertionError):
+        check_elsewhere(monkeypatch, "table", "pategan")
+
+
+def test_the_double_behaves_as_a_device_does():
+    with Elsewhere() as mode:
+        there, here = torch.arange(4.0).to(DEVICE), torch.arange(4.0)
+        assert isinstance(there, Away)
+        assert there.device == DEVICE
+        assert mode.sent == 16
+        with pytest.raises(Mixed):
+            there + here
+        with pytest.raises(Mixed):
+            torch.randn(3, device=DEVICE, generator=mode.chance(torch.device("cpu"), 1))
+        with pytest.raises((TypeError, RuntimeError)):
+            there.numpy()
+        assert not mode.waits
+        for look in (float, lambda values: values.nonzero(), lambda values: values[values > 1], torch.Tensor.cpu):
+            look(there.sum() if look is float else there)
+        assert mode.waits["tests"] == 4
+        assert torch.equal((there * 2 + there).cpu(), here * 3)
+
+
+@pytest.mark.parametrize("name", sorted({name.partition(":")[0] for _, name in EVERY}))
+def test_a_device_of_no_meaning_is_refused(name):
+    with pytest.raises(BadInput, match=r"generator\.device must be one of auto, cpu, cuda, got 'tpu'"):
+        kind_of(name)(device="tpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is there")
+@pytest.mark.parametrize(("data", "name"), EVERY)
+def test_a_device_that_is_not_there_is_refused_before_anything_is_charged(data, name):
+    schema, frame = (make_schema(), make_frame(30)) if data == "table" else (picture_schema(), make_pictures(30))
+    account = Account(BUDGET, Ledger())
+    settings = quick(name, data, device="cuda")
+    with pytest.raises(BadInput, match="no CUDA device is there: use device=auto or cpu") as refused:
+        settings.fit(Sensitive(frame, schema, account, seed=1), schema, BUDGET, seed=1)
+    assert "\n" not in str(refused.value)
+    assert account.ledger.entries() == ()
+    assert account.ledger.charges == 0
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="auto is the GPU")
+@pytest.mark.parametrize(("data", "name"), EVERY)
+def test_the_cpu_is_the_default_where_there_is_nothing_else(data, name):
+    chosen, default = fitted(data, name, {"device": "cpu"}), fitted(data, name)
+    same(chosen, default)
+
+
+def test_a_release_of_a_gpu_opens_anywhere(monkeypatch):
+    """Settings say device=cuda; the model samples where it is opened."""
+    with elsewhere(monkeypatch):
+        release = fitted("table", "dpgan", {"device": "auto"})
+    settings = quick("dpgan", device="cuda")
+    again = settings.restore(release.model.schema, release.model.tensors())
+    pd.testing.assert_frame_equal(again.sample(40, seed=1), release.model.sample(40, seed=1))
+    assert devices.opened("cpu").type == "cpu"
+    assert devices.opened("cuda").type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.mark.parametrize(("data", "name"), [("table", "dpgan"), ("images", "dpgan"), ("images", "dpdm:none")])
+def test_a_fit_stopped_elsewhere_goes_on_here(data, name, tmp_path, monkeypatch):
+    """Law 23: what is kept are arrays, and chance is drawn on the CPU: where a fit was stopped says nothing of what becomes of it."""
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    for kind in ("dpgan", "dpdm"):
+        monkeypatch.setattr(f"synthdp.generators.{kind}.SHOW_EVERY", 5)
+
+    def stopped(folder):
+        folder.mkdir()
+        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
+        with pytest.raises(Stop):
+            fitted(data, name, progress=stop, **files)
+        return files
+
+    here = stopped(tmp_path / "here")
+    with elsewhere(monkeypatch):
+        there = stopped(tmp_path / "there")
+    models = [fitted(data, name, resume=True, **files) for files in (here, there)]
+    same(*models)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(("data", "name"), EVERY)
+def test_a_fit_on_a_gpu_has_the_ledger_of_one_on_the_cpu(data, name):
+    fits = {device: fitted(data, name, {"device": device}) for device in ("cpu", "cuda")}
+    assert fits["cpu"].ledger.entries() == fits["cuda"].ledger.entries()
+    schema = make_schema() if data == "table" else picture_schema()
+    schema.validate(fits["cuda"].sample(50, seed=1), "error")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(("data", "name"), EVERY)
+def test_a_fit_on_a_gpu_starts_where_one_on_the_cpu_does(data, name):
+    """The start's answers and the label's distribution come before the first step on the device."""
+    fits = [fitted(data, name, {"device": device}).model.tensors() for device in ("cpu", "cuda")]
+    assert fits[0].keys() == fits[1].keys()
+    for key in fits[0]:
+        assert fits[0][key].shape == fits[1][key].shape
+        assert np.isfinite(fits[1][key]).all()
+        if key == "labels" or key.startswith("start/"):
+            np.testing.assert_allclose(fits[0][key], fits[1][key], rtol=1e-5, atol=1e-6)
