@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
@@ -27,6 +28,7 @@ from synthdp.generators import Model, Progress, Tensors, silent
 from synthdp.generators.marginals.evidence import LEAST_NOISE, Answers, Look, evidence, look, numeric, told, varied
 from synthdp.generators.marginals.mixed import MOST_CELLS, MixtureModel, parts, restored
 from synthdp.generators.marginals.products import Products, components_of, fit
+from synthdp.generators.parts import devices
 from synthdp.generators.parts.checks import refuse_ignored, whole
 from synthdp.generators.parts.networks import random
 from synthdp.options import option
@@ -100,6 +102,7 @@ class Mixture:
     )
     rate: float = option(0.1, "learning rate of Adam, falling to zero along a cosine")
     shrinkage: float = option(3.0, "how strongly components are drawn to the single columns' distributions")
+    device: str = option("auto", devices.HELP)
 
     def __post_init__(self) -> None:
         shares = ("share", "grid_share", "label_share", "pair_share")
@@ -114,6 +117,7 @@ class Mixture:
         for name in ("starts", "iterations", "components", "tables", "pairs"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name))
+        devices.check(self.device)
         for name in ("rate", "shrinkage", "least"):
             value = getattr(self, name)
             if not 0 <= value < math.inf or (name == "rate" and value == 0):
@@ -146,6 +150,7 @@ class Mixture:
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
         """Single columns, groups, tables, mixture."""
+        device = devices.place(self.device)
         noise = data.commit(lambda z: self.plan(schema, z), budget)
         noises = self.noises(schema, noise)  # as it was planned: nothing bought
         schema = data.resolve(cells=self.cells)
@@ -169,6 +174,7 @@ class Mixture:
             rate=self.rate,
             shrinkage=self.shrinkage,
             generator=random(seed),
+            device=device,
             progress=lambda step, residual: _show(progress, step, self.starts * iterations, residual),
         )
         columns = dict(zip(order, products.columns, strict=True))
@@ -233,9 +239,9 @@ def _tell(left: list[str], features: int, labels: bool) -> None:
         )
 
 
-def _show(progress: Progress, step: int, steps: int, residual: float) -> None:
+def _show(progress: Progress, step: int, steps: int, residual: Tensor) -> None:
     if step % SHOW_EVERY == 0 or step == steps:
-        progress(step, steps, {"residual": residual})
+        progress(step, steps, {"residual": float(residual)})
 
 
 GENERATOR = Mixture

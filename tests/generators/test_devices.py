@@ -13,6 +13,7 @@ from synthdp.generators.adversarial.witness import Interactions
 from synthdp.generators.images import player as image_player
 from synthdp.generators.images.coefficients import Coefficients
 from synthdp.generators.images.diffusion import Prior
+from synthdp.generators.marginals.products import Evidence
 from synthdp.generators.parts import devices, networks
 from synthdp.generators.parts.tables import Tables
 from synthdp.privacy.account import Account
@@ -32,13 +33,19 @@ SHORT = {  # on a stand-in every operation takes its time
     "dpdm:none": {"steps": 6},
     "pategan": {"steps": 6, "queries": 40},
     "pategan:original": {"rounds": 1},
+    "mixture": {"iterations": 10},
 }
 MORE = [  # paths that the contract's settings do not take
     ("table", "dpgan", {"clipping": "adaptive"}),
-    ("table", "dpgan", {"clipping": "per_layer", "start": "none"}),
-    ("table", "dpgan", {"start": "columns", "optimizer": "momentum"}),
     ("table", "pategan", {"start": "none"}),
-    ("images", "dpgan", {"start": "none", "architecture": "conv", "hidden": (4, 8)}),
+    *(
+        pytest.param(*each, marks=pytest.mark.slow)
+        for each in (
+            ("table", "dpgan", {"clipping": "per_layer", "start": "none"}),
+            ("table", "dpgan", {"start": "columns", "optimizer": "momentum"}),
+            ("images", "dpgan", {"start": "none", "architecture": "conv", "hidden": (4, 8)}),
+        )
+    ),
 ]
 # Where the CPU may wait for the device. Within a step: the seal's noise, which is made on the CPU of the sums (`added_flat`), and
 # the count of adaptive clipping, noised there too; with start=gauss, dpdm asks how many records of each label there are.
@@ -60,6 +67,7 @@ PLACES = {
     "pategan": ROUNDS | SHOWN | ENDS | BEGINNINGS | {"lessons.py:finish"},
     "dpmerf": SHOWN | ENDS,
     "dpdm": STEPS | ENDS,
+    "mixture": {"mixture.py:_show", "products.py:cells", "products.py:fit_once", "products.py:<listcomp>"},
 }
 
 
@@ -98,7 +106,7 @@ def check_elsewhere(monkeypatch, data, name, changes=None):
 
 
 def test_all_that_train_networks_have_the_option():
-    assert {name.partition(":")[0] for _, name in EVERY} == {"dpdm", "dpgan", "dpmerf", "pategan"}
+    assert {name.partition(":")[0] for _, name in EVERY} == {"dpdm", "dpgan", "dpmerf", "mixture", "pategan"}
 
 
 @pytest.mark.parametrize(("data", "name"), EVERY)
@@ -126,6 +134,7 @@ FORGOTTEN = [  # (data, generator, where, what, instead)
     ("table", "pategan", Interactions, "to", stay),
     ("images", "pategan", Coefficients, "to", stay),
     ("table", "dpmerf", devices, "moved", stay),
+    ("table", "mixture", Evidence, "to", stay),
     ("images", "dpdm", Prior, "to", lambda prior, device, dtype: prior),  # noqa: ARG005
 ]
 

@@ -75,6 +75,7 @@ def test_a_known_mixture_is_recovered_in_its_tables():
         rate=0.1,
         shrinkage=0.0,
         generator=torch.Generator().manual_seed(0),
+        device=torch.device("cpu"),
         progress=lambda _, residual: residuals.append(residual),
     )
     (wanted, measured), (got, _) = tables_of(truth), tables_of(found)
@@ -94,6 +95,7 @@ def test_shrinkage_holds_components_at_the_single_columns():
         rate=0.1,
         shrinkage=1e3,
         generator=torch.Generator().manual_seed(0),
+        device=torch.device("cpu"),
         progress=lambda *_: None,
     )
     for one, column in zip(found.columns, truth.columns, strict=True):
@@ -122,6 +124,7 @@ def test_pairs_without_the_label_are_fitted_too():
         rate=0.1,
         shrinkage=0.0,
         generator=torch.Generator().manual_seed(0),
+        device=torch.device("cpu"),
         progress=lambda *_: None,
     )
     got, _ = tables_of(found)
@@ -193,7 +196,11 @@ def test_ungrouping_never_leaves_the_group():
 def test_relations_survive_with_any_number_of_targets(targets):
     schema = make_schema(targets=targets)
     frame = make_frame(4000)
-    made = Synthesizer("mixture", schema=schema, budget=BUDGET, components=60).fit(frame, seed=0).sample(4000, seed=1)
+    made = (
+        Synthesizer("mixture", schema=schema, budget=BUDGET, components=60, starts=1)
+        .fit(frame, seed=0)
+        .sample(4000, seed=1)
+    )
     for rows in (frame, made):
         dosed = rows["dose"].fillna(0) > 0
         assert rows["ill"].to_numpy()[dosed].mean() > 0.95  # only the ill are given a dose
@@ -207,7 +214,11 @@ def test_tables_of_one_or_two_columns(kept):
     schema = make_schema()
     schema = type(schema).from_dict({"units": 400, "targets": ["ill"] if "ill" in kept else [], "columns": columns})
     frame = make_frame(3000)[kept]
-    made = Synthesizer("mixture", schema=schema, budget=BUDGET, components=30).fit(frame, seed=0).sample(3000, seed=1)
+    made = (
+        Synthesizer("mixture", schema=schema, budget=BUDGET, components=30, starts=1)
+        .fit(frame, seed=0)
+        .sample(3000, seed=1)
+    )
     assert list(made.columns) == list(columns)
     if "ill" in kept:
         assert abs(made["ill"].mean() - frame["ill"].mean()) < 0.04

@@ -7,7 +7,7 @@ columns' probabilities. Fitting models to noisy tables by gradients is the idea 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -106,6 +106,20 @@ class Evidence:
         """Where each column begins in the width, and the width."""
         return [0, *np.cumsum(self.sizes).tolist()]
 
+    def to(self, device: torch.device) -> "Evidence":
+        """The same elsewhere."""
+        return replace(
+            self,
+            tables=self.tables.to(device),
+            measured=self.measured.to(device),
+            pairs=self.pairs.to(device),
+            pairs_measured=self.pairs_measured.to(device),
+            ones=self.ones.to(device),
+            ones_precision=self.ones_precision.to(device),
+            labelled=self.labelled.to(device),
+            labelled_precision=self.labelled_precision.to(device),
+        )
+
     @property
     def cells(self) -> float:
         """Measured cells of all tables."""
@@ -114,7 +128,7 @@ class Evidence:
     def residual(self, w: Tensor, y: Tensor, p: Tensor) -> Tensor:
         """Mean squared residual of the cells, in deviations, of a mixture: weights `w` (components,), labels `y` (components,
         labels), columns `p` (components, width)."""
-        total, part = torch.zeros(()), p[:, : self.tables.shape[1]]
+        total, part = p.new_zeros(()), p[:, : self.tables.shape[1]]
         for place in range(len(self.tables)):
             made = (part * (w * y[:, place]).unsqueeze(1)).T @ part
             total = total + ((made - self.tables[place]) * self.measured).square().sum()
@@ -123,13 +137,13 @@ class Evidence:
         return (total * self.precision**2 + apart * self.pairs_precision**2) / max(1.0, self.cells)
 
 
-def fit(evidence: Evidence, *, starts: int, progress: Callable[[int, float], None], **settings: Any) -> Products:
+def fit(evidence: Evidence, *, starts: int, progress: Callable[[int, Tensor], None], **settings: Any) -> Products:
     """The average of `starts` fits: their errors differ, and the tables of the average are the averages of the tables.
 
     `settings` and the rest as in `fit_once`; `progress` counts the steps of all.
     """
 
-    def counted(start: int) -> Callable[[int, float], None]:
+    def counted(start: int) -> Callable[[int, Tensor], None]:
         return lambda step, residual: progress(start * int(settings["iterations"]) + step, residual)
 
     fits = [fit_once(evidence, progress=counted(start), **settings) for start in range(starts)]
@@ -148,18 +162,22 @@ def fit_once(
     rate: float,
     shrinkage: float,
     generator: torch.Generator,
-    progress: Callable[[int, float], None],
+    device: torch.device,
+    progress: Callable[[int, Tensor], None],
 ) -> Products:
     """Adam on the sum of squared residuals in deviations of the noise, plus `shrinkage` times the number of deviations in all records
     times the components' mean Kullback-Leibler divergence from the one-way distributions: what holds components back from fitting
     the noise. So weighed, one value of it serves many cells and few, and much noise and little. Both are divided by the cells.
 
-    `progress` gets the step and the mean squared residual of the tables, about 1 where the model is right.
+    `progress` gets the step and the mean squared residual of the tables, about 1 where the model is right; it lies on the
+    `device`, for whose work nobody waits who does not look at it.
     """
+    evidence = evidence.to(device)
     labels, width = len(evidence.tables), len(evidence.ones)
     common = evidence.ones.clamp_min(1e-6).log()
-    weights, label = torch.zeros(components), torch.randn(components, labels, generator=generator)
-    columns = SPREAD * torch.randn(components, width, generator=generator) + common
+    drawn = (torch.randn(components, size, generator=generator).to(device) for size in (labels, width))
+    weights, label, columns = torch.zeros(components, device=device), *drawn
+    columns = SPREAD * columns + common
     parameters = [each.requires_grad_() for each in (weights, label, columns)]
     optimizer = torch.optim.Adam(parameters, rate, betas=BETAS)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, iterations)
@@ -178,9 +196,9 @@ def fit_once(
         torch.autograd.backward(loss)
         optimizer.step()
         schedule.step()
-        progress(step + 1, float(residual.detach()))
+        progress(step + 1, residual.detach())
     with torch.no_grad():
-        found = [each.double().numpy() for each in _distributions(weights, label, columns, evidence.ends)]
+        found = [each.double().cpu().numpy() for each in _distributions(weights, label, columns, evidence.ends)]
     parts = tuple(found[2][:, a:b] for a, b in pairwise(evidence.ends))
     return Products(weights=found[0], label=found[1], columns=parts)
 
