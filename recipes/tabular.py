@@ -99,6 +99,11 @@ def section(
         for trial in group
         if "broken" in known.get(trial.key, {})
     ]
+    lacking = [
+        {"generator": label, "epsilon": epsilon}
+        for (label, epsilon), group in groups.items()
+        if label not in PEERS and not any(trial.key in known for trial in group)
+    ]
     schema = named.schema_of(data)
     return {
         "data": data,
@@ -108,6 +113,7 @@ def section(
         "columns": len(schema.modelled),
         "rows": rows,
         "broken": broken,
+        "not_run": lacking,
     }
 
 

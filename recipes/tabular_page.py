@@ -104,11 +104,16 @@ def _section(table: Mapping[str, Any]) -> list[str]:
     for lost in table["broken"]:
         reasons.setdefault((lost["generator"], lost["reason"]), []).append(lost["epsilon"])
     lines += [""] if reasons else []
-    lines += [
-        f"- {name} at {', '.join(f'{epsilon:g}' for epsilon in dict.fromkeys(at))}: {reason}."
-        for (name, reason), at in reasons.items()
-    ]
-    return [*lines, ""]
+    lines += [f"- {name} at {_listed(dict.fromkeys(at))}: {reason}." for (name, reason), at in reasons.items()]
+    missing: dict[str, list[float]] = {}
+    for each in table["not_run"]:
+        missing.setdefault(each["generator"], []).append(each["epsilon"])
+    said = [name + (f" at {_listed(at)}" if len(at) < len(EPSILONS) else "") for name, at in missing.items()]
+    return [*lines, *(["", f"Not run: {'; '.join(said)}."] if said else []), ""]
+
+
+def _listed(epsilons: Iterable[float]) -> str:
+    return ", ".join(f"{epsilon:g}" for epsilon in epsilons)
 
 
 def figure(result: Mapping[str, Any], path: Path) -> None:
