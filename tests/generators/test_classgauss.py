@@ -164,3 +164,13 @@ def test_settings_that_make_no_sense_are_named():
             ClassGauss(**{name: value})
     with pytest.raises(BadInput, match="no modelled column named 'nowhere'"):
         Synthesizer(ClassGauss(condition="nowhere"), schema=make_schema(), budget=BUDGET).fit(make_frame(5), seed=1)
+
+
+@pytest.mark.parametrize("spread", [(1.0, 1.0, 1.0, 1.0), (1.0, 1e-3, 1e-2, 0.3)])
+def test_categories_are_drawn_as_often_as_their_shares_say(spread):
+    """Rare ones hardly vary where many axes are kept: a search by steps of one size let them win all rows or none."""
+    rng = np.random.default_rng(5)
+    values = rng.normal([0.9, 0.05, 0.04, 0.01], spread, (4000, 4))
+    shares = np.array([0.7, 0.2, 0.1, 0.0])
+    found = np.bincount((values + drawing._offsets(values, shares)).argmax(1), minlength=4) / 4000
+    np.testing.assert_allclose(found, shares, atol=0.01)
