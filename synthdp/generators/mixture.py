@@ -14,7 +14,7 @@ of it; of the others the model knows what they are by themselves and with the la
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -130,6 +130,8 @@ class Mixture:
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:
         """Noises of what is asked of this schema; their precisions, 1 / noise^2, add up to that of `noise`."""
         labels, features = parts(schema)
+        if not labels:
+            self._refuse_of_targets()
         shares = {"columns": self.share}
         if self.cells and numeric(schema):
             shares["grids"] = self.grid_share
@@ -141,6 +143,16 @@ class Mixture:
             shares["tables"] = 1 - sum(shares.values())
         whole = sum(shares.values())
         return {name: noise / math.sqrt(share / whole) for name, share in shares.items()}
+
+    def _refuse_of_targets(self) -> None:
+        """Raise `BadInput` where a setting was changed that only a schema with a target reads."""
+        defaults = {field.name: field.default for field in fields(self)}
+        for name in ("tables", "label_share", "pair_share"):
+            if getattr(self, name) != defaults[name]:
+                raise BadInput(
+                    f"generator.{name} is of tables with a target, and the schema has none: declare one, or leave {name} out "
+                    "(generator.pairs limits the tables of two columns)"
+                )
 
     def _tabled(self, schema: Schema, noise: float, records: float | None) -> int:
         """Of how many columns every two are asked with the label, of so many records: see `_columns`."""

@@ -64,20 +64,16 @@ def evidence_of(products, deviation, rng):
     )
 
 
+def fitted(evidence, progress=lambda *_: None, **settings):
+    chosen = {"components": 8, "iterations": 400, "shrinkage": 0.0, **settings}
+    generator, device = torch.Generator().manual_seed(0), torch.device("cpu")
+    return fit(evidence, starts=1, rate=0.1, generator=generator, device=device, progress=progress, **chosen)
+
+
 def test_a_known_mixture_is_recovered_in_its_tables():
     rng = np.random.default_rng(0)
     truth, residuals = known(rng), []
-    found = fit(
-        evidence_of(truth, 1e-3, rng),
-        starts=1,
-        components=8,
-        iterations=400,
-        rate=0.1,
-        shrinkage=0.0,
-        generator=torch.Generator().manual_seed(0),
-        device=torch.device("cpu"),
-        progress=lambda _, residual: residuals.append(residual),
-    )
+    found = fitted(evidence_of(truth, 1e-3, rng), lambda _, residual: residuals.append(residual))
     (wanted, measured), (got, _) = tables_of(truth), tables_of(found)
     assert np.abs((wanted - got) * measured).max() < 4e-3
     assert residuals[-1] < 1.5  # about as far from the noisy tables as these are from the true ones
@@ -87,17 +83,7 @@ def test_a_known_mixture_is_recovered_in_its_tables():
 def test_shrinkage_holds_components_at_the_single_columns():
     rng = np.random.default_rng(1)
     truth = known(rng)
-    found = fit(
-        evidence_of(truth, 0.05, rng),
-        starts=1,
-        components=4,
-        iterations=300,
-        rate=0.1,
-        shrinkage=1e3,
-        generator=torch.Generator().manual_seed(0),
-        device=torch.device("cpu"),
-        progress=lambda *_: None,
-    )
+    found = fitted(evidence_of(truth, 0.05, rng), components=4, iterations=300, shrinkage=1e3)
     for one, column in zip(found.columns, truth.columns, strict=True):
         assert np.abs(one - truth.weights @ column).max() < 0.02
 
@@ -108,25 +94,16 @@ def test_pairs_without_the_label_are_fitted_too():
     truth = known(rng)
     wanted, measured = tables_of(truth)
     whole = evidence_of(truth, 1e-3, rng)
-    found = fit(
-        replace(
-            whole,
-            tables=torch.zeros(2, 0, 0),
-            measured=torch.zeros(0, 0),
-            precision=0.0,
-            pairs=whole.tables.sum(0),
-            pairs_measured=whole.measured,
-            pairs_precision=1e3,
-        ),
-        starts=1,
-        components=8,
-        iterations=400,
-        rate=0.1,
-        shrinkage=0.0,
-        generator=torch.Generator().manual_seed(0),
-        device=torch.device("cpu"),
-        progress=lambda *_: None,
+    pairs = replace(
+        whole,
+        tables=torch.zeros(2, 0, 0),
+        measured=torch.zeros(0, 0),
+        precision=0.0,
+        pairs=whole.tables.sum(0),
+        pairs_measured=whole.measured,
+        pairs_precision=1e3,
     )
+    found = fitted(pairs)
     got, _ = tables_of(found)
     assert np.abs((wanted.sum(0) - got.sum(0)) * measured).max() < 4e-3
     assert np.abs(wanted.sum(0) * measured).max() > 0.1
@@ -383,3 +360,10 @@ def test_a_share_of_grids_that_are_not_asked_is_refused():
 def test_shares_leave_something_for_the_tables():
     with pytest.raises(ValueError, match="must leave something for the tables"):
         Synthesizer("mixture", schema=make_schema(), budget=BUDGET, share=0.6, grid_share=0.35)
+
+
+@pytest.mark.parametrize("given", [{"tables": 3}, {"pair_share": 0.2}, {"label_share": 0.2}])
+def test_settings_of_targets_are_refused_without_one(given):
+    schema, frame = wide(4, targets=())
+    with pytest.raises(ValueError, match=rf"generator\.{next(iter(given))} is of tables with a target"):
+        Synthesizer("mixture", schema=schema, budget=BUDGET, **given).fit(frame, seed=0)
