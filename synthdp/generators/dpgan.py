@@ -61,7 +61,7 @@ class DPGAN:
         "mlp": {"architecture": "mlp", "steps": 20, "batch": 64, "hidden": (16,), "fake_batch": 64},
     }
     audit_settings: ClassVar[dict[str, Any]] = {
-        "steps": 4,
+        "steps": 2,
         "rate": 0.5,
         "hidden": (4,),
         "latent": 2,

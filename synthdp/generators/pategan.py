@@ -68,7 +68,7 @@ class PATEGAN:
     }
     marginals_settings: ClassVar[dict[str, Any]] = {"start": "label"}
     audit_settings: ClassVar[dict[str, Any]] = {
-        "steps": 4,
+        "steps": 2,
         "queries": 8,
         "rounds": 1,
         "teachers": 2,

@@ -14,6 +14,7 @@ from synthdp.evaluate.audit.region import Claim, Region, clopper_pearson, region
 
 Scores = NDArray[np.float64]  # one per run; higher says "with the record"
 TUNED_ERROR = 0.05  # at which tuning weighs a threshold; the verdict has an error of its own
+TUNED_SHARE = 0.3  # the Gaussian threshold's rates count as those of so many of the tuning runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,18 +46,29 @@ class Verdict:
 
 
 def tune(without: Scores, with_: Scores, delta: float, runs: int) -> Thresholds:
-    """The thresholds that promise most for `runs` test runs a side, by the rates among these tuning runs."""
-    if not len(without) or not len(with_):
+    """The thresholds that promise most for `runs` test runs a side, by the rates among these tuning runs.
+
+    The best of many noisy rates promises more than it keeps, most of all far out, where few runs are seen: the Gaussian bound, best
+    cut in the middle, trusts its rates as those of `TUNED_SHARE` of the tuning runs; the others live far out and trust all.
+    """
+    tuned = min(len(without), len(with_))
+    if not tuned:
         raise BadInput("tuning needs runs of both sides")
     values = np.unique(np.concatenate([without, with_]))
     cuts = np.append((values[1:] + values[:-1]) / 2, values[-1]) if len(values) > 1 else values
     positive = 1 - np.searchsorted(np.sort(without), cuts, side="right") / len(without)
     negative = np.searchsorted(np.sort(with_), cuts, side="right") / len(with_)
-    a = clopper_pearson(positive * runs, runs, TUNED_ERROR / 2)
-    b = clopper_pearson(negative * runs, runs, TUNED_ERROR / 2)
+
+    def bounds(trusted: int) -> tuple[Scores, Scores]:
+        weight = min(runs, trusted)
+        return tuple(clopper_pearson(rate * weight, weight, TUNED_ERROR / 2) for rate in (positive, negative))
+
+    a, b = bounds(max(1, round(TUNED_SHARE * tuned)))
+    promises = [-ndtri(a) - ndtri(b)]
+    a, b = bounds(tuned)
     with np.errstate(divide="ignore"):
-        left, right = (np.log(np.maximum(1 - delta - one, 0)) - np.log(other) for one, other in ((b, a), (a, b)))
-    best = [float(cuts[np.argmax(figure)]) for figure in (-ndtri(a) - ndtri(b), left, right)]
+        promises += [np.log(np.maximum(1 - delta - one, 0)) - np.log(other) for one, other in ((b, a), (a, b))]
+    best = [float(cuts[np.argmax(promise)]) for promise in promises]
     return Thresholds(gaussian=best[0], few_false_positives=best[1], few_false_negatives=best[2])
 
 
