@@ -64,9 +64,8 @@ def test_the_python_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     make_schema().save("schema.yaml")
     for block in blocks("python"):
-        quick = block.replace('"dpgan",', '"dpgan", steps=20, batch=64,')
         quick = (
-            quick.replace("teachers=250", "teachers=10")
+            block.replace("teachers=250", "teachers=10")
             .replace("queries=500", "queries=30")
             .replace('"readmitted"', '"ill"')
         )

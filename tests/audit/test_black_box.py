@@ -42,7 +42,7 @@ def test_no_generator_leaks_more_than_it_claims(name):
 
 def test_shares_of_large_tables_show_nearly_what_is_claimed():
     """The auditor is no straw man: on counts that the noise leaves above zero it finds most of epsilon 4, and no more."""
-    found = audited("independent", 4.0, black_box.rare, tuning_runs=500)
+    found = audited("independent", 4.0, black_box.rare)
     assert not found.verdict.contradicted
     assert found.gaussian_epsilon >= 1.5
 
