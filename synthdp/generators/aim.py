@@ -24,7 +24,8 @@ from synthdp.generators.marginals.binned import Binned, binned
 from synthdp.generators.marginals.descent import Fitted, Measured
 from synthdp.generators.marginals.inference import check_engine, fitter
 from synthdp.generators.marginals.junction import Clique, marginal, megabytes
-from synthdp.generators.marginals.network import Array, NetworkModel, restored
+from synthdp.generators.marginals.network import Array
+from synthdp.generators.marginals.networked import NetworkModel, restored
 from synthdp.generators.mst import single
 from synthdp.generators.parts.checks import whole
 from synthdp.options import option
@@ -46,6 +47,7 @@ class AIM:
 
     name: ClassVar[str] = "aim"
     counted: ClassVar[bool] = True
+    conditional: ClassVar[bool] = True
     chooses: ClassVar[bool] = True  # the model's shape is a charged answer
     contract_settings: ClassVar[dict[str, Any]] = {"rounds": 4, "iterations": 30, "last": 100}
 

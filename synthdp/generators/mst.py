@@ -22,7 +22,8 @@ from synthdp.generators import Model, Progress, Tensors, silent
 from synthdp.generators.marginals.binned import Binned, binned
 from synthdp.generators.marginals.descent import Measured
 from synthdp.generators.marginals.inference import check_engine, fitter
-from synthdp.generators.marginals.network import NetworkModel, nearest, restored
+from synthdp.generators.marginals.network import nearest
+from synthdp.generators.marginals.networked import NetworkModel, restored
 from synthdp.generators.parts.checks import whole
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
@@ -40,6 +41,7 @@ class MST:
 
     name: ClassVar[str] = "mst"
     counted: ClassVar[bool] = True
+    conditional: ClassVar[bool] = True
     chooses: ClassVar[bool] = True  # the model's shape is a charged answer
     contract_settings: ClassVar[dict[str, Any]] = {"iterations": 300}
 

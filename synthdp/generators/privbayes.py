@@ -20,7 +20,8 @@ from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
 from synthdp.generators.marginals.binned import Binned, binned
-from synthdp.generators.marginals.network import Array, Network, NetworkModel, cells, conditional, nearest, restored
+from synthdp.generators.marginals.network import Array, Network, cells, conditional, nearest
+from synthdp.generators.marginals.networked import NetworkModel, restored
 from synthdp.generators.parts.checks import whole
 from synthdp.options import option
 from synthdp.privacy.budget import Budget
@@ -38,6 +39,7 @@ class PrivBayes:
 
     name: ClassVar[str] = "privbayes"
     counted: ClassVar[bool] = True
+    conditional: ClassVar[bool] = True
     chooses: ClassVar[bool] = True  # the model's shape is a charged answer
     contract_settings: ClassVar[dict[str, Any]] = {"degree": 1}
     audit_settings: ClassVar[dict[str, Any]] = {"degree": 1, "least": 0.0, "usefulness": 0.0}  # models of one shape

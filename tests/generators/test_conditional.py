@@ -16,6 +16,8 @@ from synthdp.data.codec import Codec
 from synthdp.data.where import allowed
 from synthdp.generators import Conditional
 from synthdp.generators.marginals.grouping import Groups
+from synthdp.generators.marginals.network import Network
+from synthdp.generators.marginals.networked import NetworkModel
 from synthdp.generators.marginals.products import Products
 from synthdp.generators.mixture import MixtureModel
 
@@ -244,11 +246,17 @@ def test_bayes_rule_over_components_is_exact_and_does_not_underflow():
     assert all((column == 0).all() for column in drawn)
 
 
-@pytest.mark.parametrize("kind", ["mixture", "independent"])
+@pytest.mark.parametrize("kind", ["mixture", "independent", "network"])
 def test_probability_zero_is_said(kind):
     model = small_model(np.random.default_rng(7))
     if kind == "mixture":
         model.groups[2].within[1] = 0.0
+    elif kind == "network":
+        sizes = [groups.count for groups in model.groups]
+        order, parents = range(len(sizes)), ((),) * len(sizes)
+        network = Network(order=tuple(order), parents=parents, tables=tuple(np.ones(size) / size for size in sizes))
+        model.groups[2].within[1] = 0.0
+        model = NetworkModel(SMALL, model.groups, network)
     else:
         from synthdp.generators.independent import IndependentModel
 

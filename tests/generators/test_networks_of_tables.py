@@ -6,6 +6,8 @@ from clinic import make_frame, make_schema
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators import make
+from synthdp.generators.marginals import junction
+from synthdp.generators.marginals.junction import given
 from synthdp.generators.marginals.network import Network, conditional, nearest
 
 PLENTY = Budget(1e6, 1e-5)
@@ -30,6 +32,59 @@ def test_draws_have_the_distribution_of_the_network():
     np.add.at(found, tuple(network.draw(rows, rng).T), 1 / rows)
     wanted = np.einsum("c,ca,acb->abc", network.tables[2], network.tables[0], network.tables[1])
     assert np.abs(found - wanted).max() < 5 * np.sqrt(0.25 / rows)
+
+
+def joint(network):
+    tables = [
+        network.tables[j].transpose(np.argsort(np.append(network.parents[j], j))) for j in range(len(network.order))
+    ]
+    sizes = [table.shape[-1] for table in network.tables]
+    found = np.ones(sizes)
+    for j, table in enumerate(tables):
+        family = {*network.parents[j], j}
+        found = found * table.reshape([size if k in family else 1 for k, size in enumerate(sizes)])
+    return found
+
+
+def tangled(rng):
+    """Parents that are not joined, in any order: column 5 joins what was apart, and no family holds its parents' parents."""
+    sizes, parents = (2, 3, 2, 4, 3, 2), ((), (), (1, 0), (0,), (), (4, 3, 2))
+    tables = tuple(rng.dirichlet(np.ones(sizes[j]), [sizes[k] for k in parents[j]]) for j in range(6))
+    return Network(order=(4, 1, 0, 3, 2, 5), parents=parents, tables=tables)
+
+
+@pytest.mark.parametrize("make_network", [known, tangled])
+def test_given_an_event_it_is_bayes_rule(make_network):
+    rng = np.random.default_rng(5)
+    network = make_network(rng)
+    whole = joint(network)
+    np.testing.assert_allclose(joint(given(network, {})), whole, atol=1e-14)
+    for columns in ([1], [0, 2], [2, 1, 0], list(range(len(network.order)))[::-2]):
+        events = {column: rng.random(whole.shape[column]) for column in columns}
+        events[columns[0]][0] = 0.0  # what cannot be
+        wanted = whole
+        for column, event in events.items():
+            wanted = wanted * event.reshape([-1 if k == column else 1 for k in range(whole.ndim)])
+        np.testing.assert_allclose(joint(given(network, events)), wanted / wanted.sum(), atol=1e-14)
+
+
+def test_an_event_without_probability_has_no_network_and_rare_ones_do_not_underflow():
+    network = known(np.random.default_rng(6))
+    assert given(network, {0: np.zeros(3)}) is None
+    chain = Network(
+        order=tuple(range(300)),
+        parents=((), *((j,) for j in range(299))),
+        tables=(np.array([0.5, 0.5]), *[np.array([[0.9, 0.1], [0.2, 0.8]])] * 299),
+    )
+    found = given(chain, {j: np.array([1e-9, 0.0]) for j in range(299)})
+    assert found.draw(50, np.random.default_rng(0))[:, :299].max() == 0
+    assert found.draw(20_000, np.random.default_rng(0))[:, 299].mean() == pytest.approx(0.1, abs=0.015)
+
+
+def test_what_hangs_together_too_closely_is_not_conditioned(monkeypatch):
+    monkeypatch.setattr(junction, "MOST_CELLS", 10)
+    with pytest.raises(BadInput, match=r"too closely .* cells, at most 10"):
+        given(tangled(np.random.default_rng(5)), {0: np.ones(2)})
 
 
 def test_the_nearest_distribution_is_a_distribution_and_no_other_is_nearer():

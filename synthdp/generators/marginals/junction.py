@@ -12,10 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synthdp.generators.marginals.network import Array, Network
+from synthdp.errors import BadInput
+from synthdp.generators.marginals.network import Array, Network, conditional
 
 Clique = tuple[int, ...]
 CELL = 8  # bytes
+MOST_CELLS = 50_000_000  # of a model under a condition
+LEAST_LOG = -1e300  # so that nothing is subtracted from minus infinity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +77,34 @@ def megabytes(sizes: Sequence[int], cliques: Iterable[Collection[int]]) -> float
 
 def conditionals(tree: Tree, potentials: Mapping[Clique, Array]) -> tuple[Array, ...]:
     """P(column | parents) for each column, of the distribution in proportion to the exponential of the potentials' sum."""
+    return _upward(tree, potentials)[0]
+
+
+def given(network: Network, events: Mapping[int, Array]) -> Network | None:
+    """The network's distribution given an event that is independent over columns: `events` (groups,) of some columns are its
+    probability given each group, in [0, 1]. None where it has probability 0.
+
+    Exact: the network's tables times the events are potentials of a tree that holds every column with its parents. Raises
+    `BadInput` where that takes more than `MOST_CELLS` cells.
+    """
+    scopes = [(*parents, column) for column, parents in enumerate(network.parents)]
+    tree = tree_of([table.shape[-1] for table in network.tables], scopes)
+    if tree.cells > MOST_CELLS:
+        raise BadInput(
+            f"where: relations of this model hang together too closely to condition it exactly ({tree.cells:,} cells, at most "
+            f"{MOST_CELLS:,}); use a model of generator mixture, or draw more rows and keep those that satisfy the condition"
+        )
+    with np.errstate(divide="ignore"):
+        logs = {
+            scope: np.log(table / table.sum(-1, keepdims=True) * events.get(column, 1.0))
+            for column, (scope, table) in enumerate(zip(scopes, network.tables, strict=True))
+        }
+        tables, mass = _upward(tree, logs)
+    return network_of(tree, tables) if mass > -math.inf else None
+
+
+def _upward(tree: Tree, potentials: Mapping[Clique, Array]) -> tuple[tuple[Array, ...], float]:
+    """The conditional distributions, even where their parents have probability 0, and the logarithm of what all adds up to."""
     held: list[Array] = [
         np.zeros([tree.sizes[each] for each in tree.scope(column)]) for column in range(len(tree.sizes))
     ]
@@ -81,17 +112,22 @@ def conditionals(tree: Tree, potentials: Mapping[Clique, Array]) -> tuple[Array,
         column = tree.holder(clique)
         held[column] += spread(potential, clique, tree.scope(column))
     found: list[Array] = [np.ones(1)] * len(held)
+    total = 0.0
     for column in tree.order:
         logs, held[column] = held[column], np.zeros(0)
-        peak = logs.max(-1, keepdims=True)
+        peak = np.maximum(logs.max(-1, keepdims=True), LEAST_LOG)
         shares = np.exp(logs - peak)
         mass = shares.sum(-1, keepdims=True)
-        found[column] = shares / mass
+        found[column] = (
+            shares / mass if mass.all() else conditional(shares, np.full(shares.shape, 1 / shares.shape[-1]))
+        )
+        message = (peak + np.log(mass))[..., 0]
         above = tree.above(column)
-        if above is not None:
-            message = (peak + np.log(mass))[..., 0]
+        if above is None:
+            total += float(message)
+        else:
             held[above] += spread(message, tree.parents[column], tree.scope(above))
-    return tuple(found)
+    return tuple(found), total
 
 
 def joints(tree: Tree, given: Sequence[Array]) -> list[Array]:

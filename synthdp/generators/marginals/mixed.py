@@ -12,6 +12,7 @@ from synthdp.data.schema import Schema
 from synthdp.data.where import EVERYTHING, Allowed
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_tensors
+from synthdp.generators.marginals.conditioned import code_of, events
 from synthdp.generators.marginals.grouping import Groups
 from synthdp.generators.marginals.products import Products
 
@@ -62,12 +63,7 @@ class MixtureModel:
     def _given(self, allowed: Allowed, codec: Codec) -> Products:
         """The mixture over groups, each of which satisfies the condition as often as its codes do by their shares."""
         labels, features = parts(self.schema)
-        event = {
-            name: np.bincount(each.of, weights=each.within * allowed.shares[name], minlength=each.count)
-            / np.maximum(np.bincount(each.of, weights=each.within, minlength=each.count), np.finfo(float).tiny)
-            for name, each in zip(codec.names, self.groups, strict=True)
-            if name in allowed.shares
-        }
+        event = events(allowed, codec.names, self.groups)
         together = np.ones(1)
         for name in labels:
             whole = np.ones(self.groups[codec.names.index(name)].count)
@@ -87,7 +83,7 @@ class MixtureModel:
         sizes = tuple(self.groups[codec.names.index(name)].count for name in labels)
         chosen |= dict(zip(labels, np.unravel_index(label, sizes), strict=True)) if labels else {}
         codes = [
-            _code_of(each, chosen[name], allowed.shares.get(name), rng)
+            code_of(each, chosen[name], allowed.shares.get(name), rng)
             for name, each in zip(codec.names, self.groups, strict=True)
         ]
         return np.stack(codes, 1) if codes else np.empty((rows, 0), np.int32)
@@ -101,19 +97,6 @@ class MixtureModel:
         for place, each in enumerate(self.groups):
             arrays |= {f"of.{place}": each.of.astype(np.float64), f"within.{place}": each.within}
         return arrays
-
-
-def _code_of(
-    groups: Groups, chosen: NDArray[np.int64], shares: NDArray[np.float64] | None, rng: np.random.Generator
-) -> NDArray[np.int32]:
-    """A code of each chosen group (rows,), of those that the condition leaves."""
-    if shares is None:
-        return groups.ungrouped(chosen, rng)
-    within = groups.within * shares
-    kept = np.flatnonzero(within > 0)
-    left = Groups(of=groups.of[kept], within=within[kept])
-    codes: NDArray[np.int32] = kept[left.ungrouped(chosen, rng)].astype(np.int32)
-    return codes
 
 
 def restored(schema: Schema, tensors: Tensors) -> "MixtureModel":
