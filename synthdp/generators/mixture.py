@@ -13,7 +13,7 @@ of it; of the others the model knows what they are by themselves and with the la
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
 from synthdp.generators.marginals.evidence import LEAST_NOISE, Answers, Look, evidence, look, numeric, told, varied
-from synthdp.generators.marginals.mixed import MOST_CELLS, MixtureModel, parts, restored
+from synthdp.generators.marginals.mixed import MOST_CELLS, MixtureModel, beside, restored
 from synthdp.generators.marginals.products import Products, components_of, fit
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.checks import refuse_ignored, whole
@@ -129,7 +129,8 @@ class Mixture:
 
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:
         """Noises of what is asked of this schema; their precisions, 1 / noise^2, add up to that of `noise`."""
-        labels, features = parts(schema)
+        labels = schema.targets[:1]  # further ones may be part of the label: how many groups they have is not known yet
+        features = beside(schema, labels)
         if not labels:
             self._refuse_of_targets()
         shares = {"columns": self.share}
@@ -168,14 +169,14 @@ class Mixture:
         schema = data.resolve(cells=self.cells)
         seen = look(data, noises, self.least)
         labelled, label_deviation = self._labelled(data, seen, noises.get("labels"))
-        ranked = _ranked(schema, seen, labelled, label_deviation)
+        told_of = told(seen, labelled, label_deviation) if labelled else varied(seen, seen.features)
+        ranked = sorted(seen.features, key=lambda name: -told_of[name])
         chosen = ranked[: self._tabled(schema, noise, seen.total)] if labelled else ranked
         paired = ranked[: _columns(schema, noise, seen.total, self.pairs, WITHOUT)]
-        labels, features = parts(schema)
-        _tell([name for name in features if name not in paired], len(features), bool(labels))
+        _tell([name for name in seen.features if name not in paired], len(ranked), bool(seen.labels))
         pairs = self._asked(data, seen, paired, noises.get("pairs"), [])
-        tables = self._asked(data, seen, chosen, noises.get("tables"), labels)
-        found, order = evidence(seen, schema, tables, pairs, labelled, label_deviation)
+        tables = self._asked(data, seen, chosen, noises.get("tables"), seen.labels)
+        found, order = evidence(seen, tables, pairs, labelled, label_deviation)
         components = self.components or components_of(seen.total, min(tables.deviation, pairs.deviation))
         iterations = self.iterations or max(LEAST_ITERATIONS, 3 * components // 4)
         products = fit(
@@ -190,23 +191,24 @@ class Mixture:
             progress=lambda step, residual: _show(progress, step, self.starts * iterations, residual),
         )
         columns = dict(zip(order, products.columns, strict=True))
-        inorder = tuple(columns[name] for name in features)
+        inorder = tuple(columns[name] for name in seen.features)
         products = Products(weights=products.weights, label=products.label, columns=inorder)
-        return MixtureModel(schema, tuple(seen.groups.values()), products, data.fine.cells)
+        return MixtureModel(schema, tuple(seen.labels), tuple(seen.groups.values()), products, data.fine.cells)
 
     def _labelled(self, data: Sensitive, seen: Look, noise: float | None) -> tuple[dict[str, Array], float]:
         """Noisy tables (groups, labels) of every column with the label, and their deviation; none without a noise."""
         if noise is None:
             return {}, 1.0
-        labels, features = parts(data.schema)
-        question = data.tables([(name, *labels) for name in features], noise, seen.of, fine=True)
-        together = seen.size(labels)
+        question = data.tables([(name, *seen.labels) for name in seen.features], noise, seen.of, fine=True)
+        together = seen.size(seen.labels)
         answers = data.ask(question)
         return {
-            name: table.reshape(-1, together) for name, table in zip(features, answers, strict=True)
+            name: table.reshape(-1, together) for name, table in zip(seen.features, answers, strict=True)
         }, question.deviation
 
-    def _asked(self, data: Sensitive, seen: Look, names: list[str], noise: float | None, labels: list[str]) -> Answers:
+    def _asked(
+        self, data: Sensitive, seen: Look, names: list[str], noise: float | None, labels: Sequence[str]
+    ) -> Answers:
         """Noisy tables of every two of these columns with the labels, or of what there is of them; none without a noise."""
         if noise is None:
             return Answers()
@@ -229,13 +231,6 @@ def _columns(schema: Schema, noise: float, records: float | None, tables: int | 
     elif isinstance(units, int | float) and noise > 0:
         count = min(count, max(worth.least, (units / (worth.records * noise * most)) ** 2))
     return max(2, int((1 + math.sqrt(1 + 8 * count)) / 2))  # m (m - 1) / 2 tables
-
-
-def _ranked(schema: Schema, seen: Look, labelled: Mapping[str, Array], deviation: float) -> list[str]:
-    """The columns beside the label, those first that tell most of it, or that vary most where that was not asked."""
-    features = parts(schema)[1]
-    told_of = told(seen, labelled, deviation) if labelled else varied(seen, features)
-    return sorted(features, key=lambda name: -told_of[name])
 
 
 def _tell(left: list[str], features: int, labels: bool) -> None:

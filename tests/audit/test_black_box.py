@@ -26,8 +26,9 @@ def audited(name, epsilon, pair, **options):
     return black_box.audit(small(name), Budget(epsilon, DELTA), pair=pair(), **options)
 
 
-# Half a minute: its Gaussians are those of others, and its choices have proofs of their own in test_choice.
-SLOW = ("privbayes",)
+# Half a minute and more: the choices of privbayes have proofs of their own in test_choice, and its Gaussians are those of others;
+# the votes of the paper's PATE-GAN are audited by themselves in test_vote_audit.
+SLOW = ("privbayes", "pategan:original")
 JUDGED = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NAMES]
 
 

@@ -164,7 +164,7 @@ def small_model(rng, columns=True):
     counts = [each.count for each in groups]
     made = [rng.dirichlet(np.ones(count), 3) for count in (counts[1] * counts[3], counts[0], counts[2])]
     products = Products(weights=rng.dirichlet(np.ones(3)), label=made[0], columns=tuple(made[1:]))
-    return MixtureModel(SMALL, tuple(groups), products)
+    return MixtureModel(SMALL, ("y", "z"), tuple(groups), products)
 
 
 GONE = "missing"

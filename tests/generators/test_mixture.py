@@ -1,5 +1,6 @@
 """The mixture of products: its tables against loops, what it recovers, groups of codes, and odd schemas."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from synthdp import Budget, Synthesizer
 from synthdp.data.codec import Codec
 from synthdp.generators.marginals.grouping import Counts, Groups, agreed, grouped
 from synthdp.generators.marginals.products import Evidence, Products, fit, stratified
+from synthdp.generators.mixture import Mixture
 
 BUDGET = Budget(1e6, 1e-5)
 
@@ -183,6 +185,53 @@ def test_relations_survive_with_any_number_of_targets(targets):
         assert rows["ill"].to_numpy()[dosed].mean() > 0.95  # only the ill are given a dose
     real, drawn = (rows["ill"][rows["age"] >= 60].mean() for rows in (frame, made))
     assert abs(real - drawn) < 0.06
+
+
+def test_targets_of_too_many_values_together_are_columns_like_any_other():
+    """The label is the first of them, and those that make 16 groups with it at most; a release tells which from its arrays."""
+    rng, rows = np.random.default_rng(0), 6000
+    kinds = {name: {"kind": "categorical", "categories": list("abcdefgh")} for name in ("one", "two")}
+    columns = {"x": {"kind": "boolean"}, **kinds, "three": {"kind": "boolean"}}
+    schema = type(make_schema()).from_dict({"units": rows, "targets": ["two", "one", "three"], "columns": columns})
+    first = rng.integers(0, 8, rows)
+    second = (first + rng.integers(0, 2, rows)) % 8
+    frame = pd.DataFrame(
+        {
+            "x": first >= 4,
+            "one": np.array(list("abcdefgh"))[first],
+            "two": np.array(list("abcdefgh"))[second],
+            "three": (first + second) % 3 == 0,
+        }
+    )
+    release = Synthesizer("mixture", schema=schema, budget=BUDGET, components=100, starts=1).fit(frame, seed=0)
+    assert release.model.labels == ("two", "three")
+    again = Mixture().restore(release.schema, release.model.tensors())
+    assert again.labels == ("two", "three")
+    made = release.sample(rows, seed=1)
+    for pair in itertools.combinations(columns, 2):
+        real, drawn = (rows_[list(pair)].astype(str).value_counts(normalize=True) for rows_ in (frame, made))
+        assert real.sub(drawn, fill_value=0).abs().sum() / 2 < 0.05, pair
+
+
+def test_a_target_beside_a_label_that_is_full_leaves_no_pair_unasked():
+    rng, rows = np.random.default_rng(0), 3000
+    schema = type(make_schema()).from_dict(
+        {
+            "units": rows,
+            "targets": ["a", "b"],
+            "columns": {
+                "a": {"kind": "boolean"},
+                "b": {"kind": "boolean"},
+                "x": {"kind": "categorical", "categories": ["p", "q"]},
+            },
+        }
+    )
+    a = rng.random(rows) < 0.4
+    frame = pd.DataFrame({"a": a, "b": a, "x": np.where(a, "p", "q")})
+    made = Synthesizer("mixture", schema=schema, budget=BUDGET, components=20, starts=1).fit(frame, seed=0)
+    assert made.model.labels == ("a", "b")
+    drawn = made.sample(rows, seed=1)
+    assert ((drawn["x"] == "p") == drawn["a"]).mean() > 0.97
 
 
 @pytest.mark.parametrize("kept", [["ill"], ["ill", "age"], ["age"], ["age", "sex"]])

@@ -132,7 +132,7 @@ for how in ("before", "after", "torn"):
             break
         killed(folder, 3 + number % 5, how, True)  # killed again in the resumed part
         (folder / "twice").touch()
-        number += 4 if how != "torn" else 3
+        number += 5
 """
 
 

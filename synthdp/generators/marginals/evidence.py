@@ -7,7 +7,7 @@ tell most of it.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -17,23 +17,25 @@ from numpy.typing import NDArray
 from synthdp.data.columns import Continuous, Datetime, Integer
 from synthdp.data.schema import Schema
 from synthdp.generators.marginals.grouping import Counts, Groups, agreed, grouped
-from synthdp.generators.marginals.mixed import parts
+from synthdp.generators.marginals.mixed import beside
 from synthdp.generators.marginals.products import Evidence
 from synthdp.generators.parts.networks import nearest_distribution
 from synthdp.privacy.questions.marginals import Grouping
 from synthdp.privacy.sensitive import Sensitive
 
 Array = NDArray[np.float64]
-MOST_LABELS = 16  # groups of all targets together: each is a table of its own for every pair of columns
+MOST_LABELS = 16  # groups of the label: each is a table of its own for every pair of columns
 MOST_GROUPS = 32  # of a column
 LEAST_NOISE = 0.5  # records: a noiseless fit is weighed as if it had so much
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Look:
-    """What single columns told. `counts` and `groups` by name, in the order of the codes; `deviation` that of a declared code's
-    count; `total` the noisy number of records, 1 or more."""
+    """What single columns told. `counts` and `groups` by name, in the order of the codes; `labels` the targets that make the
+    label, `features` the other columns; `deviation` that of a declared code's count; `total` the noisy number of records, 1 or more."""
 
+    labels: Sequence[str]
+    features: Sequence[str]
     counts: Mapping[str, Counts]
     groups: Mapping[str, Groups]
     deviation: float
@@ -90,14 +92,34 @@ def look(data: Sensitive, noises: Mapping[str, float], least: float) -> Look:
             way = ways[name]
             of = np.arange(len(codes)) if way is None else way
             counts[name] = agreed(bins[name], alone.deviation, codes, question.deviation, of)
-    labels, _ = parts(schema)
-    most = max(2, int(MOST_LABELS ** (1 / max(1, len(labels)))))
     floor = min(least * alone.deviation, total / 2)
     groups = {
-        column.name: grouped(counts[column.name], column, codec, floor, most if column.name in labels else MOST_GROUPS)
+        column.name: grouped(
+            counts[column.name], column, codec, floor, MOST_LABELS if column.name in schema.targets else MOST_GROUPS
+        )
         for column in schema.coded
     }
-    return Look(counts=counts, groups=groups, deviation=alone.deviation, total=total)
+    labels = _labels(schema, groups)
+    return Look(
+        labels=labels,
+        features=beside(schema, labels),
+        counts=counts,
+        groups=groups,
+        deviation=alone.deviation,
+        total=total,
+    )
+
+
+def _labels(schema: Schema, groups: Mapping[str, Groups]) -> list[str]:
+    """The targets that make the label together: the first, and each further one with which it has no more than `MOST_LABELS`
+    groups. The others are columns like any other, whose tables with the label and one more column are asked."""
+    chosen: list[str] = []
+    together = 1
+    for name in schema.targets:
+        if not chosen or together * groups[name].count <= MOST_LABELS:
+            chosen.append(name)
+            together *= groups[name].count
+    return [column.name for column in schema.coded if column.name in chosen]
 
 
 def told(seen: Look, labelled: Mapping[str, Array], deviation: float) -> dict[str, float]:
@@ -127,6 +149,11 @@ class Answers:
     tables: Sequence[Array] = ()
     deviation: float = math.inf
 
+    def padded(self) -> "Answers":
+        """With constant columns, named "", where there are tables but fewer than two columns to make a pair."""
+        constants = [""] * max(0, 2 - len(self.names)) if self.tables else []
+        return replace(self, names=[*self.names, *constants])
+
     def laid(self, order: Sequence[str], seen: Look, labels: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Shares (labels, part, part) above the diagonal, in the order of the columns, and where they are; `part` is as wide as
         the columns up to the last one that was asked."""
@@ -143,15 +170,13 @@ class Answers:
 
 
 def evidence(
-    seen: Look, schema: Schema, tables: Answers, pairs: Answers, labelled: Mapping[str, Array], label_deviation: float
+    seen: Look, tables: Answers, pairs: Answers, labelled: Mapping[str, Array], label_deviation: float
 ) -> tuple[Evidence, list[str]]:
     """What to fit, and the names of its columns in order: those of the tables with the label, of the pairs without it, the others.
     `labelled` (groups, labels) are single columns with the label."""
-    labels, features = parts(schema)
-    together = seen.size(labels)
-    constants = [""] * max(0, 2 - len(tables.names)) if tables.tables else []  # to make a pair
-    tables = Answers(names=[*tables.names, *constants], tables=tables.tables, deviation=tables.deviation)
-    order = list(dict.fromkeys([*tables.names, *pairs.names, *features]))
+    together = seen.size(seen.labels)
+    tables, pairs = tables.padded(), pairs.padded()
+    order = list(dict.fromkeys([*tables.names, *pairs.names, *seen.features]))
     sizes = tuple(seen.groups[name].count if name else 1 for name in order)
     held, measured = tables.laid(order, seen, together)
     paired, pairs_measured = pairs.laid(order, seen, 1)

@@ -1,6 +1,7 @@
 """The model that `mixture` fits: a mixture over groups of codes, which it draws from and can be conditioned."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,18 +24,17 @@ MOST_CELLS = 100_000  # of a grid
 ROWS = 200_000  # sampled at a time
 
 
-def parts(schema: Schema) -> tuple[list[str], list[str]]:
-    """Names of the targets, which make the label, and of the other columns."""
-    names = [column.name for column in schema.coded]
-    labels = [name for name in names if name in schema.targets]
-    return labels, [name for name in names if name not in labels]
+def beside(schema: Schema, labels: Sequence[str]) -> list[str]:
+    """Names of the columns that are not in the label."""
+    return [column.name for column in schema.coded if column.name not in labels]
 
 
 @dataclass(frozen=True)
 class MixtureModel:
-    """The mixture over groups, and which codes a group stands for."""
+    """The mixture over groups, and which codes a group stands for. `labels` are the targets that make the label together."""
 
     schema: Schema
+    labels: tuple[str, ...]
     groups: tuple[Groups, ...]
     products: Products
     cells: int = 0
@@ -62,13 +62,12 @@ class MixtureModel:
 
     def _given(self, allowed: Allowed, codec: Codec) -> Products:
         """The mixture over groups, each of which satisfies the condition as often as its codes do by their shares."""
-        labels, features = parts(self.schema)
         event = events(allowed, codec.names, self.groups)
         together = np.ones(1)
-        for name in labels:
+        for name in self.labels:
             whole = np.ones(self.groups[codec.names.index(name)].count)
             together = np.outer(together, event.get(name, whole)).ravel()
-        columns = {place: event[name] for place, name in enumerate(features) if name in event}
+        columns = {place: event[name] for place, name in enumerate(beside(self.schema, self.labels)) if name in event}
         found = self.products.given(together, columns)
         if found is None:
             raise allowed.impossible()
@@ -77,11 +76,10 @@ class MixtureModel:
     def _codes(
         self, rows: int, products: Products, allowed: Allowed, codec: Codec, rng: np.random.Generator
     ) -> NDArray[np.int32]:
-        labels, features = parts(self.schema)
         label, columns = products.draw(rows, rng)
-        chosen = dict(zip(features, columns, strict=False))  # beside them: a constant where there was no pair
-        sizes = tuple(self.groups[codec.names.index(name)].count for name in labels)
-        chosen |= dict(zip(labels, np.unravel_index(label, sizes), strict=True)) if labels else {}
+        chosen = dict(zip(beside(self.schema, self.labels), columns, strict=True))
+        sizes = tuple(self.groups[codec.names.index(name)].count for name in self.labels)
+        chosen |= dict(zip(self.labels, np.unravel_index(label, sizes), strict=True)) if self.labels else {}
         codes = [
             code_of(each, chosen[name], allowed.shares.get(name), rng)
             for name, each in zip(codec.names, self.groups, strict=True)
@@ -90,10 +88,10 @@ class MixtureModel:
 
     def tensors(self) -> Tensors:
         """Distributions, and the groups."""
-        _, features = parts(self.schema)
         arrays: Tensors = {"weights": self.products.weights, "label": self.products.label}
         arrays |= {"cells": np.array([self.cells])} if self.cells else {}
-        arrays |= {f"column.{name}": column for name, column in zip(features, self.products.columns, strict=False)}
+        features = beside(self.schema, self.labels)
+        arrays |= {f"column.{name}": column for name, column in zip(features, self.products.columns, strict=True)}
         for place, each in enumerate(self.groups):
             arrays |= {f"of.{place}": each.of.astype(np.float64), f"within.{place}": each.within}
         return arrays
@@ -103,7 +101,8 @@ def restored(schema: Schema, tensors: Tensors) -> "MixtureModel":
     """The model that `tensors` are of; raises `BadInput` where names, shapes or groups do not fit the schema."""
     cells = int(tensors["cells"][0]) if "cells" in tensors and tensors["cells"].shape == (1,) else 0
     codec = Codec(schema, min(max(cells, 0), MOST_CELLS))
-    labels, features = parts(schema)
+    labels = tuple(column.name for column in schema.coded if f"column.{column.name}" not in tensors)
+    features = beside(schema, labels)
     shapes: dict[str, tuple[int, ...]] = (
         {"weights": tensors["weights"].shape} if "weights" in tensors else {"weights": (0,)}
     )
@@ -138,4 +137,4 @@ def restored(schema: Schema, tensors: Tensors) -> "MixtureModel":
         label=np.asarray(tensors["label"], np.float64),
         columns=columns,
     )
-    return MixtureModel(schema, groups, products, codec.cells)
+    return MixtureModel(schema, labels, groups, products, codec.cells)
