@@ -10,7 +10,7 @@ import torch
 from clinic import make_frame, make_schema
 from scipy.stats import kstest
 
-from synthdp import Budget, Synthesizer
+from synthdp import BadInput, Budget, Synthesizer
 from synthdp.data.codec import Codec
 from synthdp.generators.marginals.grouping import Counts, Groups, agreed, grouped
 from synthdp.generators.marginals.products import Evidence, Products, fit, stratified
@@ -232,6 +232,33 @@ def test_a_target_beside_a_label_that_is_full_leaves_no_pair_unasked():
     assert made.model.labels == ("a", "b")
     drawn = made.sample(rows, seed=1)
     assert ((drawn["x"] == "p") == drawn["a"]).mean() > 0.97
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_tables_of_nothing_but_targets(count):
+    rng, rows, names = np.random.default_rng(0), 3000, list("abcdefg")[:count]
+    schema = type(make_schema()).from_dict(
+        {"units": rows, "targets": names, "columns": {name: {"kind": "boolean"} for name in names}}
+    )
+    first = rng.random(rows) < 0.3
+    frame = pd.DataFrame(dict.fromkeys(names, first))
+    release = Synthesizer("mixture", schema=schema, budget=BUDGET, components=20, starts=1).fit(frame, seed=0)
+    assert release.model.labels == tuple(names[: max(1, min(4, count - 1))])
+    made = release.sample(rows, seed=1)
+    assert all((made[name] == made["a"]).mean() > 0.97 for name in names)
+    pd.testing.assert_frame_equal(
+        Mixture().restore(release.schema, release.model.tensors()).sample(9, seed=2), release.model.sample(9, seed=2)
+    )
+
+
+def test_a_model_without_a_column_is_refused():
+    release = Synthesizer("mixture", schema=make_schema(), budget=BUDGET, components=20, starts=1).fit(
+        make_frame(400), seed=0
+    )
+    tensors = release.model.tensors()
+    del tensors["column.dose"]
+    with pytest.raises(BadInput, match="lacks columns"):
+        Mixture().restore(release.schema, tensors)
 
 
 @pytest.mark.parametrize("kept", [["ill"], ["ill", "age"], ["age"], ["age", "sex"]])

@@ -112,11 +112,12 @@ def look(data: Sensitive, noises: Mapping[str, float], least: float) -> Look:
 
 def _labels(schema: Schema, groups: Mapping[str, Groups]) -> list[str]:
     """The targets that make the label together: the first, and each further one with which it has no more than `MOST_LABELS`
-    groups. The others are columns like any other, whose tables with the label and one more column are asked."""
+    groups and which leaves a column beside it. The others are columns like any other."""
     chosen: list[str] = []
     together = 1
     for name in schema.targets:
-        if not chosen or together * groups[name].count <= MOST_LABELS:
+        left = len(schema.coded) - len(chosen) > 1
+        if not chosen or (left and together * groups[name].count <= MOST_LABELS):
             chosen.append(name)
             together *= groups[name].count
     return [column.name for column in schema.coded if column.name in chosen]

@@ -102,6 +102,8 @@ def restored(schema: Schema, tensors: Tensors) -> "MixtureModel":
     cells = int(tensors["cells"][0]) if "cells" in tensors and tensors["cells"].shape == (1,) else 0
     codec = Codec(schema, min(max(cells, 0), MOST_CELLS))
     labels = tuple(column.name for column in schema.coded if f"column.{column.name}" not in tensors)
+    if not set(labels) <= set(schema.targets):
+        raise BadInput("the model lacks columns of its schema that are no targets")
     features = beside(schema, labels)
     shapes: dict[str, tuple[int, ...]] = (
         {"weights": tensors["weights"].shape} if "weights" in tensors else {"weights": (0,)}
