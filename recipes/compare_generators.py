@@ -3,7 +3,7 @@
     SYNTHDP_DATA=/path/to/data python recipes/compare_generators.py --data adult [--only GENERATOR ...] [--epsilons 1 3] [--seeds 3]
 
 Writes reports/compare_DATA.{json,md,svg}; the report is made of everything that the scratch file holds, so that it can be run in
-parts. A trial is one seeded fit with the generator's defaults, as many synthetic rows as there are training rows, and gradient
+parts; without a scratch file it goes on from the report. A trial is one seeded fit with the generator's defaults, as many synthetic rows as there are training rows, and gradient
 boosting, logistic regression and a random forest (seed 0) that learn from them and are scored on the real test rows. The spread
 is over the seeds of the fit.
 """
@@ -66,9 +66,12 @@ def main() -> None:
     arguments = parser.parse_args()
     data = arguments.data
     scratch = arguments.scratch or HOME / "outputs" / f"compare_{data}.json"
+    groups = groups_of(data, arguments.seeds)
+    if not scratch.exists():
+        report = trials.report_of(f"compare_{data}")
+        trials.save(trials.recalled(report.get("rows", ()), report.get("broken", ()), groups), scratch)
     if arguments.forget:
         print(trials.forget(arguments.forget, scratch), "trials forgotten")
-    groups = groups_of(data, arguments.seeds)
     wanted = [
         trial
         for group in groups.values()
@@ -83,12 +86,7 @@ def main() -> None:
         for (label, epsilon), group in groups.items()
         if (row := trials.together(group, known, (*METRICS, *DISTANCES, *COSTS))) is not None
     ]
-    broken = {
-        trial.label: known[trial.key]["broken"]
-        for group in groups.values()
-        for trial in group
-        if "broken" in known.get(trial.key, {})
-    }
+    broken = trials.broken(groups, known)
     schema = named.schema_of(data)
     unit = f"patient ({schema.unit})" if schema.unit else "record"
     head = {"data": data, "target": schema.targets[0], "delta": DELTA[data], "unit": unit, "models": list(MODELS)}
@@ -155,7 +153,8 @@ def page(result: dict[str, Any]) -> str:
         f"{name} at {epsilon:g}" for name in of_tables() for epsilon in EPSILONS if (name, epsilon) not in present
     ]
     lines += ["", f"Not run: {', '.join(lacking)}."] if lacking else []
-    lines += [f"\nRefused: {name}: {reason}." for name, reason in result["broken"].items()]
+    reasons = dict.fromkeys((lost["generator"], lost["reason"]) for lost in result["broken"])
+    lines += [f"\nRefused: {name}: {reason}." for name, reason in reasons]
     commits = sorted({commit for row in result["rows"] for commit in row["commits"]})
     machines = sorted({run["processor"] for row in result["rows"] for run in row["runs"]})
     end = f"delta {result['delta']:g}; unit: one {result['unit']}; {', '.join(machines)}; commits {', '.join(commits)}."

@@ -3,7 +3,8 @@
     SYNTHDP_DATA=/path/to/data OMP_NUM_THREADS=1 python recipes/tabular.py [--data stroke meps ...] [--only mixture aim ...]
         [--epsilons 1] [--seeds 3] [--minutes 20]
 
-Writes reports/tabular.{json,md,png}; the report is made of everything that the scratch file holds, so that it can be run in parts.
+Writes reports/tabular.{json,md,png}; the report is made of everything that the scratch file holds, so that it can be run in parts;
+without a scratch file it goes on from the report.
 A trial is one seeded fit with the generator's defaults, as many synthetic rows as there are training rows, and three models that
 learn from them and are scored on the real test rows. A fit of more than `--minutes` of CPU is stopped and recorded as such.
 The peers (dpmm_aim, dpmm_mst) need `python recipes/peers/install.py`, and run only where they are named in `--only`.
@@ -93,12 +94,6 @@ def section(
         for (label, epsilon), group in groups.items()
         if (row := trials.together(group, known, figures)) is not None
     ]
-    broken = [
-        {"generator": trial.label, "epsilon": trial.epsilon, "seed": trial.seed, "reason": known[trial.key]["broken"]}
-        for group in groups.values()
-        for trial in group
-        if "broken" in known.get(trial.key, {})
-    ]
     lacking = [
         {"generator": label, "epsilon": epsilon}
         for (label, epsilon), group in groups.items()
@@ -112,7 +107,7 @@ def section(
         "units": schema.units,
         "columns": len(schema.modelled),
         "rows": rows,
-        "broken": broken,
+        "broken": trials.broken(groups, known),
         "not_run": lacking,
     }
 
@@ -128,10 +123,14 @@ def main() -> None:
     parser.add_argument("--forget", nargs="*", default=(), help="generators whose kept trials are run anew")
     parser.add_argument("--scratch", type=Path, default=HOME / "outputs" / "tabular.json")
     arguments = parser.parse_args()
-    for name in arguments.forget:
-        print(trials.forget(name, arguments.scratch), "trials forgotten")
     special = {HELD_OUT, COLUMNS, MAJORITY, *(name for name, _ in PEERS.values() if bridge.present())}
     groups = {data: groups_of(data, arguments.seeds) for data in DATA}
+    if not arguments.scratch.exists():
+        tables = trials.report_of("tabular").get("tables", ())
+        found = (trials.recalled(table["rows"], table["broken"], groups[table["data"]]) for table in tables)
+        trials.save({key: figures for each in found for key, figures in each.items()}, arguments.scratch)
+    for name in arguments.forget:
+        print(trials.forget(name, arguments.scratch), "trials forgotten")
     for data in arguments.data or DATA:
         run(groups[data], arguments, special)
     known = trials.kept((), one, arguments.scratch)

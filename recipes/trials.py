@@ -1,7 +1,7 @@
 """Fits that are counted once: each (data set, generator, settings, epsilon, seed) runs in a process of its own and is kept.
 
-A recipe that is stopped, or that a generator was added to, runs only what its scratch file lacks. The file knows
-nothing of the code: after a change that matters, take the generator's trials out of it with `forget`.
+A recipe that is stopped, or that a generator was added to, runs only what its scratch file lacks; where there is none, what its
+report lacks. Neither knows the code: after a change that matters, take the generator's trials out of it with `forget`.
 """
 
 import json
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from record import provenance, spread
+from record import REPORTS, provenance, spread
 
 from synthdp import Budget, Synthesizer
 from synthdp.generators import names
@@ -121,6 +121,28 @@ def kept(
     return known
 
 
+def recalled(
+    rows: Iterable[Figures], broken: Iterable[Figures], groups: Mapping[tuple[str, float | None], Iterable[Trial]]
+) -> dict[str, Figures]:
+    """key -> figures of the trials that a report holds: its rows, and the fits that were stopped or refused."""
+    known = {}
+    trials = {(*place, trial.seed): trial for place, group in groups.items() for trial in group}
+    for row in rows:
+        for run in row["runs"]:
+            known[trials[row["generator"], row["epsilon"], run["seed"]].key] = run
+    for lost in broken:
+        trial = trials[lost["generator"], lost["epsilon"], lost["seed"]]
+        known[trial.key] = {"broken": lost["reason"], "seed": lost["seed"]}
+    return known
+
+
+def report_of(name: str) -> Figures:
+    """reports/NAME.json as it is committed; empty where there is none."""
+    path = REPORTS / f"{name}.json"
+    found: Figures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
+
+
 def forget(generator: str, scratch: Path) -> int:
     """Take a generator's trials out of the scratch file; how many there were."""
     known = json.loads(scratch.read_text(encoding="utf-8")) if scratch.exists() else {}
@@ -143,6 +165,18 @@ def together(trials: Iterable[Trial], known: Mapping[str, Figures], figures: Ite
         "commits": sorted({str(run["commit"]) + "+" * run["uncommitted_changes"] for run in runs}),
         "runs": runs,
     }
+
+
+def broken(
+    groups: Mapping[tuple[str, float | None], Iterable[Trial]], known: Mapping[str, Figures]
+) -> list[Figures]:
+    """The fits that were stopped or refused, with the reason."""
+    return [
+        {"generator": trial.label, "epsilon": trial.epsilon, "seed": trial.seed, "reason": known[trial.key]["broken"]}
+        for group in groups.values()
+        for trial in group
+        if "broken" in known.get(trial.key, {})
+    ]
 
 
 def shown(row: Figures | None, name: str, digits: int) -> str:
