@@ -3,9 +3,9 @@
     SYNTHDP_DATA=/path/to/data python recipes/compare_generators.py --data adult [--only GENERATOR ...] [--epsilons 1 3] [--seeds 3]
 
 Writes reports/compare_DATA.{json,md,svg}; the report is made of everything that the scratch file holds, so that it can be run in
-parts; without a scratch file it goes on from the report. A trial is one seeded fit with the generator's defaults, as many synthetic rows as there are training rows, and gradient
-boosting, logistic regression and a random forest (seed 0) that learn from them and are scored on the real test rows. The spread
-is over the seeds of the fit.
+parts; without a scratch file it goes on from the report. A trial is one seeded fit with the generator's defaults, as many
+synthetic rows as there are training rows, and gradient boosting, logistic regression and a random forest (seed 0) that learn
+from them and are scored on the real test rows. The spread is over the seeds of the fit.
 """
 
 import argparse

@@ -167,9 +167,7 @@ def together(trials: Iterable[Trial], known: Mapping[str, Figures], figures: Ite
     }
 
 
-def broken(
-    groups: Mapping[tuple[str, float | None], Iterable[Trial]], known: Mapping[str, Figures]
-) -> list[Figures]:
+def broken(groups: Mapping[tuple[str, float | None], Iterable[Trial]], known: Mapping[str, Figures]) -> list[Figures]:
     """The fits that were stopped or refused, with the reason."""
     return [
         {"generator": trial.label, "epsilon": trial.epsilon, "seed": trial.seed, "reason": known[trial.key]["broken"]}
