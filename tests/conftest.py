@@ -1,12 +1,18 @@
 """What the suites share."""
 
+import os
+
+# Tests run side by side, and so do processes that they start: threads that outnumber the cores wait for each other. Libraries
+# read this when they are loaded.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 import torch
 from clinic import make_frame, make_schema
 
 from synthdp import Budget
 
-torch.set_num_threads(1)  # tests run side by side
+torch.set_num_threads(1)
 LONGEST = (
     "test_black_box",
     "test_mutants",

@@ -147,9 +147,11 @@ def chances(
 ) -> NDArray[np.float64]:
     """(test rows, classes): class probabilities after training on (train, labels).
 
-    A class without a training row gets probability 0 everywhere; one class alone gets probability 1. Raises ValueError
-    where a model has no answer for these rows.
+    A class without a training row gets probability 0 everywhere; one class alone gets probability 1. jobs: threads. Raises
+    ValueError where a model has no answer for these rows.
     """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
     out = np.zeros((test.rows, classes))
     occur, dense = np.unique(labels, return_inverse=True)
     if len(occur) == 1:
@@ -157,7 +159,7 @@ def chances(
         return out
     features = Features.fit(train)
     estimator = classifier.make(Setting(features=features, seed=seed, jobs=jobs))
-    with QUIET:
+    with QUIET, threadpool_limits(limits=jobs, user_api="openmp"):
         estimator.fit(features.encode(train, classifier.form), dense)
         found = estimator.predict_proba(features.encode(test, classifier.form))
     if not np.isfinite(found).all():

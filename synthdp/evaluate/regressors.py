@@ -54,11 +54,14 @@ def regressors(chosen: Sequence[Model]) -> tuple[Regressor, ...]:
 def guesses(
     regressor: Regressor, train: Table, values: NDArray[np.float64], test: Table, *, seed: int, jobs: int
 ) -> NDArray[np.float64]:
-    """(test rows,): predicted numbers after training on (train, values). Raises ValueError where there is no answer."""
+    """(test rows,): predicted numbers after training on (train, values). jobs: threads. Raises ValueError where there is no
+    answer."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
     features = Features.fit(train)
     estimator = regressor.make(Setting(features=features, seed=seed, jobs=jobs))
     centre, spread = float(values.mean()), float(values.std()) or 1.0
-    with QUIET:
+    with QUIET, threadpool_limits(limits=jobs, user_api="openmp"):
         # Scaled, so that days since 1970 are no harder than a share.
         estimator.fit(features.encode(train, regressor.form), (values - centre) / spread)
         found = np.asarray(estimator.predict(features.encode(test, regressor.form)), dtype=np.float64)

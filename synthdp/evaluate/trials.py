@@ -46,8 +46,8 @@ class Court:
     groups: tuple[Group, ...]
     seeds: int
 
-    def runs(self, arm: str, model: Model, jobs: int) -> dict[Run, Trial]:
-        """The trials of one model in one arm: synthetic samples x seeds, or seeds where it trains on real rows.
+    def runs(self, arm: str, model: Model) -> dict[Run, Trial]:
+        """The trials of one model in one arm: synthetic samples x seeds, or seeds where it trains on real rows; in one thread.
 
         A model without a random part is fitted once where its training rows are the same. Raises ValueError where the
         model has no answer for these rows.
@@ -58,7 +58,7 @@ class Court:
                 if seed and not model.seeded and arm != "independent":
                     found[sample, seed] = found[sample, 0]
                     continue
-                found[sample, seed] = self.judge(self._predict(arm, model, sample, seed, jobs))
+                found[sample, seed] = self.judge(self._predict(arm, model, sample, seed))
         return found
 
     def judge(self, guess: NDArray[np.float64]) -> Trial:
@@ -88,12 +88,12 @@ class Court:
         found = number_draws(truth, guess, again)["rmse"] if number else auroc_draws(truth, guess, positive, again)
         return float(found[0]), found[1:]
 
-    def _predict(self, arm: str, model: Model, sample: int, seed: int, jobs: int) -> NDArray[np.float64]:
+    def _predict(self, arm: str, model: Model, sample: int, seed: int) -> NDArray[np.float64]:
         work = self.work
         table, labels = work.samples[sample] if arm == "tstr" else work.train
         if arm == "independent":
             rng = np.random.default_rng((FLOOR_STREAM, seed))
             table, labels = independent(table, rng), rng.choice(labels, size=len(labels))
         if work.is_number:
-            return guesses(model, table, labels, work.test[0], seed=seed, jobs=jobs)
-        return chances(model, table, labels, work.test[0], len(work.classes), seed=seed, jobs=jobs)
+            return guesses(model, table, labels, work.test[0], seed=seed, jobs=1)
+        return chances(model, table, labels, work.test[0], len(work.classes), seed=seed, jobs=1)

@@ -98,7 +98,10 @@ def _beyond(entry: dict[str, Any], arms: Arms, court: Court) -> list[dict[str, s
 def _all(
     court: Court, models: Sequence[Model], jobs: int, step: Callable[[str], None]
 ) -> Iterator[tuple[str, Model, dict[Run, Trial] | str]]:
-    """(arm, model, its trials or why there are none), in a fixed order; jobs of them run at a time."""
+    """(arm, model, its trials or why there are none), in a fixed order; jobs of them run at a time, each in one thread: more
+    than there are cores wait for each other."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
     few = min(len(labels) for _, labels in court.work.samples) < MIN_ROWS
     todo = [(arm, model) for arm in ARMS for model in models]
 
@@ -106,12 +109,12 @@ def _all(
         if arm == "tstr" and few:
             return {}
         try:
-            return court.runs(arm, model, 1 if jobs > 1 else jobs)
+            return court.runs(arm, model)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             return f"the model has no answer for these rows ({type(error).__name__})"
 
     # Quiet around all of them: libraries that save and restore the warning filters must find the same in every thread.
-    with QUIET, ThreadPoolExecutor(max_workers=jobs) as pool:
+    with QUIET, threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(max_workers=jobs) as pool:
         waiting = [pool.submit(run, arm, model) for arm, model in todo]
         try:
             for (arm, model), future in zip(todo, waiting, strict=True):
