@@ -145,10 +145,12 @@ def _classes(draws, classes):
         "ranks": {
             "metric": "auroc",
             "kendall": draws.number(0.3, 0.9),
+            "kendall_interval": [0.21, 0.95],
             "pairs": 6,
             "best_synthetic": "lr",
             "best_real": "xgb",
             "regret": draws.number(0.001, 0.02),
+            "regret_interval": [0.0, 0.0417],
         },
         "subgroups": {
             "sex": _groups(draws, ("female", "male"), 0.8),

@@ -132,7 +132,11 @@ def _ranks(found: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]
         "Regret is what the choice by synthetic rows costs on real rows."
     )
     labels = {"kendall": "Kendall\u2019s tau", "pairs": "pairs of models", "regret": f"regret ({label})"}
-    figures = [{"label": text, "value": found[key]} for key, text in labels.items() if found.get(key) is not None]
+    figures = [
+        {"label": text, "value": found[key], "interval": found.get(f"{key}_interval")}
+        for key, text in labels.items()
+        if found.get(key) is not None
+    ]
     return {"text": text, "figures": figures}
 
 

@@ -78,7 +78,7 @@ def judge(
 def _beyond(entry: dict[str, Any], arms: Arms, court: Court) -> list[dict[str, str]]:
     """Ranks, calibration curves and groups, added to the entry where they can be; the others with their reasons."""
     work, log = court.work, []
-    agreement, reason = ranks(subgroups.metric_of(work), entry["tstr"], entry["trtr"])
+    agreement, reason = ranks(subgroups.metric_of(work), entry["tstr"], entry["trtr"], arms)
     if agreement is not None:
         entry["ranks"] = agreement
     else:

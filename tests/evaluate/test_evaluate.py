@@ -76,6 +76,7 @@ def test_the_frozen_form(result):
     for name, floor, metrics in (("ill", "majority", METRICS), ("age", "mean", NUMBERS)):
         entry = result["targets"][name]
         assert set(entry) == shared | ({"calibration"} if name == "ill" else set())
+        assert entry["ranks"]["kendall_interval"][0] <= entry["ranks"]["kendall_interval"][1]
         assert set(entry["floors"]) == {"independent", floor}
         for arm in (entry["tstr"], entry["trtr"], entry["floors"]["independent"]):
             assert set(arm) == {"hgb", "lr", "rf"}

@@ -61,10 +61,17 @@ def nodes(document):
         yield document
 
 
+def with_intervals(document):
+    """Numbers whose interval lies beside them."""
+    for target in document["targets"].values():
+        for key in ("kendall", "regret") if "ranks" in target else ():
+            yield {"value": target["ranks"][key], "interval": target["ranks"][f"{key}_interval"]}
+
+
 def shown_by(document):
     """The cells that a page may have of the document: (value to sort by, text)."""
     found = set()
-    for node in nodes(document):
+    for node in [*nodes(document), *with_intervals(document)]:
         found |= {(exact(node), figure(node).striptags()), ("", figure(node).striptags())}
         if isinstance(node, float):
             found |= {(exact(node), percent(node))}

@@ -7,6 +7,7 @@ from scipy.stats import kendalltau
 from synthdp.evaluate import calibration
 from synthdp.evaluate.ranks import kendall, ranks
 from synthdp.evaluate.scores import summary
+from synthdp.evaluate.trials import Trial
 
 
 def arm(metric="auroc", **means):
@@ -32,6 +33,54 @@ def test_the_model_that_synthetic_rows_choose():
         "best_real": "rf",
         "regret": pytest.approx(0.05),
     }
+
+
+def tried(value, draws):
+    return Trial(scores={"auroc": value}, draws={"auroc": draws}, curve=None, groups={})
+
+
+def trials(noise, values, runs=((0, 0), (0, 1)), draws=200):
+    """model -> run -> trial: every model's score moves by itself with the test rows, by `noise`."""
+    rng = np.random.default_rng(0)
+    found = {
+        name: {run: tried(value, value + noise * rng.normal(size=draws)) for run in runs}
+        for name, value in values.items()
+    }
+    return found, {name: {"auroc": summary([value])} for name, value in values.items()}
+
+
+def test_the_interval_says_how_sure_an_order_is():
+    values = {"lr": 0.6, "rf": 0.7, "hgb": 0.8, "mlp": 0.9}
+    sure, unsure = (trials(noise, values) for noise in (1e-4, 1.0))
+    found, _ = ranks("auroc", sure[1], sure[1], {"tstr": sure[0], "trtr": sure[0]})
+    assert (found["kendall_interval"], found["regret_interval"]) == ([1.0, 1.0], [0.0, 0.0])
+    other = trials(1.0, values, runs=((0, 0), (1, 0), (2, 0)))
+    found, _ = ranks("auroc", other[1], unsure[1], {"tstr": other[0], "trtr": unsure[0]})
+    assert found["kendall_interval"][0] < -0.5
+    assert found["kendall_interval"][1] > 0.5
+    assert found["regret_interval"][0] == 0.0
+    assert found["regret_interval"][1] > 1.0
+
+
+def test_runs_that_differ_widen_the_interval_of_an_order():
+    names = ("lr", "rf", "hgb")
+    alike = {(0, seed): tried(0.5, np.full(100, 0.5)) for seed in range(4)}
+    scores = {"lr": (0.9, 0.1, 0.9, 0.1), "rf": (0.5, 0.5, 0.5, 0.5), "hgb": (0.45, 0.55, 0.45, 0.56)}
+    moving = {
+        name: {run: tried(value, np.full(100, value)) for run, value in zip(alike, scores[name], strict=True)}
+        for name in names
+    }
+    still = trials(0.0, {"lr": 0.9, "rf": 0.7, "hgb": 0.5}, runs=tuple(alike), draws=100)
+    means = {name: {"auroc": summary(scores[name])} for name in names}
+    found, _ = ranks("auroc", means, still[1], {"tstr": moving, "trtr": still[0]})
+    assert found["kendall_interval"][0] < 0 < found["kendall_interval"][1]
+
+
+def test_without_enough_draws_there_is_no_interval():
+    some, means = trials(0.1, {"lr": 0.6, "rf": 0.7, "hgb": 0.8}, draws=0)
+    found, reason = ranks("auroc", means, means, {"tstr": some, "trtr": some})
+    assert (found["kendall"], reason) == (1.0, None)
+    assert "kendall_interval" not in found
 
 
 def test_of_errors_the_least_is_best():
