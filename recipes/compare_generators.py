@@ -68,8 +68,7 @@ def main() -> None:
     scratch = arguments.scratch or HOME / "outputs" / f"compare_{data}.json"
     groups = groups_of(data, arguments.seeds)
     if not scratch.exists():
-        report = trials.report_of(f"compare_{data}")
-        trials.save(trials.recalled(report.get("rows", ()), report.get("broken", ()), groups), scratch)
+        trials.save(trials.recalled(trials.held(trials.report_of(f"compare_{data}")), groups), scratch)
     if arguments.forget:
         print(trials.forget(arguments.forget, scratch), "trials forgotten")
     wanted = [

@@ -127,7 +127,7 @@ def main() -> None:
     groups = {data: groups_of(data, arguments.seeds) for data in DATA}
     if not arguments.scratch.exists():
         tables = trials.report_of("tabular").get("tables", ())
-        found = (trials.recalled(table["rows"], table["broken"], groups[table["data"]]) for table in tables)
+        found = (trials.recalled(trials.held(table), groups[table["data"]]) for table in tables)
         trials.save({key: figures for each in found for key, figures in each.items()}, arguments.scratch)
     for name in arguments.forget:
         print(trials.forget(name, arguments.scratch), "trials forgotten")

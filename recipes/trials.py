@@ -122,18 +122,22 @@ def kept(
 
 
 def recalled(
-    rows: Iterable[Figures], broken: Iterable[Figures], groups: Mapping[tuple[str, float | None], Iterable[Trial]]
+    held: Iterable[tuple[Any, Iterable[Figures]]], groups: Mapping[Any, Iterable[Trial]]
 ) -> dict[str, Figures]:
-    """key -> figures of the trials that a report holds: its rows, and the fits that were stopped or refused."""
-    known = {}
-    trials = {(*place, trial.seed): trial for place, group in groups.items() for trial in group}
-    for row in rows:
-        for run in row["runs"]:
-            known[trials[row["generator"], row["epsilon"], run["seed"]].key] = run
-    for lost in broken:
-        trial = trials[lost["generator"], lost["epsilon"], lost["seed"]]
-        known[trial.key] = {"broken": lost["reason"], "seed": lost["seed"]}
-    return known
+    """key -> figures of the trials that a report holds: (place, runs) of its rows, where `groups` has the trials of a place."""
+    found = {}
+    for place, runs in held:
+        by_seed = {trial.seed: trial.key for trial in groups[place]}
+        found |= {by_seed[run["seed"]]: run for run in runs}
+    return found
+
+
+def held(report: Figures) -> Iterator[tuple[tuple[str, float | None], list[Figures]]]:
+    """((generator, epsilon), runs) of a report's `rows`, and of its `broken` fits."""
+    for row in report.get("rows", ()):
+        yield (row["generator"], row["epsilon"]), row["runs"]
+    for lost in report.get("broken", ()):
+        yield (lost["generator"], lost["epsilon"]), [{"broken": lost["reason"], "seed": lost["seed"]}]
 
 
 def report_of(name: str) -> Figures:
