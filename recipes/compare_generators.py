@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import trials
-from judging import COLUMNS, DISTANCES, HELD_OUT, MAJORITY, METRICS, MODELS, REFERENCES, judged
+from judging import COLUMNS, COUNTED, DISTANCES, HELD_OUT, MAJORITY, METRICS, MODELS, REFERENCES, judged, references
 from record import HOME, REPORTS, provenance, write
 from trials import REAL, Trial, shown
 
@@ -38,10 +38,7 @@ def of_tables() -> tuple[str, ...]:
 
 def groups_of(data: str, seeds: int) -> dict[tuple[str, float | None], list[Trial]]:
     """(report's name, epsilon) -> the same trial over the seeds."""
-    found: dict[tuple[str, float | None], list[Trial]] = {}
-    for name, label in REFERENCES.items():
-        repeats = range(seeds) if name == COLUMNS else (0,)
-        found[label, None] = [Trial(data=data, label=label, generator=name, seed=seed) for seed in repeats]
+    found = references(data, seeds)
     for name in of_tables():
         for epsilon in EPSILONS:
             found[name, epsilon] = [
@@ -79,7 +76,7 @@ def main() -> None:
         and (arguments.epsilons is None or trial.epsilon is None or trial.epsilon in arguments.epsilons)
         and (arguments.run_seeds is None or trial.seed in arguments.run_seeds)
     ]
-    known = trials.kept(wanted, judged, scratch, special=(HELD_OUT, COLUMNS, MAJORITY))
+    known = trials.kept(wanted, judged, scratch, special=REFERENCES)
     rows = [
         {"generator": label, "epsilon": epsilon, **row}
         for (label, epsilon), group in groups.items()
@@ -106,7 +103,7 @@ def panel(result: dict[str, Any], metric: str, title: str, label: str, better: s
     """One metric: a line per generator, and the references that have it."""
     rows = [row for row in result["rows"] if metric in row]
     known = {row["generator"]: row for row in rows if row["epsilon"] is None}
-    kinds = {REAL: "ceiling", HELD_OUT: "ceiling", COLUMNS: "floor", MAJORITY: "majority"}
+    kinds = {REAL: "ceiling", COUNTED: "ceiling", HELD_OUT: "ceiling", COLUMNS: "floor", MAJORITY: "majority"}
     references = [
         {
             "label": REFERENCES[name],

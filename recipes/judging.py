@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import trials
@@ -19,21 +19,43 @@ from synthdp.evaluate.scores import errors, score
 from synthdp.evaluate.tables import Axis, Table, axes_of, table_of
 from synthdp.evaluate.tasks import Task, task
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 MODELS = ("hgb", "lr", "rf")
 METRICS = ("auroc", "auprc", "accuracy")
 NUMBER_METRICS = ("r2", "rmse", "mae")  # of a numeric target
 DISTANCES = ("tvd_1way", "tvd_2way", "tvd_3way")
 # In the place of a generator: what the figures are compared with.
-HELD_OUT, COLUMNS, MAJORITY = "held_out", "columns", "majority"
+COUNTED, HELD_OUT, COLUMNS, MAJORITY = "counted", "held_out", "columns", "majority"
 REFERENCES = {
     REAL: "real training rows (ceiling)",
+    COUNTED: "real training rows, as many of each unit as a fit reads",
     HELD_OUT: "real test rows in their place (floor of TVD)",
     COLUMNS: "real columns without relations (floor)",
     MAJORITY: "always the majority class (floor)",
 }
+DRAWN = (COUNTED, COLUMNS)  # anew for each seed
 FLOOR_STREAM = 7  # of the draws behind the floor, as in `synthdp evaluate`
 # What makes a trial's table: (trial, data, axes, limit in seconds of CPU) -> table, what it cost.
 Maker = Callable[[Trial, Named, Sequence[Axis], float | None], tuple[Table, Figures]]
+
+
+def references(data: str, seeds: int) -> dict[tuple[str, float | None], list[Trial]]:
+    """(report's name, None) -> the trials of what figures of this data set are compared with."""
+    found: dict[tuple[str, float | None], list[Trial]] = {}
+    for name, label in REFERENCES.items():
+        if name != COUNTED or named.schema_of(data).unit is not None:
+            repeats = range(seeds) if name in DRAWN else (0,)
+            found[label, None] = [Trial(data=data, label=label, generator=name, seed=seed) for seed in repeats]
+    return found
+
+
+def counted(chosen: Named, seed: int) -> "pd.DataFrame":
+    """Of each unit's training rows as many as a fit reads, drawn at random."""
+    mixed = chosen.train.sample(frac=1, random_state=seed)
+    kept: pd.DataFrame = mixed.groupby(chosen.schema.unit).head(chosen.schema.max_records_per_unit)
+    return kept
 
 
 def fitted(trial: Trial, chosen: Named, axes: Sequence[Axis], limit: float | None) -> tuple[Table, Figures]:
@@ -54,6 +76,8 @@ def judged(trial: Trial, maker: Maker = fitted, limit: float | None = None) -> F
         return floor(task(target, train, train, test))
     if trial.generator == COLUMNS:
         made, figures = independent(train, np.random.default_rng((FLOOR_STREAM, trial.seed))), {}
+    elif trial.generator == COUNTED:
+        made, figures = table_of(counted(chosen, trial.seed), axes, "training"), {}
     else:
         try:
             made, figures = maker(trial, chosen, axes, limit)

@@ -20,10 +20,7 @@ import tabular_page
 import trials
 from compare_generators import of_tables
 from judging import (
-    COLUMNS,
     DISTANCES,
-    HELD_OUT,
-    MAJORITY,
     METRICS,
     MODELS,
     NUMBER_METRICS,
@@ -31,6 +28,7 @@ from judging import (
     Figures,
     fitted,
     judged,
+    references,
 )
 from peers import bridge
 from record import HOME, provenance, write
@@ -62,10 +60,7 @@ def one(trial: Trial, limit: float | None = None) -> Figures:
 
 def groups_of(data: str, seeds: int) -> dict[tuple[str, float | None], list[Trial]]:
     """(report's name, epsilon) -> the same trial over the seeds."""
-    found: dict[tuple[str, float | None], list[Trial]] = {}
-    for name, label in REFERENCES.items():
-        repeats = range(seeds) if name == COLUMNS else (0,)
-        found[label, None] = [Trial(data=data, label=label, generator=name, seed=seed) for seed in repeats]
+    found = references(data, seeds)
     makers: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in of_tables()}
     for label, (name, settings) in (makers | PEERS).items():
         for epsilon in EPSILONS:
@@ -123,7 +118,7 @@ def main() -> None:
     parser.add_argument("--forget", nargs="*", default=(), help="generators whose kept trials are run anew")
     parser.add_argument("--scratch", type=Path, default=HOME / "outputs" / "tabular.json")
     arguments = parser.parse_args()
-    special = {HELD_OUT, COLUMNS, MAJORITY, *(name for name, _ in PEERS.values() if bridge.present())}
+    special = {*REFERENCES, *(name for name, _ in PEERS.values() if bridge.present())}
     groups = {data: groups_of(data, arguments.seeds) for data in DATA}
     if not arguments.scratch.exists():
         tables = trials.report_of("tabular").get("tables", ())

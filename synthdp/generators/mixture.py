@@ -1,14 +1,15 @@
 """A mixture of products fitted to the noisy tables of every two columns, with the label and without it.
 
 Gaussian questions alone, so that the plan is exactly accounted: first every column by itself, numeric ones on a finer grid too,
-which says how codes are grouped (the noise of a table is small against its groups); then each table of (column, column, label), and
-each of (column, column), whose noise is not spread over the label's values. A mixture of product distributions is fitted to all of
-them at once (`marginals/products.py`), and records are drawn from it.
+which says how codes are grouped (the noise of a table is small against its groups); then each column with the label, which tells
+what a rare label goes with where the tables of three are all noise; then each table of (column, column, label), and each of
+(column, column), whose noise is not spread over the label's values. A mixture of product distributions is fitted to all of them at
+once (`marginals/products.py`), and records are drawn from it.
 
 Marginal-based generators measure tables and fit a graphical model to them (McKenna, Miklau & Sheldon 2021; McKenna et al. 2022);
 the mixture needs no choice of tables, since its tables cost one matrix product however many they are. Only where there are more
-than the noise leaves worth asking, each column is asked with the label, and the tables are those of the columns that tell most
-of it; of the others the model knows what they are by themselves and with the label. All tables of a kind have the same noise: less
+than the noise leaves worth asking, the tables are those of the columns that tell most of the label; of the others the model knows
+what they are by themselves and with the label. All tables of a kind have the same noise: less
 for larger ones, for smaller ones, or for those that a first round had found dependent made the synthetic data worse.
 
 The label is the first target, together with those further ones that make at most 16 groups with it.
@@ -80,9 +81,7 @@ class Mixture:
         "cells of the public grid on which numeric columns are counted beside their bins; 0: in their bins alone",
     )
     grid_share: float = option(0.04, "share of the precision spent on these grids, in (0, 1)")
-    label_share: float = option(
-        0.1, "share of the precision spent on each column with the label, where not all tables are asked, in (0, 1)"
-    )
+    label_share: float = option(0.1, "share of the precision spent on each column with the label, in (0, 1)")
     pair_share: float = option(
         0.3, "share of the precision spent on every two columns without the label, where there is one, in (0, 1)"
     )
@@ -139,7 +138,7 @@ class Mixture:
         shares = {"columns": self.share}
         if self.cells and numeric(schema):
             shares["grids"] = self.grid_share
-        if labels and len(features) > self._tabled(schema, noise, None):
+        if labels:
             shares["labels"] = self.label_share
         if len(features) > 1:
             shares["pairs"] = self.pair_share if labels else 1 - sum(shares.values())
@@ -158,10 +157,6 @@ class Mixture:
                     "(generator.pairs limits the tables of two columns)"
                 )
 
-    def _tabled(self, schema: Schema, noise: float, records: float | None) -> int:
-        """Of how many columns every two are asked with the label, of so many records: see `_columns`."""
-        return _columns(schema, noise, records, self.tables, WITH_LABEL)
-
     def fit(
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
@@ -174,8 +169,10 @@ class Mixture:
         labelled, label_deviation = self._labelled(data, seen, noises.get("labels"))
         told_of = told(seen, labelled, label_deviation) if labelled else varied(seen, seen.features)
         ranked = sorted(seen.features, key=lambda name: -told_of[name])
-        chosen = ranked[: self._tabled(schema, noise, seen.total)] if labelled else ranked
-        paired = ranked[: _columns(schema, noise, seen.total, self.pairs, WITHOUT)]
+        most = schema.max_records_per_unit if schema.unit else 1
+        clear = seen.total / (noise * most) if noise > 0 else math.inf
+        chosen = ranked[: _columns(clear, self.tables, WITH_LABEL)] if labelled else ranked
+        paired = ranked[: _columns(clear, self.pairs, WITHOUT)]
         _tell([name for name in seen.features if name not in paired], len(ranked), bool(seen.labels))
         pairs = self._asked(data, seen, paired, noises.get("pairs"), [])
         tables = self._asked(data, seen, chosen, noises.get("tables"), seen.labels)
@@ -224,15 +221,10 @@ class Mixture:
         return restored(schema, tensors)
 
 
-def _columns(schema: Schema, noise: float, records: float | None, tables: int | None, worth: Worth) -> int:
-    """Of how many columns all pairs are asked, at most `tables` of them, of so many records: of the declared number of units where
-    that is None."""
-    units, most = schema.units if records is None else records, schema.max_records_per_unit if schema.unit else 1
-    count = float(MOST_TABLES)
-    if tables is not None:
-        count = tables
-    elif isinstance(units, int | float) and noise > 0:
-        count = min(count, max(worth.least, (units / (worth.records * noise * most)) ** 2))
+def _columns(clear: float, tables: int | None, worth: Worth) -> int:
+    """Of how many columns all pairs are asked, at most `tables` of them. `clear`: deviations of the noise of one table, asked with
+    all the precision, that all records make."""
+    count: float = tables if tables is not None else min(MOST_TABLES, max(worth.least, (clear / worth.records) ** 2))
     return max(2, int((1 + math.sqrt(1 + 8 * count)) / 2))  # m (m - 1) / 2 tables
 
 
