@@ -30,8 +30,10 @@ class LabelCoder:
         self.size = len(categories) + column.missing
         self._table = cells.TRUTHS if self._boolean else cells.table_of(categories)
         self._dtype: Any = None
+        numbers = not isinstance(column, Boolean) and column.numbers
         if not self._boolean:
-            self._dtype = pd.CategoricalDtype(pd.Index(categories, dtype="str"), ordered=isinstance(column, Ordinal))
+            held = pd.Index(list(map(int, categories)) if numbers else categories, dtype="int64" if numbers else "str")
+            self._dtype = pd.CategoricalDtype(held, ordered=isinstance(column, Ordinal))
         other = column.other if isinstance(column, Categorical) else None
         self._unknown = categories.index(other) if other is not None else self._missing or 0
         self._absent = self._unknown if self._missing is None else self._missing

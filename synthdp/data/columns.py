@@ -1,10 +1,12 @@
 """The column kinds of a schema. Each is a frozen value that refuses contradictions when it is made."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, ClassVar, Literal, get_args
 
 from synthdp.errors import BadInput
@@ -28,16 +30,21 @@ _EPOCH = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, kw_only=True)
 class Categorical:
-    """Unordered text categories. `other` is the category that unknown values map to; it is one of `categories`."""
+    """Unordered categories. `other` is the category that unknown values map to; it is one of `categories`.
+
+    Categories are text; where all were declared as whole numbers they are so in what is sampled (`numbers`).
+    """
 
     kind: ClassVar[Literal["categorical"]] = "categorical"
     name: str
     categories: tuple[str, ...] | Learn
     missing: bool = False
     other: str | None = None
+    numbers: bool = False
 
     def __post_init__(self) -> None:
         _freeze(self)
+        _as_text(self)
         if self.categories != LEARN:
             _check_categories(self.name, self.categories)
             if self.other is not None and self.other not in self.categories:
@@ -46,15 +53,17 @@ class Categorical:
 
 @dataclass(frozen=True, kw_only=True)
 class Ordinal:
-    """Text categories in a meaningful order, lowest first; declared, never learned."""
+    """Categories in a meaningful order, lowest first, text or whole numbers as those of `Categorical`; declared, never learned."""
 
     kind: ClassVar[Literal["ordinal"]] = "ordinal"
     name: str
     categories: tuple[str, ...]
     missing: bool = False
+    numbers: bool = False
 
     def __post_init__(self) -> None:
         _freeze(self)
+        _as_text(self)
         if isinstance(self.categories, str):  # type: ignore[unreachable]
             raise BadInput(f"column {self.name!r}: ordinal categories cannot be learned, since their order is declared")
         _check_categories(self.name, self.categories)
@@ -234,6 +243,24 @@ def _freeze(column: Any) -> None:
             object.__setattr__(column, key, tuple(value))
 
 
+def _as_text(column: Any) -> None:
+    """Whole numbers among the categories become text; `numbers` says whether all of them are, and were declared so."""
+    given = column.categories
+    if isinstance(given, tuple):
+        texts = tuple(str(int(value)) if _is_int(value) else value for value in given)
+        whole = column.numbers or all(_is_int(value) for value in given)
+        object.__setattr__(column, "categories", texts)
+        object.__setattr__(
+            column, "numbers", whole and all(isinstance(text, str) and _is_whole(text) for text in texts)
+        )
+    if _is_int(getattr(column, "other", None)):
+        object.__setattr__(column, "other", str(int(column.other)))
+
+
+def _is_whole(text: str) -> bool:
+    return re.fullmatch("0|-?[1-9][0-9]{0,15}", text) is not None
+
+
 def _require_text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("not text")
@@ -305,6 +332,10 @@ def _check_decimals(name: str, bounds: Any, atoms: Iterable[float], decimals: An
         raise BadInput(f"column {name!r}: bounds are too wide for {decimals} decimals; declare fewer")
     if math.ceil(round(low * scale, 6)) > math.floor(round(high * scale, 6)):
         raise BadInput(f"column {name!r}: bounds hold no number of {decimals} decimals; widen them")
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _is_number(value: Any) -> bool:

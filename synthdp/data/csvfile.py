@@ -227,11 +227,13 @@ def _csv_type(column: Column) -> pa.DataType:
     if isinstance(column, Datetime):
         unit = {"day": None, "microsecond": "us"}.get(column.resolution, "s")
         return pa.date32() if unit is None else pa.timestamp(unit)
+    if getattr(column, "numbers", False):
+        return pa.int64()
     return {"integer": pa.int64(), "continuous": pa.float64()}.get(column.kind, pa.string())
 
 
 def _cells(series: "Series[Any]", column: Column, found: dict[str, set[str]]) -> pa.Array:
-    if isinstance(column, Categorical | Ordinal | Identifier):
+    if isinstance(column, Categorical | Ordinal | Identifier) and not getattr(column, "numbers", False):
         encoded = pa.array(series.astype(object), pa.string(), from_pandas=True).dictionary_encode()
         texts = [_neutralised(text, column.name, found) for text in encoded.dictionary.to_pylist()]
         return pc.take(pa.array(texts, pa.string()), encoded.indices)

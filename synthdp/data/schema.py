@@ -237,7 +237,7 @@ def _column(name: Any, values: Any) -> Column:
     if kind not in KINDS:
         raise BadInput(f"column {name!r}: unknown kind {kind!r}{nearest(str(kind), KINDS)}; kinds: {', '.join(KINDS)}")
     made = KINDS[kind]
-    known = [field for field in fields(made) if field.name != "name"]
+    known = [field for field in fields(made) if field.name not in ("name", "numbers")]
     _refuse_unknown(f"column {name!r} ({kind})", values, ["kind", *(field.name for field in known)])
     lacking = [field.name for field in known if field.default is MISSING and values.get(field.name) is None]
     if lacking:
@@ -251,14 +251,18 @@ def _item(column: str, key: str, value: Any) -> Any:
         raise BadInput(f"column {column!r}: missing must be true or false")
     if key in ("bounds", "atoms", "categories", "window") and value != LEARN and not isinstance(value, list | tuple):
         raise BadInput(f"column {column!r}: {key} must be a list" + ("" if key == "atoms" else " or learn"))
-    if key == "categories" and value != LEARN:
-        return tuple(str(v) if isinstance(v, int) and not isinstance(v, bool) else v for v in value)
     return tuple(value) if isinstance(value, list) else value
 
 
 def _column_dict(column: Column) -> dict[str, Any]:
     changed = {f.name: getattr(column, f.name) for f in fields(column) if getattr(column, f.name) != f.default}
+    if changed.pop("numbers", False):
+        changed |= {key: _numbers(changed[key]) for key in ("categories", "other") if key in changed}
     return {"kind": column.kind, **{k: _plain(v) for k, v in changed.items() if k != "name"}}
+
+
+def _numbers(texts: str | tuple[str, ...]) -> int | tuple[int, ...]:
+    return int(texts) if isinstance(texts, str) else tuple(map(int, texts))
 
 
 def _plain(value: Any) -> Any:

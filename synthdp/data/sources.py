@@ -175,7 +175,7 @@ def _write_parquet(chunks: "Iterable[DataFrame]", part: Path, schema: Schema) ->
 def _arrow_type(column: Any) -> pa.DataType:
     if isinstance(column, Boolean):
         return pa.bool_()
-    if isinstance(column, Integer):
+    if isinstance(column, Integer) or getattr(column, "numbers", False):
         return pa.int64()
     if isinstance(column, Continuous):
         return pa.float64()

@@ -1,10 +1,14 @@
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from mixed_tables import AWFUL, MIXED, every_code
 
+from synthdp.data import sources
 from synthdp.data.codec import Codec
 from synthdp.data.columns import microseconds
 from synthdp.data.schema import LEARN, Boolean, Categorical, Continuous, Datetime, Integer, Ordinal, Schema
@@ -143,6 +147,44 @@ def test_a_question_mark_is_a_value_unless_it_is_missing():
 @pytest.mark.parametrize("dtype", [None, object, "category", "int64", "Int64", "float64", "Float64", "int64[pyarrow]"])
 def test_codes_that_are_numbers_in_any_dtype(dtype):
     assert one(Categorical(name="x", categories=("3", "1", "2")), [1, 2, 3], dtype) == [1, 2, 0]
+
+
+@pytest.mark.parametrize("kind", ["categorical", "ordinal"])
+def test_categories_declared_as_numbers_are_numbers_again(kind, tmp_path):
+    given = {"kind": kind, "categories": [3, -1, 2], "missing": True}
+    schema = Schema.from_dict({"columns": {"x": given, "y": {"kind": "boolean"}}})
+    assert schema.to_dict()["columns"]["x"] == given
+    assert schema.column("x").categories == ("3", "-1", "2")
+    codec = Codec(schema)
+    frame = pd.DataFrame({"x": [2, None, 3, -1], "y": [True, False, True, True]})
+    made = codec.decode(codec.encode(frame), np.random.default_rng(0))
+    assert made["x"].tolist()[::2] + made["x"].tolist()[3:] == [2, 3, -1]
+    assert made["x"].isna().tolist() == [False, True, False, False]
+    assert made["x"].cat.categories.dtype == "int64"
+    assert made["x"].cat.ordered == (kind == "ordinal")
+    for ending in ("csv", "parquet"):
+        sources.write([made], tmp_path / f"x.{ending}", schema)
+        again = sources.read(tmp_path / f"x.{ending}", schema)
+        assert (codec.encode(again) == codec.encode(frame)).all()
+    assert (tmp_path / "x.csv").read_text().splitlines()[1:] == ["2,true", ",false", "3,true", "-1,true"]
+    assert pq.read_schema(tmp_path / "x.parquet").field("x").type == pa.int64()
+
+
+def test_categories_of_numbers_and_texts_are_texts():
+    for categories in ([1, "x"], ["1", "2"]):
+        schema = Schema.from_dict({"columns": {"x": {"kind": "categorical", "categories": categories}}})
+        codec = Codec(schema)
+        made = codec.decode(codec.encode(pd.DataFrame({"x": [1]})), np.random.default_rng(0))
+        assert made["x"].tolist() == ["1"]
+
+
+def test_categories_from_numpy_and_other_as_a_number():
+    column = Categorical(name="x", categories=tuple(np.unique([4, 2, 2])), other=2)
+    assert (column.categories, column.other, column.numbers) == (("2", "4"), "2", True)
+    assert replace(column, missing=True).numbers
+    assert not replace(column, categories=("a", "2")).numbers
+    with pytest.raises(ValueError, match="listed twice: '1'"):
+        Categorical(name="x", categories=(1, "1"))
 
 
 def test_spellings_of_categories():

@@ -463,4 +463,4 @@ def test_what_goes_with_a_rare_label_is_found():
     made = synthesizer.fit(frame, seed=0).sample(rows, seed=1)
     ill = made[made["ill"]]
     assert len(ill) < 450
-    assert min((ill[name] == "3").mean() for name in ("c0", "c1")) > 0.38
+    assert min((ill[name] == 3).mean() for name in ("c0", "c1")) > 0.38
