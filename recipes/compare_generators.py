@@ -103,7 +103,7 @@ def panel(result: dict[str, Any], metric: str, title: str, label: str, better: s
     """One metric: a line per generator, and the references that have it."""
     rows = [row for row in result["rows"] if metric in row]
     known = {row["generator"]: row for row in rows if row["epsilon"] is None}
-    kinds = {REAL: "ceiling", COUNTED: "ceiling", HELD_OUT: "ceiling", COLUMNS: "floor", MAJORITY: "majority"}
+    kinds = {REAL: "ceiling", COUNTED: "bounded", HELD_OUT: "ceiling", COLUMNS: "floor", MAJORITY: "majority"}
     references = [
         {
             "label": REFERENCES[name],

@@ -30,7 +30,7 @@ DISTANCES = ("tvd_1way", "tvd_2way", "tvd_3way")
 COUNTED, HELD_OUT, COLUMNS, MAJORITY = "counted", "held_out", "columns", "majority"
 REFERENCES = {
     REAL: "real training rows (ceiling)",
-    COUNTED: "real training rows, as many of each unit as a fit reads",
+    COUNTED: "real training rows, bounded per unit as in a fit",
     HELD_OUT: "real test rows in their place (floor of TVD)",
     COLUMNS: "real columns without relations (floor)",
     MAJORITY: "always the majority class (floor)",

@@ -12,11 +12,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe & Ito's colours in mid tones that hold on white and on black; each line has a marker and a dash of its own too.
-COLOURS = ("#1b8a9a", "#c9701d", "#8a6fd1", "#4a9a4a", "#d0568a", "#a08a1c", "#5b86c9", "#8d7b6c")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# Okabe & Ito's colours in mid tones that hold on white and on black; each line has a marker and a dash of its own too. The lengths
+# have no common divisor: lines of one colour have different markers.
+COLOURS = ("#1b8a9a", "#c9701d", "#8a6fd1", "#4a9a4a", "#d0568a", "#a08a1c", "#5b86c9", "#8d7b6c", "#b3413c", "#6b7a90")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "h", "<", ">")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (3, 1, 1, 1)), (0, (1.2, 1.2)))
-REFERENCES: dict[str, Any] = {"ceiling": (0, (6, 2)), "floor": (0, (1.5, 1.5)), "majority": (0, (1, 3))}
+REFERENCES: dict[str, Any] = {
+    "ceiling": (0, (6, 2)),
+    "bounded": (0, (6, 2, 1, 2)),
+    "floor": (0, (1.5, 1.5)),
+    "majority": (0, (1, 3)),
+}
+LONG = 34  # letters of a label, from which on a legend has a column less
 PLAIN = {INK: "#1c2530", FAINT: "#d9dfe6"}  # in a file of its own, on white
 STEP = 0.5  # decades between the largest finite epsilon and infinity
 STYLE: dict[Any, Any] = {
@@ -142,7 +149,7 @@ def _legend(figure: "Figure", panels: Sequence[Mapping[str, Any]]) -> None:
     for axes in figure.axes[: len(panels)]:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    columns = 2 if len(panels) == 1 else 4
+    columns = 2 if len(panels) == 1 else 4 - (max(map(len, handles), default=0) > LONG)
     figure.legend(
         list(handles.values()), list(handles), loc="outside lower left", ncols=columns, fontsize=8.5, frameon=False,
         labelcolor=INK, handlelength=2.6,

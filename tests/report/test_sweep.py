@@ -185,6 +185,15 @@ def test_the_plot_is_an_svg_that_ends_in_infinity_and_can_be_read_out():
     assert "real training rows (ceiling): 0.900" in told_
 
 
+def test_every_generator_has_a_line_of_its_own():
+    found = comparison(
+        [run(f"{name}{epsilon}", generator=name, epsilon=epsilon) for name in "abcdefghi" for epsilon in (1.0, 3.0)]
+    )
+    drawn = sweepplot.together(found["panels"][:1])
+    strokes = set(re.findall(r"stroke: (#[0-9a-f]{6}); stroke-width: 1\.5", drawn))
+    assert len(strokes) == 9
+
+
 def test_the_best_is_named_only_where_intervals_lie_apart():
     panel = comparison(
         [run("a", auroc=0.8, interval=[0.7, 0.9]), run("b", generator="x", auroc=0.75, interval=[0.7, 0.8])]
