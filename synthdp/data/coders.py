@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from synthdp.data import cells
 from synthdp.data.bins import Bins, bins_of
-from synthdp.data.columns import Boolean, Categorical, Column, Continuous, Datetime, Image, Integer, Ordinal
+from synthdp.data.columns import Boolean, Categorical, Column, Continuous, Datetime, Image, Integer, Ordinal, in_numbers
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -30,9 +30,8 @@ class LabelCoder:
         self.size = len(categories) + column.missing
         self._table = cells.TRUTHS if self._boolean else cells.table_of(categories)
         self._dtype: Any = None
-        numbers = not isinstance(column, Boolean) and column.numbers
         if not self._boolean:
-            held = pd.Index(list(map(int, categories)) if numbers else categories, dtype="int64" if numbers else "str")
+            held = pd.Index(categories, dtype="str").astype("int64" if in_numbers(column) else "str")
             self._dtype = pd.CategoricalDtype(held, ordered=isinstance(column, Ordinal))
         other = column.other if isinstance(column, Categorical) else None
         self._unknown = categories.index(other) if other is not None else self._missing or 0

@@ -243,6 +243,11 @@ def _freeze(column: Any) -> None:
             object.__setattr__(column, key, tuple(value))
 
 
+def in_numbers(column: Any) -> bool:
+    """Whether a frame holds the column's categories as whole numbers."""
+    return isinstance(column, Categorical | Ordinal) and column.numbers
+
+
 def _as_text(column: Any) -> None:
     """Whole numbers among the categories become text; `numbers` says whether all of them are, and were declared so."""
     given = column.categories

@@ -15,7 +15,17 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from synthdp.data.cells import TRUTHS
-from synthdp.data.columns import Boolean, Categorical, Column, Continuous, Datetime, Identifier, Integer, Ordinal
+from synthdp.data.columns import (
+    Boolean,
+    Categorical,
+    Column,
+    Continuous,
+    Datetime,
+    Identifier,
+    Integer,
+    Ordinal,
+    in_numbers,
+)
 from synthdp.data.columns import microseconds as instant
 from synthdp.data.neutral import MARK, neutral, restored
 from synthdp.data.schema import Schema
@@ -227,13 +237,13 @@ def _csv_type(column: Column) -> pa.DataType:
     if isinstance(column, Datetime):
         unit = {"day": None, "microsecond": "us"}.get(column.resolution, "s")
         return pa.date32() if unit is None else pa.timestamp(unit)
-    if getattr(column, "numbers", False):
+    if in_numbers(column):
         return pa.int64()
     return {"integer": pa.int64(), "continuous": pa.float64()}.get(column.kind, pa.string())
 
 
 def _cells(series: "Series[Any]", column: Column, found: dict[str, set[str]]) -> pa.Array:
-    if isinstance(column, Categorical | Ordinal | Identifier) and not getattr(column, "numbers", False):
+    if isinstance(column, Categorical | Ordinal | Identifier) and not in_numbers(column):
         encoded = pa.array(series.astype(object), pa.string(), from_pandas=True).dictionary_encode()
         texts = [_neutralised(text, column.name, found) for text in encoded.dictionary.to_pylist()]
         return pc.take(pa.array(texts, pa.string()), encoded.indices)

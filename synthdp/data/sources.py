@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from synthdp.data import csvfile, whole
+from synthdp.data.columns import in_numbers
 from synthdp.data.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
 from synthdp.errors import BadInput
 
@@ -175,7 +176,7 @@ def _write_parquet(chunks: "Iterable[DataFrame]", part: Path, schema: Schema) ->
 def _arrow_type(column: Any) -> pa.DataType:
     if isinstance(column, Boolean):
         return pa.bool_()
-    if isinstance(column, Integer) or getattr(column, "numbers", False):
+    if isinstance(column, Integer) or in_numbers(column):
         return pa.int64()
     if isinstance(column, Continuous):
         return pa.float64()

@@ -9,8 +9,8 @@ once (`marginals/products.py`), and records are drawn from it.
 Marginal-based generators measure tables and fit a graphical model to them (McKenna, Miklau & Sheldon 2021; McKenna et al. 2022);
 the mixture needs no choice of tables, since its tables cost one matrix product however many they are. Only where there are more
 than the noise leaves worth asking, the tables are those of the columns that tell most of the label; of the others the model knows
-what they are by themselves and with the label. All tables of a kind have the same noise: less
-for larger ones, for smaller ones, or for those that a first round had found dependent made the synthetic data worse.
+what they are by themselves and with the label. All tables of a kind have the same noise: less for larger ones, for smaller ones, or
+for those that a first round had found dependent made the synthetic data worse.
 
 The label is the first target, together with those further ones that make at most 16 groups with it.
 """
