@@ -148,8 +148,10 @@ def test_calibrate_refuses(words, named, capsys):
 
 
 def test_account_answers_within_a_second_above_importing_dp_accounting():
-    """The least processor time of three runs each. Where the import alone takes more than a second the machine is slower, or
-    busier, than the one that the promise was made for, and the promised second is stretched by as much."""
+    """Processor time, the least of five runs each, taken in turns so that a busy minute touches both. The second is promised
+    for a machine on which the import takes `usual` seconds; a slower one is given as much more.
+    """
+    usual = 0.7
 
     def seconds(*words):
         before = os.times()
@@ -160,9 +162,11 @@ def test_account_answers_within_a_second_above_importing_dp_accounting():
         return after.children_user - before.children_user + after.children_system - before.children_system
 
     words = ["-m", "synthdp", "account", "rate=0.005", "noise=1.1", "steps=2500", "delta=1e-5", "format=json"]
-    ours = min(seconds(*words) for _ in range(3))
-    theirs = min(seconds("-c", "import dp_accounting") for _ in range(3))
-    assert ours - theirs < max(1.0, theirs)
+    ours, theirs = [
+        min(times)
+        for times in zip(*((seconds(*words), seconds("-c", "import dp_accounting")) for _ in range(5)), strict=True)
+    ]
+    assert ours - theirs < max(1.0, theirs / usual)
 
 
 @pytest.mark.parametrize("word", ["rate=0.1", "steps=3", "relation=replace_one", "noise=2"])
