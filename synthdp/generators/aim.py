@@ -32,7 +32,8 @@ from synthdp.options import option
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Capped, Entry, Plan
 from synthdp.privacy.questions.choice import MOST_OFFSET, Misfit
-from synthdp.privacy.sensitive import Safe, Sensitive
+from synthdp.privacy.safe import Safe
+from synthdp.privacy.sensitive import Sensitive
 
 MOST_GROUPS = 64  # of a column
 MOST_CANDIDATES = 20_000  # all triples of 49 columns

@@ -15,20 +15,23 @@ from synthdp.data.tables import Opened
 from synthdp.errors import BadInput
 from synthdp.privacy import learning, selection
 from synthdp.privacy.account import Account
+from synthdp.privacy.asking import NOT_COUNTED, AsksTables, check_question
+from synthdp.privacy.batch import Batch
 from synthdp.privacy.budget import Budget, Relation
 from synthdp.privacy.checkpoint import Checkpoint, Kept, State
 from synthdp.privacy.counted import CountedTable
-from synthdp.privacy.events import RECORD, Capped, Event, Plan, Sampled, Selection
+from synthdp.privacy.events import RECORD, Capped, Event, Plan, Selection
 from synthdp.privacy.ledger import block
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.questions import Answer, Question
-from synthdp.privacy.questions.choice import Chosen, Score
+from synthdp.privacy.questions.choice import Chosen
 from synthdp.privacy.questions.distance import Distance
-from synthdp.privacy.questions.marginals import Grouping, Marginals, Table
+from synthdp.privacy.questions.marginals import Grouping, Marginals
 from synthdp.privacy.questions.reveal import Reveal
 from synthdp.privacy.questions.size import Size
 from synthdp.privacy.questions.sums import Group, Sums, Vector
 from synthdp.privacy.ranks import ALONE, Ranks, check_additive, check_plan
+from synthdp.privacy.safe import Safe
 from synthdp.privacy.store import Records, Sealed, reading, seal, shard
 
 if TYPE_CHECKING:
@@ -45,11 +48,9 @@ ALL_COINS = 2.0**64
 HIDDEN = "sealed/teachers/"  # what a checkpoint holds of them, which no generator is handed
 IN_DATABASES = 256  # cells of a grid there, where each is a branch of a statement
 OF_TABLES: tuple[type, ...] = (Marginals, Chosen, Distance, Size)
-NOT_COUNTED = "do not leave a database: use generator=mixture, or load the table into memory"
-QUESTIONS = "synthdp.privacy.questions."  # a new question is trusted code
 
 
-class Sensitive:
+class Sensitive(AsksTables):
     """The records of one data set, sealed, and the only thing that can answer questions about them.
 
     Every answer is charged to the account first, then each unit's contribution is bounded, then noise is added. With a
@@ -157,6 +158,11 @@ class Sensitive:
         """The public codec by which the records are encoded: `codec`, unless they were resolved with `cells`."""
         return self._codecs()[1]
 
+    @property
+    def relation(self) -> Relation:
+        """What neighbours are, by the account's budget."""
+        return self.account.cap.relation
+
     def _codecs(self) -> tuple[Codec, Codec]:
         self.resolve()
         if self._codec is None or self._fine is None:
@@ -171,7 +177,7 @@ class Sensitive:
         return self._answer(question)
 
     @contextmanager
-    def cap(self, event: Capped) -> Iterator["Safe"]:
+    def cap(self, event: Capped) -> Iterator[Safe]:
         """Questions whose parameters are chosen from earlier answers, refused where they would pass the cap. The committed
         plan holds `event`; all of it is charged, now (GUARANTEE 11)."""
         self.resolve()
@@ -276,7 +282,7 @@ class Sensitive:
         return bytes.fromhex(kept["seal"]) if "seal" in kept else drawn
 
     @contextmanager
-    def sample(self, rate: float) -> Iterator["Batch"]:
+    def sample(self, rate: float) -> Iterator[Batch]:
         """A Poisson sample of units: each is in it with probability `rate`, by a coin of its own."""
         if not 0 <= rate <= 1:
             raise BadInput(f"rate must lie in [0, 1], got {rate}")
@@ -310,70 +316,6 @@ class Sensitive:
 
         self.resolve()
         return self.ask(Gradient(module, loss, clip, noise))
-
-    def marginals(self, cliques: Sequence[Sequence[str]], noise: float) -> list[Table]:
-        """Noisy contingency tables, one axis per column of the clique."""
-        return self.ask(self.tables(cliques, noise))
-
-    def tables(
-        self,
-        cliques: Sequence[Sequence[str]],
-        noise: float,
-        groups: Sequence[Grouping | None] | None = None,
-        *,
-        fine: bool = False,
-    ) -> Marginals:
-        """The question behind `marginals`; public, so that its deviation can be read off. `groups` as in `Marginals`, of the
-        codes of `codec`, or of those of `fine` where that is said."""
-        places = self._places(cliques)
-        most = self.schema.max_records_per_unit if self.schema.unit else 1
-        return Marginals(places, self.fine.sizes, noise, most, self._counted_by(groups, fine))
-
-    def _counted_by(
-        self, groups: Sequence[Grouping | None] | None, fine: bool = False
-    ) -> tuple[Grouping | None, ...] | None:
-        """Groups of the codes that records have."""
-        given = (None,) * len(self.fine.sizes) if groups is None else tuple(groups)
-        if not fine:
-            given = tuple(
-                group if coarse is None else coarse if group is None else group[coarse]
-                for coarse, group in zip(self._coarse, given, strict=True)
-            )
-        return None if all(group is None for group in given) else given
-
-    def choose(
-        self,
-        candidates: Sequence[Sequence[str]],
-        score: Score,
-        epsilon: float,
-        groups: Sequence[Grouping | None] | None = None,
-    ) -> int:
-        """The place of one candidate, by the exponential mechanism: see `Chosen`."""
-        return self.ask(self.choice(candidates, score, epsilon, groups))
-
-    def choice(
-        self,
-        candidates: Sequence[Sequence[str]],
-        score: Score,
-        epsilon: float,
-        groups: Sequence[Grouping | None] | None = None,
-    ) -> Chosen:
-        """The question behind `choose`. `groups` as in `Marginals`."""
-        most = self.schema.max_records_per_unit if self.schema.unit else 1
-        places, counted_by = self._places(candidates), self._counted_by(groups)
-        return Chosen(places, self.fine.sizes, score, epsilon, most, counted_by, self.account.cap.relation)
-
-    def distance(self, cliques: Sequence[Sequence[str]], expected: Sequence[Table], noise: float) -> float:
-        """Noisy distance of the records' tables from expected ones: see `Distance`."""
-        counted_by = self._counted_by(None)
-        return self.ask(Distance(self._places(cliques), self.fine.sizes, tuple(expected), noise, counted_by))
-
-    def _places(self, cliques: Sequence[Sequence[str]]) -> tuple[tuple[int, ...], ...]:
-        names = self.codec.names
-        unknown = sorted({name for clique in cliques for name in clique} - set(names))
-        if unknown:
-            raise BadInput(f"no modelled column named {', '.join(map(repr, unknown))}; known: {', '.join(names)}")
-        return tuple(tuple(names.index(name) for name in clique) for clique in cliques)
 
     def partition(self, count: int, teacher: "Kind") -> "Teachers":
         """`count` sealed teachers on disjoint parts of the units: unit to teacher by its secret key, fixed for the fit, also
@@ -415,7 +357,7 @@ class Sensitive:
     def check(self, question: Question[Answer]) -> None:
         """Refuse a question before it is charged or sees a record: what is not the house's own, what is not private under the
         account's relation, and all but tables where records are on finer grids than others know."""
-        check_question(question, self.account.cap.relation, counted=self._counted)
+        check_question(question, self.relation, counted=self._counted)
         check_additive(question, self._ranks)
         if self._fine is not self._codec and type(question) not in OF_TABLES:
             raise BadInput(
@@ -439,106 +381,3 @@ class Sensitive:
         # An exact comparison of integers; rate 1 takes everyone.
         chosen = np.ones(len(coins), np.bool_) if rate >= 1 else coins < np.uint64(rate * ALL_COINS)
         return records.take(chosen)
-
-
-class Safe:
-    """Asks under a cap: a privacy filter stops what would pass it (Feldman & Zrnic 2021)."""
-
-    def __init__(self, data: Sensitive, event: Capped) -> None:
-        self._data = data
-        from synthdp.privacy.accounting.filters import Filter
-
-        self._filter = Filter(cast("Capped", data.account.scoped_event(event)))
-        self._open = True
-
-    @property
-    def left(self) -> float:
-        """What the cap still admits, in the unit of its filter: public, a function of the parameters asked for."""
-        return self._filter.left
-
-    def ask(self, question: Question[Answer]) -> Answer:
-        """Answer from all records, unless that passes the cap: then `BadInput`, and nothing is read."""
-        if not self._open:
-            raise BadInput("the cap was closed; ask while it is open")
-        self._data.check(question)
-        for event in question.events:
-            self._filter.spend(self._data.account.scoped_event(event))
-        return self._data._answer(question)
-
-    def choose(
-        self,
-        candidates: Sequence[Sequence[str]],
-        score: Score,
-        epsilon: float,
-        groups: Sequence[Grouping | None] | None = None,
-    ) -> int:
-        """The place of one candidate, under the cap."""
-        return self.ask(self._data.choice(candidates, score, epsilon, groups))
-
-    def marginals(self, cliques: Sequence[Sequence[str]], noise: float) -> list[Table]:
-        """Noisy contingency tables, under the cap."""
-        return self.ask(self._data.tables(cliques, noise))
-
-    def sums(self, groups: Sequence[Group]) -> list[Vector]:
-        """Noisy sums of clipped per-unit vectors, under the cap."""
-        return self.ask(Sums(tuple(groups)))
-
-    def close(self) -> None:
-        """No answer after this."""
-        self._open = False
-
-
-class Batch:
-    """One Poisson sample. It answers once: two answers from one sample are not two independent samples, so what belongs
-    together is asked together (`sums`).
-    """
-
-    def __init__(self, data: Sensitive, rate: float) -> None:
-        self._data = data
-        self._rate = rate
-        self._open = True
-
-    def ask(self, question: Question[Answer]) -> Answer:
-        """Charge the question as asked of a sample, then draw the sample and answer."""
-        if not self._open:
-            raise BadInput("a sample answers one question, while it is open; ask several sums at once with `sums`")
-        self._data.check(question)
-        self._open = False
-        self._data.account.book(Sampled(self._rate, tuple(question.events)))
-        return self._data._answer(question, self._rate)
-
-    def sums(self, groups: Sequence[Group]) -> list[Vector]:
-        """Noisy sums of clipped per-unit vectors over the sample, one per group."""
-        return self.ask(Sums(tuple(groups)))
-
-    def sum(self, vectors: Callable[[Any], Any], dimension: int, clip: float, noise: float) -> Vector:
-        """Noisy sum of per-unit vectors over the sample."""
-        return self.sums([Group(vectors, dimension, clip, noise)])[0]
-
-    def gradient(
-        self, module: "nn.Module", loss: "Callable[[nn.Module, Tensor], Tensor]", clip: float, noise: float
-    ) -> "dict[str, torch.Tensor]":
-        """Noisy clipped gradient sum over the sample: see `Gradient`."""
-        from synthdp.privacy.questions.gradient import Gradient
-
-        return self.ask(Gradient(module, loss, clip, noise))
-
-    def close(self) -> None:
-        """No answer after this."""
-        self._open = False
-
-
-def check_question(question: Question[Answer], relation: Relation, *, counted: bool = False) -> None:
-    """Refuse a question that is not the house's own, is scaled for other neighbours, or asks a `counted` table for more than counts,
-    before it is charged or sees a record."""
-    own = type(question).__module__
-    if not own.startswith(QUESTIONS) or not question.events:
-        raise BadInput(
-            f"{own}.{type(question).__name__} is not one of the house's questions, which alone may read records"
-        )
-    if counted and not getattr(question, "counted", False):
-        raise BadInput(f"{type(question).__name__} asks about records themselves, which {NOT_COUNTED}")
-    if getattr(question, "relation", relation) != relation:
-        raise BadInput(
-            f"{type(question).__name__} is asked for other neighbours than {relation}: make it with `data.choice`"
-        )

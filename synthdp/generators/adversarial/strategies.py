@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from synthdp.errors import BadInput
 from synthdp.generators.parts.checks import refuse_unused
 from synthdp.privacy.accounting.charges import combined
+from synthdp.privacy.batch import Batch
 from synthdp.privacy.clipping import ALLOCATIONS, Automatic, Flat, PerGroup, Rule, adapted, decayed, layout
 from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.questions.gradient import Gradient
 from synthdp.privacy.questions.together import Counted
-from synthdp.privacy.sensitive import Batch
 
 STRATEGIES = {
     "flat": "the whole gradient to clip",

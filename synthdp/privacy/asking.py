@@ -1,0 +1,122 @@
+"""Who may be asked what: the check before every answer, and questions about tables in the names of columns."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from synthdp.data.codec import Codec
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.privacy.budget import Relation
+from synthdp.privacy.questions import Answer, Question
+from synthdp.privacy.questions.choice import Chosen, Score
+from synthdp.privacy.questions.distance import Distance
+from synthdp.privacy.questions.marginals import Grouping, Marginals, Table
+
+NOT_COUNTED = "do not leave a database: use generator=mixture, or load the table into memory"
+QUESTIONS = "synthdp.privacy.questions."  # a new question is trusted code
+
+
+def check_question(question: Question[Answer], relation: Relation, *, counted: bool = False) -> None:
+    """Refuse a question that is not the house's own, is scaled for other neighbours, or asks a `counted` table for more than counts,
+    before it is charged or sees a record."""
+    own = type(question).__module__
+    if not own.startswith(QUESTIONS) or not question.events:
+        raise BadInput(
+            f"{own}.{type(question).__name__} is not one of the house's questions, which alone may read records"
+        )
+    if counted and not getattr(question, "counted", False):
+        raise BadInput(f"{type(question).__name__} asks about records themselves, which {NOT_COUNTED}")
+    if getattr(question, "relation", relation) != relation:
+        raise BadInput(
+            f"{type(question).__name__} is asked for other neighbours than {relation}: make it with `data.choice`"
+        )
+
+
+class AsksTables(ABC):
+    """Questions about tables of named columns, as records are encoded."""
+
+    schema: Schema
+    _coarse: tuple[Grouping | None, ...]  # of each column: the code of `codec` that a code of `fine` lies in
+
+    @property
+    @abstractmethod
+    def codec(self) -> Codec:
+        """The codes that answers are in."""
+
+    @property
+    @abstractmethod
+    def fine(self) -> Codec:
+        """The codes that records are kept in: those of `codec`, or cells of finer grids."""
+
+    @property
+    @abstractmethod
+    def relation(self) -> Relation:
+        """What neighbours are."""
+
+    @abstractmethod
+    def ask(self, question: Question[Answer]) -> Answer:
+        """Charge, then answer."""
+
+    def marginals(self, cliques: Sequence[Sequence[str]], noise: float) -> list[Table]:
+        """Noisy contingency tables, one axis per column of the clique."""
+        return self.ask(self.tables(cliques, noise))
+
+    def tables(
+        self,
+        cliques: Sequence[Sequence[str]],
+        noise: float,
+        groups: Sequence[Grouping | None] | None = None,
+        *,
+        fine: bool = False,
+    ) -> Marginals:
+        """The question behind `marginals`; public, so that its deviation can be read off. `groups` as in `Marginals`, of the
+        codes of `codec`, or of those of `fine` where that is said."""
+        places = self._places(cliques)
+        most = self.schema.max_records_per_unit if self.schema.unit else 1
+        return Marginals(places, self.fine.sizes, noise, most, self._counted_by(groups, fine))
+
+    def _counted_by(
+        self, groups: Sequence[Grouping | None] | None, fine: bool = False
+    ) -> tuple[Grouping | None, ...] | None:
+        """Groups of the codes that records have."""
+        given = (None,) * len(self.fine.sizes) if groups is None else tuple(groups)
+        if not fine:
+            given = tuple(
+                group if coarse is None else coarse if group is None else group[coarse]
+                for coarse, group in zip(self._coarse, given, strict=True)
+            )
+        return None if all(group is None for group in given) else given
+
+    def choose(
+        self,
+        candidates: Sequence[Sequence[str]],
+        score: Score,
+        epsilon: float,
+        groups: Sequence[Grouping | None] | None = None,
+    ) -> int:
+        """The place of one candidate, by the exponential mechanism: see `Chosen`."""
+        return self.ask(self.choice(candidates, score, epsilon, groups))
+
+    def choice(
+        self,
+        candidates: Sequence[Sequence[str]],
+        score: Score,
+        epsilon: float,
+        groups: Sequence[Grouping | None] | None = None,
+    ) -> Chosen:
+        """The question behind `choose`. `groups` as in `Marginals`."""
+        most = self.schema.max_records_per_unit if self.schema.unit else 1
+        places, counted_by = self._places(candidates), self._counted_by(groups)
+        return Chosen(places, self.fine.sizes, score, epsilon, most, counted_by, self.relation)
+
+    def distance(self, cliques: Sequence[Sequence[str]], expected: Sequence[Table], noise: float) -> float:
+        """Noisy distance of the records' tables from expected ones: see `Distance`."""
+        counted_by = self._counted_by(None)
+        return self.ask(Distance(self._places(cliques), self.fine.sizes, tuple(expected), noise, counted_by))
+
+    def _places(self, cliques: Sequence[Sequence[str]]) -> tuple[tuple[int, ...], ...]:
+        names = self.codec.names
+        unknown = sorted({name for clique in cliques for name in clique} - set(names))
+        if unknown:
+            raise BadInput(f"no modelled column named {', '.join(map(repr, unknown))}; known: {', '.join(names)}")
+        return tuple(tuple(names.index(name) for name in clique) for clique in cliques)

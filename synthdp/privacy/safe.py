@@ -1,0 +1,60 @@
+"""Questions under a cap, whose parameters are chosen from earlier answers."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from synthdp.errors import BadInput
+from synthdp.privacy.accounting.filters import Filter
+from synthdp.privacy.events import Capped
+from synthdp.privacy.questions import Answer, Question
+from synthdp.privacy.questions.choice import Score
+from synthdp.privacy.questions.marginals import Grouping, Table
+from synthdp.privacy.questions.sums import Group, Sums, Vector
+
+if TYPE_CHECKING:
+    from synthdp.privacy.sensitive import Sensitive
+
+
+class Safe:
+    """Asks under a cap: a privacy filter stops what would pass it (Feldman & Zrnic 2021)."""
+
+    def __init__(self, data: "Sensitive", event: Capped) -> None:
+        self._data = data
+        self._filter = Filter(cast("Capped", data.account.scoped_event(event)))
+        self._open = True
+
+    @property
+    def left(self) -> float:
+        """What the cap still admits, in the unit of its filter: public, a function of the parameters asked for."""
+        return self._filter.left
+
+    def ask(self, question: Question[Answer]) -> Answer:
+        """Answer from all records, unless that passes the cap: then `BadInput`, and nothing is read."""
+        if not self._open:
+            raise BadInput("the cap was closed; ask while it is open")
+        self._data.check(question)
+        for event in question.events:
+            self._filter.spend(self._data.account.scoped_event(event))
+        return self._data._answer(question)
+
+    def choose(
+        self,
+        candidates: Sequence[Sequence[str]],
+        score: Score,
+        epsilon: float,
+        groups: Sequence[Grouping | None] | None = None,
+    ) -> int:
+        """The place of one candidate, under the cap."""
+        return self.ask(self._data.choice(candidates, score, epsilon, groups))
+
+    def marginals(self, cliques: Sequence[Sequence[str]], noise: float) -> list[Table]:
+        """Noisy contingency tables, under the cap."""
+        return self.ask(self._data.tables(cliques, noise))
+
+    def sums(self, groups: Sequence[Group]) -> list[Vector]:
+        """Noisy sums of clipped per-unit vectors, under the cap."""
+        return self.ask(Sums(tuple(groups)))
+
+    def close(self) -> None:
+        """No answer after this."""
+        self._open = False
