@@ -5,10 +5,8 @@ PostgreSQL or Spark. What is made of them is asked for in one place (`Opened`), 
 """
 
 import glob
-import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,6 +14,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from synthdp.data import duckfiles
+from synthdp.data.faults import asking
 from synthdp.data.private import private_folder
 from synthdp.errors import BadInput
 
@@ -181,7 +181,7 @@ def opened(source: Source) -> Iterator[Opened]:
         with _dropping(_asked(source)) as table:
             yield table
         return
-    with private_folder(source.folder) as folder, _connected(source, folder) as connection:
+    with private_folder(source.folder) as folder, duckfiles.connected(source, folder) as connection:
         before, files = _known(source), source.found()
 
         def check_unchanged() -> None:
@@ -195,7 +195,9 @@ def opened(source: Source) -> Iterator[Opened]:
                 )
 
         made = Opened(
-            expression=_read(source, files, connection), text=source.format == "csv", check_unchanged=check_unchanged
+            expression=duckfiles.read(source, files, connection),
+            text=source.format == "csv",
+            check_unchanged=check_unchanged,
         )
         with _dropping(made) as table:
             yield table
@@ -205,34 +207,6 @@ def _known(source: Files) -> list[tuple[Path, int, int, int]]:
     """What tells whether a file was replaced or written to."""
     found = [(path, path.stat()) for path in source.found()]
     return [(path, each.st_ino, each.st_size, each.st_mtime_ns) for path, each in found]
-
-
-@contextmanager
-def asking() -> Iterator[None]:
-    """Errors of a database as one line without its words, which may hold cells; Ibis's remarks about pandas 3 are not passed on."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The 'future.infer_string' option", module=r"ibis\.")
-        warnings.filterwarnings("ignore", "The copy keyword is deprecated", module=r"ibis\.|pyspark\.")
-        try:
-            yield
-        except _faults() as error:
-            raise BadInput(
-                f"the database did not answer ({type(error).__name__}); what was charged stays charged. See its own log for why, "
-                "then fit again"
-            ) from None
-
-
-def _faults() -> tuple[type[BaseException], ...]:
-    """The errors of those databases whose library is in use."""
-    import duckdb
-    import pyarrow as pa
-    from ibis.common.exceptions import IbisError
-
-    kinds: list[type[BaseException]] = [duckdb.Error, IbisError, pa.ArrowException, OSError]
-    for module, name in (("psycopg", "Error"), ("pyspark.errors", "PySparkException"), ("py4j.protocol", "Py4JError")):
-        if module in sys.modules:
-            kinds.append(getattr(sys.modules[module], name))
-    return tuple(kinds)
 
 
 def _installed() -> None:
@@ -272,70 +246,3 @@ def _dropping(table: Opened) -> Iterator[Opened]:
             table.drop()
         raise
     table.drop()
-
-
-@contextmanager
-def _connected(source: Files, folder: Path) -> Iterator[Any]:
-    """A DuckDB of our own."""
-    import ibis
-
-    with asking():
-        connection = ibis.duckdb.connect(
-            ":memory:",
-            memory_limit=source.memory,
-            temp_directory=str(folder),
-            threads=source.threads or len(os.sched_getaffinity(0)),
-            preserve_insertion_order=False,
-            perfect_ht_threshold=24,  # bits of a cell's number up to which counts lie in an array
-        )
-    try:
-        yield connection
-    finally:
-        with asking():
-            connection.disconnect()
-
-
-def _read(source: Files, files: list[Path], connection: Any) -> "ibis.Table":
-    if source.format == "parquet":
-        _check_parquet(files)
-        with asking():
-            return connection.read_parquet([str(path) for path in files], hive_partitioning=False)
-    names, delimiter = _header(files)
-    with asking():
-        return connection.read_csv(
-            [str(path) for path in files],
-            columns=dict.fromkeys(names, "VARCHAR"),
-            header=True,
-            auto_detect=False,
-            delim=delimiter,
-            quote='"',
-            escape='"',
-            nullstr="",
-            allow_quoted_nulls=False,
-        )
-
-
-def _check_parquet(files: list[Path]) -> None:
-    """All files have the columns and the types of the first one."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    first: pa.Schema | None = None
-    for path in files:
-        try:
-            found = pq.read_schema(path).remove_metadata()
-        except (pa.ArrowException, OSError) as error:
-            raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
-        if first is not None and not found.equals(first):
-            raise BadInput(f"{path}: its columns or their types are not those of {files[0]}; write all files alike")
-        first = found
-
-
-def _header(files: list[Path]) -> tuple[list[str], str]:
-    from synthdp.data import csvfile
-
-    first = csvfile.header(files[0])
-    for path in files[1:]:
-        if csvfile.header(path) != first:
-            raise BadInput(f"{path}: its header is not that of {files[0]}; write all files alike")
-    return first

@@ -14,7 +14,7 @@ import pytest
 from clinic import contracts, kind_of, make_frame, make_schema, quick
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.data import tables
+from synthdp.data import faults, tables
 from synthdp.data.codec import Codec
 from synthdp.data.columns import Categorical
 from synthdp.data.schema import Schema
@@ -186,7 +186,7 @@ def test_folders_patterns_and_csv_are_read_alike(tmp_path):
 def test_an_expression_is_counted_by_its_own_connection(tmp_path):
     schema, frame = make_schema(), make_frame(300)
     frame.to_parquet(tmp_path / "records.parquet")
-    with tables.asking():
+    with faults.asking():
         connection = ibis.duckdb.connect()
         expression = connection.read_parquet(tmp_path / "records.parquet").filter(lambda t: t.age >= 30)
         before = connection.con.execute("SHOW TABLES").fetchall()
@@ -250,7 +250,7 @@ def test_a_signal_that_ends_the_process_leaves_nothing_behind_either(tmp_path, n
 import pathlib, signal, sys, time
 for number in (signal.SIGHUP, signal.SIGTERM):  # whoever runs the tests may ignore them
     signal.signal(number, signal.SIG_DFL)
-from synthdp.data import tables
+from synthdp.data import faults, tables
 here = pathlib.Path(sys.argv[1])
 with tables.opened(tables.parquet(here / "records.parquet", folder=here / "private")):
     print("open", flush=True)
@@ -346,7 +346,7 @@ def test_a_record_counts_once_whatever_its_column_s_collation_holds_to_be_equal(
     marks = [f"{letter}{number}" for letter in "cC\u00e7" for number in range(40)]
     schema = Schema(columns=(Categorical(name="x", categories=tuple(marks)),))
     codec = Codec(schema)
-    with tables.asking():
+    with faults.asking():
         connection = ibis.duckdb.connect()
         connection.con.execute(f"CREATE TABLE t (x VARCHAR COLLATE {collation})")
         connection.con.execute("INSERT INTO t VALUES ('c1'), ('C2'), ('\u00e73')")

@@ -12,7 +12,7 @@ import pytest
 from clinic import make_frame, make_schema
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.data import tables
+from synthdp.data import faults, tables
 from synthdp.data.codec import Codec
 from synthdp.data.columns import Continuous
 from synthdp.data.schema import Schema
@@ -55,7 +55,7 @@ def loaded(request, tmp_path):
         connection = databases.to_postgres(request.getfixturevalue("server"))
 
         def load(held):
-            with tables.asking():
+            with faults.asking():
                 return connection.create_table("records", held, overwrite=True)
 
         yield request.param, load
@@ -65,7 +65,7 @@ def loaded(request, tmp_path):
 
     def read(held):
         pq.write_table(held, tmp_path / "records.parquet")
-        with tables.asking():
+        with faults.asking():
             return connection.read_parquet(tmp_path / "records.parquet")
 
     yield request.param, read
@@ -129,7 +129,7 @@ def other_sessions(server, words):
 
 def test_a_database_that_goes_away_leaves_the_charge_and_one_line(server, tmp_path, monkeypatch):
     connection = databases.to_postgres(server)
-    with tables.asking():
+    with faults.asking():
         table = connection.create_table("visits", arrow(make_frame(40).assign(sex="male")), overwrite=True)
     asked = CountedTable.counts
 
@@ -148,7 +148,7 @@ def test_a_database_that_goes_away_leaves_the_charge_and_one_line(server, tmp_pa
 
 def test_nothing_is_left_in_postgres(server):
     connection = databases.to_postgres(server)
-    with tables.asking():
+    with faults.asking():
         table = connection.create_table("mine", arrow(make_frame(40)), overwrite=True)
     before = other_sessions(server, "SELECT relname FROM pg_class ORDER BY relname")
     Synthesizer("independent", schema=SCHEMA, budget=BUDGET).fit(table)
@@ -163,7 +163,7 @@ def test_no_decimal_is_too_long_for_a_fit_that_is_charged(server, declared):
     codec = Codec(schema)
     values = {"1e400": 3, "-1e400": 0, "1e-400": 2, "-1e-400": 2, "9.99": 3, "-7": 0, "'NaN'": 4, "NULL": 4}
     connection = databases.to_postgres(server)
-    with tables.asking():
+    with faults.asking():
         connection.raw_sql(f"DROP TABLE IF EXISTS decimals; CREATE TABLE decimals (x {declared})").close()
         rows = ", ".join(f"({value})" for value in values)
         connection.raw_sql(f"INSERT INTO decimals VALUES {rows}").close()  # noqa: S608 - of this test

@@ -1,0 +1,83 @@
+"""Files as tables of a DuckDB of our own: Parquet of one schema, CSV as text."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from synthdp.data.faults import asking
+from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    import ibis
+
+    from synthdp.data.tables import Files
+
+
+@contextmanager
+def connected(source: "Files", folder: Path) -> Iterator[Any]:
+    """A DuckDB of our own that holds its tables in memory, up to the limit, and beyond it in `folder`."""
+    import ibis
+
+    with asking():
+        connection = ibis.duckdb.connect(
+            ":memory:",
+            memory_limit=source.memory,
+            temp_directory=str(folder),
+            threads=source.threads or len(os.sched_getaffinity(0)),
+            preserve_insertion_order=False,
+            perfect_ht_threshold=24,  # bits of a cell's number up to which counts lie in an array
+        )
+    try:
+        yield connection
+    finally:
+        with asking():
+            connection.disconnect()
+
+
+def read(source: "Files", files: list[Path], connection: Any) -> "ibis.Table":
+    """The files as one table. Raises `BadInput` where they are not alike."""
+    if source.format == "parquet":
+        _check_parquet(files)
+        with asking():
+            return connection.read_parquet([str(path) for path in files], hive_partitioning=False)
+    names, delimiter = _header(files)
+    with asking():
+        return connection.read_csv(
+            [str(path) for path in files],
+            columns=dict.fromkeys(names, "VARCHAR"),
+            header=True,
+            auto_detect=False,
+            delim=delimiter,
+            quote='"',
+            escape='"',
+            nullstr="",
+            allow_quoted_nulls=False,
+        )
+
+
+def _check_parquet(files: list[Path]) -> None:
+    """All files have the columns and the types of the first one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    first: pa.Schema | None = None
+    for path in files:
+        try:
+            found = pq.read_schema(path).remove_metadata()
+        except (pa.ArrowException, OSError) as error:
+            raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
+        if first is not None and not found.equals(first):
+            raise BadInput(f"{path}: its columns or their types are not those of {files[0]}; write all files alike")
+        first = found
+
+
+def _header(files: list[Path]) -> tuple[list[str], str]:
+    from synthdp.data import csvfile
+
+    first = csvfile.header(files[0])
+    for path in files[1:]:
+        if csvfile.header(path) != first:
+            raise BadInput(f"{path}: its header is not that of {files[0]}; write all files alike")
+    return first
