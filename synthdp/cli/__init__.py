@@ -27,6 +27,8 @@ COMMANDS = {
     "demo": "run the whole job on the embedded data set",
 }
 ELSEWHERE = {
+    "fit": "fits",
+    "evaluate": "evaluations",
     "account": "accounts",
     "calibrate": "accounts",
     "budget": "budgets",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import synthdp
-from synthdp.cli import commands, judged, places, settings, show
+from synthdp.cli import judged, places, records, settings, show
 from synthdp.cli.sweeps import Found, check_alike, check_schema, found, in_one_line, source_of
 from synthdp.errors import BadInput
 
@@ -46,7 +46,7 @@ def compare(config: Config) -> None:
     runs = found(folder, out)
     check_alike(runs)
     source = source_of(config["data"], runs)
-    schema, train, test = commands.real(source)
+    schema, train, test = records.real(source)
     for run in runs:
         check_schema(run, schema)
     charged = sweepcost.cost(

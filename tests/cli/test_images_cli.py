@@ -5,7 +5,7 @@ import pytest
 from PIL import Image as Pillow
 
 from synthdp import api, evaluate, load
-from synthdp.cli import commands, run
+from synthdp.cli import evaluations, run
 from synthdp.data import named, sources
 from synthdp.data.schema import Schema
 
@@ -90,7 +90,7 @@ def test_from_a_folder_to_pictures_and_to_their_evaluation(fitted, capsys, monke
 
     monkeypatch.setattr(evaluate, "evaluate", judge)
     monkeypatch.setattr(evaluate, "write", lambda *_, **__: None)
-    monkeypatch.setattr(commands, "headline", lambda _: [])
+    monkeypatch.setattr(evaluations, "headline", lambda _: [])
     for name in ("made.npz", "made"):
         assert run(["sample", f"release={release}", "rows=40", f"out={fitted / name}", "seed=1"]) == 0
         assert "40 synthetic records in" in capsys.readouterr().out

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_info
 
 from synthdp import Schema
-from synthdp.cli.commands import headline
+from synthdp.cli.evaluations import headline
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluate, images, write
 from synthdp.evaluate.images import networks

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from judged import first_version, judged
 
-from synthdp.cli.commands import headline
+from synthdp.cli.evaluations import headline
 from synthdp.errors import BadInput
 from synthdp.evaluate import page as pages
 from synthdp.evaluate import words

@@ -1,0 +1,173 @@
+"""`synthdp fit`: from a checked configuration to a release, and what it cost."""
+
+import dataclasses
+import json
+import math
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import yaml
+
+from synthdp.cli import audits, bigtables, places, records, selections, settings, show
+from synthdp.cli.budgets import brief
+from synthdp.cli.dataaccount import account_of
+from synthdp.cli.settings import changed
+from synthdp.data.tables import Files
+from synthdp.errors import BadInput
+from synthdp.privacy.accounts import AccountFile
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.events import RECORD
+from synthdp.privacy.ledger import Ledger
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from synthdp.api import Release
+    from synthdp.data.schema import Schema
+    from synthdp.privacy.ranks import Ranks
+
+Config = Mapping[str, Any]
+
+
+def fit(config: Config) -> None:
+    """Fit a release: out/release may leave, out/internal must not."""
+    from synthdp.privacy.ranks import joined
+    from synthdp.report import fitwords
+
+    options: settings.Fit = config["options"]
+    ranks = joined()
+    if ranks.world > 1 and (options.resume or changed(config["audit"], ("canaries", "records"))):
+        raise BadInput("under torchrun a fit cannot be resumed and plants no canaries: leave resume= and audit.* out")
+    selections.check(config, ranks.world)
+    if ranks.rank > 0:
+        return _follow(config, ranks)
+    out = places.folder(config["out"], force=options.force or options.resume)
+    if options.resume:
+        places.check_unfinished(out)
+    account = account_of(config["account"], config["data"])
+    schema, frame = records.training(
+        config["data"], config["generator"], lambda schema: check_account(account, config, schema, out)
+    )
+    if isinstance(frame, Files):
+        bigtables.refuse(options, canaries=changed(config["audit"], ("canaries", "records")) != [])
+        account = account and dataclasses.replace(account, source=frame)
+    if schema.declared_by is None:
+        warnings.warn(
+            "the schema names nobody in declared_by: review every line of it (a draft was read off the records), then say who "
+            "declared it; the statement will tell that nobody did",
+            stacklevel=1,
+        )
+    release = fitted(config, schema, frame, out, account, ranks)
+    statement = release.statement
+    print(f"release    {out / 'release'}")
+    if options.select:
+        print(f"generator  {statement.generator}, the best of a number of runs that is told to nobody")
+    print(f"guarantee  {guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
+    for line in (*fitwords.brief(statement.fitness), *brief(account)):
+        print(line)
+    if statement.rehearsal:
+        print("rehearsal  seeded noise can be regenerated: not for release")
+    return None
+
+
+def _follow(config: Config, ranks: "Ranks") -> None:
+    """The part of a process that torchrun started beside the first one: it lends its shard, and writes and prints nothing."""
+    from synthdp.api import Synthesizer
+
+    options: settings.Fit = config["options"]
+    schema, frame = records.training(config["data"], config["generator"], lambda _: None)
+    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
+    synthesizer.fit(frame, seed=options.seed, invalid=options.invalid, ranks=ranks, fitness=options.fitness)
+
+
+def check_account(account: AccountFile | None, config: Config, schema: "Schema", out: Path) -> None:
+    """Refuse what the account refuses, before a record is read."""
+    if account is None or (isinstance(account.source, Path) and not account.source.exists()):
+        return  # that the records are not there will be said
+    ledger = out / "internal" / places.NEW
+    resumed = ledger if getattr(config["options"], "resume", False) and ledger.exists() else None
+    account.check(config["budget"], schema.unit or RECORD, resumed=resumed)
+
+
+def fitted(
+    config: Config,
+    schema: "Schema",
+    frame: "pd.DataFrame | Files",
+    out: Path,
+    account: AccountFile | None,
+    ranks: "Ranks | None" = None,
+) -> "Release":
+    from synthdp.api import Synthesizer
+    from synthdp.privacy.ranks import ALONE
+
+    ranks = ranks or ALONE
+    options = config["options"]
+    internal, history = out / "internal", []
+    resume = getattr(options, "resume", False)
+    ledger = places.open_ledger(internal, resume=resume)
+    if account is not None and account.source is None:
+        account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
+    if not isinstance(frame, Files):
+        frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
+    select = getattr(options, "select", None)
+    synthesizer = None if select else Synthesizer(config["generator"], schema=schema, budget=config["budget"])
+    start = time.monotonic()
+    with show.progress("select" if select else f"fit {config['generator'].name}") as step:
+
+        def seen(done: int, steps: int, figures: Mapping[str, float]) -> None:
+            finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
+            history.append({"step": done, **finite})
+            step(done, steps, figures)
+
+        try:
+            if synthesizer is None:
+                release = selections.best(config, schema, cast("pd.DataFrame", frame), ledger, account)
+            else:
+                release = synthesizer.fit(
+                    frame,
+                    seed=options.seed,
+                    invalid=getattr(options, "invalid", "error"),
+                    ledger=ledger,
+                    checkpoint=internal / "checkpoint.safetensors" if ranks.world == 1 else None,
+                    ranks=ranks,
+                    resume=resume,
+                    account=account,
+                    audit=audits.told(internal),
+                    fitness=getattr(options, "fitness", None),
+                    progress=seen,
+                )
+            release.save(out / "release", force=True)
+            audits.bind(internal, out / "release")
+        except BaseException:
+            _say_what_was_charged(ledger, config["budget"])
+            if not ledger.exists():
+                audits.forget(internal)
+            raise
+    places.close_ledger(internal)
+    internal.mkdir(parents=True, exist_ok=True)
+    (internal / "config.yaml").write_text(yaml.safe_dump(config["plain"], sort_keys=False), encoding="utf-8")
+    run = {"training": history} if select else {"seconds": time.monotonic() - start, "training": history}
+    (internal / "training.json").write_text(json.dumps(run, indent=1), encoding="utf-8")
+    return release
+
+
+def _say_what_was_charged(ledger: Path, budget: Budget) -> None:
+    from synthdp.privacy import accounting
+    from synthdp.report.words import upper
+
+    if not ledger.exists():
+        return
+    accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
+    print(
+        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); "
+        f"see {ledger}; resume=true goes on from there"
+    )
+
+
+def guarantee(epsilon: float, delta: float, unit: str, accountant: str) -> str:
+    from synthdp.report.words import upper
+
+    return f"epsilon {upper(epsilon)} at delta {delta:g} per {unit} (by {accountant})"

@@ -1,0 +1,64 @@
+"""The real records that a command's `data` options name."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from synthdp.cli import bigtables, settings
+from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+
+    from synthdp.data.schema import Schema
+    from synthdp.data.tables import Files
+
+
+def training(
+    source: settings.Data, generator: Any, check: "Callable[[Schema], None]"
+) -> "tuple[Schema, pd.DataFrame | Files]":
+    """The schema and the records, which are read when `check` does not refuse; or where they stay."""
+    from synthdp.data import named, sources
+    from synthdp.data.schema import Schema
+
+    _refuse_both(source)
+    if source.name is not None:
+        check(named.schema_of(source.name))
+        chosen = named.load(source.name)
+        return _targeted(chosen.schema, source.target), chosen.train
+    path = source.path or source.train
+    if path is None or source.schema is None:
+        raise BadInput(
+            "records need data=NAME, or data.path=FILE with data.schema=FILE.yaml (synthdp schema path=FILE drafts one)"
+        )
+    schema = _targeted(Schema.load(source.schema), source.target)
+    check(schema)
+    held = bigtables.source_of(source, generator, schema)
+    return schema, sources.read(Path(path), schema=schema) if held is None else held
+
+
+def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
+    """The schema, and the real records: those that were fitted and those that were held out."""
+    from synthdp.data import named, sources
+    from synthdp.data.schema import Schema
+
+    _refuse_both(source)
+    if source.name is not None:
+        chosen = named.load(source.name)
+        return _targeted(chosen.schema, source.target), chosen.train, chosen.test
+    train = source.train or source.path
+    if train is None or source.test is None or source.schema is None:
+        raise BadInput("evaluate needs data=NAME, or data.train=FILE data.test=FILE data.schema=FILE.yaml")
+    schema = _targeted(Schema.load(source.schema), source.target)
+    return schema, sources.read(Path(train), schema=schema), sources.read(Path(source.test), schema=schema)
+
+
+def _refuse_both(source: settings.Data) -> None:
+    files = [name for name in ("path", "schema", "train", "test") if getattr(source, name) is not None]
+    if source.name is not None and files:
+        raise BadInput(f"data={source.name} and data.{files[0]} contradict each other: give a named data set or files")
+
+
+def _targeted(schema: "Schema", target: str | None) -> "Schema":
+    return schema if target is None else schema.with_targets(target)
