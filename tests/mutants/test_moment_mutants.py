@@ -11,7 +11,7 @@ MOMENT_MUTANTS = (
     Mutant(
         "no clip of moments",
         FILE,
-        "yield clipped(rows, question.clip), shares",
+        "yield clipped(rows, self.clip), shares",
         "yield np.where(np.isfinite(rows).all(axis=1)[:, None], rows, 0.0), shares",
         (f"{MOVEMENT}[1-4-moments]",),
     ),

@@ -26,7 +26,50 @@ CHUNK = 2048  # records at a time
 
 
 @dataclass(frozen=True)
-class GroupSums:
+class _Grouped:
+    """Vectors of records, clipped, in groups."""
+
+    additive: ClassVar[bool] = True  # a sum over units
+    vectors: Vectors
+    dimension: int
+    clip: float
+    noise: float
+    groups: Groups | None = None
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        check_clip(self.clip)
+        if not self.noise >= 0:
+            raise BadInput(f"noise must be 0 or more, got {self.noise}")
+        if self.dimension < 1 or self.count < 1:
+            raise BadInput(f"dimension and count must be 1 or more, got {self.dimension} and {self.count}")
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """One Gaussian for all groups together."""
+        return [Gaussian(self.noise)]
+
+    def movement(self, one: Array, other: Array) -> float:
+        """L2 distance over all groups; of moments, that of the vectors that the noise is added to (Frobenius)."""
+        return float(np.linalg.norm(one - other))
+
+    def _chunks(self, records: Records) -> Iterator[tuple[Array, Array, NDArray[np.int64]]]:
+        """Clipped vectors, weights (one over the number of the unit's records) and groups of a few thousand records at a time."""
+        codes = records.encoded()
+        shares = 1 / np.maximum(np.bincount(records.owner, minlength=records.units), 1)
+        for start in range(0, len(codes), CHUNK):
+            part = codes[start : start + CHUNK]
+            rows = np.asarray(self.vectors(part), dtype=np.float64)
+            if rows.shape != (len(part), self.dimension):
+                raise BadInput(f"vectors must return one row of length {self.dimension} per record")
+            member = np.zeros(len(part), np.int64) if self.groups is None else np.asarray(self.groups(part))
+            if member.shape != (len(part),) or member.dtype.kind not in "iu":
+                raise BadInput("groups must return one whole number per record")
+            yield clipped(rows, self.clip), shares[records.owner[start : start + CHUNK]], member.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class GroupSums(_Grouped):
     """(groups, dimension): for each group the sum over units of the mean over the unit's records of [in the group] x.
 
     `vectors` gives one x per record, clipped to L2 norm `clip`; `groups` gives the record's group, 0 .. count - 1, or without
@@ -38,22 +81,6 @@ class GroupSums:
     row, or in float64.
     """
 
-    additive: ClassVar[bool] = True  # a sum over units
-    vectors: Vectors
-    dimension: int
-    clip: float
-    noise: float
-    groups: Groups | None = None
-    count: int = 1
-
-    def __post_init__(self) -> None:
-        _check(self.dimension, self.clip, self.noise, self.count)
-
-    @property
-    def events(self) -> Sequence[Event]:
-        """One Gaussian for all groups together."""
-        return [Gaussian(self.noise)]
-
     @property
     def sensitivity(self) -> float:
         """C."""
@@ -62,7 +89,7 @@ class GroupSums:
     def bounded(self, records: Records) -> Array:
         """The exact sums, float64."""
         total = np.zeros((self.count, self.dimension))
-        for rows, weights, member in _chunks(self, records):
+        for rows, weights, member in self._chunks(records):
             present = np.arange(self.count)[:, None] == member
             total += (present * weights) @ rows
         return total
@@ -71,13 +98,9 @@ class GroupSums:
         """The noisy sums."""
         return noise.added(bounded, self.noise * self.sensitivity)
 
-    def movement(self, one: Array, other: Array) -> float:
-        """L2 distance over all groups."""
-        return float(np.linalg.norm(one - other))
-
 
 @dataclass(frozen=True)
-class GroupMoments:
+class GroupMoments(_Grouped):
     """(groups, dimension, dimension): for each group the sum over units of the mean over the unit's records of [in the
     group] x x^T, as `GroupSums` otherwise.
 
@@ -87,22 +110,6 @@ class GroupMoments:
     deviation noise * C^2 on the diagonal and noise * C^2 / sqrt(2) off it is one Gaussian of `noise`.
     """
 
-    additive: ClassVar[bool] = True  # a sum over units
-    vectors: Vectors
-    dimension: int
-    clip: float
-    noise: float
-    groups: Groups | None = None
-    count: int = 1
-
-    def __post_init__(self) -> None:
-        _check(self.dimension, self.clip, self.noise, self.count)
-
-    @property
-    def events(self) -> Sequence[Event]:
-        """One Gaussian for all groups together."""
-        return [Gaussian(self.noise)]
-
     @property
     def sensitivity(self) -> float:
         """C^2."""
@@ -111,7 +118,7 @@ class GroupMoments:
     def bounded(self, records: Records) -> Array:
         """The exact moments, float64."""
         total = np.zeros((self.count, self.dimension, self.dimension))
-        for rows, weights, member in _chunks(self, records):
+        for rows, weights, member in self._chunks(records):
             for group in np.unique(member[(member >= 0) & (member < self.count)]):
                 inside = member == group
                 part = rows[inside]
@@ -128,33 +135,6 @@ class GroupMoments:
         answer[:, upper[1], upper[0]] = noisy / scale[upper]
         return answer
 
-    def movement(self, one: Array, other: Array) -> float:
-        """Frobenius distance over all groups: that of the vectors that the noise is added to."""
-        return float(np.linalg.norm(one - other))
-
     def _scale(self) -> Array:
         """1 on the diagonal, sqrt(2) off it."""
         return np.where(np.eye(self.dimension, dtype=np.bool_), 1.0, math.sqrt(2))
-
-
-def _chunks(question: GroupSums | GroupMoments, records: Records) -> Iterator[tuple[Array, Array, NDArray[np.int64]]]:
-    """Clipped vectors, weights (one over the number of the unit's records) and groups of a few thousand records at a time."""
-    codes = records.encoded()
-    shares = 1 / np.maximum(np.bincount(records.owner, minlength=records.units), 1)
-    for start in range(0, len(codes), CHUNK):
-        part = codes[start : start + CHUNK]
-        rows = np.asarray(question.vectors(part), dtype=np.float64)
-        if rows.shape != (len(part), question.dimension):
-            raise BadInput(f"vectors must return one row of length {question.dimension} per record")
-        member = np.zeros(len(part), np.int64) if question.groups is None else np.asarray(question.groups(part))
-        if member.shape != (len(part),) or member.dtype.kind not in "iu":
-            raise BadInput("groups must return one whole number per record")
-        yield clipped(rows, question.clip), shares[records.owner[start : start + CHUNK]], member.astype(np.int64)
-
-
-def _check(dimension: int, clip: float, noise: float, count: int) -> None:
-    check_clip(clip)
-    if not noise >= 0:
-        raise BadInput(f"noise must be 0 or more, got {noise}")
-    if dimension < 1 or count < 1:
-        raise BadInput(f"dimension and count must be 1 or more, got {dimension} and {count}")
