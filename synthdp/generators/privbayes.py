@@ -119,13 +119,14 @@ class PrivBayes:
             if column in inside:
                 continue
             kept: list[tuple[int, ...]] = []
+            inner: set[tuple[int, ...]] = set()  # parents that lie in a larger set that is kept
             for count in range(min(self.degree, len(inside)), 0, -1):
-                kept += [
-                    parents
-                    for parents in combinations(inside, count)
-                    if cells(seen.sizes, (*parents, column)) <= most
-                    and not any(set(parents) <= set(larger) for larger in kept)
-                ]
+                for parents in combinations(inside, count):
+                    useful = parents in inner or cells(seen.sizes, (*parents, column)) <= most
+                    if useful and parents not in inner:
+                        kept.append(parents)
+                    if useful:
+                        inner.update(combinations(parents, count - 1))
             found += [(column, parents) for parents in kept or [()]]
         if len(found) <= self.candidates:
             return found

@@ -1,7 +1,6 @@
 """Where the records lie: bounded per unit, grouped by unit, and read by nobody but the questions."""
 
 import hashlib
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +15,7 @@ from synthdp.data import cells
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
+from synthdp.privacy import counting
 
 if TYPE_CHECKING:
     import torch
@@ -102,23 +102,17 @@ class Records:
     def counts(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
         """See `Countable`."""
         self._check(cliques, sizes)
-        return [
-            np.bincount(places, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
-            for places, shape in (self._cells(clique, sizes, groups) for clique in cliques)
-        ]
+        return counting.counts(self.encoded(), cliques, sizes, groups)
 
     def weights(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
         """See `Countable`."""
         self._check(cliques, sizes)
-        kept = np.bincount(self.owner, minlength=self.units)[self.owner]
-        found = []
-        for places, shape in (self._cells(clique, sizes, groups) for clique in cliques):
-            weighed = np.zeros(math.prod(shape))
-            for number in np.unique(
-                kept
-            ):  # counts are exact, and few divisions are rounded, however many units there are
-                weighed += np.bincount(places[kept == number], minlength=len(weighed)) / number
-            found.append(weighed.reshape(shape))
+        codes, kept = self.encoded(), np.bincount(self.owner, minlength=self.units)[self.owner]
+        found = counting.counts(codes[:0], cliques, sizes, groups)
+        for number in np.unique(kept):  # counts are exact, and few divisions are rounded, however many units there are
+            part = counting.counts(codes, cliques, sizes, groups, np.flatnonzero(kept == number))
+            for weighed, count in zip(found, part, strict=True):
+                weighed += count / number
         return found
 
     def _check(self, cliques: Cliques, sizes: Sequence[int]) -> None:
@@ -126,17 +120,6 @@ class Records:
         used = {column for clique in cliques for column in clique}
         if any(sizes[column] <= 0 or int(codes[:, column].max(initial=0)) >= sizes[column] for column in used):
             raise BadInput("the question's sizes are not those of the codec: make it with `data.tables`")
-
-    def _cells(
-        self, clique: tuple[int, ...], sizes: Sequence[int], groups: Groupings
-    ) -> tuple[NDArray[np.int64], tuple[int, ...]]:
-        """The cell of every record, and the shape of the table."""
-        codes, shape, places = self.encoded(), [], []
-        for column in clique:
-            group = None if groups is None else groups[column]
-            shape.append(sizes[column] if group is None else int(group.max(initial=0)) + 1)
-            places.append(codes[:, column] if group is None else group[codes[:, column]])
-        return np.ravel_multi_index(tuple(places), tuple(shape)), tuple(shape)
 
     def column(self, name: str) -> "pd.Series[Any]":
         """One raw column, for the questions that buy what was not declared."""

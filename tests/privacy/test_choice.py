@@ -16,6 +16,7 @@ from synthdp.privacy.exponential import drawn, weights
 from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.norms import MARGIN
+from synthdp.privacy.questions import choice
 from synthdp.privacy.questions.choice import MOST_OFFSET, Chosen, Dependence, Misfit
 from synthdp.privacy.sensitive import Sensitive
 from synthdp.privacy.store import reading
@@ -58,6 +59,16 @@ def test_scores_are_those_of_a_loop():
             independent += abs(both - sum(codes[:, a] == i) * sum(codes[:, b] == j) / len(codes)) / 2
         assert found[place] == pytest.approx(score.weights[place] * (apart - score.offsets[place]), rel=2e-4)
         assert depends[place] == pytest.approx(independent, rel=2e-4)
+
+
+@pytest.mark.parametrize("together", [1, 20, 1 << 21])
+def test_scores_are_the_same_however_many_tables_are_counted_at_once(together, monkeypatch):
+    data = opened()
+    asked = data.choice(PAIRS, misfit(data), 1.0)
+    monkeypatch.setattr(choice, "TOGETHER", together)
+    parted = data.choice(PAIRS, misfit(data), 1.0)
+    assert len(parted._tables) > 1 or together > 20
+    np.testing.assert_array_equal(scores_of(data, parted)[0], scores_of(data, asked)[0])
 
 
 def test_the_bounds_on_what_one_record_moves_are_nearly_reached():

@@ -1,6 +1,7 @@
 """The first look that generators on tables take: every column alone, with noise, and the groups of codes that the noise allows."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ class Binned:
     deviation: float
     total: float  # noisy number of records, 1 or more
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Groups of each column."""
         return tuple(each.count for each in self.groups)

@@ -7,6 +7,7 @@ public numbers, never a function of records.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -25,7 +26,7 @@ MOST_RECORDS = 2**30  # of a table: rounding of sums of so many stays far below 
 MOST_OFFSET = 2.0**36  # in records: beside more, rounding would move a distance by more than `MARGIN` leaves
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100  # beyond them scores, and what they are divided by, would overflow
 MOST_SCALE = 1e300  # less is more private, and a best score's 0 stays 0
-TOGETHER = 16  # tables that are counted at once: a database is read once for them
+TOGETHER = 1 << 21  # cells of tables that are counted at once: they share a look at the records
 Cliques = tuple[tuple[int, ...], ...]
 
 
@@ -122,12 +123,15 @@ class Chosen:
             raise BadInput("a choice needs one candidate or more")
         if not self.epsilon >= 0:
             raise BadInput(f"epsilon of a choice must be 0 or more, got {self.epsilon}")
+        shapes = [self._shape(clique) for clique in self.candidates]
+        self.score.check(shapes)
+        lots = np.cumsum([math.prod(shape) for shape in shapes], dtype=np.float64) // TOGETHER
+        starts = [0, *(np.flatnonzero(np.diff(lots)) + 1).tolist(), len(shapes)]
         asked = tuple(
-            Marginals(self.candidates[start : start + TOGETHER], self.sizes, 0.0, self.max_records, self.groups)
-            for start in range(0, len(self.candidates), TOGETHER)
+            Marginals(self.candidates[start:end], self.sizes, 0.0, self.max_records, self.groups)
+            for start, end in pairwise(starts)
         )
         object.__setattr__(self, "_tables", asked)
-        self.score.check([self._shape(clique) for clique in self.candidates])
 
     @property
     def events(self) -> Sequence[Event]:
@@ -140,7 +144,7 @@ class Chosen:
         return self.max_records * self.score.moves
 
     def bounded(self, records: Records) -> NDArray[np.float64]:
-        """The exact scores (candidates,); `TOGETHER` tables at a time are held."""
+        """The exact scores (candidates,); tables of about `TOGETHER` cells are held at a time."""
         scores: list[float] = []
         for asked in self._tables:
             scores += [self.score.of(len(scores) + place, table) for place, table in enumerate(asked.bounded(records))]
