@@ -161,9 +161,11 @@ def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
 def _register(command: str) -> None:
     store = ConfigStore.instance()
     groups = settings.GROUPS.get(command, {})
+    # A file of a group, the house's or a user's, need not name every option.
+    whole = [f"{group}/default@{group}" for group in groups if group in settings.KINDS]
     chosen = [{group: default} for group, default in groups.items()]
     node = {
-        "defaults": [*chosen, {"optional experiment": None}, "_self_"],
+        "defaults": [*whole, *chosen, {"optional experiment": None}, "_self_"],
         **settings.defaults(settings.OPTIONS[command]),
     }
     store.store(name=command, node=node)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 ABSENT = ("", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL", "NaT")  # besides "", only where not a category
 HEADER_BYTES = 1 << 20
 LEADING_ZERO = r"^-?0[0-9]"
+# What a cell is must not depend on the others (GUARANTEE 21): Arrow's casts to whole numbers read hexadecimal, to others not.
+NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf(?:inity)?|nan))$"
 
 
 def read(path: Path, schema: Schema | None) -> "DataFrame":
@@ -144,7 +146,7 @@ def _typed(array: pa.ChunkedArray, column: Column) -> "Series[Any]":
 def _guessed(array: pa.ChunkedArray) -> "Series[Any]":
     """Numbers where every cell is one and none has a leading zero (a code); text otherwise."""
     array = _without_marks(array, ABSENT)
-    if array.null_count == len(array) or pc.any(pc.match_substring_regex(array, LEADING_ZERO)).as_py():
+    if array.null_count == len(array) or _holds(array, LEADING_ZERO) or not _are_numbers(array):
         return _frame_text(array)
     for kind in (pa.int64(), pa.float64()):
         try:
@@ -170,12 +172,20 @@ def _texts(array: pa.ChunkedArray, column: Any) -> "Series[Any]":
 def _numbers(array: pa.ChunkedArray, kind: pa.DataType) -> "Series[Any]":
     import pandas as pd
 
-    for wanted in dict.fromkeys((kind, pa.float64())):
+    for wanted in dict.fromkeys((kind, pa.float64()) if _are_numbers(array) else ()):
         try:
             return _pandas_numbers(pc.cast(array, wanted))
         except pa.ArrowInvalid:
             continue
     return pd.Series([_number(text) for text in array.to_pylist()], dtype=object)
+
+
+def _holds(array: pa.ChunkedArray, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(array, pattern)).as_py())
+
+
+def _are_numbers(array: pa.ChunkedArray) -> bool:
+    return pc.all(pc.match_substring_regex(array, NUMBER)).as_py() is not False
 
 
 def _number(text: str | None) -> float | str | None:

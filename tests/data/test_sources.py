@@ -10,7 +10,7 @@ from mixed_tables import MIXED, every_code
 from synthdp.data import sources
 from synthdp.data.codec import Codec
 from synthdp.data.neutral import neutral, restored
-from synthdp.data.schema import Categorical, Identifier, Integer, Schema
+from synthdp.data.schema import Categorical, Continuous, Identifier, Integer, Schema
 from synthdp.errors import BadInput
 
 CODEC = Codec(MIXED)
@@ -138,6 +138,24 @@ def test_odd_cells_are_left_for_the_pre_check(tmp_path):
     assert "'n': 1 value is not numbers" in message
     assert "'m': 1 value is not whole" in message
     assert "CANARY" not in message
+
+
+@pytest.mark.parametrize("kind", [Integer, Continuous])
+@pytest.mark.parametrize(
+    "cell",
+    ["0x10", "-0X1F", "7", "+7", " 7", "7.", "7.5", "7e0", "-0", "1_0", "1e400", "INF", "NAN", "nan(1)", "7,5", "x"],
+)
+def test_what_a_cell_is_depends_on_no_other(tmp_path, kind, cell):
+    schema = Schema(columns=(kind(name="n", bounds=(0, 20), missing=True), Integer(name="m", bounds=(0, 1))))
+
+    def found(other):
+        column = sources.read(write(tmp_path, f'm,n\n0,"{cell}"\n1,"{other}"\n'), schema)["n"]
+        value = column.iloc[0]
+        return value if isinstance(value, str) else None if pd.isna(value) else float(value)
+
+    alone = found("")
+    assert all(found(other) == alone for other in (cell, "5", "5.0", "0x5", "nan(2)", " 5", "1e3", "odd"))
+    assert isinstance(alone, str) == (cell in ("0x10", "-0X1F", "nan(1)", "7,5", "x"))
 
 
 def test_without_a_schema_codes_stay_text(tmp_path):
