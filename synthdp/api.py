@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import operator
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -77,8 +78,8 @@ class Release:
     ) -> "Iterator[pd.DataFrame]":
         """`rows` synthetic records in frames of at most `chunk` rows (50,000, fewer of large pictures); the same seed and
         chunk give the same records. `where`: see `sample`."""
-        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
-            raise BadInput(f"rows must be a whole number of 0 or more, got {rows!r}")
+        rows = _count("rows", rows, 0)
+        chunk = None if chunk is None else _count("chunk", chunk, 1)
         check_seed(seed)
         draw = self.model.sample if where is None else self._conditioned(where)
         if rows == 0:
@@ -108,7 +109,8 @@ class Release:
         return partial(model.sample_where, allowed=allowed(where, model.codec))
 
     def save(self, folder: Path | str, *, force: bool = False) -> Path:
-        """Write the release folder, whole or not at all. An existing one is refused unless `force`."""
+        """Write the release folder, whole or not at all. An existing one is refused unless `force`, which replaces a release and
+        nothing else."""
         return written(folder, self._write, force=force)
 
     def _write(self, folder: Path) -> None:
@@ -324,6 +326,17 @@ def _check_same(frame: "pd.DataFrame | Opened", ranks: Ranks) -> None:
 def _public_seed(seed: int | None) -> bytes:
     """Of the generator's own randomness, which all processes share; the noise has nothing to do with it."""
     return os.urandom(7) if seed is None else seed.to_bytes(8, "little")
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    """A whole number, also one of NumPy's; raises `BadInput` for anything else."""
+    try:
+        found = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        found = -1
+    if found < least:
+        raise BadInput(f"{name} must be a whole number of {least} or more, got {value!r}")
+    return found
 
 
 def check_seed(seed: Any) -> None:

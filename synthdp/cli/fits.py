@@ -36,6 +36,7 @@ def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
     from synthdp.privacy.ranks import joined
     from synthdp.report import fitwords
+    from synthdp.report.folder import check_replaced
 
     options: settings.Fit = config["options"]
     ranks = joined()
@@ -45,6 +46,7 @@ def fit(config: Config) -> None:
     if ranks.rank > 0:
         return _follow(config, ranks)
     out = places.folder(config["out"], force=options.force or options.resume)
+    check_replaced(out / "release")
     if options.resume:
         places.check_unfinished(out)
     account = account_of(config["account"], config["data"])
@@ -131,7 +133,7 @@ def fitted(
                     seed=options.seed,
                     invalid=getattr(options, "invalid", "error"),
                     ledger=ledger,
-                    checkpoint=internal / "checkpoint.safetensors" if ranks.world == 1 else None,
+                    checkpoint=internal / places.CHECKPOINT if ranks.world == 1 else None,
                     ranks=ranks,
                     resume=resume,
                     account=account,
@@ -161,9 +163,14 @@ def _say_what_was_charged(ledger: Path, budget: Budget) -> None:
     if not ledger.exists():
         return
     accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
+    kept = ledger.with_name(places.CHECKPOINT).exists()
     print(
-        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); "
-        f"see {ledger}; resume=true goes on from there"
+        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}; "
+        + (
+            "resume=true goes on from the last checkpoint"
+            if kept
+            else "there is no checkpoint: resume=true begins anew with what is left of the budget, where that is worth a fit"
+        )
     )
 
 

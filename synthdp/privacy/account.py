@@ -1,6 +1,7 @@
 """What may be charged: a cap, the plan that was committed under it, and the ledger that books it."""
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from synthdp.privacy import accounting
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Event, Plan, Revealed, merged, scoped, scoped_event
 from synthdp.privacy.ledger import Ledger
+
+MOST_LOST = 2.0  # times the noise of a new fit: what a fit may be left with by answers that were lost
 
 Enter = Callable[[Plan, Budget], None]
 
@@ -90,6 +93,8 @@ class Account:
             self.ledger.mend(merged(self.scoped(plan(first))))
         lost = self.ledger.entries()
         noise = _least_noise(lambda z: (*lost, *self.scoped(plan(z))), budget)
+        if lost:
+            _check_lost(noise, _least_noise(lambda z: self.scoped(plan(z)), budget))
         return noise, (*lost, *merged(self.scoped(plan(noise))))
 
     def scoped(self, plan: Plan) -> Plan:
@@ -178,6 +183,21 @@ def _beside(plan: Plan, booked: Plan) -> Plan:
     for entry in plan:
         beyond[entry.event] -= entry.count
     return tuple(Entry(event, count) for event, count in beyond.items() if count > 0)
+
+
+def _check_lost(noise: float, first: float) -> None:
+    """What is left must be worth a fit."""
+    if noise > MOST_LOST * first:
+        raise BadInput(
+            f"the fit that was stopped had asked for nearly all that the budget allows, and its answers are lost: with what is left "
+            f"the noise would be {noise / first:.0f} times that of a new fit. Start a new fit, which is charged beside this one"
+        )
+    if noise > first:
+        warnings.warn(
+            f"answers of the fit that was stopped are lost, and charged: this one has {noise / first:.2f} times the noise of a new one",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _least_noise(plan: Callable[[float], Plan], budget: Budget) -> float:

@@ -290,3 +290,26 @@ def test_without_its_checkpoint_a_fit_whose_answers_were_seen_does_not_go_on(tmp
     (tmp_path / "checkpoint.safetensors").unlink()
     with pytest.raises(BadInput, match="is gone"):
         fit(tmp_path, resume=True)
+
+
+def lost(folder, share):
+    """A fit of `independent` whose ledger holds an answer of an earlier start, at this share of the precision of the plan's own."""
+    schema, budget = make_schema(), Budget(1.0, 1e-5)
+    noise = accounting.calibrate(lambda z: (Entry(Gaussian(z)),), budget, "pld")
+    book = Ledger(folder / "ledger.jsonl")
+    book.append(Gaussian(noise / share**0.5), 1)
+    book.close()
+    synthesizer = Synthesizer("independent", schema=schema, budget=budget)
+    files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
+    return synthesizer.fit(make_frame(200), resume=True, **files)
+
+
+def test_what_lost_answers_left_must_be_worth_a_fit(tmp_path):
+    for share in (0.9, 0.25):
+        (tmp_path / str(share)).mkdir()
+    with pytest.raises(BadInput, match="3 times that of a new fit"):
+        lost(tmp_path / "0.9", 0.9)
+    assert len(Ledger.read(tmp_path / "0.9" / "ledger.jsonl").entries()) == 1
+    with pytest.warns(UserWarning, match=r"are lost, and charged: this one has 1\.15 times the noise"):
+        release = lost(tmp_path / "0.25", 0.25)
+    assert 0.99 < release.statement.epsilon <= 1.0

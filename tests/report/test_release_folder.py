@@ -1,0 +1,53 @@
+"""Where a release is saved, and in what parts it is sampled."""
+
+import numpy as np
+import pytest
+from clinic import make_frame, make_schema
+
+from synthdp import BadInput, Budget, Synthesizer
+from synthdp.api import load
+from synthdp.cli import run
+
+
+@pytest.fixture(scope="module")
+def release():
+    return Synthesizer("independent", schema=make_schema(), budget=Budget(1.0, 1e-5)).fit(make_frame(200), seed=0)
+
+
+def test_an_older_release_is_replaced_and_nothing_else(release, tmp_path):
+    release.save(tmp_path / "release")
+    with pytest.raises(BadInput, match="exists"):
+        release.save(tmp_path / "release")
+    release.save(tmp_path / "release", force=True)
+    assert load(tmp_path / "release").statement.epsilon == release.statement.epsilon
+    (tmp_path / "release" / "thesis.tex").write_text("mine")
+    with pytest.raises(BadInput, match=r"thesis\.tex"):
+        release.save(tmp_path / "release", force=True)
+    assert (tmp_path / "release" / "thesis.tex").read_text() == "mine"
+    with pytest.raises(BadInput, match="is a file"):
+        release.save(tmp_path / "release" / "thesis.tex", force=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["release"]
+
+
+def test_a_fit_says_so_before_it_asks_anything(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    make_frame(200).to_csv("patients.csv", index=False)
+    make_schema().save(tmp_path / "schema.yaml")
+    (tmp_path / "out" / "release").mkdir(parents=True)
+    (tmp_path / "out" / "release" / "thesis.tex").write_text("mine")
+    words = ["data.path=patients.csv", "data.schema=schema.yaml", "generator=independent", "out=out", "force=true"]
+    assert run(["fit", *words]) == 2
+    assert "thesis.tex" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["release"]
+    assert not list(tmp_path.glob("*.account"))
+
+
+@pytest.mark.parametrize("chunk", [0, -5, 2.5, "a", True])
+def test_a_chunk_is_a_whole_number_of_one_or_more(release, chunk):
+    with pytest.raises(BadInput, match="chunk must be a whole number of 1 or more"):
+        next(release.stream(20, chunk=chunk))
+
+
+def test_numbers_of_numpy_will_do(release):
+    assert [len(part) for part in release.stream(np.int64(5), chunk=np.int32(2))] == [2, 2, 1]
+    assert len(release.sample(np.int64(3), seed=1)) == 3
