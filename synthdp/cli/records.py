@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import bigtables, settings
+from synthdp.data import tables
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -12,14 +13,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from synthdp.data.schema import Schema
-    from synthdp.data.tables import Files
 
 
 def training(
     source: settings.Data, generator: Any, check: "Callable[[Schema], None]"
-) -> "tuple[Schema, pd.DataFrame | Files]":
+) -> "tuple[Schema, pd.DataFrame | tables.Files]":
     """The schema and the records, which are read when `check` does not refuse; or where they stay."""
-    from synthdp.data import named, sources
+    from synthdp.data import named
     from synthdp.data.schema import Schema
 
     _refuse_both(source)
@@ -35,12 +35,12 @@ def training(
     schema = _targeted(Schema.load(source.schema), source.target)
     check(schema)
     held = bigtables.source_of(source, generator, schema)
-    return schema, sources.read(Path(path), schema=schema) if held is None else held
+    return schema, _read(path, schema) if held is None else held
 
 
 def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
     """The schema, and the real records: those that were fitted and those that were held out."""
-    from synthdp.data import named, sources
+    from synthdp.data import named
     from synthdp.data.schema import Schema
 
     _refuse_both(source)
@@ -51,13 +51,28 @@ def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
     if train is None or source.test is None or source.schema is None:
         raise BadInput("evaluate needs data=NAME, or data.train=FILE data.test=FILE data.schema=FILE.yaml")
     schema = _targeted(Schema.load(source.schema), source.target)
-    return schema, sources.read(Path(train), schema=schema), sources.read(Path(source.test), schema=schema)
+    return schema, _read(train, schema), _read(source.test, schema)
+
+
+def _read(path: str, schema: "Schema") -> "pd.DataFrame":
+    """The records of a file, of a folder of pictures, or of all tables in a folder or of a pattern, in memory."""
+    import pandas as pd
+
+    from synthdp.data import sources
+
+    where = Path(path)
+    if schema.image is not None or not bigtables.is_several(where):
+        return sources.read(where, schema=schema)
+    parts = [sources.read(file, schema=schema) for file in tables.files(where).found()]
+    return pd.concat(parts, ignore_index=True)
 
 
 def _refuse_both(source: settings.Data) -> None:
     files = [name for name in ("path", "schema", "train", "test") if getattr(source, name) is not None]
     if source.name is not None and files:
         raise BadInput(f"data={source.name} and data.{files[0]} contradict each other: give a named data set or files")
+    if source.path is not None and source.train is not None:
+        raise BadInput("data.path and data.train both name the records that are fitted: give one of them")
 
 
 def _targeted(schema: "Schema", target: str | None) -> "Schema":

@@ -17,6 +17,7 @@ from synthdp.data import cells
 from synthdp.data.bins import Bins, bins_of
 from synthdp.data.codec import Codec
 from synthdp.data.columns import Boolean, Column, Continuous, Datetime, Integer, Numeric, microseconds
+from synthdp.data.rules import Order
 from synthdp.data.schema import nearest
 from synthdp.errors import BadInput
 
@@ -34,11 +35,13 @@ class Allowed:
 
     shares: Mapping[str, Shares]
     within: Mapping[str, Bins]
+    named: tuple[str, ...] = ()  # the columns, as the condition names them
 
     def impossible(self) -> BadInput:
         """What a model says that draws no such record."""
+        rules = ", or declared rules exclude it" if set(self.shares) - set(self.named) else ""
         return BadInput(
-            f"where: no record of this model satisfies the condition on {', '.join(map(repr, self.shares))}; widen it"
+            f"where: no record of this model satisfies the condition on {', '.join(map(repr, self.named))}{rules}; widen it"
         )
 
 
@@ -65,7 +68,7 @@ def allowed(given: Any, codec: Codec) -> Allowed:
             found = _labels(column, wanted, codec.values(column.name))
         name, found = codec.joint(column.name, found)
         shares[name] = shares[name] * found if name in shares else found
-    return Allowed(shares=shares, within=within)
+    return Allowed(shares=shares, within=within, named=tuple(given))
 
 
 def _check_free(column: Column, codec: Codec) -> None:
@@ -73,9 +76,20 @@ def _check_free(column: Column, codec: Codec) -> None:
     if column.name in codec.ordered:
         _refuse(
             column,
-            f"a declared rule ties its values to those of {', '.join(repr(n) for n in codec.ordered if n != column.name)}, so "
+            f"a declared rule ties its values to those of {', '.join(map(repr, _tied(column.name, codec)))}, so "
             "that only null can be asked of it; draw more rows and keep those that satisfy the condition",
         )
+
+
+def _tied(name: str, codec: Codec) -> list[str]:
+    """The other columns that orders tie to this one, of each a chain of rules."""
+    found = [name]
+    orders = [
+        rule for rule in codec.schema.rules if isinstance(rule, Order) and set(rule.columns) <= set(codec.ordered)
+    ]
+    for each in found:  # grows meanwhile
+        found += [other for rule in orders if each in rule.columns for other in rule.columns if other not in found]
+    return found[1:]
 
 
 def _column(name: str, codec: Codec) -> Column:
