@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import BadInput
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -104,10 +102,10 @@ def _rules(
 ) -> None:
     from synthdp.evaluate.rules import violations
 
-    try:
-        found["rules"] = violations(schema, *frames)
-    except BadInput as error:
-        log.append({"metric": "rules", "reason": str(error)})
+    counted, lacking = violations(schema, *frames)
+    if counted:
+        found["rules"] = counted
+    log += [{"metric": f"rules.{rule}", "reason": reason} for rule, reason in lacking.items()]
 
 
 def _detection(

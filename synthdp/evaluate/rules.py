@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from synthdp.data.rulerows import broken
+from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,18 +15,21 @@ if TYPE_CHECKING:
 
 def violations(
     schema: Schema, synthetic: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame
-) -> list[dict[str, Any]]:
-    """Per declared rule {"rule": its text, "synthetic", "train", "test": share of the rows that break it, in [0, 1]}.
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Per declared rule {"rule": its text, "synthetic", "train", "test": share of the rows that break it, in [0, 1]}; and rule -> why
+    it could not be counted, where a frame lacks a column of it.
 
     A missing value never breaks a rule. A share is None where a frame has no rows. The real shares stand beside the
-    synthetic one, since a rule that the records break too says something about the rule. Raises BadInput where a frame
-    lacks a column of a rule.
+    synthetic one, since a rule that the records break too says something about the rule.
     """
-    frames = {"synthetic": synthetic, "train": train, "test": test}
-    return [
-        {"rule": rule.text, **{role: _share(broken(rule, f, schema)) for role, f in frames.items()}}
-        for rule in schema.rules
-    ]
+    frames, found, lacking = {"synthetic": synthetic, "train": train, "test": test}, [], {}
+    for rule in schema.rules:
+        try:
+            shares = {role: _share(broken(rule, frame, schema)) for role, frame in frames.items()}
+            found.append({"rule": rule.text, **shares})
+        except BadInput as error:
+            lacking[rule.text] = str(error)
+    return found, lacking
 
 
 def _share(mask: Any) -> float | None:

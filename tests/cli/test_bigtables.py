@@ -3,11 +3,12 @@
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
 
 from synthdp import BadInput, generators
-from synthdp.cli import bigtables, dataaccount, settings
+from synthdp.cli import bigtables, dataaccount, records, settings
 from synthdp.data import tables
 
 MIXTURE, GAN = generators.find("mixture")(), generators.find("dpgan")()
@@ -64,3 +65,26 @@ def test_an_account_lies_beside_the_folder_of_a_pattern(folder):
 def test_a_choice_among_fits_needs_records():
     with pytest.raises(BadInput, match="records in memory"):
         bigtables.refuse(settings.Fit(out="x", select="private"), canaries=False)
+
+
+def test_a_folder_and_a_pattern_are_judged_and_read_into_memory_where_that_is_said(folder):
+    make_frame(120, seed=1).to_parquet(folder.parent / "held.parquet")
+    words = ["data.schema=schema.yaml", "generator=independent", "data.engine=memory", "audit.records=2"]
+    done = run(folder, "fit", "data.path=parts", *words, "out=run")
+    assert done.returncode == 0, done.stderr
+    schema, train, test = records.real(
+        settings.Data(
+            train=str(folder / "*.parquet"),
+            test=str(folder.parent / "held.parquet"),
+            schema=str(folder.parent / "schema.yaml"),
+        )
+    )
+    assert (len(train), len(test)) == (300, 120)
+    schema.validate(train)
+    pd.testing.assert_frame_equal(train, pd.read_parquet(folder), check_dtype=False)
+
+
+def test_the_fitted_records_are_named_once(folder):
+    done = run(folder, "fit", "data.path=parts", "data.train=parts", "data.schema=schema.yaml", "out=run")
+    assert done.returncode == 2
+    assert "data.path and data.train both name" in done.stderr

@@ -309,3 +309,16 @@ def test_conditions_on_tied_columns():
     for name, wanted in (("age", [20, 30]), ("discharged", "2021-01-01"), ("low", [0, 1])):
         with pytest.raises(BadInput, match=f"column '{name}': a declared rule ties its values to those of "):
             allowed({name: wanted}, CODEC)
+
+
+def test_a_condition_names_the_columns_of_the_rules_that_tie_it_and_no_others():
+    day = {"kind": "datetime", "bounds": ["2020-01-01", "2020-12-31"]}
+    number = {"kind": "integer", "bounds": [0, 9]}
+    columns = {"low": number, "high": number, "came": day, "went": day, "back": day}
+    codec = Codec(Schema.from_dict({"columns": columns, "rules": ["low <= high", "came <= went", "went < back"]}))
+    for name, others in (("low", "'high'"), ("came", "'went', 'back'"), ("back", "'went', 'came'")):
+        wanted = [1, 3] if name == "low" else ["2020-02-01", "2020-03-01"]
+        with pytest.raises(
+            BadInput, match=f"column '{name}': a declared rule ties its values to those of {others}, so"
+        ):
+            allowed({name: wanted}, codec)
