@@ -35,6 +35,7 @@ from synthdp.privacy.events import RECORD
 from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.ranks import ALONE, Ranks
 from synthdp.privacy.sensitive import Sensitive
+from synthdp.report import claim
 from synthdp.report.folder import written
 from synthdp.report.statement import Statement, state
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT = 1
-TOLERANCE = 1e-3  # between versions of the accountants (GUARANTEE 34)
 CHUNK = 50_000  # rows sampled at a time
 PIXELS = 1 << 26  # of all pictures sampled at a time
 MODEL, RELEASE, LEDGER = "model.safetensors", "release.json", "ledger.jsonl"
@@ -146,11 +146,7 @@ def load(folder: Path | str) -> Release:
     except (KeyError, TypeError) as error:
         raise BadInput(f"{folder / RELEASE} lacks its generator, schema or statement") from error
     statement = Statement.from_json(statement_values)
-    ledger = Ledger.read(folder / LEDGER)
-    if ledger.entries() != statement.events:
-        raise BadInput(f"{folder}: the ledger and the statement do not hold the same events; the release was altered")
-    if not statement.recompute() <= statement.epsilon * (1 + TOLERANCE) + TOLERANCE:
-        raise BadInput(f"{folder}: the statement claims less epsilon than its events cost; the release was altered")
+    ledger = claim.checked(folder / LEDGER, statement)
     try:
         generator = generators.make(name, settings)
         model = generator.restore(Schema.from_dict(schema_values).as_released(), tensors)

@@ -70,6 +70,8 @@ def fit(config: Config) -> None:
     print(f"guarantee  {guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     for line in (*fitwords.brief(statement.fitness), *brief(account)):
         print(line)
+    if math.isinf(statement.epsilon):
+        print("no privacy epsilon is infinite: nothing protects the records, and this is not for release")
     if statement.rehearsal:
         print("rehearsal  seeded noise can be regenerated: not for release")
     return None

@@ -17,10 +17,8 @@ from synthdp.pate.classifier import ANSWERS, FORMAT, KIND, LEDGER, MODEL, RELEAS
 from synthdp.pate.features import ENCODINGS, classes, feature_map
 from synthdp.pate.students import Lesson, Student
 from synthdp.pate.students.choice import of_name
-from synthdp.privacy.ledger import Ledger
+from synthdp.report import claim
 from synthdp.report.statement import Statement
-
-TOLERANCE = 1e-3  # between versions of the accountants (GUARANTEE 34)
 
 
 def load(
@@ -43,7 +41,7 @@ def load(
         answers = Answers(**{name: tensors.pop(f"{ANSWERS}{name}") for name in ("codes", "places", "targets")})
     except (KeyError, TypeError, ValueError) as error:
         raise BadInput(f"{folder / RELEASE} lacks a part, or it has the wrong form") from error
-    ledger = _checked(folder, statement)
+    ledger = claim.checked(folder / LEDGER, statement)
     if features is None and mapping not in ENCODINGS:
         raise BadInput(f"{folder} was made with a function for its features; pass the same one as features=")
     _check_answers(folder, answers, schema, target)
@@ -74,16 +72,6 @@ def _parts(folder: Path) -> tuple[Mapping[str, Any], dict[str, NDArray[Any]]]:
     if not isinstance(description, dict) or (description.get("kind"), description.get("format")) != (KIND, FORMAT):
         raise BadInput(f"{folder / RELEASE} is not a release of PATE of format {FORMAT}")
     return description, tensors
-
-
-def _checked(folder: Path, statement: Statement) -> Ledger:
-    """The ledger, where it is the statement's and the statement claims what it costs."""
-    ledger = Ledger.read(folder / LEDGER)
-    if ledger.entries() != statement.events:
-        raise BadInput(f"{folder}: the ledger and the statement do not hold the same events; the release was altered")
-    if not statement.recompute() <= statement.epsilon * (1 + TOLERANCE) + TOLERANCE:
-        raise BadInput(f"{folder}: the statement claims less epsilon than its events cost; the release was altered")
-    return ledger
 
 
 def _check_answers(folder: Path, answers: Answers, schema: Schema, target: str) -> None:

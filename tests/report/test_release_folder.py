@@ -1,5 +1,7 @@
 """Where a release is saved, and in what parts it is sampled."""
 
+import json
+
 import numpy as np
 import pytest
 from clinic import make_frame, make_schema
@@ -51,3 +53,23 @@ def test_a_chunk_is_a_whole_number_of_one_or_more(release, chunk):
 def test_numbers_of_numpy_will_do(release):
     assert [len(part) for part in release.stream(np.int64(5), chunk=np.int32(2))] == [2, 2, 1]
     assert len(release.sample(np.int64(3), seed=1)) == 3
+
+
+@pytest.mark.parametrize(("name", "value"), [("unit", "patient"), ("relation", "replace_one")])
+def test_a_statement_of_other_neighbours_than_its_events_is_refused(release, tmp_path, name, value):
+    path = release.save(tmp_path / "release") / "release.json"
+    body = json.loads(path.read_text())
+    assert name in body["statement"]
+    body["statement"][name] = value
+    path.write_text(json.dumps(body))
+    with pytest.raises(BadInput, match="other units or neighbours"):
+        load(tmp_path / "release")
+
+
+def test_without_privacy_the_command_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    make_frame(50).to_csv("patients.csv", index=False)
+    make_schema().save(tmp_path / "schema.yaml")
+    words = ["data.path=patients.csv", "data.schema=schema.yaml", "generator=independent", "account=none", "out=out"]
+    assert run(["fit", *words, "budget.epsilon=inf"]) == 0
+    assert "epsilon is infinite: nothing protects the records" in capsys.readouterr().out
