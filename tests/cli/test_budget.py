@@ -11,6 +11,7 @@ from clinic import make_frame, make_schema
 from synthdp import load
 from synthdp.cli import run
 from synthdp.cli.dataaccount import home
+from synthdp.privacy.sensitive import Sensitive
 
 CAP = ["account.cap.epsilon=2", "account.cap.delta=1e-5"]
 
@@ -197,18 +198,33 @@ def test_three_processes_at_once_on_a_budget_for_one(fit):
     assert all("is left" in error.splitlines()[-1] and "Traceback" not in error for error in errors)
 
 
-def test_a_stopped_fit_stays_charged_and_goes_on_at_no_further_price(fit, files, capsys, monkeypatch):
-    def stop(*_, **__):
-        raise KeyboardInterrupt
+@pytest.mark.parametrize(("generator", "answers"), [("mst", 1), ("independent", 0)])
+def test_a_stopped_fit_stays_charged_and_goes_on_at_no_further_price(
+    fit, files, capsys, monkeypatch, generator, answers
+):
+    """Where what is left is worth a fit: mst had asked for its single columns, independent for all that it asks."""
+    honest, asked = Sensitive._answer, []
+
+    def stop(*given, **options):
+        asked.append(given)
+        if len(asked) > answers:
+            raise KeyboardInterrupt  # what was asked is charged by then
+        return honest(*given, **options)
 
     words = fit("one", "account.cap.epsilon=1", "account.cap.delta=1e-5")
+    words[words.index("generator=independent")] = f"generator={generator}"
     with monkeypatch.context() as patch:
-        patch.setattr("synthdp.privacy.sensitive.Sensitive._answer", stop)  # what was asked is charged by then
+        patch.setattr(Sensitive, "_answer", stop)
         assert run(words) == 130
     data = f"data.path={files / 'a=b (1).csv'}"
     assert shown(capsys, data)["fits"][0]["state"] == "interrupted"
     assert "is left" in refused(capsys, fit("two"))
-    assert run([*words, "resume=true"]) == 0
+    if generator == "independent":
+        assert "answers are lost" in refused(capsys, [*words, "resume=true"])
+        assert shown(capsys, data)["spent"]["epsilon"] == 1.0
+        return
+    with pytest.warns(UserWarning, match=r"this one has 1\.\d\d times the noise of a new one"):
+        assert run([*words, "resume=true"]) == 0
     said = shown(capsys, data)
     assert [item["state"] for item in said["fits"]] == ["finished"]
     assert said["spent"]["epsilon"] == 1.0
