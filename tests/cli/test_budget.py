@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import warnings
 
 import pytest
 from clinic import make_frame, make_schema
@@ -223,8 +225,10 @@ def test_a_stopped_fit_stays_charged_and_goes_on_at_no_further_price(
         assert "answers are lost" in refused(capsys, [*words, "resume=true"])
         assert shown(capsys, data)["spent"]["epsilon"] == 1.0
         return
-    with pytest.warns(UserWarning, match=r"this one has 1\.\d\d times the noise of a new one"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # the command line shows them
         assert run([*words, "resume=true"]) == 0
+    assert re.search(r"this one has 1\.\d\d times the noise of a new one", capsys.readouterr().err)
     said = shown(capsys, data)
     assert [item["state"] for item in said["fits"]] == ["finished"]
     assert said["spent"]["epsilon"] == 1.0
