@@ -40,6 +40,7 @@ def evaluated(
     *,
     pdf: bool = False,
 ) -> Mapping[str, Any]:
+    """The judgement, written to `out` as JSON and as a page."""
     from synthdp import evaluate as judging
 
     if pdf:

@@ -36,7 +36,6 @@ def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
     from synthdp.privacy.ranks import joined
     from synthdp.report import fitwords
-    from synthdp.report.folder import check_replaced
 
     options: settings.Fit = config["options"]
     ranks = joined()
@@ -46,7 +45,6 @@ def fit(config: Config) -> None:
     if ranks.rank > 0:
         return _follow(config, ranks)
     out = places.folder(config["out"], force=options.force or options.resume)
-    check_replaced(out / "release")
     if options.resume:
         places.check_unfinished(out)
     account = account_of(config["account"], config["data"])
@@ -104,9 +102,12 @@ def fitted(
     account: AccountFile | None,
     ranks: "Ranks | None" = None,
 ) -> "Release":
+    """A fit with its ledger, its checkpoint and its canaries in out/internal, saved as out/release."""
     from synthdp.api import Synthesizer
     from synthdp.privacy.ranks import ALONE
+    from synthdp.report.folder import check_replaced
 
+    check_replaced(out / "release")  # which would be too late once all is charged
     ranks = ranks or ALONE
     options = config["options"]
     internal, history = out / "internal", []
