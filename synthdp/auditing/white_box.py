@@ -62,11 +62,10 @@ class Training:
         data.resolve()
         module = nn.Linear(canaries, 1, bias=False)
         rows = []
-        with data.reserve(self.event, self.steps):
-            for _ in range(self.steps):
-                with data.sample(self.rate) as batch:
-                    answer = batch.gradient(module, _loss, CLIP, self.noise)
-                rows.append(answer["weight"].reshape(-1).double().numpy() / CLIP)
+        for _ in data.steps(self.event, self.steps, dict):
+            with data.sample(self.rate) as batch:
+                answer = batch.gradient(module, _loss, CLIP, self.noise)
+            rows.append(answer["weight"].reshape(-1).double().numpy() / CLIP)
         return np.stack(rows)
 
     def evidence(self, gradients: NDArray[np.float64]) -> Scores:

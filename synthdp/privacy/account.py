@@ -137,25 +137,6 @@ class Account:
         finally:
             del self._reserved[event]
 
-    @contextmanager
-    def reserve(self, event: Event, count: int) -> Iterator[None]:
-        """Charge a whole block with one durable line. After a crash all of it stays charged; an exception (Ctrl-C) gives
-        back what was not asked, since no model comes of that fit. A block that ends well stays charged whole: when to
-        stop may have been an answer's doing.
-        """
-        event = self.scoped_event(event)
-        if self._reserved[event]:
-            raise BadInput("a block of this event is open already")
-        self._authorise(event, count)
-        line = self.ledger.append(event, count)
-        self._reserved[event] = count
-        try:
-            yield
-        except BaseException:
-            self.ledger.unused(line, self._reserved.pop(event))
-            raise
-        del self._reserved[event]
-
     def settle(self) -> None:
         """Charge what the committed plan holds and the fit did not ask, so that the ledger is the plan (GUARANTEE 11)."""
         for event in dict.fromkeys(entry.event for entry in self.plan):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from synthdp.errors import BadInput
-from synthdp.privacy.events import Entry, Event, Plan, Revealed, canonical, from_json, merged, to_json
+from synthdp.privacy.events import Entry, Event, Plan, Revealed, Sampled, canonical, from_json, merged, to_json
 
 GENESIS = "0" * 64
 START = '{"count":'  # how a line that charges begins
@@ -22,13 +22,14 @@ BLOCKS = 32  # lines that a loop of equal questions is charged in
 class Ledger:
     """An append-only list of entries, hash-chained, on disk when it has a path.
 
-    The file is made by the first charge. Every line is durable (fsync) before `append` returns. A line is never changed: a
-    block of which part was not used is corrected by a later line (`unused`). One ledger is one fit: its file is held (a lock
+    The file is made by the first charge. Every line is durable (fsync) before `append` returns. A line is never changed, and
+    nothing is ever given back. One ledger is one fit: its file is held (a lock
     of the operating system's) until `close`, or the end of the process, so that no other fit can go on with it meanwhile.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self._lines: list[dict[str, Any]] = []
+        self.samples = 0  # repetitions of sampled events that were ever charged: the place of the next sample's coins
         self._head = GENESIS
         self._path = path
         self._file: int | None = None  # open, and held, from the first line on
@@ -90,7 +91,7 @@ class Ledger:
                 raise BadInput(
                     f"{path}: line {number} of the ledger does not follow from the line before it; it was altered"
                 )
-            ledger._lines.append(body)
+            ledger._take(body)
             ledger._head = line["hash"]
         ledger.entries()
         return ledger
@@ -153,15 +154,8 @@ class Ledger:
         Entry(event, count)
         return self._write({"event": to_json(event), "count": count})
 
-    def unused(self, line: int, count: int) -> None:
-        """Say that the last `count` repetitions of an earlier line were never answered."""
-        if not 0 <= count <= self._lines[line].get("count", 0):
-            raise ValueError(f"line {line} did not charge {count} repetitions")
-        if count:
-            self._write({"unused": count, "line": line})
-
     def entries(self) -> Plan:
-        """What was charged and not proven unused, equal neighbours merged."""
+        """What was charged, equal neighbours merged. (Ledgers of older versions hold lines that give back what was not asked.)"""
         counts = [int(line.get("count", 0)) for line in self._lines]
         for line in self._lines:
             if "unused" in line:
@@ -197,8 +191,13 @@ class Ledger:
                 _sync_folder(self._path.parent)
             _append(file, _row(self._head, body))
         self._head = _digest(self._head, body)
-        self._lines.append(body)
+        self._take(body)
         return len(self._lines) - 1
+
+    def _take(self, body: dict[str, Any]) -> None:
+        self._lines.append(body)
+        if body.get("event", {}).get("type") == Sampled.__name__:
+            self.samples += int(body["count"])
 
 
 def block(count: int) -> int:

@@ -52,6 +52,7 @@ class Noise:
         self._master = b""
         self._row: tuple[int, NDArray[np.uint64], NDArray[np.uint64]] | None = None  # of the last coins
         self._place = -1
+        self._tossed = -1  # the last step that coins were tossed for
         self._rekey(os.urandom(32) if seed is None else hashlib.sha256(b"synthdp rehearsal %d" % seed).digest())
 
     def turn(self, place: int) -> None:
@@ -143,14 +144,17 @@ class Noise:
     def coins(self, keys: NDArray[np.uint64], step: int) -> NDArray[np.uint64]:
         """One uniform 64-bit coin per unit and step: a pseudo-random function of (key of the unit, step) alone.
 
-        A unit that comes or goes changes nobody else's coin (GUARANTEE 12). AES-256 under a secret key of its own maps
-        the block (key, step // 2) to the coins of two consecutive steps. Keys must be distinct: equal ones get equal
-        coins.
+        A unit that comes or goes changes nobody else's coin (law 12). AES-256 under a secret key of its own maps the block
+        (key, step // 2) to the coins of two consecutive steps. Keys must be distinct: equal ones get equal coins. Raises
+        `BadInput` unless steps grow within one object: amplification by sampling needs fresh coins for every sample (law 35).
         """
         if not 0 <= step < 1 << 64:
             raise BadInput(f"step of a sampling coin must be a whole number of 0 or more, got {step}")
         with self._lock:
             self._check_process()
+            if step <= self._tossed:
+                raise BadInput(f"the coins of step {step} were sampled before: each sample takes a step of its own")
+            self._tossed = step
             row = self._row
             if row is None or row[0] != step // 2 or not np.array_equal(row[1], keys):
                 blocks = np.empty((len(keys), 2), np.uint64)

@@ -95,7 +95,9 @@ class Sensitive(AsksTables):
         self._fine: Codec | None = None
         self._coarse: tuple[Grouping | None, ...] = ()
         self._plan_noise, self._most = 0.0, 0
-        self._step = self._place = 0
+        self._place = 0
+        self._tosses = 0  # of the sampling coins: grows with every sample of the fit, and is never set back (law 35)
+        self._loop = -1  # which loop of `steps` this is
         self._beside = beside
 
     def commit(self, plan: Callable[[float], Plan], budget: Budget) -> float:
@@ -111,6 +113,7 @@ class Sensitive(AsksTables):
             check_plan((*learned, *plan(1.0), *self._beside), self._ranks)
         noise = self.account.commit(lambda z: (*learned, *plan(z), *self._beside), budget)
         self._terms, self._plan_noise = terms, noise
+        self._tosses = self.account.ledger.samples  # a resumed fit draws anew what the stopped one may have drawn
         self._turn()  # a question that is asked again, after a stop, draws other noise
         if self._resumed is not None and self._checkpoint is not None:
             self._checkpoint.take(self._resumed, self.account.ledger)
@@ -217,7 +220,7 @@ class Sensitive(AsksTables):
         twin._noise = Noise(seed)
         twin._key = twin._noise.bits(32)  # deals units to teachers anew
         twin._teachers, twin._terms = [], None
-        twin._plan_noise, twin._most, twin._step, twin._place = 0.0, 0, 0, 0
+        twin._plan_noise, twin._most, twin._place, twin._tosses, twin._loop = 0.0, 0, 0, 0, -1
         twin._beside = terms.score
         return twin
 
@@ -230,17 +233,22 @@ class Sensitive(AsksTables):
     def steps(self, event: Event, count: int, state: Callable[[], State], *, times: int = 1) -> Iterator[int]:
         """The numbers of `count` steps, each of which asks for `event` once, or `times`, charged in durable blocks.
 
-        After every block `state()` is kept for `restored`. A resumed fit begins after its last kept block; what a stopped
-        one had charged beyond it is charged again, so that there may be fewer steps.
+        After every block `state()` is kept for `restored`. A fit may have several such loops, one after another. A resumed fit
+        skips the loops that were done, and begins after the last kept block; what a stopped one had charged beyond it is
+        charged again, so that there may be fewer steps.
         """
-        done = 0 if self._resumed is None else int(self._resumed.facts["step"])
-        last = count if self._resumed is None else min(count, done + self.account.left(event) // times)
-        size = block(count)
-        if self._resumed is None:
+        self._loop += 1
+        loop, done, last, size = self._loop, 0, count, block(count)
+        if self._resumed is not None:
+            stopped = int(self._resumed.facts.get("loop", 0))  # checkpoints of one loop did not say
+            if loop < stopped:
+                return
+            done = int(self._resumed.facts["step"]) if loop == stopped else 0
+            last = min(count, done + self.account.left(event) // times)
+        if self._resumed is None or loop > stopped:
             self._keep(done, state)
         while done < last:
             self._turn()
-            self._step = count - self.account.left(event) // times  # coins of charged steps are not tossed again
             until = min(last, done - done % size + size)
             with self.account.charged(event, (until - done) * times):
                 yield from range(done, until)
@@ -265,6 +273,7 @@ class Sensitive(AsksTables):
                 "noise": self._plan_noise,
                 "most": self._most,
                 "schema": self.schema.to_dict(),
+                "loop": self._loop,
                 "step": step,
             }
             if self._teachers:
@@ -292,12 +301,6 @@ class Sensitive(AsksTables):
         batch = Batch(self, rate)
         yield batch
         batch.close()
-
-    @contextmanager
-    def reserve(self, event: Event, count: int) -> Iterator[None]:
-        """Charge a block of equal events before the first of them; what is not asked is given back at the end."""
-        with self.account.reserve(event, count):
-            yield
 
     def sums(self, groups: Sequence[Group]) -> list[Vector]:
         """Noisy sums of clipped per-unit vectors, one per group."""
@@ -376,8 +379,10 @@ class Sensitive(AsksTables):
         return question.noised(bounded, self._noise)
 
     def _sampled(self, records: Records, rate: float) -> Records:
-        coins = self._noise.coins(records.keys, self._step)
-        self._step += 1
+        if self._tosses >= self.account.ledger.samples:
+            raise RuntimeError("a sample was to be drawn that is not charged: ask through `Sensitive.sample`")
+        coins = self._noise.coins(records.keys, self._tosses)
+        self._tosses += 1
         # An exact comparison of integers; rate 1 takes everyone.
         chosen = np.ones(len(coins), np.bool_) if rate >= 1 else coins < np.uint64(rate * ALL_COINS)
         return records.take(chosen)

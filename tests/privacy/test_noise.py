@@ -132,7 +132,8 @@ def test_a_place_has_a_stream_of_its_own_and_leaves_coins_alone():
     whole, resumed = Noise(seed=7), Noise(seed=7)
     unit = whole.bits(32)
     assert resumed.bits(32) == unit
-    coins = whole.coins(keys, 3)
+    plain = Noise(seed=7)
+    coins = plain.coins(keys, 3)
     drawn = []
     for place in (0, 4, 9):
         whole.turn(place)
@@ -152,11 +153,11 @@ def test_a_place_has_a_stream_of_its_own_and_leaves_coins_alone():
 def test_a_released_stream_turns_to_fresh_entropy():
     streams = [Noise() for _ in range(3)]
     keys = np.arange(50, dtype=np.uint64)
-    coins = streams[0].coins(keys, 1)
+    halves = [stream.coins(keys, 2) for stream in streams]
     for stream in streams:
         stream.turn(5)
     assert len({stream.bits(32) for stream in streams}) == 3
-    assert np.array_equal(streams[0].coins(keys, 1), coins)
+    assert len({stream.coins(keys, 3).tobytes() for stream in streams} | {half.tobytes() for half in halves}) == 6
     assert streams[0]._master == b""  # nothing from which the past could be made again
 
 
@@ -194,8 +195,8 @@ def test_a_fork_never_repeats_its_parent():
     noise, keys = Noise(), np.arange(4, dtype=np.uint64)
     noise.bits(16)
     noise.coins(keys, 0)
-    children = [in_a_fork(lambda: noise.bits(32) + noise.coins(keys, 0).tobytes()) for _ in range(2)]
-    own = noise.bits(32) + noise.coins(keys, 0).tobytes()
+    children = [in_a_fork(lambda: noise.bits(32) + noise.coins(keys, 1).tobytes()) for _ in range(2)]
+    own = noise.bits(32) + noise.coins(keys, 1).tobytes()
     answers = [*children, own]
     assert len({answer[:32] for answer in answers}) == 3
     assert len({answer[32:] for answer in answers}) == 3
@@ -211,26 +212,27 @@ def test_a_fork_never_repeats_its_parent():
     assert in_a_fork(rehearse) == b"refused"
 
 
-def test_coins_belong_to_their_unit(noise):
+def test_coins_belong_to_their_unit():
     rng = np.random.default_rng(0)
     keys = rng.integers(0, 2**64, 3000, dtype=np.uint64)
+    alone, company, mixed = (Noise(seed=5) for _ in range(3))
     for step in (0, 1, 2, 7):
-        coins = noise.coins(keys, step)
-        assert np.array_equal(noise.coins(np.append(keys, np.uint64(5)), step)[:-1], coins)
+        coins = alone.coins(keys, step)
+        company.normal(10, 1.0)  # what else is drawn does not matter
+        assert np.array_equal(company.coins(np.append(keys, np.uint64(5)), step)[:-1], coins)
         shuffled = rng.permutation(len(keys))
-        assert np.array_equal(noise.coins(keys[shuffled], step), coins[shuffled])
-        noise.normal(10, 1.0)  # what else is drawn does not matter
-        assert np.array_equal(noise.coins(keys, step), coins)
-    assert noise.coins(keys[:0], 0).shape == (0,)
+        assert np.array_equal(mixed.coins(keys[shuffled], step), coins[shuffled])
+    assert alone.coins(keys[:0], 8).shape == (0,)
     with pytest.raises(BadInput, match="step"):
-        noise.coins(keys, -1)
+        alone.coins(keys, -1)
 
 
 def test_coins_see_keys_that_changed_in_place(noise):
     keys = np.arange(10, dtype=np.uint64)
-    first = noise.coins(keys, 0)
+    noise.coins(keys, 0)  # steps 0 and 1 share a block, which is kept
     keys += np.uint64(1)
-    assert np.array_equal(noise.coins(keys, 0)[:-1], first[1:])
+    again = noise.coins(keys, 1)
+    assert np.array_equal(again, Noise(seed=11).coins(np.arange(1, 11, dtype=np.uint64), 1))
 
 
 def test_coins_are_uniform_and_independent_between_steps(noise):

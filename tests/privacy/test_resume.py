@@ -250,7 +250,7 @@ def test_a_checkpoint_holds_no_record_and_no_state_of_the_noise(tmp_path):
     with safe_open(tmp_path / "checkpoint.safetensors", "numpy") as file:
         assert set(file.keys()) == {"total"}
         facts = json.loads(file.metadata()["synthdp"])
-    assert set(facts) == {"noise", "most", "schema", "step", "of", "name"}  # all of them public
+    assert set(facts) == {"noise", "most", "schema", "loop", "step", "of", "name"}  # all of them public
 
 
 def test_redone_steps_are_charged_again_and_leave_fewer(tmp_path):
@@ -264,6 +264,18 @@ def test_redone_steps_are_charged_again_and_leave_fewer(tmp_path):
     assert release.statement.epsilon <= BUDGET.epsilon
     counts = charged(tmp_path)
     assert counts["Sampled"] == STEPS
+
+
+def test_what_an_older_version_gave_back_is_charged_when_a_model_leaves(tmp_path):
+    """Law 37: ledgers of older versions may hold lines that give back what was not asked before a Ctrl-C."""
+    stopped(tmp_path, blocks=4)
+    ledger = Ledger.resume(tmp_path / "ledger.jsonl")
+    ledger._write({"unused": 2, "line": len(ledger._lines) - 2})
+    ledger.close()
+    assert charged(tmp_path)["Sampled"] == 4 * STEPS // 32 - 2
+    release = fit(tmp_path, resume=True)
+    assert charged(tmp_path)["Sampled"] == STEPS
+    assert release.ledger.entries() == Ledger.read(tmp_path / "ledger.jsonl").entries()
 
 
 def test_resume_needs_both_files_and_starts_anew_where_nothing_was_asked(tmp_path):
