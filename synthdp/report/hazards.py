@@ -124,7 +124,7 @@ def _mechanism(s: Statement) -> Hazard:
     counted = sum(entry.count for entry in s.events)
     text = (
         f"{words.grouped(counted)} questions, each charged before its answer; a contribution was bounded before noise was added. "
-        f"{len(s.epsilons)} accountants have a proof for them, {s.accountant} gives the least epsilon."
+        f"The claim is that of the accountant {s.accountant}, whose theorem covers all of them."
     )
     if Capped in kinds:
         text += " Questions that followed answers ran under an allowance that is counted in full."

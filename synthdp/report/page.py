@@ -11,6 +11,7 @@ from typing import Any
 from synthdp import paper
 from synthdp.errors import BadInput
 from synthdp.paper import pdf as printer
+from synthdp.privacy.accounting import COMPARED
 from synthdp.report import fitwords, plots, promise, words
 from synthdp.report.dictionary import facts
 from synthdp.report.hazards import hazards
@@ -83,7 +84,8 @@ def render(statement: Statement) -> str:
         lineage=promise.lineage(statement),
         events=[(entry.count, words.tell(entry.event)) for entry in statement.events],
         sampler=words.sampler(tuple(entry.event for entry in statement.events)),
-        accountants=sorted(statement.epsilons.items(), key=lambda item: (item[1], item[0])),
+        accountants=sorted(statement.epsilons.items(), key=lambda item: (item[0] in COMPARED, item[1], item[0])),
+        older_theorems=COMPARED,
         about_accountants=words.ACCOUNTANTS,
         curve=sorted(statement.curve),
         trade_off=Markup(plots.trade_off(promise.points(statement))),  # noqa: S704 - as the other

@@ -7,7 +7,6 @@ Nothing here reads records or keeps state; a statement can be recomputed years l
 
 import contextlib
 import math
-import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import Any, Protocol, cast
@@ -17,11 +16,13 @@ from synthdp.privacy.accounting import accountants as files
 from synthdp.privacy.accounting.charges import Charges, Unproven, charges, combined
 from synthdp.privacy.accounting.search import calibrate_to, most_rate, most_steps
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Entry, Plan
+from synthdp.privacy.events import Entry, Plan, Sampled
 from synthdp.privacy.ledger import Ledger
 
 __all__ = [
     "ACCOUNTANTS",
+    "CLAIMING",
+    "COMPARED",
     "Charges",
     "Unproven",
     "answers",
@@ -39,7 +40,9 @@ __all__ = [
     "refusals",
 ]
 
-ACCOUNTANTS: tuple[str, ...] = tuple(sorted(module.name for module in pkgutil.iter_modules(files.__path__)))
+CLAIMING = ("pld", "rdp", "analytic_moments")  # whose bound may be the claim (law 42)
+COMPARED = ("moments", "strong", "naive")  # older theorems, shown beside the claim; they never lower it
+ACCOUNTANTS = CLAIMING + COMPARED
 
 QUICK = "rdp"  # answers in milliseconds, a little high: where the search for the noise begins
 
@@ -76,9 +79,14 @@ def answers(
     ledger: Entries, delta: float, k: int = 1, accountants: Sequence[str] = ACCOUNTANTS
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Epsilon (for k units of one person, see `group_epsilon`) by every accountant that has a proof, and why others have none."""
+    return _answers(charges(ledger), delta, k, accountants)
+
+
+def _answers(
+    charged: Charges, delta: float, k: int, accountants: Sequence[str]
+) -> tuple[dict[str, float], dict[str, str]]:
     found: dict[str, float] = {}
     refused: dict[str, str] = {}
-    charged = charges(ledger)
     for name in accountants:
         try:
             found[name] = _group(_accountant(name), charged, delta, k)
@@ -87,32 +95,30 @@ def answers(
     return found, refused
 
 
-def best(ledger: Entries, delta: float) -> tuple[str, float]:
-    """The least valid bound and the accountant that has it (no accountant is always the tightest, GUARANTEE 3).
+def best(ledger: Entries, delta: float, k: int = 1) -> tuple[str, float]:
+    """The claim: the least bound of the `CLAIMING` accountants that have a proof for these events, and whose it is. No
+    accountant is always the tightest (law 3). `analytic_moments` counts for its own sampler only, without replacement.
 
-    Raises `Unproven`, with every accountant's reason, where none has a proof.
+    `k` units of one person: see `group_epsilon`. Raises `Unproven`, with each accountant's reason, where none has a proof.
     """
-    found, refused = answers(ledger, delta)
+    charged = charges(ledger)
+    names = [name for name in CLAIMING if name != "analytic_moments" or _without_replacement(charged)]
+    found, refused = _answers(charged, delta, k, names)
     if not found:
         raise Unproven(f"no accountant has a proof for these events: {'; '.join(refused.values())}")
-    name = min(
-        found, key=lambda key: (found[key], key != "pld", key != "rdp", key)
-    )  # others ask rdp where they say the same
+    name = min(found, key=lambda each: (found[each], names.index(each)))  # others ask rdp where they say the same
     return name, found[name]
 
 
 def group_epsilon(ledger: Entries, delta: float, k: int, accountant: str = "best") -> float:
-    """Epsilon for all k units of one person at once, by one accountant or by the best of all; never k epsilon at the same
+    """Epsilon for all k units of one person at once, by one accountant or as `best` claims it; never k epsilon at the same
     delta, which does not hold (`group.py` says which theorems do).
 
     Raises `BadInput` for impossible arguments, `Unproven` where no accountant asked has a proof.
     """
     if accountant != "best":
         return _group(_accountant(accountant), charges(ledger), delta, k)
-    found, refused = answers(ledger, delta, k)
-    if not found:
-        raise Unproven(f"no accountant has a proof for these events: {'; '.join(refused.values())}")
-    return min(found.values())
+    return best(ledger, delta, k)[1]
 
 
 def curve(ledger: Entries, deltas: Iterable[float], accountant: str = "pld") -> list[tuple[float, float]]:
@@ -192,6 +198,12 @@ def _accountant(name: str) -> Accountant:
     if name not in ACCOUNTANTS:
         raise BadInput(f"accountant must be one of {', '.join(ACCOUNTANTS)}, got {name!r}")
     return cast("Accountant", import_module(f"{files.__name__}.{name}"))
+
+
+def _without_replacement(charged: Charges) -> bool:
+    return any(
+        isinstance(entry.event, Sampled) and entry.event.sampler == "without_replacement" for entry in charged.entries
+    )
 
 
 def _bound(accountant: Accountant, charged: Charges, delta: float) -> float:
