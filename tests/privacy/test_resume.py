@@ -1,6 +1,7 @@
 """Resume (GUARANTEE 23): killed at every durable write, a fit goes on, and its ledger never says less than the truth."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -16,8 +17,9 @@ from clinic import make_frame, make_schema
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.options import option
 from synthdp.privacy import accounting
+from synthdp.privacy.accounting.filters import cap_of, least_noise
 from synthdp.privacy.checkpoint import Checkpoint
-from synthdp.privacy.events import Entry, Gaussian, Sampled
+from synthdp.privacy.events import Capped, Choice, Entry, Gaussian, Revealed, Sampled, Threshold, Vote
 from synthdp.privacy.ledger import Ledger
 
 STEPS, RATE = 64, 0.2
@@ -304,24 +306,79 @@ def test_without_its_checkpoint_a_fit_whose_answers_were_seen_does_not_go_on(tmp
         fit(tmp_path, resume=True)
 
 
-def lost(folder, share):
+def lost(folder, share, *, cap=True):
     """A fit of `independent` whose ledger holds an answer of an earlier start, at this share of the precision of the plan's own."""
+    folder.mkdir()
     schema, budget = make_schema(), Budget(1.0, 1e-5)
-    noise = accounting.calibrate(lambda z: (Entry(Gaussian(z)),), budget, "pld")
+
+    def plan(noise):
+        return (Entry(Gaussian(noise)),)
+
+    noise = accounting.calibrate(plan, budget, "pld")
     book = Ledger(folder / "ledger.jsonl")
+    if cap:
+        book.begin(cap_of(plan(noise), budget))
     book.append(Gaussian(noise / share**0.5), 1)
     book.close()
     synthesizer = Synthesizer("independent", schema=schema, budget=budget)
     files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
-    return synthesizer.fit(make_frame(200), resume=True, **files)
+    return synthesizer.fit(make_frame(200), resume=True, account=folder / "account", **files)
 
 
 def test_what_lost_answers_left_must_be_worth_a_fit(tmp_path):
-    for share in (0.9, 0.25):
-        (tmp_path / str(share)).mkdir()
     with pytest.raises(BadInput, match="3 times that of a new fit"):
-        lost(tmp_path / "0.9", 0.9)
-    assert len(Ledger.read(tmp_path / "0.9" / "ledger.jsonl").entries()) == 1
-    with pytest.warns(UserWarning, match=r"are lost, and charged: this one has 1\.15 times the noise"):
-        release = lost(tmp_path / "0.25", 0.25)
+        lost(tmp_path / "much", 0.9)
+    assert len(Ledger.read(tmp_path / "much" / "ledger.jsonl").entries()) == 1
+    with pytest.raises(BadInput, match="no question can be asked"):
+        lost(tmp_path / "all", 1.0)
+
+
+def test_a_plan_made_anew_after_lost_answers_is_charged_the_whole_cap_that_the_first_line_fixed(tmp_path):
+    """Law 11: what was lost and what is asked now add up to at most the cap, which is charged, never what was realised."""
+    with pytest.warns(UserWarning, match=r"are lost, and charged: this one has 1\.1[56] times the noise"):
+        release = lost(tmp_path / "some", 0.25)
+    ledger = Ledger.read(tmp_path / "some" / "ledger.jsonl")
+    (entry,) = ledger.entries()
+    assert entry == Entry(ledger.cap)
+    assert release.statement.events == release.ledger.entries() == (entry,)
+    realised = [each.event.noise for each in ledger.booked()]
+    assert len(realised) == 2
+    assert 0.99 * entry.event.bound <= math.hypot(*(1 / noise for noise in realised)) <= entry.event.bound * (1 + 1e-12)
     assert 0.99 < release.statement.epsilon <= 1.0
+    assert release.statement.epsilon >= accounting.epsilon(ledger.booked(), 1e-5)
+    assert release.statement.recompute() == pytest.approx(release.statement.epsilon, rel=1e-9)
+
+
+def test_without_a_cap_in_its_first_line_no_plan_is_made_anew(tmp_path):
+    """Ledgers of older versions fixed none, and no filter takes some plans."""
+    with pytest.raises(BadInput, match="answers to 1 questions of the fit that was stopped are lost"):
+        lost(tmp_path / "old", 0.25, cap=False)
+
+
+@pytest.mark.parametrize(
+    ("plan", "filter"),
+    [
+        ((Entry(Gaussian(4.0), 2), Entry(Vote(8.0))), "gaussian"),
+        ((Entry(Gaussian(8.0)), Entry(Choice(0.1), 5)), "renyi"),
+        ((Entry(Sampled(0.01, (Gaussian(1.1),)), 200),), "renyi"),
+        ((Entry(Gaussian(8.0)), Entry(Threshold(8.0, 1e-7, 1))), "gaussian"),
+        ((Entry(Capped("gaussian", 0.2)), Entry(Gaussian(8.0))), "gaussian"),
+        ((Entry(Capped("zcdp", 0.02)), Entry(Gaussian(8.0))), "renyi"),
+        ((Entry(Revealed("")),), None),
+    ],
+)
+def test_the_cap_of_a_plan_keeps_the_budget_and_admits_a_plan_with_more_noise(plan, filter):
+    budget = Budget(2.0, 1e-5)
+    assert accounting.best(plan, 1e-5)[1] <= 2.0 or filter is None
+    cap = cap_of(plan, budget)
+    if filter is None:
+        assert cap is None
+        return
+    assert cap.filter == filter
+    assert accounting.best((Entry(cap),), 1e-5)[1] <= 2.0
+    half = tuple(
+        Entry(Gaussian(4 * entry.event.noise), entry.count) for entry in plan if isinstance(entry.event, Gaussian)
+    )
+    assert least_noise(lambda z: (*half, Entry(Gaussian(z))), cap) < 1e3
+    if filter == "gaussian":  # the whole plan, to the last
+        assert accounting.best((Entry(cap),), 1e-5)[1] == pytest.approx(accounting.best(plan, 1e-5)[1], rel=1e-9)
