@@ -21,6 +21,8 @@ GRADIENT_NOISE = "tests/privacy/test_questions.py::test_the_gradient_s_noise_is_
 MOMENTS_MOVE = f"{MOMENTS}::test_one_unit_moves_the_answer_by_at_most_the_sensitivity"
 MOMENTS_NOISE = f"{MOMENTS}::test_the_noise_of_moments_is_what_is_charged"
 PUBLISHED = f"{REFERENCE}::test_published_figures_of_strong_composition_and_moments"
+SAMPLING_COINS = "tests/privacy/test_sampling.py"
+CALLBACKS = "tests/privacy/test_callbacks.py"
 LNMAX_ERRS = f"{VOTES}::test_lnmax_errs_as_often_as_two_laplace_noises_make_it"
 TEACHERS_APART = f"{TEACHERS}::test_a_patient_more_changes_what_one_teacher_says_and_not_a_bit_of_the_others"
 
@@ -171,8 +173,8 @@ DOOR = (
     Mutant(
         "accountant skipped on an early return",
         f"{PRIVACY}.sensitive:Sensitive.ask",
-        "self.check(question)",
-        "self.check(question)\n"
+        "question = self.check(question)",
+        "question = self.check(question)\n"
         "with reading():\n"
         "    if not self._sealed.read().units:\n"
         "        return self._answer(question)",
@@ -209,6 +211,27 @@ DOOR = (
 )
 
 STOPPED_FITS = (
+    Mutant(
+        "a block gives back what was not asked",
+        f"{PRIVACY}.account:Account.charged",
+        "del self._reserved[event]",
+        'self.ledger._write({"unused": self._reserved.pop(event), "line": len(self.ledger._lines) - 1})',
+        (f"{SENSITIVE}::test_a_block_stays_charged_whatever_ends_it",),
+    ),
+    Mutant(
+        "a plan made anew costs what it realised",
+        f"{PRIVACY}.ledger:Ledger.entries",
+        "not self.replanned or self.cap is None",
+        "True",
+        (f"{RESUME}::test_a_plan_made_anew_after_lost_answers_is_charged_the_whole_cap_that_the_first_line_fixed",),
+    ),
+    Mutant(
+        "lost answers do not count towards the cap",
+        f"{PRIVACY}.account:Account._solved",
+        "filters.least_noise(lambda z: (*lost, *self.scoped(plan(z))), cap)",
+        "filters.least_noise(lambda z: self.scoped(plan(z)), cap)",
+        (f"{RESUME}::test_a_plan_made_anew_after_lost_answers_is_charged_the_whole_cap_that_the_first_line_fixed",),
+    ),
     Mutant(
         "ledger reset on resume",
         f"{PRIVACY}.ledger:Ledger.resume",
@@ -292,6 +315,22 @@ TEACHERS_AND_VOTES = (
 )
 
 ACCOUNTING = (
+    Mutant(
+        "an older theorem lowers the claim",
+        f"{PRIVACY}.accounting:best",
+        'name != "analytic_moments" or _without_replacement(charged)',
+        "True",
+        (
+            "tests/privacy/test_accounting_laws.py::test_the_accountant_of_samples_without_replacement_claims_for_these_alone",
+        ),
+    ),
+    Mutant(
+        "whichever accountant is least claims",
+        f"{PRIVACY}.accounting:best",
+        "CLAIMING",
+        "ACCOUNTANTS",
+        ("tests/privacy/test_accounting_laws.py::test_an_older_theorem_is_shown_and_never_lowers_the_claim",),
+    ),
     Mutant(
         "missing bracket in the moments",
         f"{PRIVACY}.accounting.accountants.moments:epsilon.bound",
@@ -378,4 +417,73 @@ ACCOUNTING = (
     ),
 )
 
-MUTANTS = (*CLIPPING, *NOISE, *DOOR, *STOPPED_FITS, *TEACHERS_AND_VOTES, *ACCOUNTING)
+SAMPLING = (
+    Mutant(
+        "coins counted anew in each loop",
+        f"{PRIVACY}.sensitive:Sensitive.steps",
+        "self._loop += 1",
+        "self._loop += 1\nself._tosses = 0",
+        (f"{SAMPLING_COINS}::test_two_loops_of_one_event_draw_independent_samples",),
+    ),
+    Mutant(
+        "coins that do not depend on the place",
+        f"{PRIVACY}.noise:Noise.coins",
+        "blocks[:, 1] = step // 2",
+        "blocks[:, 1] = 0",
+        (f"{SAMPLING_COINS}::test_two_loops_of_one_event_draw_independent_samples",),
+    ),
+    Mutant(
+        "a resumed fit tosses the lost coins again",
+        f"{PRIVACY}.sensitive:Sensitive.commit",
+        "self._tosses = self.account.ledger.samples",
+        "self._tosses = 0",
+        (f"{SAMPLING_COINS}::test_a_fit_resumed_in_either_loop_tosses_new_coins_for_what_it_does_again[20]",),
+    ),
+    Mutant(
+        "a sample that was not charged",
+        f"{PRIVACY}.sensitive:Sensitive._sampled",
+        "self._tosses >= self.account.ledger.samples",
+        "False",
+        (f"{SAMPLING_COINS}::test_no_sample_is_drawn_that_was_not_charged",),
+    ),
+)
+
+HANDED_IN = (
+    Mutant(
+        "functions are not checked on made-up rows",
+        f"{PRIVACY}.sensitive:Sensitive.check",
+        "callbacks.check(name, function, answer, self.codec)",
+        "pass",
+        (f"{CALLBACKS}::test_a_map_that_looks_at_its_batch_is_refused_by_name_before_the_charge",),
+    ),
+    Mutant(
+        "answers in another company are not compared",
+        f"{PRIVACY}.callbacks:check",
+        "not np.allclose(alone, expected, rtol=CLOSE, atol=scale, equal_nan=True)",
+        "False",
+        (f"{CALLBACKS}::test_a_loss_that_looks_at_its_batch_is_refused_before_the_charge",),
+    ),
+    Mutant(
+        "a number's subclass passes the door",
+        f"{PRIVACY}.asking:plain",
+        "float.__pos__(value)",
+        "value",
+        (f"{CALLBACKS}::test_numbers_in_a_question_are_plain_ones",),
+    ),
+    Mutant(
+        "a question is believed by the name of its module",
+        f"{PRIVACY}.questions:is_own",
+        "name in HOUSE and getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind",
+        "kind.__module__.startswith(HERE)",
+        (f"{CALLBACKS}::test_what_only_says_that_it_is_a_question_of_the_house_is_refused",),
+    ),
+    Mutant(
+        "the text of an exception on records is shown",
+        f"{PRIVACY}.callbacks:Guarded.__call__",
+        "if not is_open():\n    raise",
+        "raise",
+        (f"{CALLBACKS}::test_the_text_of_an_exception_on_records_is_not_shown",),
+    ),
+)
+
+MUTANTS = (*CLIPPING, *NOISE, *DOOR, *SAMPLING, *HANDED_IN, *STOPPED_FITS, *TEACHERS_AND_VOTES, *ACCOUNTING)

@@ -197,7 +197,15 @@ class Same(Marginals):
 
 @dataclasses.dataclass(frozen=True)
 class Marginals2:
+    """What a plug-in might write that reads the records."""
+
     events = (Gaussian(1.0),)
+
+    def bounded(self, records):
+        return records.encoded()
+
+    def noised(self, bounded, _noise):
+        return bounded
 
 
 Marginals2.__module__, Marginals2.__qualname__ = Marginals.__module__, Marginals.__qualname__
