@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from safetensors.numpy import save as dump
 
+import synthdp
 from synthdp import generators
 from synthdp.data.schema import Schema
 from synthdp.data.tablecheck import validated
@@ -29,6 +30,7 @@ from synthdp.generators import Generator, Model, Progress
 from synthdp.privacy import fingerprint
 from synthdp.privacy.account import Account
 from synthdp.privacy.accounts import AccountFile, entered
+from synthdp.privacy.answers import Answers
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.checkpoint import Checkpoint, Kept
 from synthdp.privacy.events import RECORD
@@ -198,9 +200,10 @@ class Synthesizer:
         any size, Ibis expressions of DuckDB, PostgreSQL and Spark), for generators that ask for counts alone.
         `seed` makes a rehearsal: reproducible, stamped "not for release". `invalid="clamp"` lets cells that the schema does
         not allow pass, mapped to allowed ones inside the seal. `ledger` is a new file that keeps the charges durably even
-        if the fit dies; with a `checkpoint` file (internal: teachers in it learnt without noise; remove it once the release is
-        saved) beside it a fit that was stopped goes on when it is called again
-        with `resume=True`: what was charged counts, steps that are done again are charged again. `account` is the file (or an
+        if the fit dies. With a `checkpoint` file beside it a fit that was stopped goes on when it is called again with
+        `resume=True`: what was charged counts, answers that were kept (beside the checkpoint, `.answers`) are given again at no
+        charge, and steps that are done again are charged again. Both files are internal, for teachers in a checkpoint learnt
+        without noise: remove them once the release is saved. `account` is the file (or an
         `AccountFile`) that all fits of these records are entered in before their first question; without one the fit is
         entered nowhere, and the statement says so. `audit` tells, in a sentence for the statement, how the frame was prepared
         for an audit (planted canaries). `ranks` are the processes that share this fit (`synthdp.privacy.ranks.joined()` under
@@ -221,10 +224,13 @@ class Synthesizer:
             ledger, account = None, None  # the first process charges for all
         bought = None if fitness is None else Purchase.of(fitness, self.schema, self.budget)
         about = {"generator": self.generator.name, "settings": settings, "rehearsal": seed is not None}
-        kept = (
-            None if checkpoint is None else Checkpoint(Path(checkpoint), self._made_of(frame, seed, account, fitness))
-        )
-        book, found = _opened(ledger, kept, resume=resume)
+        own = int.from_bytes(ranks.told(_public_seed(seed)), "little")
+        kept, answers = None, Answers()
+        if checkpoint is not None:
+            of = self._made_of(frame, seed, account, fitness)
+            kept = Checkpoint(Path(checkpoint), of)
+            answers = Answers(answers_beside(checkpoint), of, own)
+        book, found = _opened(ledger, kept, answers, resume=resume)
         with (
             contextlib.closing(book),
             entered(account, frame, self.budget, unit, ledger=ledger, resume=resume, **about) as entry,
@@ -232,7 +238,9 @@ class Synthesizer:
         ):
             entry.check_table()
             _check_same(valid, ranks)
-            noise = None if found is None else float(found.facts["noise"])
+            facts = answers.facts if found is None else found.facts
+            noise = None if facts is None else float(facts["noise"])
+            own = own if answers.facts is None else int(answers.facts["seed"])
             charged = Account(self.budget, book, unit=unit, noise=noise, enter=entry.enter)
             data = Sensitive(
                 valid,
@@ -241,10 +249,10 @@ class Synthesizer:
                 seed=seed,
                 checkpoint=kept,
                 resumed=found,
+                answers=answers,
                 ranks=ranks,
                 beside=() if bought is None else bought.plan,
             )
-            own = seed if ranks.world == 1 else int.from_bytes(ranks.told(_public_seed(seed)), "little")
             model = self.generator.fit(data, self.schema, self.budget, seed=own, progress=progress)
             figures = None if bought is None else measure(data, model, bought, seed=own)
             charged.settle()
@@ -274,6 +282,7 @@ class Synthesizer:
         """Which fit a checkpoint belongs to: a digest of each thing that a fit is made of. Internal, as the checkpoint is."""
         path = account.path if isinstance(account, AccountFile) else account
         made = {
+            "version": synthdp.__version__,
             "generator": [self.generator.name, settings_of(self.generator)],
             "schema": self.schema.to_dict(),
             "budget": asdict(self.budget),
@@ -288,8 +297,15 @@ class Synthesizer:
         }
 
 
-def _opened(ledger: Path | str | None, kept: Checkpoint | None, *, resume: bool) -> tuple[Ledger, Kept | None]:
-    """The ledger to write on, and the checkpoint to go on from."""
+def answers_beside(checkpoint: Path | str) -> Path:
+    """Where the answers of a fit are kept beside its checkpoint: internal, as that is."""
+    return Path(checkpoint).with_name(Path(checkpoint).name + ".answers")
+
+
+def _opened(
+    ledger: Path | str | None, kept: Checkpoint | None, answers: Answers, *, resume: bool
+) -> tuple[Ledger, Kept | None]:
+    """The ledger to write on, and the checkpoint to go on from; the answers that were kept are read."""
     if kept is not None and ledger is None:
         raise BadInput("a checkpoint needs ledger= beside it: without what was charged no fit can go on")
     if not resume:
@@ -300,7 +316,14 @@ def _opened(ledger: Path | str | None, kept: Checkpoint | None, *, resume: bool)
         return Ledger(Path(ledger)), None  # stopped before its first charge: nothing was asked yet
     book = Ledger.resume(Path(ledger))
     try:
-        return book, kept.load(book)
+        found = kept.load(book)
+        since = book.replanned if found is None else int(found.facts.get("line", book.lines))  # older checkpoints did not say
+        if not answers.load(book, since) and found is not None:
+            raise BadInput(
+                "the answer to a question that the stopped fit asked after its last checkpoint is lost: it cannot go on. Start a new "
+                "fit, which is charged beside this one"
+            )
+        return book, found
     except BaseException:
         book.close()
         raise

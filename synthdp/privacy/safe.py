@@ -33,9 +33,7 @@ class Safe:
         if not self._open:
             raise BadInput("the cap was closed; ask while it is open")
         question = self._data.check(question)
-        for event in question.events:
-            self._filter.spend(self._data.account.scoped_event(event))
-        return self._data._answer(question)
+        return self._data._capped(question, self._filter)
 
     def choose(
         self,

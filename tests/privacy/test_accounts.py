@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 from clinic import make_frame, make_schema
 
@@ -447,7 +448,7 @@ class Breaks:
         self.act = act
 
     def fit(self, data, schema, budget, *, seed, progress):  # noqa: ARG002
-        data.commit(lambda noise: (Entry(Gaussian(noise)),), budget)
+        data.noise = data.commit(lambda noise: (Entry(Gaussian(noise)),), budget)
         return self.act(data)
 
 
@@ -460,8 +461,10 @@ def broken(act, frame, account):
         Breaks(act).fit(data, make_schema(), ONE, seed=None, progress=None)
 
 
-def raises(error):
-    def act(_):
+def raises(error, *, asked=True):
+    def act(data):
+        if asked:
+            data.marginals([("sex",)], data.noise)
         raise error
 
     return act
@@ -475,6 +478,13 @@ def test_a_fit_that_ends_badly_says_so_and_is_charged(error, state, account, fra
     assert account.read().spent.loss == 1.0
 
 
+def test_a_fit_that_ends_before_its_first_question_is_not_charged(account, frame):
+    """What it builds before may fail at no cost: it is entered with its first question."""
+    with pytest.raises(MemoryError):
+        broken(raises(MemoryError, asked=False), frame, account)
+    assert account.read() is None
+
+
 def test_a_refused_frame_makes_no_account(synth, account, frame):
     with pytest.raises(BadInput):
         synth.fit(frame.assign(age=4711), account=account)
@@ -483,8 +493,20 @@ def test_a_refused_frame_makes_no_account(synth, account, frame):
 
 def test_the_charge_is_there_before_the_first_question(account, frame):
     seen = []
-    broken(lambda data: seen.append((account.read().spent.loss, data.account.ledger.entries())), frame, account)
-    assert seen == [(1.0, ())]
+
+    def spy(codes):
+        if len(codes) == len(frame):  # before, it is asked about made-up rows
+            seen.append((account.read().spent.loss, len(data.account.ledger.entries())))
+        return np.zeros((len(codes), 1))
+
+    def act(sealed):
+        nonlocal data
+        data = sealed
+        sealed.sum(spy, 1, 1.0, sealed.noise)
+
+    data = None
+    broken(act, frame, account)
+    assert seen == [(1.0, 1)]
 
 
 def test_records_handed_out_cost_everything_and_a_cap_forbids_it(account, frame, tmp_path):
