@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar, Literal, get_args
@@ -156,8 +156,10 @@ class Datetime:
 
     def _instant(self, text: Any) -> int:
         try:
-            return microseconds(text)
-        except ValueError:
+            found = microseconds(text)
+            iso(found)
+            return found
+        except (ValueError, OverflowError):
             example = "such as 2020-01-31 or 2020-01-31T08:00:00"
             raise BadInput(f"column {self.name!r}: bounds and bins of a datetime are ISO 8601 text {example}") from None
 
@@ -224,9 +226,8 @@ def microseconds(text: Any) -> int:
     if isinstance(text, date) and not isinstance(text, datetime):
         text = text.isoformat()
     instant = text if isinstance(text, datetime) else datetime.fromisoformat(_require_text(text))
-    if instant.tzinfo is not None:
-        instant = instant.astimezone(UTC).replace(tzinfo=None)
-    return (instant - _EPOCH) // timedelta(microseconds=1)
+    since = instant.replace(tzinfo=None) - _EPOCH - (instant.utcoffset() or timedelta())  # may leave the calendar
+    return since // timedelta(microseconds=1)
 
 
 def iso(instant: int) -> str:

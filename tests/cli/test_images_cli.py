@@ -168,7 +168,7 @@ def test_bad_folders_get_one_line_and_leave_nothing(files, capsys):
     assert not (files / "run").exists()
 
 
-def test_labels_that_the_schema_does_not_know_are_counted_never_shown(files, capsys):
+def test_labels_that_the_schema_does_not_know_are_never_shown(files, capsys):
     path = files / "ward" / "labels.csv"
     path.write_text(path.read_text().replace(",left", ",CANARY"))
     error = refused(capsys, fit(files))

@@ -144,8 +144,8 @@ def test_numbers_and_dates_of_headers(tmp_path):
 def test_missing_and_unknown_labels_are_the_pre_checks(tmp_path):
     back = sources.read(series(tmp_path / "ct", PatientSex=CANARY, PatientID=None), schema_of())
     message = said(schema_of().validate, back)
-    assert "3 values are missing in the unit column" in message
-    assert "3 values are not one of the declared categories" in message
+    assert "some values are missing in the unit column" in message
+    assert "some values are not one of the declared categories" in message
 
 
 def test_headers_never_reach_the_output(tmp_path):
