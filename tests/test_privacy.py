@@ -34,7 +34,9 @@ def functions(file):
 
 
 def test_every_law_has_its_row():
-    assert [int(row[0]) for row in rows()] == list(range(1, 35))
+    laws = [int(row[0]) for row in rows()]
+    assert laws == sorted(set(laws))
+    assert {*range(1, 35), 39, 40} <= set(laws)
     for number, _, tests in rows():
         assert list(named(tests)), f"law {number}"
 

@@ -123,6 +123,8 @@ def _table(path: Path, names: list[str], delimiter: str) -> pa.Table:
         text = str(error)
         if "UTF8" in text or "UTF-8" in text:
             raise BadInput(f"{path}: is not UTF-8 text; save it as CSV UTF-8") from None
+        if "straddl" in text:
+            raise BadInput(f"{path}: a row is longer than a MiB; is a quote left open?") from None
         row = re.search(r"Row #(\d+)", text)
         place = f"row {row[1]}" if row else "a row"
         raise BadInput(f"{path}: {place} has not as many cells as the header, which has {len(names)}") from None

@@ -170,16 +170,6 @@ def test_calibrate_json(capsys):
     assert 0.995 <= answer["epsilon"] <= 1.0
 
 
-def test_schema_drafts_a_file_that_loads(files, tmp_path, capsys):
-    from synthdp import Schema
-
-    out = tmp_path / "draft.yaml"
-    assert run(["schema", f"path={files / 'train a=b (1).csv'}", f"out={out}"]) == 0
-    text = out.read_text()
-    assert text.count("REVIEW") >= 7
-    assert set(Schema.load(out).names) == set(make_schema().names)
-
-
 def test_data_lists_the_named_sets(capsys):
     assert run(["data"]) == 0
     text = capsys.readouterr().out

@@ -281,3 +281,10 @@ def test_every_way_to_write_an_instant_is_read_in_both_engines():
         "\uff12\uff10\uff12\uff10-06-01",
     ):
         assert cells.instants(pd.Series([text], dtype=object)).wrong.all()
+
+
+def test_a_row_that_no_reader_holds_is_refused_as_such(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("row,code\n0,No\n1," + "x" * 3_000_000 + "\n")
+    with pytest.raises(BadInput, match="a row is longer than a MiB"):
+        sources.read(path, schema=SCHEMA)
