@@ -94,7 +94,7 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None)
 
 
 def _proposed(guess: dict[str, Any]) -> dict[str, Any]:
-    """What a draft says of a column: its kind, and nothing that single records decide."""
+    """What a draft says of a column: what kind it is, and no value of a record."""
     kind = "categorical" if guess["kind"] == "ordinal" else guess["kind"]
     column: dict[str, Any] = {"kind": kind}
     if kind == "categorical":

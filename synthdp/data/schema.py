@@ -204,7 +204,7 @@ class Schema:
     def validate(self, frame: "DataFrame", invalid: str = "error") -> "DataFrame":
         """The frame's schema columns in schema order, after the steward's pre-check (outside epsilon).
 
-        Raises one `BadInput` that lists every problem: column, rule and count, never a cell's value. With
+        Raises one `BadInput` that lists every problem: column and rule, neither a cell's value nor a count. With
         `invalid="clamp"` problems of content pass, since every encoding is total; those of structure still raise.
         """
         from synthdp.data.check import check
