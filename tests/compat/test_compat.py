@@ -262,5 +262,10 @@ def test_canaries_belong_to_their_release(folder, name, capsys):
 
 @each("schemas")
 def test_a_schema_says_what_it_said(folder, name):
+    """But a draft that was not reviewed: what it read off the records may not be fitted (law 39)."""
+    if name == "draft" and folder.name == "format1":
+        with pytest.raises(BadInput, match="draft of an earlier version"):
+            Schema.load(folder / "schemas" / f"{name}.yaml")
+        return
     schema = Schema.load(folder / "schemas" / f"{name}.yaml")
     assert holds(plain(schema.to_dict()), EXPECTED[folder]["schemas"][name])
