@@ -22,10 +22,11 @@ def killed(act: Callable[[], object], number: int, how: str) -> int:
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     from synthdp.privacy import answers, ledger
+    from synthdp.privacy.accounts import AccountFile
 
     seen = 0
     plain, replace = ledger._append, os.replace
-    keep = answers._append
+    keep, enter = answers._append, AccountFile.enter
 
     def count(write, torn=None):
         nonlocal seen
@@ -47,6 +48,7 @@ def killed(act: Callable[[], object], number: int, how: str) -> int:
 
     ledger._append, answers._append = append, kept
     os.replace = lambda *paths: count(lambda: replace(*paths))
+    AccountFile.enter = lambda *arguments: count(lambda: enter(*arguments))
     try:
         act()
     except BaseException as error:

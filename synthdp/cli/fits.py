@@ -162,14 +162,10 @@ def _say_what_was_charged(ledger: Path, budget: Budget) -> None:
     if not ledger.exists():
         return
     accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
-    kept = ledger.with_name(places.CHECKPOINT).exists()
+    from_ = "the last checkpoint" if ledger.with_name(places.CHECKPOINT).exists() else "the answers that it has"
     print(
-        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}; "
-        + (
-            "resume=true goes on from the last checkpoint"
-            if kept
-            else "there is no checkpoint: resume=true begins anew with what is left of the budget, where that is worth a fit"
-        )
+        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}. The same command with "
+        f"resume=true goes on from {from_}, at no further charge"
     )
 
 

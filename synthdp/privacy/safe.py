@@ -26,6 +26,7 @@ class Safe:
     @property
     def left(self) -> float:
         """What the cap still admits, in the unit of its filter: public, a function of the parameters asked for."""
+        self._data.spend_lost(self._filter)
         return self._filter.left
 
     def ask(self, question: Question[Answer]) -> Answer:

@@ -198,14 +198,18 @@ class Sensitive(AsksTables):
 
     def _capped(self, question: Question[Answer], filtered: Filter) -> Answer:
         """The same under a cap: nothing is charged, but what is asked is on disk before it is answered, and counts as spent."""
-        for event in self._answers.lost():
-            filtered.spend(event)
+        self.spend_lost(filtered)
         events = [self.account.scoped_event(event) for event in question.events]
         for event in events:
             filtered.spend(event)
         if self._answers.waiting:
             return cast("Answer", self._answers.again(question, None, self._codec))
         return self._answer(question, asking=lambda: self.account.ledger.asking("inner", events))
+
+    def spend_lost(self, filtered: Filter) -> None:
+        """Under a cap: what the part of this fit that was stopped asked here, and lost the answer of, counts as spent."""
+        for event in self._answers.lost():
+            filtered.spend(event)
 
     @contextmanager
     def cap(self, event: Capped) -> Iterator[Safe]:
