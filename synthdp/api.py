@@ -33,7 +33,7 @@ from synthdp.privacy.accounts import AccountFile, entered
 from synthdp.privacy.answers import Answers
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.checkpoint import Checkpoint, Kept
-from synthdp.privacy.events import RECORD
+from synthdp.privacy.events import RECORD, Plan
 from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.ranks import ALONE, Ranks
 from synthdp.privacy.sensitive import Sensitive
@@ -242,7 +242,14 @@ class Synthesizer:
             facts = answers.facts if found is None else found.facts
             noise = None if facts is None else float(facts["noise"])
             own = own if answers.facts is None else int(answers.facts["seed"])
-            charged = Account(self.budget, book, unit=unit, noise=noise, enter=entry.enter)
+
+            def enter(plan: Plan, budget: Budget) -> None:
+                """The account recognises the table by what is there now, which must be what was opened."""
+                check_unchanged(valid)
+                entry.enter(plan, budget)
+                check_unchanged(valid)
+
+            charged = Account(self.budget, book, unit=unit, noise=noise, enter=enter)
             data = Sensitive(
                 valid,
                 self.schema,
@@ -303,6 +310,12 @@ def answers_beside(checkpoint: Path | str) -> Path:
     return Path(checkpoint).with_name(Path(checkpoint).name + ".answers")
 
 
+def check_unchanged(table: "pd.DataFrame | Opened") -> None:
+    """Refuse files that are no longer those that were opened; a frame stays what it is."""
+    if isinstance(table, Opened):
+        table.check_unchanged()
+
+
 def _opened(
     ledger: Path | str | None, kept: Checkpoint | None, answers: Answers, *, resume: bool
 ) -> tuple[Ledger, Kept | None]:
@@ -318,7 +331,9 @@ def _opened(
     book = Ledger.resume(Path(ledger))
     try:
         found = kept.load(book)
-        since = book.replanned if found is None else int(found.facts.get("line", book.lines))  # older checkpoints did not say
+        since = (
+            book.replanned if found is None else int(found.facts.get("line", book.lines))
+        )  # older checkpoints did not say
         if not answers.load(book, since) and found is not None:
             raise BadInput(
                 "the answer to a question that the stopped fit asked after its last checkpoint is lost: it cannot go on. Start a new "

@@ -148,7 +148,7 @@ def fitted(
                 audits.forget(internal)
             raise
     places.close_ledger(internal)
-    internal.mkdir(parents=True, exist_ok=True)
+    internal.mkdir(mode=0o700, parents=True, exist_ok=True)
     (internal / "config.yaml").write_text(yaml.safe_dump(config["plain"], sort_keys=False), encoding="utf-8")
     run = {"training": history} if select else {"seconds": time.monotonic() - start, "training": history}
     (internal / "training.json").write_text(json.dumps(run, indent=1), encoding="utf-8")

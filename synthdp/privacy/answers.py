@@ -96,7 +96,7 @@ class Answers:
         """Say, durably and before the first charge, what the fit is; what an earlier start left is dropped."""
         if self._path is None or self.facts is not None:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         next_ = self._path.with_name(self._path.name + ".next")
         _append(next_, _record(json.dumps({**facts, "seed": self._seed, "of": self._of}), {}), fresh=True)
         os.replace(next_, self._path)

@@ -277,7 +277,7 @@ class Ledger:
         if self._path is not None:
             file = self._file
             if file is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 file = self._hold(_held(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL))
                 sync_folder(self._path.parent)
             _append(file, _row(self._head, body))
@@ -333,7 +333,7 @@ def _row(previous: str, body: Mapping[str, Any]) -> str:
 
 def _held(path: Path, flags: int) -> int:
     """The file, opened to write on, under an exclusive lock; raises `BadInput` where another fit holds it."""
-    file = os.open(path, flags, 0o644)
+    file = os.open(path, flags, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

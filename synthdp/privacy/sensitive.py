@@ -304,6 +304,7 @@ class Sensitive(AsksTables):
 
     def _keep(self, step: int, state: Callable[[], State]) -> None:
         if self._checkpoint is not None:
+            self.account.enter()  # the ledger's first line comes before what it says of checkpoints
             facts = {
                 "noise": self._plan_noise,
                 "most": self._most,

@@ -159,8 +159,28 @@ def test_an_answer_is_given_to_its_own_question_only(tmp_path, monkeypatch):
 
 def asks_something_else(self, data, schema, budget, *, seed=None, progress=None):
     noise = data.commit(lambda z: self.plan(schema, z), budget)
-    data.resolve()
-    data.marginals([("ill",)], 2 * noise)
+    return Counted(data.resolve(), data.marginals([("ill",)], 2 * noise)[0])
+
+
+def test_an_inner_answer_that_is_lost_counts_as_spent(tmp_path, monkeypatch):
+    """Under a cap the question was on disk before its noise was drawn; its answer was not kept."""
+    plain, asked = Answers.keep, 0
+
+    def keep(self, line, question, *rest):
+        nonlocal asked
+        asked += 1
+        if asked == 6:  # single, pairs, choice, and two inner ones are kept
+            raise Stop
+        plain(self, line, question, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Answers, "keep", keep)
+        with pytest.raises(Stop):
+            fit(tmp_path)
+    Asker.told.clear()
+    release = fit(tmp_path, resume=True)
+    assert [what for what, _ in Asker.told] == ["single", "pairs", "choice", *["inner"] * 3]  # four are paid for
+    assert sum(entry.count for entry in release.ledger.entries()) == 4
 
 
 def test_a_question_is_known_bit_for_bit():

@@ -141,6 +141,7 @@ class TwoPhases:
             for _ in data.steps(EVENT, 32, state):
                 rows.append(np.array(members(data), np.int64))
                 self.told.append(tuple(rows[-1].tolist()))
+                assert data.account.ledger.samples >= len(self.told)  # every answer that there ever was is charged
         return Walked(schema, np.array(rows))
 
 
