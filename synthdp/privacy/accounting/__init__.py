@@ -9,6 +9,7 @@ import contextlib
 import math
 import pkgutil
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -48,6 +49,8 @@ Entries = Ledger | Iterable[Entry]
 
 class Accountant(Protocol):
     """What a file in `accountants/` offers."""
+
+    def __hash__(self) -> int: ...
 
     def epsilon(self, charges: Charges, delta: float) -> float: ...
 
@@ -194,6 +197,7 @@ def _accountant(name: str) -> Accountant:
     return cast("Accountant", import_module(f"{files.__name__}.{name}"))
 
 
+@lru_cache(maxsize=1024)  # a plan is solved before anything is opened, and once more where it is committed
 def _bound(accountant: Accountant, charged: Charges, delta: float) -> float:
     """Apply a theorem to what the events' own deltas leave (GUARANTEE 10)."""
     if not 0 < delta < 1:
