@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from synthdp import generators
 from synthdp.auditing import processes
 from synthdp.auditing.claims import Audit, claim_of
 from synthdp.auditing.direction import Direction
@@ -21,10 +22,9 @@ from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.evaluate.audit import judge, tune
 from synthdp.generators import Generator, Model
-from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import RECORD
+from synthdp.privacy.events import RECORD, merged
 from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.sensitive import Sensitive
 
@@ -101,7 +101,8 @@ def audit(
     if runs < 1 or tuning_runs < 2:
         raise BadInput(f"runs must be 1 or more and tuning_runs 2 or more, got {runs} and {tuning_runs}")
     pair = pair or worst_case()
-    noise = accounting.calibrate(lambda z: generator.plan(pair.schema, z), budget)
+    generators.check(generator, pair.schema, budget)
+    noise = generators.afford(lambda z: generator.plan(pair.schema, z), pair.schema, budget)
     sides = [
         _jobs(generator, pair.schema, frame, budget, noise, runs + tuning_runs) for frame in (pair.without, pair.with_)
     ]
@@ -131,6 +132,10 @@ def fits(job: Fits) -> tuple[Table, list[str]]:
         account = Account(job.budget, Ledger(), unit=job.schema.unit or RECORD, noise=job.noise)
         data = Sensitive(job.frame, job.schema, account)
         model = job.generator.fit(data, job.schema, job.budget, seed=COINS)
+        if account.plan != merged(account.scoped(job.generator.plan(job.schema, job.noise))):
+            raise BadInput(
+                f"{job.generator.name}: a fit books other events than its plan says; give all that decides how many"
+            )
         account.settle()
         rows.append(features(model))
         heads.append(account.ledger.head)
