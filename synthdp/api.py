@@ -166,14 +166,23 @@ class Synthesizer:
     budget: Budget
 
     def __init__(
-        self, generator: str | Generator = "dpgan", *, schema: Schema, budget: Budget, **settings: Any
+        self,
+        generator: str | Generator = "dpgan",
+        *,
+        schema: Schema,
+        budget: Budget,
+        trust: str | None = None,
+        **settings: Any,
     ) -> None:
+        """`generator` is a name with its `settings`, or a generator that has them. One that is not synthdp's own runs only where
+        `trust` names its package: generators are trusted code (PRIVACY.md, section 2)."""
         if isinstance(generator, str):
             generator = generators.make(generator, settings)
         elif settings:
             raise BadInput("give settings with a generator's name, or a generator that has them already, not both")
         if not isinstance(schema, Schema) or not isinstance(budget, Budget):
             raise BadInput("Synthesizer needs schema=Schema(...) and budget=Budget(epsilon, delta)")
+        generators.check_trust([generator], trust)
         generators.check(generator, schema, budget)
         object.__setattr__(self, "generator", generator)
         object.__setattr__(self, "schema", schema)
@@ -270,6 +279,7 @@ class Synthesizer:
                 declared=self.schema,
                 resolved=model.schema,
                 generator=self.generator.name,
+                origin=generators.origin(self.generator),
                 settings=settings,
                 rehearsal=data.rehearsal,
                 account=entry.statement,

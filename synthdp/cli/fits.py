@@ -52,8 +52,14 @@ def check_settings(config: Config, schema: "Schema") -> None:
     """Refuse settings of a generator that do not fit the schema, or cost more than the budget."""
     from synthdp.api import Synthesizer
 
-    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
+    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=trust(config))
     synthesizer.afford(getattr(config["options"], "fitness", None))
+
+
+def trust(config: Config) -> str | None:
+    """The packages that may bring a generator; a demo has none."""
+    given: str | None = getattr(config["options"], "trust", None)
+    return given
 
 
 def fit(config: Config) -> None:
@@ -99,7 +105,7 @@ def _follow(config: Config, ranks: "Ranks") -> None:
 
     options: settings.Fit = config["options"]
     schema, frame = records.training(config["data"], config["generator"], lambda _: None)
-    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
+    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
     synthesizer.fit(frame, seed=options.seed, invalid=options.invalid, ranks=ranks, fitness=options.fitness)
 
 
@@ -136,7 +142,9 @@ def fitted(
     if not isinstance(frame, Files):
         frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
     select = getattr(options, "select", None)
-    synthesizer = None if select else Synthesizer(config["generator"], schema=schema, budget=config["budget"])
+    synthesizer = None
+    if not select:
+        synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=trust(config))
     start = time.monotonic()
     with show.progress("select" if select else f"fit {config['generator'].name}") as step:
 

@@ -574,7 +574,7 @@ class Late:
 
 def test_a_fit_that_lost_the_race_has_asked_and_written_nothing(account, frame, tmp_path):
     only = replace(account, cap=Cap(epsilon=1.0, delta=1e-6), add_version=True)
-    synth = Synthesizer(Late(only), schema=make_schema(), budget=ONE)
+    synth = Synthesizer(Late(only), schema=make_schema(), budget=ONE, trust=__name__)
     with pytest.raises(BadInput, match="is left"):
         synth.fit(frame, account=only, ledger=tmp_path / "ledger.jsonl")
     assert not (tmp_path / "ledger.jsonl").exists()

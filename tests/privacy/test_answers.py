@@ -81,7 +81,7 @@ class Asker:
 
 def fit(folder, *, resume=False, seed=None, account=True, rows=200, **settings):
     files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
-    synth = Synthesizer(Asker(**settings), schema=make_schema(), budget=BUDGET)
+    synth = Synthesizer(Asker(**settings), schema=make_schema(), budget=BUDGET, trust=__name__)
     where = folder / "account" if account else None
     return synth.fit(make_frame(rows), seed=seed, resume=resume, account=where, **files)
 
@@ -140,7 +140,7 @@ def test_a_rehearsal_that_was_stopped_equals_one_that_was_not(tmp_path, monkeypa
 def test_an_answer_is_given_to_its_own_question_only(tmp_path, monkeypatch):
     stopped(tmp_path, 2, monkeypatch)
     schema = make_schema(columns={"ill": {"kind": "boolean", "missing": True}})
-    synth = Synthesizer(Asker(), schema=schema, budget=BUDGET)
+    synth = Synthesizer(Asker(), schema=schema, budget=BUDGET, trust=__name__)
     files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.safetensors"}
     before = (tmp_path / "ledger.jsonl").read_bytes()
     with pytest.raises(BadInput, match=r"of another fit \(schema differ\)"):

@@ -77,7 +77,7 @@ class Walk:
 
 
 def fit(folder, *, resume=False, seed=3, **settings):
-    synth = Synthesizer(Walk(**settings), schema=make_schema(), budget=BUDGET)
+    synth = Synthesizer(Walk(**settings), schema=make_schema(), budget=BUDGET, trust=__name__)
     return synth.fit(
         make_frame(200),
         seed=seed,
@@ -245,7 +245,7 @@ def test_what_an_older_version_gave_back_is_charged_when_a_model_leaves(tmp_path
 
 
 def test_resume_needs_both_files_and_starts_anew_where_nothing_was_asked(tmp_path):
-    synth = Synthesizer(Walk(), schema=make_schema(), budget=BUDGET)
+    synth = Synthesizer(Walk(), schema=make_schema(), budget=BUDGET, trust=__name__)
     with pytest.raises(BadInput, match="resume needs"):
         synth.fit(make_frame(50), resume=True)
     with pytest.raises(BadInput, match="a checkpoint needs ledger="):

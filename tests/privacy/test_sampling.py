@@ -150,7 +150,7 @@ class Stopped(Exception):
 
 
 def fit(folder, *, resume=False):
-    synth = Synthesizer(TwoPhases(), schema=SCHEMA, budget=ANY)
+    synth = Synthesizer(TwoPhases(), schema=SCHEMA, budget=ANY, trust=__name__)
     files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
     return synth.fit(FRAME, seed=3, resume=resume, **files)
 
