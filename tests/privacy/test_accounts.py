@@ -281,13 +281,16 @@ def test_an_edit_inside_is_detected(account, statement):
 def test_only_a_kept_head_tells_of_rows_cut_off(account):
     enter(account)
     early = account.read().head
-    enter(account)
+    late_fit = enter(account)
     late = account.read().head
-    account.mark(2, "finished")
+    account.mark(late_fit, "finished")
     assert account.read().head == late, "the head moves with charges alone"
     for head in (early, late, late.upper() + "\n"):
         replace(account, head=head).check(ONE, "record")
     edit(account.path, "DELETE FROM charges WHERE number = (SELECT MAX(number) FROM charges)")
+    with pytest.raises(BadInput, match="cut off"):  # the states name it
+        account.check(ONE, "record")
+    edit(account.path, "DELETE FROM states WHERE number > 1")
     account.check(ONE, "record")  # nobody can tell
     replace(account, head=early).check(ONE, "record")
     for refuse in (
@@ -357,13 +360,6 @@ def test_kill_9_at_any_moment_leaves_all_that_was_promised(tmp_path):
         promised = len(standing.fits)
     assert {fit.state for fit in standing.fits} <= {"finished", "running"}
     assert standing.spent.loss == promised
-
-
-def test_a_maker_killed_before_its_first_commit_leaves_nothing_in_the_way(account):
-    account.path.touch()
-    assert account.read() is None
-    enter(account)
-    assert len(account.read().fits) == 1
 
 
 def test_a_transaction_that_fails_leaves_nothing(account):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from synthdp.errors import BadInput
 from synthdp.privacy.accounts import chain, filters
 from synthdp.privacy.accounts.filters import FILTERS, Cap, FilterName, Price
-from synthdp.privacy.accounts.standing import CHARGED, MORE, Standing, standing
+from synthdp.privacy.accounts.standing import CAP, CHARGED, MORE, OPENED, STATES, VERSION, Standing, standing
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Plan, to_json
 from synthdp.privacy.fingerprint import Fingerprint
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from synthdp.data import tables
 
-STATES = ("running", "finished", "failed", "interrupted")
 NEW = "account.add_version=true"
 
 
@@ -53,11 +52,13 @@ class AccountFile:
             raise BadInput(f"account.filter must be one of {', '.join(FILTERS)}, got {self.filter!r}")
         if self.change_cap and self.cap is None:
             raise BadInput("account.change_cap=true needs account.cap.epsilon and account.cap.delta")
+        if not isinstance(self.by, str | None):
+            raise BadInput(f"account.by must be a name, got {self.by!r}")
 
     def read(self) -> Standing | None:
         """The account as it stands, its chains and the kept head checked; None where there is no file yet."""
         rows = chain.read(self.path)
-        found = standing(rows) if rows is not None and rows.charges else None
+        found = None if rows is None else standing(rows)
         self._check_head(found)
         return found
 
@@ -86,7 +87,13 @@ class AccountFile:
 
     def open(self) -> Standing:
         """Make the account where there is none, and record a change of the cap that was asked for."""
-        with chain.transaction(self.path, make=True) as book:
+        if not self.path.exists():
+            self._check_head(None)
+            imagined = self._imagined()
+            chosen, cap = imagined.filter, imagined.cap and asdict(imagined.cap)
+            opened = {"kind": OPENED, "filter": chosen.name, "order": chosen.order, "cap": cap}
+            chain.make(self.path, self._signed(opened))
+        with chain.transaction(self.path) as book:
             return self._opened(book)
 
     def enter(self, fit: Mapping[str, Any], plan: Plan, budget: Budget, unit: str, fingerprint: Fingerprint) -> int:
@@ -113,7 +120,9 @@ class AccountFile:
                 "plan": _told(plan),
                 "fingerprint": known,
             }
-            return book.append("charges", self._signed(body)).number
+            number = book.append("charges", self._signed(body)).number
+            self._mark(book, number, "running")
+            return number
 
     def enter_more(self, number: int, plan: Plan, budget: Budget, *, instead: bool) -> None:
         """Charge what a fit asks for beside its plan; with `instead` the new plan holds all of the old one (a resumed fit),
@@ -133,20 +142,21 @@ class AccountFile:
         if state not in STATES:
             raise ValueError(f"state must be one of {STATES}, got {state!r}")
         with chain.transaction(self.path) as book:
-            book.append("states", self._signed({"fit": number, "state": state}))
+            self._mark(book, number, state)
+
+    def _mark(self, book: chain.Book, number: int, state: str) -> None:
+        """States name the head of the charges, so that charges cannot be cut off without them."""
+        head = book.rows().charges[-1].hash
+        book.append("states", self._signed({"fit": number, "state": state, "head": head}))
+        standing(book.rows())  # what is written here can be read again
 
     def _opened(self, book: chain.Book) -> Standing:
-        """What stands, after the rows that opening it or a new cap needs; the head is checked."""
-        rows = book.rows()
-        found = standing(rows) if rows.charges else None
+        """What stands, after the row that a new cap needs; the head is checked."""
+        found = standing(book.rows())
         self._check_head(found)
-        if found is None:
-            imagined = self._imagined()
-            chosen, cap = imagined.filter, imagined.cap and asdict(imagined.cap)
-            body = {"kind": "opened", "filter": chosen.name, "order": chosen.order, "cap": cap}
-            book.append("charges", self._signed(body))
-        elif self._agreed(found) != found.cap:
-            book.append("charges", self._signed({"kind": "cap", "cap": self.cap and asdict(self.cap)}))
+        if self._agreed(found) == found.cap:
+            return found
+        book.append("charges", self._signed({"kind": CAP, "cap": self.cap and asdict(self.cap)}))
         return standing(book.rows())
 
     def _imagined(self) -> Standing:
@@ -212,7 +222,7 @@ class AccountFile:
         self._check_table(found, known)
         if known not in found.fingerprints:
             form = "file" if isinstance(self.source, Path) else "frame"
-            book.append("charges", self._signed({"kind": "version", "form": form, "fingerprint": known}))
+            book.append("charges", self._signed({"kind": VERSION, "form": form, "fingerprint": known}))
 
     def _signed(self, body: Mapping[str, Any]) -> dict[str, Any]:
         time = datetime.now(UTC).isoformat(timespec="seconds")
@@ -236,9 +246,12 @@ def _user() -> str:
 
 
 def _writable(path: Path) -> bool:
-    nearest = next(place for place in path.absolute().parents if place.exists())
-    folder = nearest.is_dir() and os.access(nearest, os.W_OK)  # SQLite keeps a journal beside the file
-    return folder and (not path.exists() or (path.is_file() and os.access(path, os.W_OK)))
+    try:
+        nearest = next(place for place in path.absolute().parents if place.exists())
+        folder = nearest.is_dir() and os.access(nearest, os.W_OK)  # SQLite keeps a journal beside the file
+        return folder and (not path.exists() or (path.is_file() and os.access(path, os.W_OK)))
+    except PermissionError:  # a folder on the way that may not be searched
+        return False
 
 
 def _plain(value: Any) -> Any:
