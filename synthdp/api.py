@@ -202,9 +202,10 @@ class Synthesizer:
         saved) beside it a fit that was stopped goes on when it is called again
         with `resume=True`: what was charged counts, steps that are done again are charged again. `account` is the file (or an
         `AccountFile`) that all fits of these records are entered in before their first question; without one the fit is
-        entered nowhere, and the statement says so. `audit` tells, in a sentence for the statement, how the frame was prepared
-        for an audit (planted canaries). `ranks` are the processes that share this fit (`synthdp.privacy.ranks.joined()` under
-        torchrun): all are given the same frame and arguments, each keeps its shard of the units, the first one charges and
+        entered nowhere: it warns of that (`NotEntered`), and the statement says so. `audit` tells, in a sentence for the
+        statement, how the frame was prepared for an audit (planted canaries). `ranks` are the processes that share this fit
+        (`synthdp.privacy.ranks.joined()` under torchrun): all are given the same frame and arguments, each keeps its shard of
+        the units, the first one charges and
         draws the noise, all return the release. `fitness` is a share of the budget's precision that is set aside to measure,
         with noise, how far the samples' tables are from the records' (`synthdp.fitness`); the statement tells it. Raises
         `BadInput` for a frame that does not fit its schema, a budget too small for the plan, an account that refuses it, or a
@@ -227,7 +228,7 @@ class Synthesizer:
         book, found = _opened(ledger, kept, resume=resume)
         with (
             contextlib.closing(book),
-            entered(account, frame, self.budget, unit, ledger=ledger, resume=resume, **about) as entry,
+            entered(account, frame, self.budget, unit, ledger=book, resume=resume, **about) as entry,
             validated(self.schema, frame, invalid) as valid,
         ):
             entry.check_table()

@@ -146,7 +146,7 @@ def select(
     about = {"candidates": [[one.name, settings_of(one)] for one in made], "mean_runs": float(mean_runs)}
     book = Ledger(None if ledger is None else Path(ledger))
     entry_of = entered(
-        account, frame, budget, unit, ledger=ledger, generator="select", settings=about, rehearsal=seed is not None
+        account, frame, budget, unit, ledger=book, generator="select", settings=about, rehearsal=seed is not None
     )
     with contextlib.closing(book), entry_of as entry:
         valid = schema.validate(frame, invalid=invalid)

@@ -125,7 +125,7 @@ class PATE:
         book = Ledger(None if ledger is None else Path(ledger))
         with (
             contextlib.closing(book),
-            entered(account, frame, budget, unit, ledger=ledger, **about) as entry,
+            entered(account, frame, budget, unit, ledger=book, **about) as entry,
         ):
             valid = schema.validate(frame, invalid=invalid)
             entry.check_table()
