@@ -1,14 +1,12 @@
 """Which account a command means: the one that is named, or the data set's own."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 from synthdp.cli import bigtables, settings
 from synthdp.errors import BadInput
-from synthdp.privacy.accounts import AccountFile, Cap
+from synthdp.privacy.accounts import AccountFile, Cap, registry
 
-HOME = "SYNTHDP_HOME"
 ENDING = ".account"
 NONE = "none"  # account=none
 
@@ -41,18 +39,6 @@ def account_of(options: settings.DataAccount, source: settings.Data) -> AccountF
     )
 
 
-def home() -> Path:
-    """$SYNTHDP_HOME, else synthdp in $XDG_DATA_HOME, else in ~/.local/share."""
-    chosen = os.environ.get(HOME)
-    if chosen:
-        return Path(chosen)
-    data = os.environ.get("XDG_DATA_HOME")
-    try:
-        return (Path(data) if data else Path.home() / ".local" / "share") / "synthdp"
-    except RuntimeError as error:  # a user without a home
-        raise BadInput("there is no home folder to keep accounts in; give account=FILE or set SYNTHDP_HOME") from error
-
-
 def _own(source: settings.Data) -> Path:
     """Beside the file of the records, whatever name led to it; for named sets in the user's data folder."""
     file = source.path or source.train
@@ -61,7 +47,7 @@ def _own(source: settings.Data) -> Path:
         return real.with_name(real.name + ENDING)
     if source.name is None:
         raise BadInput("give account=FILE, data=NAME or data.path=FILE")
-    return home() / "accounts" / (source.name + ENDING)
+    return registry.home() / "accounts" / (source.name + ENDING)
 
 
 def _cap(given: settings.CapOf) -> Cap | None:

@@ -12,7 +12,7 @@ from clinic import make_frame, make_schema
 
 from synthdp import load
 from synthdp.cli import run
-from synthdp.cli.dataaccount import home
+from synthdp.privacy.accounts.registry import home
 from synthdp.privacy.sensitive import Sensitive
 
 CAP = ["account.cap.epsilon=2", "account.cap.delta=1e-5"]

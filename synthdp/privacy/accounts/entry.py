@@ -70,7 +70,7 @@ class Entry:
     def check_table(self) -> None:
         """Refuse a table that the account is not kept for, before any work is done; `enter` checks it again."""
         if self._account is not None:
-            self._account.check_table(self._prints[0])
+            self._account.check_table(*self._prints)
 
     def enter(self, plan: Plan, budget: Budget) -> None:
         """Charge the plan to the account; what comes after the first plan (records handed out) is charged beside it.

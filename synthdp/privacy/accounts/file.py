@@ -4,7 +4,8 @@ import getpass
 import json
 import math
 import os
-from collections.abc import Collection, Mapping
+import warnings
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.data import tables
 from synthdp.errors import BadInput
-from synthdp.privacy.accounts import chain, filters
+from synthdp.privacy.accounts import chain, filters, registry
 from synthdp.privacy.accounts.filters import FILTERS, Cap, FilterName, Price
 from synthdp.privacy.accounts.standing import CAP, CHARGED, MORE, OPENED, STATES, VERSION, Fit, Standing, standing
 from synthdp.privacy.budget import Budget
@@ -81,14 +82,42 @@ class AccountFile:
             self._afford(found, found.filter.price((), budget))
         return number
 
-    def check_table(self, fingerprint: Fingerprint) -> None:
-        """Refuse a table that the account is not kept for."""
+    def check_table(self, fingerprint: Fingerprint, *more: Fingerprint) -> None:
+        """Refuse a table that the account is not kept for, and warn of accounts elsewhere that are kept for it, too: what was
+        spent there does not count here. `more` are the table's fingerprints in other forms, by which those may know it."""
         found = self.read()
         if found is not None:
-            self._check_table(found, fingerprint(found.key))
+            known = fingerprint(found.key)
+            self._check_table(found, known)
+            if known in found.fingerprints and registry.holds(self.path):
+                return  # they were compared when the later of the two was first used for it
+        kept = [str(path) for path in self._copies((fingerprint, *more))]
+        if kept:
+            warnings.warn(
+                f"the same table is kept in another account: {', '.join(kept)}. What was spent there does not count in {self.path}, and "
+                f"its cap does not hold here; account={kept[0]} enters the fit there",
+                stacklevel=2,
+            )
+
+    def _copies(self, fingerprints: Iterable[Fingerprint]) -> list[Path]:
+        """The registered accounts whose key finds the table among theirs."""
+        prints = tuple(fingerprints)
+        return [
+            path
+            for path, other in registry.others(self.path)
+            if other.fingerprints and any(of(other.key) in other.fingerprints for of in prints)
+        ]
 
     def open(self) -> Standing:
         """Make the account where there is none, and record a change of the cap that was asked for."""
+        try:
+            registry.add(self.path)
+        except (OSError, BadInput) as error:
+            warnings.warn(
+                f"the list of this user's accounts cannot be written ({error}): a copy of this table in another account will not be "
+                "noticed",
+                stacklevel=2,
+            )
         if not self.path.exists():
             self._check_head(None)
             imagined = self._imagined()
