@@ -28,7 +28,7 @@ from synthdp.fitness import Purchase, measure
 from synthdp.generators import Generator, Model, Progress
 from synthdp.privacy import fingerprint
 from synthdp.privacy.account import Account
-from synthdp.privacy.accounts import AccountFile, entered
+from synthdp.privacy.accounts import AccountFile, entered, warn_of_no_account
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.checkpoint import Checkpoint, Kept
 from synthdp.privacy.events import RECORD
@@ -214,6 +214,8 @@ class Synthesizer:
         check_seed(seed)
         warn_of_large_delta(self.budget, self.schema)
         warn_of_counted_rules(self.schema)
+        if account is None and seed is None and ranks.rank == 0:
+            warn_of_no_account()
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
         frame = generators.check_source(self.generator, frame)
         if ranks.world > 1 and (resume or checkpoint is not None):

@@ -26,7 +26,7 @@ from synthdp.fitness import counts
 from synthdp.generators import Generator, Model
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
-from synthdp.privacy.accounts import AccountFile, entered
+from synthdp.privacy.accounts import AccountFile, entered, warn_of_no_account
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import RECORD, Entry, Gaussian, Plan, Selection, scoped
 from synthdp.privacy.ledger import Ledger
@@ -141,6 +141,8 @@ def select(
     _check(made, schema, budget, mean_runs, score)
     warn_of_large_delta(budget, schema)
     check_seed(seed)
+    if account is None and seed is None:
+        warn_of_no_account()
     unit = schema.unit or RECORD
     offer = Offer(generators=made, schema=schema, budget=budget, mean_runs=float(mean_runs))
     about = {"candidates": [[one.name, settings_of(one)] for one in made], "mean_runs": float(mean_runs)}

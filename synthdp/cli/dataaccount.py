@@ -1,10 +1,11 @@
 """Which account a command means: the one that is named, or the data set's own."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 from synthdp.cli import bigtables, settings
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, NotEntered
 from synthdp.privacy.accounts import AccountFile, Cap, registry
 
 ENDING = ".account"
@@ -23,6 +24,7 @@ def account_of(options: settings.DataAccount, source: settings.Data) -> AccountF
             raise BadInput(
                 f"account=none and account.{given[0]} contradict each other: name a file or leave the option out"
             )
+        warnings.simplefilter("ignore", NotEntered)  # the steward said it, and the fit's last lines say it again
         return None
     if options.path == "":
         raise BadInput("account= needs a file, or none")

@@ -23,7 +23,7 @@ from synthdp.pate.selection import Selection
 from synthdp.pate.students.choice import called, settings_of, student_of
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
-from synthdp.privacy.accounts import AccountFile, entered
+from synthdp.privacy.accounts import AccountFile, entered, warn_of_no_account
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import RECORD, scoped
 from synthdp.privacy.ledger import Ledger
@@ -116,6 +116,8 @@ class PATE:
         Raises `BadInput` for frames that do not fit the schema, and for a budget too small for the plan.
         """
         _check(schema, target, budget, seed, recorder)
+        if account is None and seed is None:
+            warn_of_no_account()
         schema = replace(
             schema, rules=(), honoured=None
         )  # public records are labelled as they are: there is none to keep

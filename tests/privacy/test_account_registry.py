@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from clinic import make_frame, make_schema
 
-from synthdp import Budget, Synthesizer
+from synthdp import Budget, NotEntered, Synthesizer
 from synthdp.privacy import fingerprint
 from synthdp.privacy.accounts import AccountFile, registry
 
@@ -133,3 +133,22 @@ def test_a_table_that_is_known_is_compared_with_no_other_account(synth, tmp_path
 
     of(tmp_path, "first").check_table(print_of)
     assert set(asked) == {own}
+
+
+# Fits that are entered nowhere
+
+
+def test_a_fit_without_an_account_warns_once_that_it_is_entered_nowhere(synth):
+    with pytest.warns(NotEntered, match="entered in no account.*account=FILE") as caught:
+        synth.fit(make_frame(50))
+    assert len(caught) == 1
+    assert Path(caught[0].filename) == Path(__file__), "of the line that asked for the fit"
+
+
+def test_a_rehearsal_and_a_fit_with_an_account_do_not_warn_of_it(synth, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        synth.fit(make_frame(50), seed=1)
+        synth.fit(make_frame(50), account=tmp_path / "a")
+        with pytest.raises(NotEntered):
+            synth.fit(make_frame(50))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.data import tables
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, NotEntered
 from synthdp.privacy import fingerprint
 from synthdp.privacy.accounts.file import AccountFile, overtaken
 from synthdp.privacy.accounts.filters import FILTERS, Cap, FilterName
@@ -164,6 +164,16 @@ def entered(
         entry.mark("failed")
         raise
     entry.mark("finished")
+
+
+def warn_of_no_account() -> None:
+    """A fit of real records that nobody keeps count of: the user should know before it."""
+    warnings.warn(
+        "this fit is entered in no account: what it spends of the records' privacy is added to no other fit's. account=FILE keeps count "
+        "of all fits of these records",
+        NotEntered,
+        stacklevel=3,
+    )
 
 
 def _forms(account: AccountFile, frame: "pd.DataFrame | tables.Source") -> "list[Path | pd.DataFrame | tables.Source]":
