@@ -29,7 +29,7 @@ from synthdp.fitness import Purchase, measure
 from synthdp.generators import Generator, Model, Progress
 from synthdp.privacy import fingerprint
 from synthdp.privacy.account import Account
-from synthdp.privacy.accounts import AccountFile, entered
+from synthdp.privacy.accounts import AccountFile, entered, warn_of_no_account
 from synthdp.privacy.answers import Answers
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.checkpoint import Checkpoint, Kept
@@ -59,6 +59,7 @@ class Release:
     model: Model
     statement: Statement
     ledger: Ledger
+    _saved: Callable[[], None] | None = dataclasses.field(default=None, compare=False)  # says that it was
 
     def __repr__(self) -> str:
         said = self.statement
@@ -112,8 +113,11 @@ class Release:
 
     def save(self, folder: Path | str, *, force: bool = False) -> Path:
         """Write the release folder, whole or not at all. An existing one is refused unless `force`, which replaces a release and
-        nothing else."""
-        return written(folder, self._write, force=force)
+        nothing else. A fit that could be resumed is finished, for its account, when its release is saved."""
+        saved = written(folder, self._write, force=force)
+        if self._saved is not None:
+            self._saved()
+        return saved
 
     def _write(self, folder: Path) -> None:
         tensors = {name: np.ascontiguousarray(array) for name, array in self.model.tensors().items()}
@@ -214,9 +218,10 @@ class Synthesizer:
         charge, and steps that are done again are charged again. Both files are internal, for teachers in a checkpoint learnt
         without noise: remove them once the release is saved. `account` is the file (or an
         `AccountFile`) that all fits of these records are entered in before their first question; without one the fit is
-        entered nowhere, and the statement says so. `audit` tells, in a sentence for the statement, how the frame was prepared
-        for an audit (planted canaries). `ranks` are the processes that share this fit (`synthdp.privacy.ranks.joined()` under
-        torchrun): all are given the same frame and arguments, each keeps its shard of the units, the first one charges and
+        entered nowhere: it warns of that (`NotEntered`), and the statement says so. `audit` tells, in a sentence for the
+        statement, how the frame was prepared for an audit (planted canaries). `ranks` are the processes that share this fit
+        (`synthdp.privacy.ranks.joined()` under torchrun): all are given the same frame and arguments, each keeps its shard of
+        the units, the first one charges and
         draws the noise, all return the release. `fitness` is a share of the budget's precision that is set aside to measure,
         with noise, how far the samples' tables are from the records' (`synthdp.fitness`); the statement tells it. Raises
         `BadInput` for a schema that nobody declares (`Schema.check_declared`), a frame that does not fit it, a budget too small
@@ -226,6 +231,8 @@ class Synthesizer:
         self.schema.check_declared()
         warn_of_large_delta(self.budget, self.schema)
         warn_of_counted_rules(self.schema)
+        if account is None and seed is None and ranks.rank == 0:
+            warn_of_no_account()
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
         frame = generators.check_source(self.generator, frame)
         if ranks.world > 1 and (resume or checkpoint is not None):
@@ -243,7 +250,9 @@ class Synthesizer:
         book, found = _opened(ledger, kept, answers, resume=resume)
         with (
             contextlib.closing(book),
-            entered(account, frame, self.budget, unit, ledger=ledger, resume=resume, **about) as entry,
+            entered(
+                account, frame, self.budget, unit, ledger=book, resume=resume, resumable=kept is not None, **about
+            ) as entry,
             validated(self.schema, frame, invalid) as valid,
         ):
             entry.check_table()
@@ -288,7 +297,9 @@ class Synthesizer:
                 chance=ranks.told(os.urandom(16)),
                 fitness=figures,
             )
-        return Release(self.generator, model, statement, book)
+        return Release(
+            self.generator, model, statement, book, None if kept is None else partial(entry.mark, "finished")
+        )
 
     def afford(self, fitness: float | None = None) -> Purchase | None:
         """What a fit would set aside for figures of fitness. Raises `BadInput` where that and the generator's plan are more than

@@ -26,7 +26,7 @@ from synthdp.fitness import counts
 from synthdp.generators import Generator, Model
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
-from synthdp.privacy.accounts import AccountFile, entered
+from synthdp.privacy.accounts import AccountFile, entered, warn_of_no_account
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import RECORD, Entry, Gaussian, Plan, Selection, scoped
 from synthdp.privacy.ledger import Ledger
@@ -144,11 +144,13 @@ def select(
     schema.check_declared()
     warn_of_large_delta(budget, schema)
     check_seed(seed)
+    if account is None and seed is None:
+        warn_of_no_account()
     unit = schema.unit or RECORD
     about = {"candidates": [[one.name, settings_of(one)] for one in made], "mean_runs": float(mean_runs)}
     book = Ledger(None if ledger is None else Path(ledger))
     entry_of = entered(
-        account, frame, budget, unit, ledger=ledger, generator="select", settings=about, rehearsal=seed is not None
+        account, frame, budget, unit, ledger=book, generator="select", settings=about, rehearsal=seed is not None
     )
     with contextlib.closing(book), entry_of as entry:
         valid = schema.validate(frame, invalid=invalid)

@@ -109,9 +109,29 @@ class Ledger:
             self._let_go()
 
     @property
+    def path(self) -> Path | None:
+        """Its file; None where it is kept in memory alone."""
+        return self._path
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The tokens under which this fit was entered in an account, or was to be: oldest first."""
+        return tuple(str(line["token"]) for line in self._lines if "token" in line)
+
+    def claim(self, token: str) -> None:
+        """Write down, durably, the token that the account is told next. Two copies of a ledger cannot both go on: see
+        `AccountFile.go_on`."""
+        self._write({"token": token})
+
+    def holds(self, head: str) -> bool:
+        """Whether one of its lines has this hash."""
+        found = GENESIS
+        return any(head == (found := _digest(found, line)) for line in self._lines)
+
+    @property
     def begun(self) -> bool:
-        """Whether any line was written."""
-        return bool(self._lines)
+        """Whether any line was written but claims."""
+        return any("token" not in line for line in self._lines)
 
     def begin(self, cap: Capped | None) -> None:
         """The first line: under which filter, order and cap this fit may be planned anew if answers are lost (law 11); None
@@ -121,7 +141,7 @@ class Ledger:
     @property
     def cap(self) -> Capped | None:
         """What the first line says; None for ledgers of older versions, too."""
-        first = self._lines[0].get("cap") if self._lines else None
+        first = next((line["cap"] for line in self._lines if "cap" in line), None)
         found = None if first is None else from_json(first)
         return found if isinstance(found, Capped) else None
 
@@ -137,11 +157,10 @@ class Ledger:
         return max((number for number, line in enumerate(self._lines, 1) if "replanned" in line), default=0)
 
     def discard(self) -> None:
-        """Remove a ledger that charges nothing; one that does stays."""
-        if self.charges or self._path is None:
-            return
-        self.close()
-        self._path.unlink(missing_ok=True)
+        """Remove the file where nothing was charged: a fit that its account refused leaves none."""
+        if self._path is not None and self._file is not None and not self.charges:
+            self._path.unlink()
+            self.close()
 
     @property
     def charges(self) -> int:

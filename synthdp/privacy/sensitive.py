@@ -122,6 +122,8 @@ class Sensitive(AsksTables):
         # A resumed fit draws anew what the stopped one may have drawn.
         self._tosses = self.account.ledger.samples - self.account.unasked_samples
         self._answers.begin({"noise": noise, "most": self._most})
+        if self._resumed is not None or self._answers.waiting:
+            self.account.enter()  # of two copies of a stopped fit one goes on: the account says which, before anything is drawn
         if self._resumed is not None and self._checkpoint is not None:
             self._checkpoint.take(self._resumed, self.account.ledger)
         return noise
