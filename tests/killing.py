@@ -48,7 +48,7 @@ def killed(act: Callable[[], object], number: int, how: str) -> int:
 
     ledger._append, answers._append = append, kept
     os.replace = lambda *paths: count(lambda: replace(*paths))
-    AccountFile.enter = lambda *arguments: count(lambda: enter(*arguments))
+    AccountFile.enter = lambda *arguments, **options: count(lambda: enter(*arguments, **options))
     try:
         act()
     except BaseException as error:

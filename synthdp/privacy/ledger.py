@@ -159,7 +159,7 @@ class Ledger:
     def discard(self) -> None:
         """Remove the file where nothing was charged: a fit that its account refused leaves none."""
         if self._path is not None and self._file is not None and not self.charges:
-            self._path.unlink()
+            self._path.unlink(missing_ok=True)
             self.close()
 
     @property

@@ -21,7 +21,8 @@ STATES = ("running", "fitted", "finished", "failed", "interrupted")
 class Fit:
     """One fit of an account: what was entered before its first question, and what became of it.
 
-    `state` is "running" until it ends; a fit that was killed stays so. "fitted": its model was made and not saved yet. Whatever the state, it is charged. `claims` are the tokens
+    `state` is "running" until it ends; a fit that was killed stays so. It is "fitted" when its model is made and not saved yet.
+    Whatever the state, it is charged. `claims` are the tokens
     under which it ran, oldest first: whoever goes on with it must know the last one. `ledger_head` is the head of its ledger
     when it last ended; None where it never did, or an older version wrote the account.
     """
