@@ -7,7 +7,7 @@ import dataclasses
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 GROUP = "synthdp.generators"
 TABLE, IMAGES = "table", "images"  # what a generator may learn: its `data_kinds`, by default tables
+
+ROUNDED = 1e-3  # by which shares that were added up in float32 may miss 1
+SHOWN = 60  # characters of a name that is somebody else's
 
 Tensors = dict[str, NDArray[Any]]
 Progress = Callable[[int, int, Mapping[str, float]], None]  # step, steps, public figures of the training
@@ -167,9 +170,32 @@ def conditional(generator: Generator, model: Model) -> Conditional:
 
 
 def check_tensors(tensors: Tensors, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse a release whose arrays are not the ones its schema and settings imply."""
+    """Refuse a release whose arrays are not the ones its schema and settings imply: by name, shape, and as numbers that a float32
+    can hold."""
     if set(tensors) != set(shapes):
-        raise BadInput(f"the model holds {sorted(tensors)[:5]}..., its settings imply {sorted(shapes)[:5]}...")
+        raise BadInput(f"the model holds {_some(tensors)}, its settings imply {_some(shapes)}")
     for name, shape in shapes.items():
-        if tensors[name].shape != shape or not np.isfinite(tensors[name]).all():
+        array = tensors[name]
+        if array.dtype.kind not in "fiu" or array.shape != shape or not _finite(array):
             raise BadInput(f"array {name!r} of the model is not finite or not of shape {shape}")
+
+
+def check_distributions(tensors: Tensors, names: Iterable[str]) -> None:
+    """Refuse a release where one of these arrays does not hold distributions along its last axis."""
+    for name in names:
+        if not distributions(tensors[name]):
+            raise BadInput(f"array {name!r} of the model is no distribution; the release was altered")
+
+
+def distributions(array: NDArray[Any]) -> bool:
+    """Whether numbers are 0 or more and add up to 1 along the last axis, as far as their rounding lets them."""
+    return bool((array >= 0).all() and (np.abs(array.sum(-1, dtype=np.float64) - 1) <= ROUNDED).all())
+
+
+def _finite(array: NDArray[Any]) -> bool:
+    return array.size == 0 or bool(np.abs(array).max() <= np.finfo(np.float32).max)
+
+
+def _some(names: Iterable[str]) -> str:
+    shown = [name[:SHOWN] for name in sorted(names)[:5]]
+    return f"{shown}..."
