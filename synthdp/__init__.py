@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from synthdp.api import Release, Synthesizer, load
+    from synthdp.api import Release, Synthesizer, load, verify
     from synthdp.data.schema import Schema
     from synthdp.errors import BadInput
     from synthdp.pate.fit import PATE
     from synthdp.privacy.budget import Budget
 
-__all__ = ["PATE", "BadInput", "Budget", "Release", "Schema", "Synthesizer", "__version__", "load"]
+__all__ = ["PATE", "BadInput", "Budget", "Release", "Schema", "Synthesizer", "__version__", "load", "verify"]
 
 _HOMES = {
     "BadInput": "synthdp.errors",
@@ -21,6 +21,7 @@ _HOMES = {
     "Schema": "synthdp.data.schema",
     "Synthesizer": "synthdp.api",
     "load": "synthdp.api",
+    "verify": "synthdp.api",
 }
 
 
