@@ -170,6 +170,7 @@ EDITS = {
         (lambda d: d["statement"]["columns"][2]["bought"].pop("categories"), True),
         (moved(3, "categories", "declared", "bought"), True),  # two lists were not paid for
         (moved(2, "categories", "bought", "declared"), False),
+        (moved(4, "missing", "declared", "bought"), True),  # nobody sells that
         (column(2, bought=None), True),
         (said(columns=5), True),
     ],
