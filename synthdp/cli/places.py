@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from synthdp.data import whole
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def open_ledger(internal: Path, *, resume: bool) -> Path:
 
 
 def check_unfinished(out: Path) -> None:
-    """Refuse to resume where no fit was stopped."""
+    """Refuse to resume where no fit was stopped. A release that was complete when its writer was stopped takes its place first."""
+    whole.recover(out / "release")
     if (out / "internal" / NEW).exists():
         return
     if (out / RELEASE).exists():

@@ -186,8 +186,41 @@ class Report:
 
     release: str = option(MISSING, "folder of a release")
     out: str = option(MISSING, "folder for statement.html and statement.json")
+    public: str | None = option(
+        None, "public key (public.pem) that the release must be signed by; never one from the release"
+    )
     pdf: bool = option(False, "also write statement.pdf; needs a browser of the Chromium family on the PATH")
     force: bool = option(False, "write into an existing folder")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verify:
+    """Options of `synthdp verify`."""
+
+    release: str = option(MISSING, "folder of a release")
+    public: str | None = option(
+        None, "public key (public.pem) that the release must be signed by; never one from the release"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keygen:
+    """Options of `synthdp keygen`."""
+
+    out: str = option(
+        MISSING, "folder for private.pem and public.pem; SYNTHDP_PASSPHRASE in the environment encrypts the private key"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sign:
+    """Options of `synthdp sign`."""
+
+    release: str = option(MISSING, "folder of a release")
+    key: str = option(
+        MISSING, "private key (private.pem); SYNTHDP_PASSPHRASE in the environment opens an encrypted one"
+    )
+    force: bool = option(False, "replace an existing signature")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,6 +322,9 @@ OPTIONS: dict[str, Any] = {
     "evaluate": Evaluate,
     "compare": Compare,
     "report": Report,
+    "verify": Verify,
+    "keygen": Keygen,
+    "sign": Sign,
     "account": AccountOf,
     "calibrate": Calibrate,
     "schema": Draft,
@@ -311,6 +347,8 @@ TEXT = (
     "out",
     "runs",
     "release",
+    "public",
+    "key",
     "canaries",
     "synthetic",
     "path",

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from synthdp.data import jsonfile
 from synthdp.errors import BadInput
+from synthdp.privacy import parsing
 from synthdp.privacy.events import Capped, Entry, Event, Plan, Revealed, Sampled, canonical, from_json, merged, to_json
 
 GENESIS = "0" * 64
@@ -93,6 +95,7 @@ class Ledger:
                 raise BadInput(
                     f"{path}: line {number} of the ledger does not follow from the line before it; it was altered"
                 )
+            _check(body, number, path)
             ledger._take(body)
             ledger._head = line["hash"]
         ledger.entries()
@@ -332,10 +335,27 @@ def _begins(torn: str, start: str) -> bool:
 
 def _parsed(row: str) -> dict[str, Any] | None:
     try:
-        line = json.loads(row)
-    except json.JSONDecodeError:
+        line = jsonfile.parse(row.encode("utf-8", "surrogateescape"), "a line of a ledger", infinite=True)
+    except BadInput:
         return None
     return line if isinstance(line, dict) else None
+
+
+def _check(body: Mapping[str, Any], number: int, path: Path) -> None:
+    """Raise `BadInput` where a line that hangs together with the others is none that a ledger writes."""
+    try:
+        if "event" in body:
+            parsing.entry(body)
+        for event in (*body.get("events", ()), *filter(None, [body.get("cap")])):
+            parsing.event(event)
+        of_lines = [body[name] for name in ("line", "unused") if name in body]
+        if not all(type(value) is int and value >= 0 for value in of_lines) or body.get("line", 0) >= number:
+            raise BadInput("it gives back what no line charged")
+        told = [body[name] for name in ("asked", "resumed", "token") if name in body]
+        if not all(isinstance(value, str) for value in told):
+            raise BadInput("its words are no text")
+    except (BadInput, TypeError) as error:
+        raise BadInput(f"{path}: line {number} of the ledger is none of a fit ({error})") from None
 
 
 def _canonical(body: Mapping[str, Any]) -> str:

@@ -57,8 +57,8 @@ def test_the_version_is_that_of_the_distribution(monkeypatch):
     monkeypatch.setattr(generators, "packages_distributions", lambda: {__name__: ["numpy"]})
     found = generators.origin(Foreign())
     assert found is not None
-    assert found.package == __name__
-    assert found.version[0].isdigit()
+    assert found["package"] == __name__
+    assert found["version"][0].isdigit()
     assert generators.origin(Independent()) is None
 
 

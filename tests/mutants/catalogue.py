@@ -10,6 +10,7 @@ CONTRACT = "tests/generators/test_contract.py"
 REFERENCE = "tests/privacy/test_accounting_reference.py"
 PATE_ACCOUNTING = "tests/privacy/test_pate_accounting.py"
 SMOOTH = "tests/privacy/test_pate_smooth.py"
+MANIFEST = "tests/report/test_manifest.py"
 GRADIENTS = "tests/privacy/test_gradients.py"
 MOMENTS = "tests/privacy/test_moments.py"
 RESUME = "tests/privacy/test_resume.py"
@@ -518,4 +519,42 @@ HANDED_IN = (
     ),
 )
 
-MUTANTS = (*CLIPPING, *NOISE, *DOOR, *SAMPLING, *HANDED_IN, *STOPPED_FITS, *TEACHERS_AND_VOTES, *ACCOUNTING)
+RELEASES = (
+    Mutant(
+        "files are not compared with the manifest",
+        "synthdp.report.manifest:check",
+        "(folder / name).stat().st_size != size or digest(folder / name) != sha256",
+        "False",
+        (f"{MANIFEST}::test_a_changed_or_missing_file_is_refused_by_its_name[release.json]",),
+    ),
+    Mutant(
+        "files that are not listed pass",
+        "synthdp.report.manifest:check",
+        "found - set(files) - {MANIFEST, SIGNATURE}",
+        "set()",
+        (f"{MANIFEST}::test_what_is_not_listed_is_refused_by_its_name",),
+    ),
+    Mutant(
+        "a signature is read and not checked",
+        "synthdp.report.signature:check",
+        "key.verify(found[1], PREFIX + manifest)",
+        "pass",
+        (f"{MANIFEST}::test_a_change_that_contradicts_nothing_is_refused_by_the_signature_alone",),
+    ),
+    Mutant(
+        "what a release claims is not worked out again",
+        "synthdp.report.facts:check",
+        "answer is False",
+        "False",
+        (f"{CONTRACT}::test_a_release_that_claims_too_little_is_refused[independent]",),
+    ),
+    Mutant(
+        "files get their names before they are on the disk",
+        "synthdp.data.whole:folder",
+        "sync(inner)",
+        "pass",
+        ("tests/data/test_whole.py::test_everything_is_synced_before_it_gets_its_name_and_the_name_after",),
+    ),
+)
+
+MUTANTS = (*CLIPPING, *NOISE, *DOOR, *SAMPLING, *HANDED_IN, *STOPPED_FITS, *TEACHERS_AND_VOTES, *ACCOUNTING, *RELEASES)

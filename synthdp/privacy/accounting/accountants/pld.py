@@ -81,9 +81,10 @@ def _(event: Gaussian) -> Loss:
 def _(event: Laplace) -> Loss:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    return lambda grid: pld.from_laplace_mechanism(
-        event.noise / contributions(event), value_discretization_interval=grid
-    )
+    noise = event.noise / contributions(event)
+    if noise * MOST_EXPONENT < 1:  # nothing is hidden, and the grid would be huge
+        return pure(1 / noise)
+    return lambda grid: pld.from_laplace_mechanism(noise, value_discretization_interval=grid)
 
 
 @rule.register
