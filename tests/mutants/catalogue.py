@@ -25,6 +25,10 @@ PUBLISHED = f"{REFERENCE}::test_published_figures_of_strong_composition_and_mome
 SAMPLING_COINS = "tests/privacy/test_sampling.py"
 CALLBACKS = "tests/privacy/test_callbacks.py"
 ANSWERS = "tests/privacy/test_answers.py"
+ACCOUNTS = f"{PRIVACY}.accounts"
+CLAIMS = "tests/privacy/test_account_claims.py"
+DAMAGE = "tests/privacy/test_account_damage.py"
+DECLARED = "tests/cli/test_declared.py"
 LNMAX_ERRS = f"{VOTES}::test_lnmax_errs_as_often_as_two_laplace_noises_make_it"
 TEACHERS_APART = f"{TEACHERS}::test_a_patient_more_changes_what_one_teacher_says_and_not_a_bit_of_the_others"
 
@@ -557,4 +561,74 @@ RELEASES = (
     ),
 )
 
-MUTANTS = (*CLIPPING, *NOISE, *DOOR, *SAMPLING, *HANDED_IN, *STOPPED_FITS, *TEACHERS_AND_VOTES, *ACCOUNTING, *RELEASES)
+DECLARED_AND_ENTERED = (
+    Mutant(
+        "a schema that nobody declares is fitted",
+        "synthdp.data.schema:Schema.check_declared",
+        """raise BadInput(f"schema: {'; '.join(problems)}")""",
+        "pass",
+        (f"{DECLARED}::test_nor_in_python",),
+    ),
+    Mutant(
+        "a draft proposes the bounds that it saw",
+        "synthdp.data.draft:_proposed",
+        'column["bounds"] = LEARN',
+        'column["bounds"] = guess["bounds"]',
+        ("tests/data/test_draft.py::test_one_record_more_changes_nothing_in_a_draft",),
+    ),
+    Mutant(
+        "what was read off the records is not said",
+        "synthdp.report.statement:read_off",
+        'column["declared"].get("observed")',
+        "False",
+        (f"{DECLARED}::test_what_was_read_off_the_records_is_said_on_the_page_and_is_not_to_be_shared",),
+    ),
+    Mutant(
+        "a third party's generator needs no trust",
+        "synthdp.generators:check_trust",
+        "package not in trusted",
+        "False",
+        ("tests/generators/test_trust.py::test_a_third_party_s_generator_needs_trust_by_name",),
+    ),
+    Mutant(
+        "a copy of a stopped fit goes on with a claim that was replaced",
+        f"{ACCOUNTS}.file:AccountFile._check_claim",
+        "fit.claims and fit.claims[-1] not in held",
+        "False",
+        (f"{CLAIMS}::test_of_two_copies_one_goes_on_in_turn",),
+    ),
+    Mutant(
+        "an emptied ledger is a new start",
+        f"{ACCOUNTS}.file:AccountFile._stopped",
+        "fit.claims or ledger.head == GENESIS",
+        "False",
+        (f"{CLAIMS}::test_a_ledger_that_is_gone_is_no_new_start",),
+    ),
+    Mutant(
+        "a trigger in an account passes",
+        f"{ACCOUNTS}.chain:Book._check",
+        "expected ^ found",
+        "expected - found",
+        (f"{DAMAGE}::test_what_synthdp_did_not_make_is_refused_by_name",),
+    ),
+    Mutant(
+        "what is entered is not read back",
+        f"{ACCOUNTS}.chain:Book.append",
+        "self._connection.execute(read).fetchone() != written",
+        "False",
+        (f"{DAMAGE}::test_a_row_that_is_not_there_when_it_is_read_back_is_no_charge",),
+    ),
+)
+
+MUTANTS = (
+    *CLIPPING,
+    *NOISE,
+    *DOOR,
+    *SAMPLING,
+    *HANDED_IN,
+    *STOPPED_FITS,
+    *TEACHERS_AND_VOTES,
+    *ACCOUNTING,
+    *RELEASES,
+    *DECLARED_AND_ENTERED,
+)
