@@ -123,6 +123,10 @@ def check_trust(made: Iterable[Generator], trust: str | None) -> None:
     """Refuse generators of packages that the steward did not name: a generator is trusted code, which no check can hold to its
     questions. `trust` is a package, or several joined by commas."""
     trusted = () if trust is None else tuple(name.strip() for name in trust.split(","))
+    if "synthdp" in trusted:
+        raise BadInput(
+            "trust names 'synthdp', whose own generators need none: name the package that the generator comes from"
+        )
     needed = {found["package"]: one.name for one in made if (found := origin(one)) is not None}
     for package, name in needed.items():
         if package not in trusted:

@@ -34,6 +34,7 @@ class Ledger:
         self._lines: list[dict[str, Any]] = []
         self.samples = 0  # repetitions of sampled events that were ever charged: the place of the next sample's coins
         self._head = GENESIS
+        self._process = os.getpid()
         self._path = path
         self._file: int | None = None  # open, and held, from the first line on
         self.torn: str | None = None
@@ -296,6 +297,8 @@ class Ledger:
         return file
 
     def _write(self, body: dict[str, Any]) -> int:
+        if os.getpid() != self._process:
+            raise BadInput("this fit was forked: only the process that began it writes its ledger")
         if self._path is not None:
             file = self._file
             if file is None:

@@ -42,6 +42,7 @@ class Held:
     schema: Schema
     generator: str
     settings: Mapping[str, Any] | None  # None: what stands there shapes no model
+    old: bool = False  # a release of format 1: older versions let other accountants claim, and gave no id
     package: str | None = None  # that the generator comes from, where it is not synthdp's own
     limits: Limits = tuple
 
@@ -65,7 +66,7 @@ class Held:
         """Whether a figure of an accountant is what it comes to here."""
         same = self.statement.provenance.get(accountant) == self.versions.get(accountant)
         close = SAME if same else OTHER
-        return math.isclose(found, again, rel_tol=close, abs_tol=close)
+        return math.isclose(found, again, rel_tol=close, abs_tol=SAME)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +144,7 @@ def _accountant(held: Held) -> bool | None:
     name, least = accounting.best(held.events, held.statement.delta)
     claimed = held.statement.accountant
     if claimed not in accounting.CLAIMING:
-        return None if claimed in held.epsilons and not held.worded_here else False
+        return None if claimed in held.epsilons and held.old else False
     return name == claimed or held.near(claimed, held.epsilons[claimed], least)
 
 
@@ -232,9 +233,9 @@ def _provenance(held: Held) -> bool:
 
 
 def _release_id(held: Held) -> bool:
-    """Releases of an older wording may have none."""
+    """Releases of format 1 may have none."""
     said = held.statement
-    return said.release_id is None if said.rehearsal else said.release_id is not None or not held.worded_here
+    return said.release_id is None if said.rehearsal else said.release_id is not None or held.old
 
 
 def _fitness(held: Held) -> bool:

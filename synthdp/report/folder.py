@@ -117,6 +117,7 @@ class Opened:
             schema=self.schema,
             generator=generator,
             settings=settings,
+            old=self.format == OLD,
             package=package,
             limits=limits,
         )

@@ -107,7 +107,15 @@ class Statement:
         fields = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(values, Mapping):
             raise BadInput("not a statement: its JSON is not an object")
-        missing = sorted(fields - set(values) - LATER)
+        missing, unknown = (
+            sorted(fields - set(values) - LATER),
+            sorted(map(str, set(values) - fields - {"schema_version"})),
+        )
+        if unknown:
+            raise BadInput(
+                f"not a statement that this version of synthdp reads: it does not know {unknown[0][:40]!r}. Was it written by a newer "
+                "one, or edited?"
+            )
         if missing or values.get("schema_version") != SCHEMA_VERSION:
             raise BadInput(f"not a statement of version {SCHEMA_VERSION}: missing {missing or 'schema_version'}")
         return cls(**{name: _read(name, values[name]) for name in fields & set(values)})

@@ -40,6 +40,8 @@ def test_a_third_party_s_generator_needs_trust_by_name():
         made(Foreign(), trust="another")
     with pytest.raises(BadInput, match="from which no generator of this fit comes"):
         made(Independent(), trust="another")
+    with pytest.raises(BadInput, match="whose own generators need none"):
+        made(Sly(), trust="synthdp")
     assert made(Foreign(), trust=f"{__name__}").generator == Foreign()
 
 

@@ -302,3 +302,27 @@ def test_another_sentence_is_another_wording(monkeypatch):
     before = facts.stating.wording()
     monkeypatch.setattr(facts.stating, "SELECTED", "Something else.")
     assert facts.stating.wording() != before
+
+
+def test_a_small_epsilon_is_held_to_its_own_digits(tmp_path):
+    made = Synthesizer("independent", schema=make_schema(), budget=Budget(0.002, 1e-6))
+    folder = made.fit(make_frame(50), seed=1).save(tmp_path / "made")
+    epsilon = verify(folder).statement.epsilon
+    copied = shutil.copytree(folder, tmp_path / "copied")
+    lower = both(said(epsilon=epsilon / 2), inside("provenance", pld={"dp_accounting": "0.0"}))
+    forge(copied, folder, lower)
+    with pytest.raises(BadInput, match="epsilon"):
+        verify(copied)
+
+
+def test_a_field_that_no_version_wrote_is_refused(releases, folder):
+    forge(folder, releases / "rich", said(epsilon_per_year=0.01))
+    with pytest.raises(BadInput, match="does not know 'epsilon_per_year'"):
+        load(folder)
+
+
+def test_another_wording_lets_no_older_accountant_claim_and_no_id_be_left_out(releases, folder):
+    for change in (said(accountant="strong"), said(release_id=None)):
+        forge(folder, releases / "rich", both(change, inside("provenance", wording="another")))
+        with pytest.raises(BadInput, match=r"accountant|release_id"):
+            verify(folder)
