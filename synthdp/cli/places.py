@@ -1,10 +1,11 @@
 """Where commands write: folders and files that are refused before any work is done, and ledgers that are never lost."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from synthdp.data import whole
+from synthdp.data import private, whole
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ def folder(name: str, *, force: bool) -> Path:
     if chosen.is_dir() and any(chosen.iterdir()) and not force:
         raise BadInput(f"out={chosen} exists and is not empty; choose another folder or pass force=true")
     return chosen
+
+
+def clear(name: str) -> None:
+    """Remove what a killed fit could not: records that did not fit in memory, and the folders where they alone lay."""
+    internal = Path(name) / "internal"
+    private.clear(internal)
+    with contextlib.suppress(OSError):  # only where nothing else is in it
+        internal.rmdir()
 
 
 def file(name: str, *, force: bool) -> Path:

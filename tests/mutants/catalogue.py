@@ -22,6 +22,7 @@ GRADIENT_NOISE = "tests/privacy/test_questions.py::test_the_gradient_s_noise_is_
 MOMENTS_MOVE = f"{MOMENTS}::test_one_unit_moves_the_answer_by_at_most_the_sensitivity"
 MOMENTS_NOISE = f"{MOMENTS}::test_the_noise_of_moments_is_what_is_charged"
 PUBLISHED = f"{REFERENCE}::test_published_figures_of_strong_composition_and_moments"
+SPILL = "tests/privacy/test_spill.py::test_a_spill"
 SAMPLING_COINS = "tests/privacy/test_sampling.py"
 CALLBACKS = "tests/privacy/test_callbacks.py"
 ANSWERS = "tests/privacy/test_answers.py"
@@ -620,12 +621,30 @@ DECLARED_AND_ENTERED = (
     ),
 )
 
+IN_DATABASES = (
+    Mutant(
+        "a database sorts by the names of units",
+        f"{PRIVACY}.counted:CountedTable._unit",
+        "coded.md5(ibis.literal('/').join([ibis.literal(self.key.hex()), name]))",
+        "name",
+        (f"{SPILL}_holds_keyed_hashes_and_no_units_name_and_goes_with_the_next_run",),
+    ),
+    Mutant(
+        "blocks are written with what memory held before",
+        "synthdp.data.duckfiles:_clears_memory",
+        "not failed and zeroes.value",
+        "True",
+        ("tests/privacy/test_spill.py::test_where_duckdb_does_not_clear_its_memory_the_spill_is_encrypted",),
+    ),
+)
+
 MUTANTS = (
     *CLIPPING,
     *NOISE,
     *DOOR,
     *SAMPLING,
     *HANDED_IN,
+    *IN_DATABASES,
     *STOPPED_FITS,
     *TEACHERS_AND_VOTES,
     *ACCOUNTING,
