@@ -101,7 +101,7 @@ def one_fit(name: str, epsilon: float, gate_error: float, *, quick: bool) -> one
     """An ordinary fit with planted canaries, on a made-up table."""
     rng = np.random.default_rng(7)
     columns = {f"x{place}": {"kind": "categorical", "categories": list("abcdef")} for place in range(8)}
-    schema = Schema.from_dict({"units": UNITS, "columns": columns})
+    schema = Schema.from_dict({"declared_by": "the recipe", "units": UNITS, "columns": columns})
     frame = pd.DataFrame(
         {column: rng.choice(list("abcdef"), UNITS, p=[0.5, 0.3, 0.1, 0.05, 0.03, 0.02]) for column in columns}
     )

@@ -207,10 +207,11 @@ class Synthesizer:
         torchrun): all are given the same frame and arguments, each keeps its shard of the units, the first one charges and
         draws the noise, all return the release. `fitness` is a share of the budget's precision that is set aside to measure,
         with noise, how far the samples' tables are from the records' (`synthdp.fitness`); the statement tells it. Raises
-        `BadInput` for a frame that does not fit its schema, a budget too small for the plan, an account that refuses it, or a
-        checkpoint of another fit.
+        `BadInput` for a schema that nobody declares (`Schema.check_declared`), a frame that does not fit it, a budget too small
+        for the plan, an account that refuses it, or a checkpoint of another fit.
         """
         check_seed(seed)
+        self.schema.check_declared()
         warn_of_large_delta(self.budget, self.schema)
         warn_of_counted_rules(self.schema)
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)

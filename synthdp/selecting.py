@@ -139,6 +139,7 @@ def select(
     """
     made = tuple(_made(candidate, schema) for candidate in candidates)
     _check(made, schema, budget, mean_runs, score)
+    schema.check_declared()
     warn_of_large_delta(budget, schema)
     check_seed(seed)
     unit = schema.unit or RECORD

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 HOME = Path(__file__).parents[1]
+TO_COME = {36, 43, 44, 45, 46, 47, 48}  # laws that nothing promises yet
 TEXT = (HOME / "PRIVACY.md").read_text(encoding="utf-8")
 
 
@@ -34,7 +35,7 @@ def functions(file):
 
 
 def test_every_law_has_its_row():
-    assert [int(row[0]) for row in rows()] == list(range(1, 35))
+    assert [int(row[0]) for row in rows()] == [law for law in range(1, 49) if law not in TO_COME]
     for number, _, tests in rows():
         assert list(named(tests)), f"law {number}"
 

@@ -48,20 +48,26 @@ def report(config: Config) -> None:
 
 
 def schema(config: Config) -> None:
-    """Draft a schema from a file, or from a folder of pictures; every line is for review."""
-    from synthdp.data import sources
+    """Draft a schema from a file, or from a folder of pictures, for review; and show beside it what was seen."""
+    from synthdp.data import sources, whole
     from synthdp.data.draft import draft
     from synthdp.data.images import look
 
     options: settings.Draft = config["options"]
     out = None if options.out is None else places.file(options.out, force=options.force)
+    seen = None if out is None else places.file(str(places.seen(out)), force=options.force)
     path = Path(options.path)
-    text = draft(*look.drafted(path)) if look.holds_pictures(path) else draft(sources.read(path), path)
-    if out is None:
-        print(text, end="")
+    drafted = draft(*look.drafted(path)) if look.holds_pictures(path) else draft(sources.read(path), path)
+    if out is None or seen is None:
+        print(drafted.schema, end="")
         return
-    out.write_text(text, encoding="utf-8")
-    print(f"{out}: a draft that was read off the records; replace what it says by public knowledge, line by line")
+    with whole.file(seen) as part:
+        part.touch(0o600)
+        part.write_text(drafted.seen, encoding="utf-8")
+    with whole.file(out) as part:
+        part.write_text(drafted.schema, encoding="utf-8")
+    print(f"draft     {out}: go through its review marks, and say in declared_by who stands for it")
+    print(f"internal  {seen}: what was seen in the records, for your eyes only")
 
 
 def data(config: Config) -> None:

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import math
 import time
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -36,6 +35,7 @@ def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
     from synthdp.privacy.ranks import joined
     from synthdp.report import fitwords
+    from synthdp.report.statement import read_off
 
     options: settings.Fit = config["options"]
     ranks = joined()
@@ -54,12 +54,6 @@ def fit(config: Config) -> None:
     if isinstance(frame, Files):
         bigtables.refuse(options, canaries=changed(config["audit"], ("canaries", "records")) != [])
         account = account and dataclasses.replace(account, source=frame)
-    if schema.declared_by is None:
-        warnings.warn(
-            "the schema names nobody in declared_by: review every line of it (a draft was read off the records), then say who "
-            "declared it; the statement will tell that nobody did",
-            stacklevel=1,
-        )
     release = fitted(config, schema, frame, out, account, ranks)
     statement = release.statement
     print(f"release    {out / 'release'}")
@@ -72,6 +66,8 @@ def fit(config: Config) -> None:
         print("no privacy epsilon is infinite: nothing protects the records, and this is not for release")
     if statement.rehearsal:
         print("rehearsal  seeded noise can be regenerated: not for release")
+    if seen := read_off(statement.columns):
+        print(f"observed   {seen} Not for release")
     return None
 
 

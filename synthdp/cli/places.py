@@ -34,6 +34,11 @@ def file(name: str, *, force: bool) -> Path:
     return chosen
 
 
+def seen(schema: Path) -> Path:
+    """Where it is written what a draft saw in the records."""
+    return schema.with_name(f"{schema.stem}.seen.internal.yaml")
+
+
 def records(name: str, schema: "Schema", *, force: bool) -> Path:
     """The file to write records to, or the folder where they are pictures and the name has no ending."""
     from synthdp.data import sources

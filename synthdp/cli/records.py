@@ -33,6 +33,7 @@ def training(
             "records need data=NAME, or data.path=FILE with data.schema=FILE.yaml (synthdp schema path=FILE drafts one)"
         )
     schema = _targeted(Schema.load(source.schema), source.target)
+    schema.check_declared()
     check(schema)
     held = bigtables.source_of(source, generator, schema)
     return schema, _read(path, schema) if held is None else held

@@ -252,7 +252,9 @@ class Draft:
     """Options of `synthdp schema`."""
 
     path: str = option(MISSING, "records to draft a schema from: a file, or a folder of pictures")
-    out: str | None = option(None, "file to write; default: print")
+    out: str | None = option(
+        None, "file to write, with what was seen in NAME.seen.internal.yaml beside it; default: print the draft"
+    )
     force: bool = option(False, "write over an existing file")
 
 

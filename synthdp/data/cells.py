@@ -1,10 +1,13 @@
 """Cells read one by one: what each says does not depend on any other cell, nor on the frame's dtype.
 
 Missing is None, NaN, NaT and pd.NA, and nothing else. Total: a cell of a wrong type is NaN or unknown, never an error.
+Text is a number or an instant where it fits `NUMBER` or `INSTANT`, whoever reads it: a database reads by the same patterns (`texts`),
+and no version of Python decides.
 """
 
+import re
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +23,19 @@ if TYPE_CHECKING:
 Mask = NDArray[np.bool_]
 UNKNOWN, MISSING = -1, -2
 UNREADABLE = "\x00unreadable"  # text of an object that has none
+SPACE = r"[ \t\n\r\f\v]*"
+NUMBER = (
+    rf"{SPACE}[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+    rf"|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?|[nN][aA][nN]){SPACE}"
+)
+YEAR = r"(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
+TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?"
+ZONE = r"Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?"
+INSTANT = rf"{YEAR}(?:-[0-9]{{2}}-[0-9]{{2}}|[0-9]{{4}})(?:[T ]{TIME}(?:{ZONE})?)?"  # of ISO 8601, what files hold
+_NUMBER, _INSTANT = re.compile(NUMBER), re.compile(INSTANT)
+NUMERIC = (int, float, np.integer, np.floating, np.bool_, Decimal)
+TIMES = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds of NumPy's units
+LAST = 2**63 - 1
 TRUTHS = {
     **dict.fromkeys(("true", "yes", "t", "y", "1"), 1),
     **dict.fromkeys(("false", "no", "f", "n", "0"), 0),
@@ -42,19 +58,18 @@ def numbers(series: "Series") -> Read:
     cells = _objects(series)
     values = np.fromiter((_number(cell) for cell in cells), np.float64, len(cells))
     missing = _missing(cells)
-    proper = (int, float, np.integer, np.floating, np.bool_, Decimal)
-    wrong = np.fromiter((not isinstance(cell, proper) for cell in cells), np.bool_, len(cells))
+    wrong = np.fromiter((not _is_numeric(cell) for cell in cells), np.bool_, len(cells))
     return Read(values, missing, wrong & ~missing)
 
 
 def instants(series: "Series") -> Read:
-    """Values int64, microseconds since 1970-01-01 UTC (0 where missing or wrong); text must be ISO 8601."""
+    """Values int64, microseconds since 1970-01-01 UTC (0 where missing or wrong); text must fit `INSTANT`."""
     if isinstance(series.dtype, pd.DatetimeTZDtype):
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
     if isinstance(series.dtype, np.dtype) and series.dtype.kind == "M":
-        stamps = series.to_numpy().astype("datetime64[us]")
+        stamps = series.to_numpy()
         gone = np.isnat(stamps)
-        return Read(np.where(gone, 0, stamps.astype(np.int64)), gone, np.zeros(len(stamps), np.bool_))
+        return Read(np.where(gone, 0, _stamped(stamps)), gone, np.zeros(len(stamps), np.bool_))
     cells = _objects(series)
     found = [_instant(cell) for cell in cells]
     missing = _missing(cells)
@@ -82,6 +97,11 @@ def labels(series: "Series", table: Mapping[str, int], *, lower: bool = False) -
         return np.fromiter((number(cell) for cell in cells), np.int64, len(cells))
     found = (table.get(cell, UNKNOWN) if type(cell) is str else number(cell) for cell in cells)
     return np.fromiter(found, np.int64, len(cells))
+
+
+def missing(series: "Series") -> Mask:
+    """Which cells are missing."""
+    return _missing(_objects(series))
 
 
 def texts(series: "Series") -> list[str | None]:
@@ -137,32 +157,62 @@ def _is_missing(cell: Any) -> bool:
     return isinstance(cell, np.datetime64 | np.timedelta64) and bool(np.isnat(cell))
 
 
+def _is_numeric(cell: Any) -> bool:
+    return isinstance(cell, NUMERIC) and not isinstance(cell, np.timedelta64)  # which NumPy counts among the integers
+
+
+def number(text: str) -> float | None:
+    """What a text says as a number; None where it is none."""
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def instant(text: str) -> int | None:
+    """What a text says as an instant, in microseconds since 1970-01-01 UTC (cut off, not rounded); None where it is none."""
+    if not _INSTANT.fullmatch(text):
+        return None
+    try:
+        return microseconds(text)
+    except ValueError:  # no day of the calendar
+        return None
+
+
 def _number(cell: Any) -> float:
-    if not isinstance(cell, int | float | str | np.integer | np.floating | np.bool_ | Decimal):
+    if isinstance(cell, str):
+        found = number(cell)
+        return float("nan") if found is None else found
+    if not _is_numeric(cell):
         return float("nan")
     try:
         return float(cell)
     except OverflowError:  # an integer beyond float64
         return float("inf") if isinstance(cell, int) and cell > 0 else float("-inf")
-    except ValueError:
+    except ValueError:  # a signalling NaN
         return float("nan")
 
 
 def _instant(cell: Any) -> int | None:
+    if isinstance(cell, str):
+        return instant(cell)
+    if _is_missing(cell):
+        return None
     if isinstance(cell, pd.Timestamp):
-        return _timestamp(cell)
-    if isinstance(cell, np.datetime64) and not np.isnat(cell):
-        return int(cell.astype("datetime64[us]").astype(np.int64))
-    if cell is pd.NaT or not isinstance(cell, str | date | datetime):
-        return None
+        cell = cell.to_datetime64()
+    if isinstance(cell, np.datetime64):
+        return int(_stamped(np.array([cell]))[0])
     try:
-        return microseconds(cell)
-    except (ValueError, OverflowError):
+        return microseconds(cell) if isinstance(cell, date) else None
+    except Exception:  # a time zone may be anybody's code
         return None
 
 
-def _timestamp(cell: pd.Timestamp) -> int | None:
-    try:
-        return microseconds(cell.to_pydatetime(warn=False))
-    except (ValueError, OverflowError):
-        return None
+def _stamped(stamps: NDArray[Any]) -> NDArray[np.int64]:
+    """Microseconds since 1970-01-01 of NumPy's instants; the nearest that there are where those are out of range."""
+    unit = np.datetime_data(stamps.dtype)[0]
+    if unit == "ns":
+        return stamps.astype(np.int64) // 1_000
+    if unit not in TIMES:
+        unit = "s" if unit in ("Y", "M", "W", "D", "h", "m", "generic") else "us"
+    if unit != np.datetime_data(stamps.dtype)[0]:
+        stamps = stamps.astype(f"datetime64[{unit}]")
+    most = LAST // TIMES[unit]
+    return np.clip(stamps.astype(np.int64), -most, most) * TIMES[unit]

@@ -1,6 +1,6 @@
 """The steward's pre-check of a table before it is sealed. Its outcome is outside epsilon and stays in the hospital."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,13 @@ from synthdp.errors import BadInput
 if TYPE_CHECKING:
     Series = pd.Series[Any]
 
+UNFIT = "the table does not fit the schema"
+UNKNOWN, UNTRUE = "not one of the declared categories", "not true or false"
+NO_NUMBERS, NOT_WHOLE = "not numbers", "not whole"
+NO_INSTANTS = "not dates or times such as 2020-01-31 or 2020-01-31T08:00:00+01:00"
+MISSING = "missing, where the schema does not allow it (missing: true would)"
+NOBODY = "missing in the unit column (whose records are they?)"
+
 
 def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
     """See `Schema.validate`."""
@@ -33,11 +40,21 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
     if not isinstance(frame, pd.DataFrame):
         raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}")
     problems = list(_structure(schema, frame))
-    if not problems and invalid == "error":
-        problems = [problem for column in schema.columns for problem in _content(schema, column, frame[column.name])]
     if problems:
-        raise BadInput("the table does not fit the schema: " + "; ".join(problems))
+        raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
+    if invalid == "error":
+        refuse((column.name, rule) for column in schema.columns for rule in _broken(schema, column, frame[column.name]))
     return frame[list(schema.names)]
+
+
+def refuse(broken: Iterable[tuple[str, str]]) -> None:
+    """Raise `BadInput` where there are columns that break a rule: it names both. How many cells do, and which, is for other eyes
+    than those that read a pipeline's log."""
+    problems = [f"column {name!r}: some values are {rule}" for name, rule in broken]
+    if problems:
+        raise BadInput(
+            f"{UNFIT}: {'; '.join(problems)}. Mend cells or schema, or map such cells to allowed values by invalid=clamp"
+        )
 
 
 def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
@@ -57,64 +74,56 @@ def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
         yield f"duplicate columns: {_listed(repeated)} (keep one of each)"
 
 
-def _content(schema: Schema, column: Column, series: "Series") -> Iterator[str]:
-    where = f"column {column.name!r}"
+def _broken(schema: Schema, column: Column, series: "Series") -> Iterator[str]:
+    """The rules that some cells of the column break."""
     if isinstance(column, Identifier):
-        absent = int(series.isna().sum()) if column.name == schema.unit else 0
-        if absent:
-            yield f"{where}: {_values(absent)} missing in the unit column (whose records are they?)"
-        return
-    if isinstance(column, Image):
-        shape = " x ".join(map(str, column.shape))
-        absent = int(sum(cell is None or cell is pd.NA or isinstance(cell, float) for cell in series))
-        wrong = int(sum(not is_picture(cell, column.shape) for cell in series)) - absent
-        for rule, count in (("missing", absent), (f"not uint8 arrays of {shape}", wrong)):
-            if count:
-                yield f"{where}: {_values(count)} {rule}"
-        return
-    counted = _numeric if isinstance(column, Integer | Continuous | Datetime) else _labelled
-    counts = counted(column, series)  # type: ignore[arg-type]
-    for rule, count in counts.items():
-        if count:
-            yield f"{where}: {_values(count)} {rule}"
-
-
-def _labelled(column: Any, series: "Series") -> dict[str, int]:
-    if isinstance(column, Boolean):
-        found = cells.labels(series, cells.TRUTHS, lower=True)
-        unknown = "not true or false"
-    elif isinstance(column, Categorical) and column.categories == "learn":
-        found = np.where(series.isna().to_numpy(), cells.MISSING, 0)
-        unknown = ""
+        if column.name == schema.unit and cells.missing(series).any():
+            yield NOBODY
+    elif isinstance(column, Image):
+        absent = np.array([cell is None or cell is pd.NA or isinstance(cell, float) for cell in series], np.bool_)
+        wrong = np.array([not is_picture(cell, column.shape) for cell in series], np.bool_)
+        if absent.any():
+            yield "missing"
+        if (wrong & ~absent).any():
+            yield f"not uint8 arrays of {' x '.join(map(str, column.shape))}"
+    elif isinstance(column, Integer | Continuous | Datetime):
+        yield from _numeric(column, series)
     else:
-        found = cells.labels(series, cells.table_of(column.categories))
-        unknown = "not one of the declared categories"
-    odd = 0 if getattr(column, "other", None) is not None else int((found == cells.UNKNOWN).sum())
-    return {unknown: odd, **_absent(column, int((found == cells.MISSING).sum()))}
+        yield from _labelled(column, series)
 
 
-def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> dict[str, int]:
+def _labelled(column: Any, series: "Series") -> Iterator[str]:
+    if isinstance(column, Boolean):
+        found, unknown = cells.labels(series, cells.TRUTHS, lower=True), UNTRUE
+    elif isinstance(column, Categorical) and column.categories == "learn":
+        found, unknown = np.where(cells.missing(series), cells.MISSING, 0), ""
+    else:
+        found, unknown = cells.labels(series, cells.table_of(column.categories)), UNKNOWN
+    if getattr(column, "other", None) is None and (found == cells.UNKNOWN).any():
+        yield unknown
+    if not column.missing and (found == cells.MISSING).any():
+        yield MISSING
+
+
+def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> Iterator[str]:
     dates = isinstance(column, Datetime)
     read = cells.instants(series) if dates else cells.numbers(series)
-    kind = "not ISO 8601 dates or times" if dates else "not numbers"
-    usable = ~read.missing & ~read.wrong
-    values = read.cells[usable]
-    counts = {kind: int(read.wrong.sum()), **_absent(column, int(read.missing.sum()))}
-    if isinstance(column, Integer):
-        counts["not whole"] = int((np.isfinite(values) & (values != np.rint(values))).sum())
+    values = read.cells[~read.missing & ~read.wrong]
+    if read.wrong.any():
+        yield NO_INSTANTS if dates else NO_NUMBERS
+    if read.missing.any() and not column.missing:
+        yield MISSING
+    if isinstance(column, Integer) and (np.isfinite(values) & (values != np.rint(values))).any():
+        yield NOT_WHOLE
     if not isinstance(column.bounds, str):
         low, high = (microseconds(end) for end in column.bounds) if isinstance(column, Datetime) else column.bounds
-        rule = f"outside the declared bounds [{column.bounds[0]}, {column.bounds[1]}]"
-        counts[rule] = int(((values < low) | (values > high)).sum())
-    return counts
+        if ((values < low) | (values > high)).any():
+            yield outside(column)
 
 
-def _absent(column: Any, count: int) -> dict[str, int]:
-    return {"missing, where the schema does not allow it (missing: true would)": 0 if column.missing else count}
-
-
-def _values(count: int) -> str:
-    return "1 value is" if count == 1 else f"{count} values are"
+def outside(column: Integer | Continuous | Datetime) -> str:
+    """The rule that bounds are."""
+    return f"outside the declared bounds [{column.bounds[0]}, {column.bounds[1]}]"
 
 
 def _listed(names: list[Any]) -> str:

@@ -50,6 +50,8 @@ HUGE, TINY = (
 )  # 309 digits; 323 zeros: PostgreSQL counts no further than 255 at once
 EPOCH = datetime(1970, 1, 1)
 DAY = timedelta(days=1)
+NANOSECONDS = 9  # decimals of a second
+OLDEST, NEWEST = datetime(1677, 9, 22), datetime(2262, 4, 11)  # days that 64 bits of nanoseconds hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,6 +258,8 @@ def instant(cell: "Value", moment: datetime) -> Any:
     kind = cell.type()
     if kind.is_date():
         return ibis.literal(moment.date())
+    if kind.scale == NANOSECONDS:
+        moment = min(max(moment, OLDEST), NEWEST)
     return ibis.literal(moment.replace(tzinfo=UTC) if kind.timezone else moment)
 
 

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar, Literal, get_args
@@ -29,14 +29,27 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Categorical:
+class Named:
+    """What every column has: a name, and where its facts come from.
+
+    `review`: somebody guessed what the column is, as a draft does, and nobody has confirmed it: such a schema is not fitted.
+    `observed`: facts of the column were read off the records and taken as they are. It may be fitted; its release says that
+    these facts were not charged, and that it is not to be shared.
+    """
+
+    name: str
+    review: bool = False
+    observed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Categorical(Named):
     """Unordered categories. `other` is the category that unknown values map to; it is one of `categories`.
 
     Categories are text; where all were declared as whole numbers they are so in what is sampled (`numbers`).
     """
 
     kind: ClassVar[Literal["categorical"]] = "categorical"
-    name: str
     categories: tuple[str, ...] | Learn
     missing: bool = False
     other: str | None = None
@@ -52,11 +65,10 @@ class Categorical:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ordinal:
+class Ordinal(Named):
     """Categories in a meaningful order, lowest first, text or whole numbers as those of `Categorical`; declared, never learned."""
 
     kind: ClassVar[Literal["ordinal"]] = "ordinal"
-    name: str
     categories: tuple[str, ...]
     missing: bool = False
     numbers: bool = False
@@ -70,16 +82,15 @@ class Ordinal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Boolean:
+class Boolean(Named):
     """True or false. Cells may read true, false, yes, no, t, f, y, n, 1 or 0, in any case."""
 
     kind: ClassVar[Literal["boolean"]] = "boolean"
-    name: str
     missing: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Integer:
+class Integer(Named):
     """Whole numbers within `bounds` (both ends included).
 
     `bins`: None (32 of equal width, or one per value where there are fewer), a count of equal-width bins, edges
@@ -88,7 +99,6 @@ class Integer:
     """
 
     kind: ClassVar[Literal["integer"]] = "integer"
-    name: str
     bounds: tuple[int, int] | Learn
     bins: int | tuple[float, ...] | Learn | None = None
     atoms: tuple[int, ...] = ()
@@ -107,14 +117,13 @@ class Integer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Continuous:
+class Continuous(Named):
     """Real numbers within `bounds` (both ends included); `decimals` places, or any number where None.
 
     `bins` and `atoms` as for `Integer`.
     """
 
     kind: ClassVar[Literal["continuous"]] = "continuous"
-    name: str
     bounds: tuple[float, float] | Learn
     bins: int | tuple[float, ...] | Learn | None = None
     atoms: tuple[float, ...] = ()
@@ -129,14 +138,13 @@ class Continuous:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Datetime:
+class Datetime(Named):
     """Instants within `bounds` (ISO 8601, both ends included; UTC where a zone is given), on a grid of `resolution`.
 
     `bins` as for `Integer`, with edges as ISO 8601 text.
     """
 
     kind: ClassVar[Literal["datetime"]] = "datetime"
-    name: str
     bounds: tuple[str, str] | Learn
     bins: int | tuple[str, ...] | Learn | None = None
     missing: bool = False
@@ -156,14 +164,16 @@ class Datetime:
 
     def _instant(self, text: Any) -> int:
         try:
-            return microseconds(text)
-        except ValueError:
+            found = microseconds(text)
+            iso(found)
+            return found
+        except (ValueError, OverflowError):
             example = "such as 2020-01-31 or 2020-01-31T08:00:00"
             raise BadInput(f"column {self.name!r}: bounds and bins of a datetime are ISO 8601 text {example}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Image:
+class Image(Named):
     """Pictures of `height` x `width` pixels, uint8: arrays (height, width), or (height, width, channels) where there are
     several channels.
 
@@ -173,7 +183,6 @@ class Image:
     """
 
     kind: ClassVar[Literal["image"]] = "image"
-    name: str
     height: int
     width: int
     channels: int = 1
@@ -207,11 +216,10 @@ class Image:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Identifier:
+class Identifier(Named):
     """Names a record or a person: dropped on the way in, made anew on the way out."""
 
     kind: ClassVar[Literal["identifier"]] = "identifier"
-    name: str
 
 
 Column = Categorical | Ordinal | Boolean | Integer | Continuous | Datetime | Image | Identifier
@@ -224,9 +232,8 @@ def microseconds(text: Any) -> int:
     if isinstance(text, date) and not isinstance(text, datetime):
         text = text.isoformat()
     instant = text if isinstance(text, datetime) else datetime.fromisoformat(_require_text(text))
-    if instant.tzinfo is not None:
-        instant = instant.astimezone(UTC).replace(tzinfo=None)
-    return (instant - _EPOCH) // timedelta(microseconds=1)
+    since = instant.replace(tzinfo=None) - _EPOCH - (instant.utcoffset() or timedelta())  # may leave the calendar
+    return since // timedelta(microseconds=1)
 
 
 def iso(instant: int) -> str:

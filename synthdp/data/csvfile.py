@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from synthdp.data.cells import TRUTHS
+from synthdp.data import cells
 from synthdp.data.columns import (
     Boolean,
     Categorical,
@@ -26,7 +26,6 @@ from synthdp.data.columns import (
     Ordinal,
     in_numbers,
 )
-from synthdp.data.columns import microseconds as instant
 from synthdp.data.neutral import MARK, neutral, restored
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
 ABSENT = ("", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL", "NaT")  # besides "", only where not a category
 HEADER_BYTES = 1 << 20
 LEADING_ZERO = r"^-?0[0-9]"
-# What a cell is must not depend on the others (GUARANTEE 21): Arrow's casts to whole numbers read hexadecimal, to others not.
-NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf(?:inity)?|nan))$"
+NUMBER = rf"^{cells.NUMBER}$"  # Arrow's casts to whole numbers read hexadecimal, to others not
 
 
 def read(path: Path, schema: Schema | None) -> "DataFrame":
@@ -125,6 +123,8 @@ def _table(path: Path, names: list[str], delimiter: str) -> pa.Table:
         text = str(error)
         if "UTF8" in text or "UTF-8" in text:
             raise BadInput(f"{path}: is not UTF-8 text; save it as CSV UTF-8") from None
+        if "straddl" in text:
+            raise BadInput(f"{path}: a row is longer than a MiB; is a quote left open?") from None
         row = re.search(r"Row #(\d+)", text)
         place = f"row {row[1]}" if row else "a row"
         raise BadInput(f"{path}: {place} has not as many cells as the header, which has {len(names)}") from None
@@ -189,10 +189,10 @@ def _are_numbers(array: pa.ChunkedArray) -> bool:
 
 
 def _number(text: str | None) -> float | str | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
+    if text is None:
+        return None
+    found = cells.number(text)
+    return text if found is None else found
 
 
 def _pandas_numbers(array: pa.ChunkedArray) -> "Series[Any]":
@@ -219,15 +219,13 @@ def _converted(array: pa.ChunkedArray, convert: Any, dtype: str) -> "Series[Any]
 
 
 def _truth(text: str) -> bool | None:
-    found = TRUTHS.get(text.lower())
+    found = cells.TRUTHS.get(text.lower())
     return None if found is None else bool(found)
 
 
 def _instant(text: str) -> Any:
-    try:
-        return np.datetime64(instant(text), "us")
-    except (ValueError, OverflowError):
-        return None
+    found = cells.instant(text)
+    return None if found is None else np.datetime64(found, "us")
 
 
 def _without_marks(array: pa.ChunkedArray, marks: Iterable[str]) -> pa.ChunkedArray:

@@ -1,75 +1,121 @@
-"""A first schema.yaml, drafted by looking at a table or at pictures: a form for the data steward to fill in, not a public schema."""
+"""A first schema.yaml, drafted by looking at a table or at pictures: kinds for the data steward to confirm, and `learn` for all else."""
 
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.data import cells, yamlfile
-from synthdp.data.columns import MAX_PIXELS, iso
+from synthdp.data.columns import LEARN, MAX_PIXELS, iso
 
 if TYPE_CHECKING:
     from synthdp.data.images.look import Seen
 
     Series = pd.Series[Any]
 
-MARK = "# REVIEW"
 WHOSE = {"id", "identifier", "mrn", "participant", "patient", "person", "pseudonym", "ssn", "subject", "uid", "uuid"}
-LISTED = 30  # categories are listed up to here; more are left to be learned
+LISTED = 30  # categories are listed up to here
 HEAD = """\
-# DRAFT, READ OFF THE DATA in {file}. Not a public schema yet, and not to be shared: every line below says
-# something about the records. Replace each by what is public knowledge (a code book, a form, a round number), or by
-# `learn` to buy it with budget, and take its REVIEW mark away. A bound or category that stays as drafted is treated as
-# known to everyone, and the guarantee does not cover it.
+# DRAFT of a schema for {file}: what may be known to everyone about these records.
+# The kinds of the columns were guessed from the cells; nothing else here was read off them. What stays at `learn` is bought with a
+# part of the budget. What you declare instead, from a code book, a form or a round number, costs nothing and is not protected.
+#
+# 1. Go through the columns. Where one is as you declare it, delete its line `review: true`.
+# 2. If a person may have several records, name in `unit` the column that tells whose they are.
+# 3. Say in `declared_by` who stands for this. Until 1 and 3 are done, `synthdp fit` refuses this file.
+"""
+SEEN = """\
+# INTERNAL, not to be shared: what the columns of {file} were seen to hold, to compare with public knowledge.
+# An entry that is copied from here into the schema keeps its mark `observed: true`. Its facts were read off the records at no
+# charge: a release made with them says so, and that it is not to be shared.
 """
 WHY = {
-    "unit": "name the patient column if a person may have several records, and set max_records_per_unit",
-    "units": "a public number or estimate of units, or learn",
-    "targets": "the columns that users will predict, if any",
-    "declared_by": "who declares these facts public",
-    "identifier": "by its name or its values it says whose record it is: dropped, and made anew. Is it the unit?",
-    "categorical": "list all that may occur, from the code book; or learn",
-    "ordinal": "list all that may occur, lowest first",
-    "boolean": "true or false?",
-    "integer": "widest plausible values, not those of the records; or learn",
-    "continuous": "widest plausible values, not those of the records; or learn",
-    "datetime": "first and last possible date; or learn",
-    "missing": "may cells be empty?",
-    "height": "pixels; fewer are learned with less noise, and resize: fit averages",
-    "width": "pixels",
-    "channels": "1 grey, 3 colour",
-    "window": "raw intensities that become black and white: public ones, not those of the records",
+    "name": "of the table; a release shows it",
+    "declared_by": 'such as "A. Meier, data protection office, May 2026"',
+    "unit": "the column that says whose record it is; then max_records_per_unit too",
+    "units": "or a public number or estimate of records, or of persons where there is a unit",
+    "targets": "the columns that users will predict",
+    "columns": "are these all, and are they all needed?",
+    "categories": "or all that may occur, from the code book, such as [a, b, other]",
+    "bounds": "or the least and the largest plausible value, such as [0, 120]",
+    "missing": "may cells be empty? If not, delete this line",
+    "resolution": "or day, hour, minute, second, microsecond",
+    "height": "of most pictures; fewer pixels are learned with less noise, and resize: fit averages",
+    "window": "raw intensities that become black and white, from the protocol, such as [-1000, 400]",
     "resize": "none refuses other sizes; fit averages or interpolates to this one",
+    "review": "delete this line when the column is as you declare it",
+}
+KINDS = {
+    "identifier": "says whose record it is: dropped, and made anew. Is it the unit?",
+    "categorical": "ordinal, if the categories have an order",
+    "integer": "whole numbers, or categorical if they are codes",
+    "continuous": "with `decimals` where the numbers are rounded",
 }
 
 
-def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None) -> str:
-    """YAML text that loads as a `Schema`, each line marked for review. `path` is where the frame came from, `pictures` what
-    was seen of pictures beside it.
+class Draft(NamedTuple):
+    """Two texts: `schema`, which holds no fact of the records but the kinds of their columns, and `seen`, which holds such facts."""
 
-    Looks at the records, and so is for the steward's eyes only, as its first lines say. Kinds are guessed, bounds rounded
-    outward, categories listed where there are at most 30, else left to learn. Nothing is guessed about unit and targets.
+    schema: str
+    seen: str
+
+
+def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None) -> Draft:
+    """YAML that loads as a `Schema` to review and to declare, and YAML of what was seen, for the steward's eyes only.
+
+    `path` is where the frame came from, `pictures` what was seen of pictures beside it. Kinds are guessed and marked for review (with
+    them the resolution of instants, and the size of pictures); bounds, categories and the number of units are left to learn, cells may
+    be missing. Nothing is guessed about unit and targets. What was seen has bounds rounded outward and at most 30 categories.
     """
-    lines = [HEAD.format(file=Path(path).name)]
-    for key, value in (("name", Path(path).name.split(".")[0]), ("unit", None), ("units", "learn")):
-        lines.append(_line(0, key, value, WHY.get(key, "a name for the table")))
-    lines += [_line(0, "targets", [], WHY["targets"]), _line(0, "declared_by", None, WHY["declared_by"])]
-    lines.append(f"columns:  {MARK}: are these all columns, and are they all needed?")
     guesses = {} if pictures is None else {pictures.name: _picture(pictures)}
     guesses |= {name: _guess(frame[name]) for name in frame.columns}
     if pictures is not None:
         guesses |= {name: _label(frame[name]) for name, guess in guesses.items() if guess["kind"] == "integer"}
     if all(guess["kind"] == "identifier" for guess in guesses.values()):  # a schema needs a column to model
-        guesses[frame.columns[-1]] = {"kind": "categorical", "categories": "learn"}
-    for name, column in guesses.items():
-        why = WHY[column["kind"]] if column["kind"] != "image" or pictures is None else _seen(pictures)
-        lines.append(f"  {_scalar(str(name))}:  {MARK}: {why}")
-        lines += [_line(4, key, value, WHY.get(key, "guessed")) for key, value in column.items()]
-    return "\n".join(lines) + "\n"
+        guesses[frame.columns[-1]] = {"kind": "categorical", "categories": LEARN}
+    file, name = Path(path).name, Path(path).name.split(".")[0]
+    lines = [HEAD.format(file=file)]
+    top: dict[str, Any] = {"name": name, "declared_by": None, "unit": None, "units": LEARN, "targets": []}
+    lines += [_line(0, key, value, WHY[key]) for key, value in top.items()]
+    lines.append(f"columns:  # {WHY['columns']}")
+    for column, guess in guesses.items():
+        lines.append(f"  {_scalar(str(column))}:")
+        entry = _proposed(guess)
+        lines += [_line(4, key, value, _why(key, entry["kind"], pictures)) for key, value in entry.items()]
+    seen = {str(column): {**guess, "observed": True} for column, guess in guesses.items() if len(guess) > 1}
+    head = SEEN.format(file=file)
+    if pictures is not None:
+        head += f"# Of the pictures, {pictures.looked} of {pictures.count} were looked at.\n"
+    return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"columns": seen}, width=math.inf))
+
+
+def _proposed(guess: dict[str, Any]) -> dict[str, Any]:
+    """What a draft says of a column: what kind it is, and no value of a record."""
+    kind = "categorical" if guess["kind"] == "ordinal" else guess["kind"]
+    column: dict[str, Any] = {"kind": kind}
+    if kind == "categorical":
+        column["categories"] = LEARN
+    elif kind in ("integer", "continuous", "datetime"):
+        column["bounds"] = LEARN
+    kept = ("resolution", "height", "width", "channels", "resize")
+    column |= {key: value for key, value in guess.items() if key in kept}
+    if "window" in guess:
+        column["window"] = None
+    if kind not in ("identifier", "image"):
+        column["missing"] = True
+    return {**column, "review": True}
+
+
+def _why(key: str, kind: str, pictures: "Seen | None") -> str:
+    if key == "kind":
+        return _tags(pictures) if kind == "image" and pictures is not None else KINDS.get(kind, "")
+    if (kind, key) == ("datetime", "bounds"):
+        return "or the first and the last possible day, such as [2020-01-01, 2025-12-31]"
+    return WHY.get(key, "")
 
 
 def _picture(seen: "Seen") -> dict[str, Any]:
@@ -93,15 +139,13 @@ def _label(series: "Series") -> dict[str, Any]:
     return {"kind": "categorical", "categories": [str(value) for value in values], **lacking}
 
 
-def _seen(pictures: "Seen") -> str:
-    headers = (
-        "; a column named as a DICOM keyword, such as PatientID, is read from the headers" if pictures.tagged else ""
-    )
-    return f"pictures; what follows was read off {pictures.looked} of {pictures.count}{headers}"
+def _tags(pictures: "Seen") -> str:
+    return "a column named as a DICOM keyword, such as PatientID, is read from the headers" if pictures.tagged else ""
 
 
 def _line(indent: int, key: str, value: Any, why: str) -> str:
-    return f"{' ' * indent}{key}: {_scalar(value)}  {MARK}: {why}"
+    text = "" if value is None else f" {_scalar(value)}"
+    return f"{' ' * indent}{key}:{text}{why and f'  # {why}'}"
 
 
 def _scalar(value: Any) -> str:
@@ -130,13 +174,13 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
     if isinstance(series.dtype, pd.CategoricalDtype):
         ordered = "ordinal" if series.cat.ordered else "categorical"
         listed = [cells.text(category) for category in series.cat.categories]
-        return {"kind": ordered, "categories": listed} if listed else {"kind": "categorical", "categories": "learn"}
+        return {"kind": ordered, "categories": listed} if listed else {"kind": "categorical", "categories": LEARN}
     read = cells.instants(held)
     if len(held) and not read.wrong.any():
         return _dated(read.cells)
     if len(distinct) > LISTED and len(distinct) > 0.9 * len(held):
         return {"kind": "identifier"}
-    return {"kind": "categorical", "categories": distinct if 0 < len(distinct) <= LISTED else "learn"}
+    return {"kind": "categorical", "categories": distinct if 0 < len(distinct) <= LISTED else LEARN}
 
 
 def _names_somebody(name: Any) -> bool:
@@ -149,7 +193,7 @@ def _numeric(held: "Series", distinct: int) -> dict[str, Any]:
     values = cells.numbers(held).cells
     values = values[np.isfinite(values)]
     if not len(values) or np.abs(values).max() > 1e15:
-        return {"kind": "continuous", "bounds": "learn"}
+        return {"kind": "continuous", "bounds": LEARN}
     if bool((values == np.rint(values)).all()):
         if distinct > LISTED and distinct == len(held) and values.min() > 0:
             return {"kind": "identifier"}

@@ -58,7 +58,7 @@ def read(source: "Files", files: list[Path], connection: Any) -> "ibis.Table":
 
 
 def _check_parquet(files: list[Path]) -> None:
-    """All files have the columns and the types of the first one."""
+    """All files have the columns and the types of the first one, and none that the engine takes for something else."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -68,6 +68,11 @@ def _check_parquet(files: list[Path]) -> None:
             found = pq.read_schema(path).remove_metadata()
         except (pa.ArrowException, OSError) as error:
             raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
+        odd = [field for field in found if pa.types.is_decimal256(field.type) or pa.types.is_duration(field.type)]
+        if odd:
+            raise BadInput(
+                f"{path}: column {odd[0].name!r} is stored as {odd[0].type}, which the database misreads; cast it"
+            )
         if first is not None and not found.equals(first):
             raise BadInput(f"{path}: its columns or their types are not those of {files[0]}; write all files alike")
         first = found

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +41,20 @@ __all__ = [
 ]
 
 
+CALLER = "the calling program"
+MARKS = ("review", "observed")
+OLD_MARK = "# REVIEW:"  # of drafts that held what they had seen
+
+
 @dataclass(frozen=True, kw_only=True)
 class Schema:
     """The public facts of a table, or of a set of images: a table with one image column, labels and patients beside it.
 
     `unit` names the patient column (an identifier); without it every record is a unit. At most
     `max_records_per_unit` records of a unit count. `units` is a public number or estimate of units, or `learn`.
-    `targets` are the columns that users will predict. Raises `BadInput` where the parts contradict each other.
+    `targets` are the columns that users will predict. `declared_by` says who stands for these facts being public; a schema that a
+    program writes down is declared by that program, one that is read from a file (or a mapping) says it itself. Raises `BadInput`
+    where the parts contradict each other.
 
     `rules`: what every record satisfies by its meaning, such as `admission <= discharge`, `{if: {sex: M}, then: {pregnant:
     false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `data.rules`, and the plain forms may be given
@@ -62,7 +69,7 @@ class Schema:
     max_records_per_unit: int = 1
     units: int | Learn | None = None
     targets: tuple[str, ...] = ()
-    declared_by: str | None = None
+    declared_by: str | None = CALLER
     notes: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
     honoured: tuple[int, ...] | None = None
@@ -141,6 +148,23 @@ class Schema:
                 return column
         raise BadInput(f"schema: {asked_by} {name!r} is not one of its columns{nearest(name, self.names)}")
 
+    def check_declared(self) -> None:
+        """Raise `BadInput` where nobody has confirmed what a draft guessed, or nobody declares the schema: it is not fitted."""
+        marked = [column.name for column in self.columns if column.review]
+        problems = []
+        if marked:
+            problems.append(
+                f"review marks stand at {_few(marked)}, whose kinds were guessed: go through them, and delete the line "
+                "`review: true` of each that is as you declare it"
+            )
+        if not (self.declared_by or "").strip():
+            problems.append(
+                "nobody declares it: what it says is taken as known to everyone, so say in declared_by who stands for that, such as "
+                'declared_by: "A. Meier, data protection office, May 2026"'
+            )
+        if problems:
+            raise BadInput(f"schema: {'; '.join(problems)}")
+
     def with_targets(self, *targets: str) -> "Schema":
         """The same schema with other targets."""
         return replace(self, targets=targets)
@@ -180,7 +204,7 @@ class Schema:
     def validate(self, frame: "DataFrame", invalid: str = "error") -> "DataFrame":
         """The frame's schema columns in schema order, after the steward's pre-check (outside epsilon).
 
-        Raises one `BadInput` that lists every problem: column, rule and count, never a cell's value. With
+        Raises one `BadInput` that lists every problem: column and rule, neither a cell's value nor a count. With
         `invalid="clamp"` problems of content pass, since every encoding is total; those of structure still raise.
         """
         from synthdp.data.check import check
@@ -210,6 +234,7 @@ class Schema:
         for key in ("name", "unit", "declared_by"):
             if key in rest and not isinstance(rest[key], str):
                 raise BadInput(f"schema: {key} must be text; put quotes around it")
+        rest.setdefault("declared_by", None)
         return cls(columns=tuple(_column(name, given[name]) for name in given), **rest)
 
     @classmethod
@@ -218,8 +243,14 @@ class Schema:
         from synthdp.data import yamlfile
 
         where = Path(path)
+        text = yamlfile.read_text(where)
+        if OLD_MARK in text:
+            raise BadInput(
+                f"{where}: lines marked {OLD_MARK} were read off the records by a draft of an earlier version; draft anew "
+                "(synthdp schema), or put public knowledge in their place, and take the marks away"
+            )
         try:
-            return cls.from_dict(yamlfile.load(where))
+            return cls.from_dict(yamlfile.parse(text, str(where)))
         except BadInput as error:
             raise BadInput(f"{where}: {error}" if str(where) not in str(error) else str(error)) from None
 
@@ -237,7 +268,7 @@ def _column(name: Any, values: Any) -> Column:
     if kind not in KINDS:
         raise BadInput(f"column {name!r}: unknown kind {kind!r}{nearest(str(kind), KINDS)}; kinds: {', '.join(KINDS)}")
     made = KINDS[kind]
-    known = [field for field in fields(made) if field.name not in ("name", "numbers")]
+    known = [field for field in _in_order(made) if field.name not in ("name", "numbers")]
     _refuse_unknown(f"column {name!r} ({kind})", values, ["kind", *(field.name for field in known)])
     lacking = [field.name for field in known if field.default is MISSING and values.get(field.name) is None]
     if lacking:
@@ -246,16 +277,21 @@ def _column(name: Any, values: Any) -> Column:
     return made(name=name, **items)
 
 
+def _in_order(column: Any) -> "list[Field[Any]]":
+    """The fields of a kind of column, its marks last."""
+    return sorted(fields(column), key=lambda field: field.name in MARKS)
+
+
 def _item(column: str, key: str, value: Any) -> Any:
-    if key == "missing" and not isinstance(value, bool):
-        raise BadInput(f"column {column!r}: missing must be true or false")
+    if key in ("missing", *MARKS) and not isinstance(value, bool):
+        raise BadInput(f"column {column!r}: {key} must be true or false")
     if key in ("bounds", "atoms", "categories", "window") and value != LEARN and not isinstance(value, list | tuple):
         raise BadInput(f"column {column!r}: {key} must be a list" + ("" if key == "atoms" else " or learn"))
     return tuple(value) if isinstance(value, list) else value
 
 
 def _column_dict(column: Column) -> dict[str, Any]:
-    changed = {f.name: getattr(column, f.name) for f in fields(column) if getattr(column, f.name) != f.default}
+    changed = {f.name: getattr(column, f.name) for f in _in_order(column) if getattr(column, f.name) != f.default}
     if changed.pop("numbers", False):
         changed |= {key: _numbers(changed[key]) for key in ("categories", "other") if key in changed}
     return {"kind": column.kind, **{k: _plain(v) for k, v in changed.items() if k != "name"}}
@@ -303,6 +339,10 @@ def _refuse_unknown(where: str, values: Mapping[Any, Any], known: list[str]) -> 
 def nearest(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _few(names: list[str], most: int = 8) -> str:
+    return _listed(names[:most]) + (f" and {len(names) - most} others" if len(names) > most else "")
 
 
 def _listed(names: Iterable[str]) -> str:

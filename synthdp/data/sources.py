@@ -5,10 +5,12 @@ Errors name the file and the remedy in one line, and never repeat what stands in
 """
 
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from synthdp.data import csvfile, whole
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 NPZ = ".npz"
+FIRST_DAY, LAST_DAY = (pa.scalar((day - date(1970, 1, 1)).days, pa.int32()) for day in (date.min, date.max))
 
 
 def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
@@ -154,13 +157,27 @@ def _parquet(path: Path) -> "DataFrame":
             repeated = sorted({name for name in names if names.count(name) > 1})
             if repeated:
                 raise BadInput(f"{path}: duplicate columns {', '.join(map(repr, repeated))}; keep one of each")
-            frame: DataFrame = file.read().to_pandas()
+            table = file.read()
+            table.validate(full=True)  # text that is no UTF-8 would be found later, one cell at a time
+            frame: DataFrame = _in_the_calendar(table).to_pandas()
     except (pa.ArrowException, ValueError) as error:
         if isinstance(error, BadInput):
             raise
         raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
     # An index with a name was a column of the table that somebody saved.
     return frame.reset_index() if any(name is not None for name in frame.index.names) else frame
+
+
+def _in_the_calendar(table: pa.Table) -> pa.Table:
+    """The table with the first or last day of the years 1 to 9999 for those beyond them, which Python has no word for."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_date(field.type):
+            days = table.column(place).cast(pa.date32()).cast(pa.int32())
+            held = pc.max_element_wise(
+                pc.min_element_wise(days, LAST_DAY, skip_nulls=False), FIRST_DAY, skip_nulls=False
+            )
+            table = table.set_column(place, field.with_type(pa.date32()), held.cast(pa.int32()).cast(pa.date32()))
+    return table
 
 
 def _write_parquet(chunks: "Iterable[DataFrame]", part: Path, schema: Schema) -> int:

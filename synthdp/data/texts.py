@@ -1,12 +1,9 @@
-"""The cells of a CSV file in DuckDB, read as `csvfile` reads them: marks of absence, harmless spellings, numbers, instants.
+"""The cells of a CSV file in DuckDB, read as `csvfile` reads them: marks of absence, harmless spellings, numbers, instants."""
 
-A text that Python reads as a number or an instant and DuckDB does not (other scripts' digits, dates by weeks, offsets from UTC) is
-`odd`: the pre-check refuses such a file.
-"""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from synthdp.data import cells
 from synthdp.data.columns import Categorical, Column, Continuous, Datetime, Identifier, Integer, Ordinal
 from synthdp.data.csvfile import ABSENT
 from synthdp.data.neutral import neutral
@@ -20,13 +17,14 @@ if TYPE_CHECKING:
 
     from synthdp.data.tables import Opened
 
-SPACE, DIGITS = r"[ \t\n\r\f\v]*", r"[0-9]+(_[0-9]+)*"
-NUMBER = (
-    rf"^{SPACE}[+-]?((({DIGITS}(\.({DIGITS})?)?)|\.{DIGITS})([eE][+-]?{DIGITS})?|(?i:inf(inity)?)|(?i:nan)){SPACE}$"
+NUMBER, INSTANT = rf"^{cells.NUMBER}$", rf"^{cells.INSTANT}$"
+HOUR, SECOND = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]", r"[0-5][0-9](?:\.[0-9]{1,6})?Z?"
+PLAIN = (
+    rf"^{cells.YEAR}-[0-9]{{2}}-[0-9]{{2}}(?:[T ]{HOUR}(?::{SECOND})?)?$"  # instants that the engine reads as they are
 )
-NEARLY_NUMBER, PLAIN = r"^[\p{Nd}\p{Z}\s\x1c-\x1f\x{85}+\-._a-zA-Z]*$", r"^[\x00-\x1b\x20-\x7f]*$"
-INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?(Z|[+-]00:00)?)?$"
-NEARLY_INSTANT = r"^[\p{Nd}]{4}-?([Ww]|[\p{Nd}]{2}-?[\p{Nd}]{2})"
+PARTS = (
+    r"^([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:.([0-9:]+(?:\.[0-9]{1,6})?)[0-9]*(?:Z|([+-])([0-9]{2}):?([0-9]{2})?)?)?$"
+)
 HARMLESS, HARMLESS_NUMBER = r"^''*[=+\-@\t\r\x00]", r"^'[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
@@ -53,9 +51,7 @@ def read(cell: "Value", column: Column) -> "Value":
     cell = present(cell, column)
     if isinstance(column, Integer | Continuous):
         return _where(cell.re_search(NUMBER), cell).try_cast("float64")
-    if isinstance(column, Datetime):
-        return _where(cell.re_search(INSTANT) & ~cell.startswith("0000"), cell).try_cast("timestamp")
-    return cell
+    return _instant(cell) if isinstance(column, Datetime) else cell
 
 
 def present(cell: "Value", column: Column) -> "Value":
@@ -69,13 +65,6 @@ def present(cell: "Value", column: Column) -> "Value":
     return _without(cell, [mark for mark in (ABSENT if column.missing and known else ABSENT[:1]) if mark not in known])
 
 
-def odd(cell: "Value", column: Column) -> "Value":
-    """Whether a cell may be a number or an instant that is not read here."""
-    if isinstance(column, Integer | Continuous):
-        return cell.re_search(NEARLY_NUMBER) & ~cell.re_search(PLAIN)
-    return cell.re_search(NEARLY_INSTANT) & ~cell.re_search(INSTANT)
-
-
 def spellings(known: Sequence[str]) -> list[str]:
     """The texts that may stand for categories: themselves, and as `neutral` makes them harmless."""
     return list(dict.fromkeys(text for each in known for text in (each, neutral(each))))
@@ -86,10 +75,19 @@ def restored(text: str, known: Sequence[str]) -> str:
     return text if text in known and plain(text) not in known else plain(text)
 
 
-def _without(cell: "Value", marks: Iterable[str]) -> "Value":
-    for mark in marks:
-        cell = cell.nullif(mark)
-    return cell
+def _instant(cell: "Value") -> "Value":
+    """As `cells.instant`: what the engine reads otherwise, or not at all, is brought to a form that it reads."""
+    import ibis
+
+    odd = _where(cell.re_search(INSTANT), cell)
+    local = odd.re_replace(PARTS, r"\1-\2-\3 \4").rstrip().try_cast("timestamp")
+    hours, minutes = (odd.re_replace(PARTS, rf"\5\{part}").try_cast("int32").fill_null(0) for part in (6, 7))
+    ahead = (hours * 60 + minutes).as_interval("m")
+    return ibis.ifelse(cell.re_search(PLAIN), cell.try_cast("timestamp"), local - ahead)
+
+
+def _without(cell: "Value", marks: Sequence[str]) -> "Value":
+    return _where(~cell.isin(marks), cell) if marks else cell
 
 
 def _where(held: "Value", cell: "Value") -> "Value":

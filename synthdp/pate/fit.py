@@ -181,6 +181,7 @@ class PATE:
 def _check(schema: Schema, target: str, budget: Budget, seed: int | None, recorder: Any) -> None:
     if not isinstance(schema, Schema) or not isinstance(budget, Budget):
         raise BadInput("PATE.fit needs schema=Schema(...) and budget=Budget(epsilon, delta)")
+    schema.check_declared()
     classes(schema, target)
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
         raise BadInput(f"seed must be a whole number of 0 or more, got {seed!r}")

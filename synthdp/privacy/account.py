@@ -10,8 +10,9 @@ from functools import lru_cache
 
 from synthdp.errors import BadInput
 from synthdp.privacy import accounting
+from synthdp.privacy.accounting import filters
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Entry, Event, Plan, Revealed, merged, scoped, scoped_event
+from synthdp.privacy.events import Capped, Entry, Event, Plan, Revealed, merged, scoped, scoped_event
 from synthdp.privacy.ledger import Ledger
 
 MOST_LOST = 2.0  # times the noise of a new fit: what a fit may be left with by answers that were lost
@@ -62,40 +63,61 @@ class Account:
         if budget.epsilon > self.cap.epsilon or budget.delta > self.cap.delta or budget.relation != self.cap.relation:
             raise BadInput(f"the budget {budget} is not within the account's cap {self.cap}")
         noise, committed = self._solved(plan, budget)
-        self._enter(committed, budget)
+        self._enter(self.ledger.entries() if self.ledger.replanned else committed, budget)
+        if not self.ledger.begun:
+            self.ledger.begin(filters.cap_of(committed, budget))
         self._plan = committed
         for entry in committed:
             self._left[entry.event] += entry.count
-        for entry in self.ledger.entries():
+        for entry in self.ledger.booked():
             self._left[entry.event] -= min(self._left[entry.event], entry.count)
         return noise
 
     def most(self, plan: Callable[[int], Plan], budget: Budget) -> int:
         """The most repetitions whose plan keeps `budget`, beside lost answers of an earlier start: for a plan of fixed noise,
         before it is committed. A fit that is resumed from a checkpoint keeps the number that it found at first."""
-        return accounting.calibrate_steps(lambda count: self.scoped(plan(count)), budget, spent=self.ledger.entries())
+        lost = self.ledger.booked()
+        if lost:
+            return filters.most(lambda count: (*lost, *self.scoped(plan(count))), self._cap_for(lost))
+        return accounting.calibrate_steps(lambda count: self.scoped(plan(count)), budget)
 
     def _solved(self, plan: Callable[[float], Plan], budget: Budget) -> tuple[float, Plan]:
         """The noise, and all that the ledger will hold in the end.
 
         With a noise found earlier the charges of the ledger are part of this plan, or were lost before it was made, and count
-        beside it. Else they are lost answers of an earlier start: nobody saw them, the plan is made anew on what they left, and
-        together they keep the budget.
+        beside it. Else they are lost answers of an earlier start. Someone may have seen figures made of them, so the plan made
+        anew is an adaptive one: it runs under the cap that the ledger's first line fixed, which every lost answer counts
+        towards and which is then charged whole (law 11).
         """
         if self._noise is not None:
             whole = merged(self.scoped(plan(self._noise)))
             self.ledger.mend(whole)
-            whole = (*_beside(whole, self.ledger.entries()), *whole)
-            _check(whole, self._noise, budget)
+            whole = (*_beside(whole, self.ledger.booked()), *whole)
+            _check(self.ledger.entries() if self.ledger.replanned else whole, self._noise, budget)
             return self._noise, whole
-        if self.ledger.torn is not None:
-            first = _least_noise(lambda z: self.scoped(plan(z)), budget)
-            self.ledger.mend(merged(self.scoped(plan(first))))
-        lost = self.ledger.entries()
-        noise = _least_noise(lambda z: (*lost, *self.scoped(plan(z))), budget)
-        if lost:
-            _check_lost(noise, _least_noise(lambda z: self.scoped(plan(z)), budget))
+        first = _least_noise(lambda z: self.scoped(plan(z)), budget)
+        self.ledger.mend(merged(self.scoped(plan(first))))
+        lost = self.ledger.booked()
+        if not lost:
+            return first, merged(self.scoped(plan(first)))
+        cap = self._cap_for(lost)
+        try:
+            noise = filters.least_noise(lambda z: (*lost, *self.scoped(plan(z))), cap)
+        except BadInput:
+            noise = math.inf
+        _check_lost(noise, first)
+        if not self.ledger.replanned:
+            self.ledger.replan()
         return noise, (*lost, *merged(self.scoped(plan(noise))))
+
+    def _cap_for(self, lost: Plan) -> Capped:
+        if self.ledger.cap is None:
+            number = sum(entry.count for entry in lost)
+            raise BadInput(
+                f"the answers to {number} questions of the fit that was stopped are lost, and its plan cannot be made anew: no cap "
+                "that a filter can keep was fixed before them. Start a new fit, which is charged beside this one"
+            )
+        return self.ledger.cap
 
     def scoped(self, plan: Plan) -> Plan:
         """The plan said for this account's relation and unit."""
@@ -169,9 +191,14 @@ def _beside(plan: Plan, booked: Plan) -> Plan:
 def _check_lost(noise: float, first: float) -> None:
     """What is left must be worth a fit."""
     if noise > MOST_LOST * first:
+        times = (
+            f"the noise would be {noise / first:.0f} times that of a new fit"
+            if math.isfinite(noise)
+            else "no question can be asked"
+        )
         raise BadInput(
-            f"the fit that was stopped had asked for nearly all that the budget allows, and its answers are lost: with what is left "
-            f"the noise would be {noise / first:.0f} times that of a new fit. Start a new fit, which is charged beside this one"
+            "the fit that was stopped had asked for nearly all that the budget allows, and its answers are lost: with what is left "
+            f"{times}. Start a new fit, which is charged beside this one"
         )
     if noise > first:
         warnings.warn(

@@ -1,35 +1,88 @@
 """Who may be asked what: the check before every answer, and questions about tables in the names of columns."""
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.privacy.budget import Relation
-from synthdp.privacy.questions import Answer, Question
+from synthdp.privacy.callbacks import Guarded
+from synthdp.privacy.questions import Answer, Question, is_own
 from synthdp.privacy.questions.choice import Chosen, Score
 from synthdp.privacy.questions.distance import Distance
 from synthdp.privacy.questions.marginals import Grouping, Marginals, Table
 
 NOT_COUNTED = "do not leave a database: use generator=mixture, or load the table into memory"
-QUESTIONS = "synthdp.privacy.questions."  # a new question is trusted code
 
 
-def check_question(question: Question[Answer], relation: Relation, *, counted: bool = False) -> None:
-    """Refuse a question that is not the house's own, is scaled for other neighbours, or asks a `counted` table for more than counts,
-    before it is charged or sees a record."""
-    own = type(question).__module__
-    if not own.startswith(QUESTIONS) or not question.events:
-        raise BadInput(
-            f"{own}.{type(question).__name__} is not one of the house's questions, which alone may read records"
-        )
+def checked(question: Question[Answer], relation: Relation, *, counted: bool = False) -> Question[Answer]:
+    """The question as it is asked: of plain numbers, its functions guarded (`callbacks`).
+
+    Refuses, before it is charged or sees a record, what is not one of the house's own classes, by identity (law 41), is scaled
+    for other neighbours, or asks a `counted` table for more than counts.
+    """
+    _check_own(type(question))
+    question = plain(question)
+    if not question.events:
+        raise BadInput(f"{type(question).__name__} charges nothing: it is no question")
     if counted and not getattr(question, "counted", False):
         raise BadInput(f"{type(question).__name__} asks about records themselves, which {NOT_COUNTED}")
     if getattr(question, "relation", relation) != relation:
         raise BadInput(
             f"{type(question).__name__} is asked for other neighbours than {relation}: make it with `data.choice`"
         )
+    return question
+
+
+def plain(value: Any) -> Any:
+    """A question, or a part of one, in which every number is a plain one and every function is guarded.
+
+    A subclass of float may say one thing to the accountant and another to the noise; here both get the same number.
+    """
+    if isinstance(value, bool | None):
+        return value
+    if isinstance(value, int):
+        return value if type(value) is int else int.__pos__(value)
+    if isinstance(value, float):
+        return value if type(value) is float else float.__pos__(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value if type(value) is np.ndarray else np.array(value)
+    if isinstance(value, tuple | list):
+        found = tuple(plain(each) for each in value)
+        return value if type(value) is tuple and all(map(_same, found, value)) else found
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _plain_parts(value)
+    if callable(value) and not hasattr(
+        value, "named_parameters"
+    ):  # a network is called by functions, which are guarded
+        return value if isinstance(value, Guarded) else Guarded(value)
+    return value
+
+
+def _plain_parts(value: Any) -> Any:
+    _check_own(type(value))
+    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
+    found = {name: plain(each) for name, each in fields.items()}
+    return (
+        value if all(_same(found[name], each) for name, each in fields.items()) else dataclasses.replace(value, **found)
+    )
+
+
+def _check_own(kind: type) -> None:
+    if not is_own(kind):
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        raise BadInput(f"{name} is not one of the house's questions, which alone may read records")
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other
 
 
 class AsksTables(ABC):

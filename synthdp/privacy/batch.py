@@ -29,7 +29,7 @@ class Batch:
         """Charge the question as asked of a sample, then draw the sample and answer."""
         if not self._open:
             raise BadInput("a sample answers one question, while it is open; ask several sums at once with `sums`")
-        self._data.check(question)
+        question = self._data.check(question)
         self._open = False
         self._data.account.book(Sampled(self._rate, tuple(question.events)))
         return self._data._answer(question, self._rate)

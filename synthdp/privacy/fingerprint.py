@@ -134,11 +134,12 @@ def _cells(column: "pd.Series[Any]", key: bytes) -> Array:
         return numbers.astype("<f8").view(np.uint8).reshape(len(numbers), 8)
     if any(isinstance(cell, np.ndarray) for cell in column):
         return np.stack([_of_array(cell, key) for cell in column])
-    codes, values = pd.factorize(column.astype(object).to_numpy())
-    texts = [
-        hashlib.blake2b(str(value).encode(errors="surrogatepass"), digest_size=WIDTH, key=key).digest()
-        for value in values
-    ]
+    held = column.astype(object).to_numpy()
+    try:
+        codes, values = pd.factorize(held)
+    except Exception:  # cells that cannot be told apart by a hash of their own
+        codes, values = np.arange(len(held)), held
+    texts = [hashlib.blake2b(_text(value), digest_size=WIDTH, key=key).digest() for value in values]
     table = np.frombuffer(b"".join([*texts, bytes(WIDTH)]), np.uint8).reshape(-1, WIDTH)
     return table[codes]  # code -1, missing, takes the last row
 
@@ -148,5 +149,12 @@ def _of_array(cell: Any, key: bytes) -> Array:
     if isinstance(cell, np.ndarray):
         content = repr((cell.dtype.str, cell.shape)).encode() + np.ascontiguousarray(cell).tobytes()
     else:
-        content = str(cell).encode(errors="surrogatepass")
+        content = _text(cell)
     return np.frombuffer(hashlib.blake2b(content, digest_size=WIDTH, key=key).digest(), np.uint8)
+
+
+def _text(cell: Any) -> bytes:
+    try:
+        return str(cell).encode(errors="surrogatepass")
+    except Exception:  # an object of somebody's own, or a number too long to be written
+        return f"{type(cell).__module__}.{type(cell).__qualname__}".encode(errors="surrogatepass")

@@ -97,7 +97,13 @@ def resolve(schema: Schema, terms: Purchase, data: Asks) -> Schema:
 
 def _bought(column: Column, most: int, terms: Purchase, ask: Ask) -> dict[str, Any]:
     if isinstance(column, Categorical) and column.categories == LEARN:
-        return {"categories": ask(Domain(column.name, terms.noise, terms.delta, most))}
+        found = ask(Domain(column.name, terms.noise, terms.delta, most))
+        if not found:
+            warnings.warn(
+                f"column {column.name!r}: no category can be told from noise at this budget; declare them in the schema",
+                stacklevel=2,
+            )
+        return {"categories": found}
     if isinstance(column, Numeric) and grids(column):
         return _bought_number(column, most, terms, ask)
     return {}

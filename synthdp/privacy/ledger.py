@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from synthdp.errors import BadInput
-from synthdp.privacy.events import Entry, Event, Plan, Revealed, Sampled, canonical, from_json, merged, to_json
+from synthdp.privacy.events import Capped, Entry, Event, Plan, Revealed, Sampled, canonical, from_json, merged, to_json
 
 GENESIS = "0" * 64
 START = '{"count":'  # how a line that charges begins
+BEGIN = '{"cap":'  # how the first line does, which charges nothing
+BESIDE = '{"h'  # how other lines that charge nothing do: by their hash
 BLOCKS = 32  # lines that a loop of equal questions is charged in
 
 
@@ -107,6 +109,34 @@ class Ledger:
             self._let_go()
 
     @property
+    def begun(self) -> bool:
+        """Whether any line was written."""
+        return bool(self._lines)
+
+    def begin(self, cap: Capped | None) -> None:
+        """The first line: under which filter, order and cap this fit may be planned anew if answers are lost (law 11); None
+        where it may not."""
+        self._write({"cap": None if cap is None else to_json(cap)})
+
+    @property
+    def cap(self) -> Capped | None:
+        """What the first line says; None for ledgers of older versions, too."""
+        first = self._lines[0].get("cap") if self._lines else None
+        found = None if first is None else from_json(first)
+        return found if isinstance(found, Capped) else None
+
+    def replan(self) -> None:
+        """Say, durably, that answers were lost and the fit is planned anew under its cap: from here on that is its charge."""
+        if self.cap is None:
+            raise BadInput("this ledger fixed no cap before its first charge: its fit cannot be planned anew")
+        self._write({"replanned": True})
+
+    @property
+    def replanned(self) -> bool:
+        """Whether the fit was planned anew after answers were lost."""
+        return any("replanned" in line for line in self._lines)
+
+    @property
     def charges(self) -> int:
         """Number of lines that charge something."""
         return sum("event" in line for line in self._lines)
@@ -133,17 +163,21 @@ class Ledger:
     def mend(self, plan: Plan) -> None:
         """Replace a torn last line by the charges of `plan` that it may have been meant for.
 
-        The append that it comes from never returned, so nothing was answered for it; it counts all the same. Raises
-        `BadInput` where it is the beginning of no line of the plan.
+        The append that it comes from never returned, so nothing was answered for it; it counts all the same. The first line of a
+        ledger, and lines that do not begin as charges do, charge nothing. Raises `BadInput` where it is the beginning of no line.
         """
         if self.torn is None or self._path is None:
             return
         left = Counter({entry.event: entry.count for entry in plan})
-        left.subtract({entry.event: entry.count for entry in self.entries()})
-        meant = [Entry(event, _meant(self.torn, event, most)) for event, most in left.items() if most > 0]
-        meant = [entry for entry in meant if entry.count]
-        if not meant and left.total() > 0:
-            raise BadInput(f"{self._path}: the torn last line is of no question of this fit's plan; start a new fit")
+        left.subtract({entry.event: entry.count for entry in self.booked()})
+        meant: list[Entry] = []
+        if not (self.torn.startswith(BESIDE) or (not self.begun and _begins(self.torn, BEGIN))):
+            meant = [Entry(event, _meant(self.torn, event, most)) for event, most in left.items() if most > 0]
+            meant = [entry for entry in meant if entry.count]
+            if not meant and left.total() > 0:
+                raise BadInput(
+                    f"{self._path}: the torn last line is of no question of this fit's plan; start a new fit"
+                )
         os.truncate(self._path, self._path.stat().st_size - len(self.torn.encode("utf-8", "surrogateescape")))
         self.torn = None
         for entry in meant:
@@ -155,7 +189,16 @@ class Ledger:
         return self._write({"event": to_json(event), "count": count})
 
     def entries(self) -> Plan:
-        """What was charged, equal neighbours merged. (Ledgers of older versions hold lines that give back what was not asked.)"""
+        """What the fit costs: what was booked or, where it was planned anew, its whole cap, which is never accounted below
+        (law 11). Records that were handed out stand beside it."""
+        booked = self.booked()
+        if not self.replanned or self.cap is None:
+            return booked
+        return (Entry(self.cap), *(entry for entry in booked if isinstance(entry.event, Revealed)))
+
+    def booked(self) -> Plan:
+        """Every event as it was charged, equal neighbours merged. (Ledgers of older versions hold lines that give back what was
+        not asked.)"""
         counts = [int(line.get("count", 0)) for line in self._lines]
         for line in self._lines:
             if "unused" in line:
@@ -213,7 +256,11 @@ def _meant(torn: str, event: Event, most: int) -> int:
     own = min(len(torn), len(row))
     if given:
         return min(most, count) if torn[:own] == row[:own] else 0
-    return count if START.startswith(torn) or torn.startswith(START) else 0
+    return count if _begins(torn, START) else 0
+
+
+def _begins(torn: str, start: str) -> bool:
+    return torn.startswith(start) or start.startswith(torn)
 
 
 def _parsed(row: str) -> dict[str, Any] | None:

@@ -32,7 +32,7 @@ class Safe:
         """Answer from all records, unless that passes the cap: then `BadInput`, and nothing is read."""
         if not self._open:
             raise BadInput("the cap was closed; ask while it is open")
-        self._data.check(question)
+        question = self._data.check(question)
         for event in question.events:
             self._filter.spend(self._data.account.scoped_event(event))
         return self._data._answer(question)

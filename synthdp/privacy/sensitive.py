@@ -13,9 +13,9 @@ from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.data.tables import Opened
 from synthdp.errors import BadInput
-from synthdp.privacy import learning, selection
+from synthdp.privacy import callbacks, learning, selection
 from synthdp.privacy.account import Account
-from synthdp.privacy.asking import NOT_COUNTED, AsksTables, check_question
+from synthdp.privacy.asking import NOT_COUNTED, AsksTables, checked
 from synthdp.privacy.batch import Batch
 from synthdp.privacy.budget import Budget, Relation
 from synthdp.privacy.checkpoint import Checkpoint, Kept, State
@@ -99,6 +99,7 @@ class Sensitive(AsksTables):
         self._tosses = 0  # of the sampling coins: grows with every sample of the fit, and is never set back (law 35)
         self._loop = -1  # which loop of `steps` this is
         self._beside = beside
+        self._by_row: set[Any] = set()  # functions that were checked on made-up rows
 
     def commit(self, plan: Callable[[float], Plan], budget: Budget) -> float:
         """Fix every event of the fit before its first answer, and return the noise that keeps the budget.
@@ -174,7 +175,7 @@ class Sensitive(AsksTables):
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Charge a question, then answer it from all records."""
-        self.check(question)
+        question = self.check(question)
         for event, equal in groupby(question.events):
             self.account.book(event, len(list(equal)))
         return self._answer(question)
@@ -357,15 +358,22 @@ class Sensitive(AsksTables):
         """Whether the noise could be regenerated from a seed."""
         return self._noise.rehearsal
 
-    def check(self, question: Question[Answer]) -> None:
-        """Refuse a question before it is charged or sees a record: what is not the house's own, what is not private under the
-        account's relation, and all but tables where records are on finer grids than others know."""
-        check_question(question, self.relation, counted=self._counted)
+    def check(self, question: Question[Answer]) -> Question[Answer]:
+        """The question as it is asked: see `asking.checked`. Refuses, before it is charged or sees a record, what is not the
+        house's own, what is not private under the account's relation, functions that do not treat each record on its own, and
+        all but tables where records are on finer grids than others know."""
+        question = checked(question, self.relation, counted=self._counted)
         check_additive(question, self._ranks)
         if self._fine is not self._codec and type(question) not in OF_TABLES:
             raise BadInput(
                 f"{type(question).__name__} is not asked of records that were resolved with `cells`: ask tables"
             )
+        for name, function, answer in getattr(question, "by_row", ()):
+            mark = type(question), name, callbacks.source(function)
+            if mark not in self._by_row:
+                callbacks.check(name, function, answer, self.codec)
+                self._by_row.add(mark)
+        return question
 
     def _answer(self, question: Question[Answer], rate: float | None = None) -> Answer:
         self._ranks.wait()  # until the first process has charged

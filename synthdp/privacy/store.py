@@ -182,6 +182,11 @@ _READING: ContextVar[bool] = ContextVar("reading", default=False)
 Kept = TypeVar("Kept")
 
 
+def is_open() -> bool:
+    """Whether records are open: a question is being answered."""
+    return _READING.get()
+
+
 class Sealed(Generic[Kept]):
     """Records, or what was trained on them, that open only while a question is answered: a read at any other time raises,
     whoever reads."""

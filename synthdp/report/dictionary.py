@@ -56,6 +56,8 @@ def fact(name: str, value: Any, *, bought: bool) -> Fact:
             return Fact(phrase=f"{value} decimal{'' if value == 1 else 's'}", bought=bought)
         case "resolution", _:
             return Fact(phrase=f"precise to the {value}", bought=bought)
+        case "observed", _:
+            return Fact(phrase="read off the records at no charge", bought=bought)
         case _, [*values]:
             return Fact(phrase=name, values=texts(values), bought=bought)
         case _:

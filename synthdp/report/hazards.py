@@ -11,7 +11,7 @@ from typing import Literal
 
 from synthdp.privacy.events import Capped, Revealed, Threshold
 from synthdp.report import fitwords, promise, words
-from synthdp.report.statement import Statement
+from synthdp.report.statement import Statement, read_off
 
 Finding = Literal["answered", "weak point", "left to the steward"]
 
@@ -141,9 +141,11 @@ def _public(s: Statement) -> Hazard:
         f"The facts of {len(s.columns)} columns were declared by: {s.declared.get('by')}. The guarantee does not hide them; if "
         "they were read off the records, it is void for them."
     )
+    seen = read_off(s.columns)
+    text += f" {seen}" if seen else ""
     if found:
         text += f" Learned with budget instead: {', '.join(found[:8])}{' and others' if len(found) > 8 else ''}."
-    return _hazard(name, text, outside=True)
+    return _hazard(name, text, weak=bool(seen), outside=True)
 
 
 def _utility(s: Statement) -> Hazard:

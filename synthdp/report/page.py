@@ -15,7 +15,7 @@ from synthdp.privacy.accounting import COMPARED
 from synthdp.report import fitwords, plots, promise, words
 from synthdp.report.dictionary import facts
 from synthdp.report.hazards import hazards
-from synthdp.report.statement import Statement
+from synthdp.report.statement import Statement, read_off
 
 FOLD = 8  # longer lists are folded
 TEMPLATES = Path(__file__).parent / "templates"
@@ -92,6 +92,7 @@ def render(statement: Statement) -> str:
         plot=Markup(plot),  # noqa: S704 - made by plots.py from numbers and fixed words alone
         columns=[(column, facts(column, statement)) for column in statement.columns],
         bought=bool(promise.bought(statement)),
+        seen=read_off(statement.columns),
         fits=[] if statement.fitness is None else fitwords.told(statement.fitness),
         fold=FOLD,
         versions=rows(statement.provenance),

@@ -6,7 +6,7 @@ from typing import Any
 
 from synthdp.privacy.events import RECORD
 from synthdp.report import meaning, words
-from synthdp.report.statement import Statement
+from synthdp.report.statement import Statement, read_off
 
 FALSE_ALARMS = (0.001, 0.01, 0.1, 0.5)
 PRIORS = (0.01, 0.1, 0.5, 0.9)
@@ -99,6 +99,9 @@ def sharing(statement: Statement) -> Answer:
             text="This is a rehearsal: whoever learns its seed can take the noise away. Fit again without a seed to release.",
             bad=True,
         )
+    if seen := read_off(statement.columns):
+        remedy = "Declare what is publicly known in their place, or `learn`, and fit again."
+        return Answer(short="Not like this.", text=f"{seen} {remedy}", bad=True)
     if loose_delta(statement):
         return Answer(
             short="Not like this.",

@@ -147,6 +147,8 @@ def state(
     is drawn, not derived: it says nothing of the records. A rehearsal is not released and has none.
     """
     accountant, epsilon = accounting.best(ledger, budget.delta)
+    facts = columns(declared, resolved)
+    seen = read_off(facts)
     return Statement(
         epsilon=epsilon,
         delta=budget.delta,
@@ -161,9 +163,9 @@ def state(
         account=account,
         generator=generator,
         settings=settings,
-        columns=columns(declared, resolved),
+        columns=facts,
         declared={
-            "by": declared.declared_by or "not said: the schema has no `declared_by`",
+            "by": declared.declared_by,
             "units": "learned" if declared.units == "learn" else declared.units,
             "targets": list(declared.targets),
             "name": declared.name,
@@ -176,6 +178,7 @@ def state(
         not_covered=(
             other_fits(account),
             *NOT_COVERED,
+            *((seen,) if seen else ()),
             *broken_rules(declared),
             *(() if processes == 1 else (together(processes),)),
             *((SELECTED,) if any(isinstance(entry.event, Selection) for entry in ledger.entries()) else ()),
@@ -196,6 +199,18 @@ def together(processes: int) -> str:
     return (
         f"The {processes} processes of the fit, which trust each other: each held a part of the units, exact clipped sums passed "
         "between them, and the first one drew the noise, once for all."
+    )
+
+
+def read_off(columns: Sequence[Mapping[str, Any]]) -> str:
+    """A sentence on the columns whose declared facts were read off the records; empty where there are none."""
+    names = [str(column["name"]) for column in columns if column["declared"].get("observed")]
+    if not names:
+        return ""
+    listed = ", ".join(names[:8]) + (f" and {len(names) - 8} others" if len(names) > 8 else "")
+    return (
+        f"Facts of {listed} were read off the records at no charge, as the schema says (observed: true): a bound or a category may "
+        "be that of one person."
     )
 
 

@@ -136,28 +136,12 @@ def test_csv_cells_have_the_codecs_codes(tmp_path):
 
 
 def test_the_pre_check_says_of_a_csv_file_what_it_says_of_its_frame(tmp_path):
-    times = [time for time in TIMES if time not in ("2020-06-15T24:00", "2020-06-15T23:59:60")]  # which might be times
-    path = written(tmp_path / "awful.csv", admitted=times, hour=times)
+    path = written(tmp_path / "awful.csv")
     with pytest.raises(BadInput) as here:
         SCHEMA.validate(sources.read(path, schema=SCHEMA))
     with tables.opened(tables.csv(path)) as opened, pytest.raises(BadInput) as there:
         tablecheck.validate(SCHEMA, opened, "error")
-    assert sorted(str(there.value).partition(": ")[2].split("; ")) == sorted(
-        str(here.value).partition(": ")[2].split("; ")
-    )
-
-
-def test_text_that_only_python_reads_is_refused_not_counted_otherwise(tmp_path):
-    numbers, times = ["\u0661\u0662", "12\u00a0"], ["20200601", "2020-W05-1", "2020-06-01T00:00+02:00"]
-    path = written(tmp_path / "odd.csv", rows=60, age=numbers, money=["1"], admitted=times, hour=["2020-06-01"])
-    with tables.opened(tables.csv(path)) as opened, pytest.raises(BadInput) as caught:
-        tablecheck.validate(SCHEMA, opened, "clamp")
-    frame = sources.read(path, schema=SCHEMA)  # every one of them is odd
-    for name in ("age", "admitted"):
-        assert f"column {name!r}: {frame[name].notna().sum()} values are perhaps" in str(caught.value)
-    assert not any(cell in str(caught.value) for cell in (*numbers, *times))
-    assert "money" not in str(caught.value)
-    assert "hour" not in str(caught.value)
+    assert str(there.value) == str(here.value)
 
 
 @pytest.mark.parametrize(

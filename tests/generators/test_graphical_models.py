@@ -141,7 +141,9 @@ def test_relations_survive_in_a_graphical_model(name):
 @pytest.mark.parametrize("kept", [["ill"], ["ill", "age"]])
 def test_a_graphical_model_of_few_columns(name, kept):
     columns = {name: value for name, value in make_schema().to_dict()["columns"].items() if name in kept}
-    schema = type(make_schema()).from_dict({"units": 400, "targets": [], "columns": columns})
+    schema = type(make_schema()).from_dict(
+        {"declared_by": "the tests", "units": 400, "targets": [], "columns": columns}
+    )
     frame = make_frame(2000)[kept]
     made = Synthesizer(name, schema=schema, budget=Budget(3.0, 1e-5)).fit(frame, seed=0).sample(2000, seed=1)
     assert list(made.columns) == list(columns)
@@ -186,7 +188,9 @@ def test_the_rounds_of_aim_keep_their_cap_and_nearly_spend_it():
 
 def test_too_many_tables_are_refused_before_any_charge(tmp_path):
     columns = {f"c{place}": {"kind": "boolean"} for place in range(60)}
-    schema = type(make_schema()).from_dict({"units": 400, "targets": ["c0"], "columns": columns})
+    schema = type(make_schema()).from_dict(
+        {"declared_by": "the tests", "units": 400, "targets": ["c0"], "columns": columns}
+    )
     frame = pd.DataFrame({name: [True, False] for name in columns})
     with pytest.raises(BadInput, match="more than 20,000 tables of 3"):
         Synthesizer("aim", schema=schema, budget=Budget(1.0, 1e-5), degree=3).fit(frame, seed=0, ledger=tmp_path / "l")

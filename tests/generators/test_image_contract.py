@@ -146,7 +146,9 @@ def test_an_infinite_budget_learns_the_classes(name):
 def test_frames_that_hold_no_pictures_are_refused(name):
     frame = make_pictures(20)
     frame["image"] = pd.Series([None, np.zeros((8, 8)), *frame["image"][2:]], dtype=object)
-    with pytest.raises(BadInput, match=r"'image': 1 value is missing; column 'image': 1 value is not uint8 arrays"):
+    with pytest.raises(
+        BadInput, match=r"'image': some values are missing; column 'image': some values are not uint8 arrays"
+    ):
         fitted(name, frame)
 
 

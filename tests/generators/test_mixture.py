@@ -192,7 +192,9 @@ def test_targets_of_too_many_values_together_are_columns_like_any_other():
     rng, rows = np.random.default_rng(0), 6000
     kinds = {name: {"kind": "categorical", "categories": list("abcdefgh")} for name in ("one", "two")}
     columns = {"x": {"kind": "boolean"}, **kinds, "three": {"kind": "boolean"}}
-    schema = type(make_schema()).from_dict({"units": rows, "targets": ["two", "one", "three"], "columns": columns})
+    schema = type(make_schema()).from_dict(
+        {"declared_by": "the tests", "units": rows, "targets": ["two", "one", "three"], "columns": columns}
+    )
     first = rng.integers(0, 8, rows)
     second = (first + rng.integers(0, 2, rows)) % 8
     frame = pd.DataFrame(
@@ -217,6 +219,7 @@ def test_a_target_beside_a_label_that_is_full_leaves_no_pair_unasked():
     rng, rows = np.random.default_rng(0), 3000
     schema = type(make_schema()).from_dict(
         {
+            "declared_by": "the tests",
             "units": rows,
             "targets": ["a", "b"],
             "columns": {
@@ -238,7 +241,12 @@ def test_a_target_beside_a_label_that_is_full_leaves_no_pair_unasked():
 def test_tables_of_nothing_but_targets(count):
     rng, rows, names = np.random.default_rng(0), 3000, list("abcdefg")[:count]
     schema = type(make_schema()).from_dict(
-        {"units": rows, "targets": names, "columns": {name: {"kind": "boolean"} for name in names}}
+        {
+            "declared_by": "the tests",
+            "units": rows,
+            "targets": names,
+            "columns": {name: {"kind": "boolean"} for name in names},
+        }
     )
     first = rng.random(rows) < 0.3
     frame = pd.DataFrame(dict.fromkeys(names, first))
@@ -265,7 +273,9 @@ def test_a_model_without_a_column_is_refused():
 def test_tables_of_one_or_two_columns(kept):
     columns = {name: value for name, value in make_schema().to_dict()["columns"].items() if name in kept}
     schema = make_schema()
-    schema = type(schema).from_dict({"units": 400, "targets": ["ill"] if "ill" in kept else [], "columns": columns})
+    schema = type(schema).from_dict(
+        {"declared_by": "the tests", "units": 400, "targets": ["ill"] if "ill" in kept else [], "columns": columns}
+    )
     frame = make_frame(3000)[kept]
     made = (
         Synthesizer("mixture", schema=schema, budget=BUDGET, components=30, starts=1)
@@ -313,7 +323,9 @@ def wide(columns, rows=2000, targets=("ill",)):
     frame["c2"] = ill ^ (rng.random(rows) < 0.4)
     frame["ill"] = ill
     names = {name: {"kind": "boolean"} for name in frame}
-    return type(make_schema()).from_dict({"units": rows, "targets": list(targets), "columns": names}), frame
+    return type(make_schema()).from_dict(
+        {"declared_by": "the tests", "units": rows, "targets": list(targets), "columns": names}
+    ), frame
 
 
 def test_of_many_columns_the_pairs_are_of_those_that_tell_most():
@@ -457,7 +469,12 @@ def test_what_goes_with_a_rare_label_is_found():
         frame.loc[frame["ill"], name] = 3
     names = {name: {"kind": "categorical", "categories": list(range(values))} for name in frame.columns[:-1]}
     schema = type(make_schema()).from_dict(
-        {"units": rows, "targets": ["ill"], "columns": {**names, "ill": {"kind": "boolean"}}}
+        {
+            "declared_by": "the tests",
+            "units": rows,
+            "targets": ["ill"],
+            "columns": {**names, "ill": {"kind": "boolean"}},
+        }
     )
     synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(1.0, 1e-5), components=60, starts=1)
     made = synthesizer.fit(frame, seed=0).sample(rows, seed=1)

@@ -143,7 +143,9 @@ def test_parents_come_first_or_the_network_is_refused(release):
 @pytest.mark.parametrize("kept", [["ill"], ["ill", "age"], ["sex", "stage", "age"]])
 def test_few_columns(kept):
     columns = {name: value for name, value in make_schema().to_dict()["columns"].items() if name in kept}
-    schema = type(make_schema()).from_dict({"units": 400, "targets": [], "columns": columns})
+    schema = type(make_schema()).from_dict(
+        {"declared_by": "the tests", "units": 400, "targets": [], "columns": columns}
+    )
     frame = make_frame(3000)[kept]
     made = Synthesizer("privbayes", schema=schema, budget=PLENTY).fit(frame, seed=0).sample(3000, seed=1)
     assert list(made.columns) == list(columns)

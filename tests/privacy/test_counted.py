@@ -299,7 +299,7 @@ def test_files_that_change_between_the_look_at_them_and_the_count_are_refused(tm
         ("ill", None, "missing"),
     ],
 )
-def test_the_pre_check_counts_what_does_not_fit_and_clamp_lets_it_pass(tmp_path, column, value, message):
+def test_the_pre_check_names_what_does_not_fit_and_clamp_lets_it_pass(tmp_path, column, value, message):
     frame = make_frame(40).astype({"ill": object})
     frame.loc[3, column] = value
     frame = frame.astype({"ill": "boolean"})

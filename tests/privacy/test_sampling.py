@@ -20,7 +20,9 @@ ANY = Budget(math.inf, 1e-5)
 UNITS, RATE = 64, 0.5
 NAMES = [f"u{unit}" for unit in range(UNITS)]
 FRAME = pd.DataFrame({"who": NAMES})
-SCHEMA = Schema.from_dict({"units": UNITS, "columns": {"who": {"kind": "categorical", "categories": NAMES}}})
+SCHEMA = Schema.from_dict(
+    {"declared_by": "the tests", "units": UNITS, "columns": {"who": {"kind": "categorical", "categories": NAMES}}}
+)
 EVENT = Sampled(RATE, (Gaussian(0.0),))
 
 

@@ -58,7 +58,8 @@ def test_the_charge_is_on_disk_before_the_answer(frame, schema, tmp_path):
     seen = []
 
     def spy(codes):
-        seen.append(Ledger.read(path).entries())
+        if len(codes) == len(frame):  # before, it is asked about made-up rows
+            seen.append(Ledger.read(path).entries())
         return ones(codes)
 
     data.sum(spy, 1, 1.0, noise)
@@ -156,11 +157,10 @@ def test_non_finite_contributions_count_as_zero(frame, schema):
     data.commit(lambda z: (Entry(Gaussian(z)),), Budget(float("inf"), 1e-5))
 
     def bad(codes):
-        vectors = np.zeros((len(codes), 1))
-        vectors[0], vectors[1], vectors[2], vectors[3] = np.nan, np.inf, 1e100, 0.5
-        return vectors
+        return np.array([np.nan, np.inf, 1e100, 0.5, 0.0])[codes[:, 0]][:, None]
 
-    assert data.sum(bad, 1, 1.0, 0.0)[0] == pytest.approx(1.5, abs=2e-4)
+    _, _, huge, halves, _ = np.bincount(pd.cut(frame["age"], [-1, 19, 39, 59, 79, 99], labels=False), minlength=5)
+    assert data.sum(bad, 1, 1.0, 0.0)[0] == pytest.approx(huge + halves / 2, rel=2e-4)
 
 
 def test_marginals_match_a_count_and_their_noise(frame, schema):

@@ -80,7 +80,7 @@ def middle(data: Sensitive, vectors: Vectors, noise: float) -> Middle:
         rows = vectors.of(codes)
         placed = np.zeros((len(codes), labels, beside))
         placed[np.arange(len(codes)), vectors.label_of(codes)] = rows[:, pixels:]
-        return np.hstack([np.full((len(codes), 1), one), rows[:, :pixels], placed.reshape(len(codes), -1)])
+        return np.hstack([np.full((len(codes), 1), one), rows[:, :pixels], placed.reshape(len(codes), labels * beside)])
 
     question = GroupSums(told, 1 + pixels + labels * beside, math.hypot(one, vectors.bound), noise)
     answer = data.ask(question)[0]

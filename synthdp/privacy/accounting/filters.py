@@ -12,10 +12,11 @@ from fractions import Fraction
 
 from synthdp.errors import BadInput
 from synthdp.privacy import accounting
-from synthdp.privacy.accounting.charges import CAP_ALLOWANCE, canonical, contributions, own_delta
+from synthdp.privacy.accounting.charges import CAP_ALLOWANCE, canonical, charges, contributions, own_delta
 from synthdp.privacy.accounting.checks import Unproven, check, check_count
+from synthdp.privacy.accounting.search import calibrate_to, most_steps
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Capped, Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled
+from synthdp.privacy.events import Capped, Choice, Entry, Event, Gaussian, Laplace, Plan, Revealed, Sampled
 
 PRICED_BY = {"gaussian": "pld", "zcdp": "rdp", "renyi": "rdp"}  # the tightest accountant of each filter's cap
 PRECISION = 1e-12  # relative, of the largest bound
@@ -117,6 +118,59 @@ def largest(filter: str, budget: Budget, order: float | None = None, *, delta: f
         middle = (low + high) / 2
         low, high = (middle, high) if cost(middle) <= budget.epsilon else (low, middle)
     return replace(cap, bound=low)
+
+
+def cap_of(plan: Plan, budget: Budget) -> Capped | None:
+    """The cap under which this plan may be made anew where answers to its questions were lost: fixed before the first answer,
+    it costs at most the budget. None where no filter takes the plan's events, or nothing bounds them.
+
+    Unsampled Gaussians get what the plan itself spends, which the filter adds up without loss; others the Renyi filter, at
+    the order that converts the plan to the least epsilon.
+    """
+    from synthdp.privacy.accounting.accountants import rdp
+
+    try:
+        charged = charges(plan)
+        if math.isinf(budget.epsilon) or charged.unbounded or not charged.entries:
+            return None
+        unit = plan[0].event.unit
+        if all(isinstance(entry.event, Gaussian) for entry in charged.entries):
+            squared = _total("gaussian", 0.0, plan)
+            bound, own = math.sqrt(squared), charged.own_delta
+            return Capped(filter="gaussian", bound=bound, delta=own, relation=budget.relation, unit=unit)
+        order = rdp.best_order(charged, budget.delta - charged.own_delta)
+        _total("renyi", order, plan)  # `Unproven` where the filter cannot take an event
+        return replace(largest("renyi", budget, order, delta=charged.own_delta), unit=unit)
+    except BadInput:  # `Unproven`, or no bound costs as little as the budget
+        return None
+
+
+def least_noise(plan: Callable[[float], Plan], cap: Capped) -> float:
+    """The least noise at which the filter admits all of `plan(noise)`, within 0.1 % of the cap. Raises `BadInput` where none is."""
+
+    def spent(noise: float) -> float:
+        return _price(plan(noise), cap)
+
+    return calibrate_to(spent, 1.0)
+
+
+def most(plan: Callable[[int], Plan], cap: Capped) -> int:
+    """The most repetitions of which the filter admits all. Raises `BadInput` where it does not admit 0."""
+    return most_steps(lambda count: _price(plan(count), cap), 1.0)
+
+
+def _price(plan: Plan, cap: Capped) -> float:
+    """What a plan spends of the cap, as a share; inf where its thresholds claim more than the cap's delta."""
+    filtered, delta = Filter(cap), math.fsum(entry.count * own_delta(entry.event) for entry in plan)
+    if delta > cap.delta * (1 + CAP_ALLOWANCE):
+        return math.inf
+    return _total(cap.filter, cap.order, plan) / filtered.left
+
+
+def _total(filter: str, order: float, plan: Plan) -> float:
+    return math.fsum(
+        entry.count * _COST[filter](form, order) for entry in plan if entry.count for form in canonical(entry.event)
+    )
 
 
 def _best_order(budget: Budget, delta: float) -> float:

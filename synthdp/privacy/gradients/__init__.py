@@ -20,7 +20,16 @@ from synthdp.privacy.gradients.reference import per_unit_reference
 from synthdp.privacy.gradients.rows import Batch
 from synthdp.privacy.gradients.survey import survey
 
-__all__ = ["FLAT", "MARGIN", "Gradients", "add_noise", "clipped_gradient_sum", "per_unit_reference", "sum_and_count"]
+__all__ = [
+    "FLAT",
+    "MARGIN",
+    "Gradients",
+    "add_noise",
+    "clipped_gradient_sum",
+    "losses",
+    "per_unit_reference",
+    "sum_and_count",
+]
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
 
@@ -116,6 +125,23 @@ def sum_and_count(
                 layers = None  # what one pass could not follow, the next will not either
                 fallback.add(module, loss, batch, bound, trained, sums)
     return sums.finished(), bound.within
+
+
+def losses(module: nn.Module, loss: Loss, records: Tensor) -> Tensor:
+    """The loss of each record, (n,), as the sums see it: float64, layers checked, and without the chances of dropout, which
+    belong to no record."""
+    own, module = module, in_float64(module)
+    survey(module)
+    if module is not own:
+        take_float32(module)
+    drawing = [layer for layer in module.modules() if layer.training]
+    try:
+        for layer in drawing:
+            layer.training = False
+        return loss(module, records.double() if records.is_floating_point() else records).detach()
+    finally:
+        for layer in drawing:
+            layer.training = True
 
 
 def add_noise(sums: Gradients, deviation: float, noise: Draws) -> Gradients:

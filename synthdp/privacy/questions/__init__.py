@@ -1,5 +1,6 @@
 """What can be asked of sealed records: one question a file, with its event, its bound, its noise and its replay case."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -8,6 +9,39 @@ from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Records
 
 Answer = TypeVar("Answer", covariant=True)
+
+HERE = __name__
+# The classes that may read records, and those that such a question may be made of: trusted code, one by one. By name, so that a
+# fit that asks for tables alone does not import torch; that the class is the very one is checked by identity.
+HOUSE = frozenset(
+    {
+        f"{HERE}.ballots:Voted",
+        f"{HERE}.cost:Cost",
+        *(f"{HERE}.choice:{name}" for name in ("Chosen", "Dependence", "Misfit")),
+        f"{HERE}.distance:Distance",
+        f"{HERE}.domain:Domain",
+        f"{HERE}.gradient:Gradient",
+        f"{HERE}.grid:Grid",
+        f"{HERE}.marginals:Marginals",
+        *(f"{HERE}.moments:{name}" for name in ("GroupMoments", "GroupSums")),
+        f"{HERE}.reveal:Reveal",
+        f"{HERE}.shares:Shares",
+        f"{HERE}.size:Size",
+        *(f"{HERE}.sums:{name}" for name in ("Group", "Joint", "Scaled", "Sums")),
+        *(f"{HERE}.together:{name}" for name in ("Counted", "Together")),
+        *(f"{HERE}.votes:{name}" for name in ("Confident", "Counts", "GNMax", "Interactive", "LNMax", "Labels")),
+        "synthdp.privacy.teachers.estimators:Estimators",
+        "synthdp.privacy.teachers.stacked:Stacked",
+        "synthdp.privacy.teachers.witness:Witness",
+        *(f"synthdp.privacy.clipping:{name}" for name in ("Automatic", "Flat", "PerGroup")),
+    }
+)
+
+
+def is_own(kind: type) -> bool:
+    """Whether it is one of the house's classes: the very object, not one that says so."""
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    return name in HOUSE and getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
 
 
 class Question(Protocol[Answer]):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from synthdp.errors import BadInput
 from synthdp.privacy.events import Event
 from synthdp.privacy.noise import Noise
+from synthdp.privacy.questions import is_own
 from synthdp.privacy.store import Codes, Records, Sealed
 
 if TYPE_CHECKING:
     from synthdp.privacy.teachers.protocols import Ensemble
 
 Said = TypeVar("Said", covariant=True)
-OWN = "synthdp.privacy.questions."
 
 
 class Aggregator(Protocol[Said]):
@@ -70,7 +70,7 @@ class Voted(Generic[Said]):
     aggregator: Aggregator[Said]
 
     def __post_init__(self) -> None:
-        if not type(self.aggregator).__module__.startswith(OWN):
+        if not is_own(type(self.aggregator)):
             raise BadInput(
                 f"{type(self.aggregator).__name__} is not one of the house's aggregators (questions/votes.py)"
             )

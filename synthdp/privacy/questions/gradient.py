@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,12 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
+from synthdp.privacy.callbacks import ByRow
 from synthdp.privacy.clipping import Layout, Rule, layout
 from synthdp.privacy.events import Event, Gaussian
-from synthdp.privacy.gradients import FLAT, Gradients, add_noise, sum_and_count
+from synthdp.privacy.gradients import FLAT, Gradients, add_noise, losses, sum_and_count
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.norms import check_clip
-from synthdp.privacy.store import Records
+from synthdp.privacy.store import Codes, Records
 
 GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: keeps the deals of consecutive numbers apart
 
@@ -53,6 +55,23 @@ class Gradient:
         return [Gaussian(self.noise)]
 
     @property
+    def by_row(self) -> Sequence[tuple[str, Callable[..., Any], ByRow]]:
+        """The loss, which must answer for each record alone."""
+        return [("loss", self.loss, self._losses)]
+
+    def _losses(self, codes: Codes) -> NDArray[np.float64]:
+        if len(codes) == 0:
+            return np.zeros(0)  # no loss is ever asked about no record
+        found: NDArray[np.float64] = (
+            losses(self.module, self.loss, torch.from_numpy(codes).to(self._device)).cpu().numpy()
+        )
+        return found
+
+    @property
+    def _device(self) -> torch.device:
+        return next((parameter.device for parameter in self.module.parameters()), torch.device("cpu"))
+
+    @property
     def additive(self) -> bool:
         """A sum over units, unless microbatches take means over several."""
         return self.microbatches is None
@@ -68,7 +87,7 @@ class Gradient:
 
     def measured(self, records: Records, *, counting: bool) -> tuple[Gradients, float]:
         """The clipped sum, and the count of `sum_and_count` (0 unless `counting`) from the same pass."""
-        device = next((parameter.device for parameter in self.module.parameters()), torch.device("cpu"))
+        device = self._device
         counts = None
         if self.microbatches is not None:
             records, sizes = dealt(records, self.microbatches, self.deal)

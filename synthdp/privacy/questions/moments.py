@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
+from synthdp.privacy.callbacks import ByRow
 from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.norms import check_clip, clipped
@@ -43,6 +44,12 @@ class _Grouped:
             raise BadInput(f"noise must be 0 or more, got {self.noise}")
         if self.dimension < 1 or self.count < 1:
             raise BadInput(f"dimension and count must be 1 or more, got {self.dimension} and {self.count}")
+
+    @property
+    def by_row(self) -> Sequence[tuple[str, Callable[..., Any], ByRow]]:
+        """The vectors, and the groups where there are several."""
+        vectors = ("vectors", self.vectors, self.vectors)
+        return [vectors] if self.groups is None else [vectors, ("groups", self.groups, self.groups)]
 
     @property
     def events(self) -> Sequence[Event]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
+from synthdp.privacy.callbacks import ByRow
 from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.noise import Noise
 from synthdp.privacy.norms import check_clip, clipped
@@ -48,6 +49,11 @@ class Sums:
     def events(self) -> Sequence[Event]:
         """One Gaussian per group."""
         return [Gaussian(group.noise) for group in self.groups]
+
+    @property
+    def by_row(self) -> Sequence[tuple[str, Callable[..., Any], ByRow]]:
+        """The groups' vectors."""
+        return [(f"vectors of group {place}", group.vectors, group.vectors) for place, group in enumerate(self.groups)]
 
     @property
     def sensitivity(self) -> float:
@@ -105,6 +111,11 @@ class Joint:
     def events(self) -> Sequence[Event]:
         """One Gaussian for all groups together."""
         return [Gaussian(self.noise)]
+
+    @property
+    def by_row(self) -> Sequence[tuple[str, Callable[..., Any], ByRow]]:
+        """The groups' vectors."""
+        return [(f"vectors of group {place}", group.vectors, group.vectors) for place, group in enumerate(self.groups)]
 
     @property
     def sensitivity(self) -> float:

@@ -1,13 +1,14 @@
 """Private statistics gathered beside gradients: further groups of the same sample (McMahan, Andrew et al. 2018, section 2)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from synthdp.errors import BadInput
+from synthdp.privacy.callbacks import ByRow
 from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.gradients import Gradients
 from synthdp.privacy.noise import Noise
@@ -36,6 +37,11 @@ class Counted:
     def events(self) -> Sequence[Event]:
         """The gradient's, and the count's Gaussian."""
         return [*self.gradient.events, Gaussian(self.deviation / self._bit)]
+
+    @property
+    def by_row(self) -> Sequence[tuple[str, Callable[..., Any], ByRow]]:
+        """The gradient's."""
+        return self.gradient.by_row
 
     @property
     def additive(self) -> bool:
@@ -90,6 +96,11 @@ class Together:
     def events(self) -> Sequence[Event]:
         """The events of all parts."""
         return [event for part in self.parts for event in part.events]
+
+    @property
+    def by_row(self) -> Sequence[tuple[str, Callable[..., Any], ByRow]]:
+        """All parts'."""
+        return [each for part in self.parts for each in part.by_row]
 
     @property
     def additive(self) -> bool:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.privacy.checkpoint import State
-from synthdp.privacy.questions import Answer
+from synthdp.privacy.questions import Answer, is_own
 from synthdp.privacy.questions.ballots import Aggregator, Ballot, Voted
 from synthdp.privacy.store import Codes, Sealed, reading
 from synthdp.privacy.teachers.parts import dealt
@@ -15,8 +15,6 @@ from synthdp.privacy.teachers.protocols import Kind
 
 if TYPE_CHECKING:
     from synthdp.privacy.sensitive import Sensitive
-
-OWN = "synthdp.privacy.teachers."  # a kind of teachers sees records: it is trusted code
 
 
 class Teachers:
@@ -73,8 +71,10 @@ def partitioned(
     """The handle, and what it holds sealed; for `Sensitive.partition`."""
     if not isinstance(count, int | np.integer) or count < 1:
         raise BadInput(f"count of teachers must be a whole number of 1 or more, got {count!r}")
-    if not type(kind).__module__.startswith(OWN):
-        raise BadInput(f"{type(kind).__name__} is not one of the house's kinds of teachers: Stacked, Estimators")
+    if not is_own(type(kind)):  # a kind of teachers sees records: it is trusted code
+        raise BadInput(
+            f"{type(kind).__name__} is not one of the house's kinds of teachers: Stacked, Estimators, Witness"
+        )
     classes = kind.check(data.codec)
     with reading():
         records = sealed.read()

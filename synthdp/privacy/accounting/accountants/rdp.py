@@ -41,7 +41,14 @@ def epsilon(charges: Charges, delta: float) -> float:
 def converted(total: Array, delta: float) -> float:
     """From divergences at `WIDE_ORDERS` to epsilon at delta: Canonne, Kamath & Steinke 2020, proposition 12."""
     orders = np.array(WIDE_ORDERS)
-    return _least(total, orders, delta, np.log1p(-1 / orders) - np.log(orders) / (orders - 1))
+    return _least(total, orders, delta, _correction(orders))
+
+
+def best_order(charges: Charges, delta: float) -> float:
+    """The order whose divergence converts to the least epsilon at delta."""
+    orders = np.array(WIDE_ORDERS)
+    found = divergences(charges) - math.log(delta) / (orders - 1) + _correction(orders)
+    return WIDE_ORDERS[int(np.argmin(found))]
 
 
 def classic_epsilon(charges: Charges, delta: float) -> float:
@@ -66,6 +73,11 @@ def provenance() -> dict[str, Any]:
         "orders": {"count": len(WIDE_ORDERS), "least": WIDE_ORDERS[0], "greatest": WIDE_ORDERS[-1]},
         "conversion": "Canonne, Kamath & Steinke 2020, proposition 12",
     }
+
+
+def _correction(orders: Array) -> Array:
+    found: Array = np.log1p(-1 / orders) - np.log(orders) / (orders - 1)
+    return found
 
 
 def _least(total: Array, orders: Array, delta: float, correction: Array) -> float:

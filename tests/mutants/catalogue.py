@@ -1,0 +1,489 @@
+"""The seeded mutants (law 29): each breaks one promise, and names the cheapest tests that must notice."""
+
+from patches import Mutant
+
+PRIVACY = "synthdp.privacy"
+QUESTIONS = f"{PRIVACY}.questions"
+PATE = f"{PRIVACY}.accounting.pate"
+
+CONTRACT = "tests/generators/test_contract.py"
+REFERENCE = "tests/privacy/test_accounting_reference.py"
+PATE_ACCOUNTING = "tests/privacy/test_pate_accounting.py"
+SMOOTH = "tests/privacy/test_pate_smooth.py"
+GRADIENTS = "tests/privacy/test_gradients.py"
+MOMENTS = "tests/privacy/test_moments.py"
+RESUME = "tests/privacy/test_resume.py"
+SENSITIVE = "tests/privacy/test_sensitive.py"
+TEACHERS = "tests/privacy/test_teachers.py"
+VOTES = "tests/privacy/test_votes.py"
+QUESTIONS_MOVE = "tests/privacy/test_questions.py::test_one_unit_moves_the_bounded_value_by_at_most_the_sensitivity"
+GRADIENT_NOISE = "tests/privacy/test_questions.py::test_the_gradient_s_noise_is_its_charge_and_differs_each_time"
+MOMENTS_MOVE = f"{MOMENTS}::test_one_unit_moves_the_answer_by_at_most_the_sensitivity"
+MOMENTS_NOISE = f"{MOMENTS}::test_the_noise_of_moments_is_what_is_charged"
+PUBLISHED = f"{REFERENCE}::test_published_figures_of_strong_composition_and_moments"
+SAMPLING_COINS = "tests/privacy/test_sampling.py"
+CALLBACKS = "tests/privacy/test_callbacks.py"
+LNMAX_ERRS = f"{VOTES}::test_lnmax_errs_as_often_as_two_laplace_noises_make_it"
+TEACHERS_APART = f"{TEACHERS}::test_a_patient_more_changes_what_one_teacher_says_and_not_a_bit_of_the_others"
+
+CLIPPING = (
+    Mutant(
+        "no clip of sums",
+        f"{QUESTIONS}.sums:clipped_sum",
+        "clipped(per_unit, group.clip)",
+        "np.where(np.isfinite(per_unit).all(axis=1)[:, None], per_unit, 0.0)",
+        (f"{QUESTIONS_MOVE}[False-3-sums]",),
+    ),
+    Mutant(
+        "no clip of gradients",
+        f"{PRIVACY}.gradients.bound:Bound._weights",
+        "squares.clamp_min(limit * limit).rsqrt_().mul_(limit)",
+        "torch.ones_like(squares)",
+        (f"{GRADIENTS}::test_one_unit_more_moves_the_sum_by_at_most_the_clip[linear]",),
+    ),
+    Mutant(
+        "no clip of moments",
+        f"{QUESTIONS}.moments:_Grouped._chunks",
+        "clipped(rows, self.clip)",
+        "np.where(np.isfinite(rows).all(axis=1)[:, None], rows, 0.0)",
+        (f"{MOMENTS_MOVE}[1-4-moments]",),
+    ),
+    Mutant(
+        "no clip of margins",
+        f"{QUESTIONS}.shares:_margins",
+        "clipped(scores, clip)",
+        "np.where(np.isfinite(scores), scores, 0.0)",
+        (f"{VOTES}::test_one_teacher_moves_shares_by_at_most_the_sensitivity_and_comes_near_it[margins]",),
+    ),
+    Mutant(
+        "clip after averaging",
+        f"{QUESTIONS}.sums:clipped_sum",
+        "total: Vector = clipped(per_unit, group.clip).sum(axis=0)",
+        "finite = per_unit[np.isfinite(per_unit).all(axis=1)]\n"
+        "mean = finite.sum(0, keepdims=True) / max(1, records.units)\n"
+        "total: Vector = clipped(mean, group.clip)[0] * records.units",
+        (f"{QUESTIONS_MOVE}[False-3-sums]",),
+    ),
+    Mutant(
+        "each record clipped, not each unit",
+        f"{QUESTIONS}.sums:clipped_sum",
+        "np.add.at(per_unit, records.owner, vectors)",
+        "lengths = np.linalg.norm(vectors, axis=1, keepdims=True)\n"
+        "np.add.at(per_unit, records.owner, vectors * np.minimum(1.0, group.clip / np.maximum(lengths, 1e-300)))\n"
+        "return per_unit.sum(0)",
+        (f"{SENSITIVE}::test_sums_clip_each_unit_not_each_record_nor_the_batch",),
+    ),
+    Mutant(
+        "sums over a unit's records for means",
+        f"{QUESTIONS}.moments:_Grouped._chunks",
+        "1 / np.maximum(np.bincount(records.owner, minlength=records.units), 1)",
+        "np.minimum(1.0, np.bincount(records.owner, minlength=records.units))",
+        (f"{MOMENTS_MOVE}[3-4-moments]",),
+    ),
+    Mutant(
+        "what is not finite stays",
+        f"{PRIVACY}.norms:clipped",
+        "np.where(finite[:, None], rows, 0.0)",
+        "rows",
+        (f"{MOMENTS_MOVE}[1-90-huge moments]",),
+    ),
+    Mutant(
+        "gradients in float32",
+        f"{PRIVACY}.gradients:sum_and_count",
+        "own, module = module, in_float64(module)\nrecords = records.double() if records.is_floating_point() else records",
+        "own = module",
+        tuple(f"{GRADIENTS}::test_rounding_that_adds_up_stays_within_the_margin[{units}]" for units in (4096, 16384)),
+    ),
+    Mutant(
+        "divisor is the batch that came",
+        f"{QUESTIONS}.gradient:Gradient.bounded",
+        "return self.measured(records, counting=False)[0]",
+        "found = self.measured(records, counting=False)[0]\nfound.flat.div_(max(1, records.units))\nreturn found",
+        (f"{SENSITIVE}::test_a_gradient_is_the_sum_over_the_units_that_came_whatever_their_number",),
+    ),
+)
+
+NOISE = (
+    Mutant(
+        "noise divided by the batch twice",
+        f"{QUESTIONS}.gradient:Gradient.noised",
+        "deviation = self.noise * self.sensitivity",
+        "deviation = self.noise * self.sensitivity / 64",
+        (GRADIENT_NOISE,),
+    ),
+    Mutant(
+        "noise drawn once",
+        f"{PRIVACY}.noise:Noise.added_flat",
+        "return self._rounded(here, deviation).float().to(sums.device)",
+        "kept = self.__dict__.setdefault('_once', {})\n"
+        "if len(here) not in kept:\n"
+        "    kept[len(here)] = self._rounded(torch.zeros_like(here), deviation)\n"
+        "return (here + kept[len(here)]).float()",
+        (GRADIENT_NOISE,),
+    ),
+    Mutant(
+        "the same seed each step",
+        f"{PRIVACY}.noise:Noise._rounded",
+        "return hardened.rounded(flat, deviation, self._stream)",
+        "self._stream = Stream(self._master or bytes(32), b'synthdp stream')\n"
+        "return hardened.rounded(flat, deviation, self._stream)",
+        (GRADIENT_NOISE,),
+    ),
+    Mutant(
+        "deviation in place of the noise multiplier",
+        f"{QUESTIONS}.marginals:Marginals.sensitivity",
+        "self.max_records * math.sqrt(len(self.cliques))",
+        "float(self.max_records)",
+        (f"{QUESTIONS_MOVE}[False-3-grouped]",),
+    ),
+    Mutant(
+        "deviation of a vector for that of its products",
+        f"{QUESTIONS}.moments:GroupMoments.sensitivity",
+        "self.clip**2",
+        "self.clip",
+        (MOMENTS_NOISE,),
+    ),
+    Mutant(
+        "too little noise off the diagonal",
+        f"{QUESTIONS}.moments:GroupMoments._scale",
+        "math.sqrt(2)",
+        "2.0",
+        (MOMENTS_NOISE,),
+    ),
+    Mutant(
+        "one noise for all groups",
+        f"{QUESTIONS}.moments:GroupMoments.noised",
+        "noise.added((bounded * scale)[:, upper[0], upper[1]], self.noise * self.sensitivity)",
+        "(bounded * scale)[:, upper[0], upper[1]] + noise.added(np.zeros(len(upper[0])), self.noise * self.sensitivity)",
+        (MOMENTS_NOISE,),
+    ),
+)
+
+DOOR = (
+    Mutant(
+        "bounds from the data",
+        f"{PRIVACY}.sensitive:Sensitive.resolve",
+        "schema = learning.resolve(self.schema.settled(), self._terms, self)",
+        "schema = learning.resolve(self.schema.settled(), self._terms, self)\n"
+        "with reading():\n"
+        "    age = self._sealed.read().column('age')\n"
+        "schema = schema.with_learned('age', bounds=(min(0, int(age.min())), max(99, int(age.max()))))",
+        ("tests/generators/test_laws.py::test_an_outlier_or_a_rare_category_changes_no_shape[independent]",),
+    ),
+    Mutant(
+        "accountant skipped on an early return",
+        f"{PRIVACY}.sensitive:Sensitive.ask",
+        "question = self.check(question)",
+        "question = self.check(question)\n"
+        "with reading():\n"
+        "    if not self._sealed.read().units:\n"
+        "        return self._answer(question)",
+        (f"{CONTRACT}::test_the_ledger_is_the_plan_whatever_the_records_are[independent]",),
+    ),
+    Mutant(
+        "answered before it is charged",
+        f"{PRIVACY}.sensitive:Sensitive.ask",
+        "for event, equal in groupby(question.events):\n"
+        "    self.account.book(event, len(list(equal)))\n"
+        "return self._answer(question)",
+        "answer = self._answer(question)\n"
+        "for event, equal in groupby(question.events):\n"
+        "    self.account.book(event, len(list(equal)))\n"
+        "return answer",
+        (f"{SENSITIVE}::test_the_charge_is_on_disk_before_the_answer",),
+    ),
+    Mutant(
+        "stop one step late",
+        f"{PRIVACY}.account:Account._authorise",
+        "self._left[event] < count",
+        "self._left[event] < count - 1",
+        (f"{SENSITIVE}::test_a_question_outside_the_plan_is_refused_and_not_charged",),
+    ),
+    Mutant(
+        "real rows kept in the artefact",
+        "synthdp.generators.independent:Independent.fit",
+        "schema = data.resolve()",
+        "schema = data.resolve()\n"
+        "rows, plain = data._sealed._Sealed__records.codes, IndependentModel.tensors\n"
+        "IndependentModel.tensors = lambda own: {**plain(own), 'rows': rows}",
+        (f"{CONTRACT}::test_the_release_holds_no_rows[independent]",),
+    ),
+)
+
+STOPPED_FITS = (
+    Mutant(
+        "a block gives back what was not asked",
+        f"{PRIVACY}.account:Account.charged",
+        "del self._reserved[event]",
+        'self.ledger._write({"unused": self._reserved.pop(event), "line": len(self.ledger._lines) - 1})',
+        (f"{SENSITIVE}::test_a_block_stays_charged_whatever_ends_it",),
+    ),
+    Mutant(
+        "a plan made anew costs what it realised",
+        f"{PRIVACY}.ledger:Ledger.entries",
+        "not self.replanned or self.cap is None",
+        "True",
+        (f"{RESUME}::test_a_plan_made_anew_after_lost_answers_is_charged_the_whole_cap_that_the_first_line_fixed",),
+    ),
+    Mutant(
+        "lost answers do not count towards the cap",
+        f"{PRIVACY}.account:Account._solved",
+        "filters.least_noise(lambda z: (*lost, *self.scoped(plan(z))), cap)",
+        "filters.least_noise(lambda z: self.scoped(plan(z)), cap)",
+        (f"{RESUME}::test_a_plan_made_anew_after_lost_answers_is_charged_the_whole_cap_that_the_first_line_fixed",),
+    ),
+    Mutant(
+        "ledger reset on resume",
+        f"{PRIVACY}.ledger:Ledger.resume",
+        "ledger = cls._read(path)",
+        "path.write_text('')\nledger = cls()",
+        (f"{RESUME}::test_redone_steps_are_charged_again_and_leave_fewer",),
+    ),
+    Mutant(
+        "a redone step repeats its noise",
+        f"{PRIVACY}.sensitive:Sensitive._turn",
+        "self._noise.turn(self._place)",
+        "self._noise.turn(0) if self._place == 1 else None",
+        (f"{RESUME}::test_a_rehearsal_resumed_before_its_first_redone_step_equals_an_uninterrupted_one[1.0-1]",),
+    ),
+    Mutant(
+        "two fits on one ledger",
+        f"{PRIVACY}.ledger:_held",
+        "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "pass",
+        (f"{RESUME}::test_a_fit_that_runs_cannot_be_resumed",),
+    ),
+    Mutant(
+        "a checkpoint resumed twice",
+        f"{PRIVACY}.checkpoint:Checkpoint.load",
+        "each.name not in ledger.resumed",
+        "True",
+        (f"{RESUME}::test_a_checkpoint_is_resumed_once",),
+    ),
+    Mutant(
+        "partition drawn again on resume",
+        f"{PRIVACY}.sensitive:Sensitive._seal_key",
+        "bytes.fromhex(kept['seal']) if 'seal' in kept else drawn",
+        "drawn",
+        (f"{TEACHERS}::test_a_release_that_is_resumed_keeps_its_partition",),
+    ),
+)
+
+TEACHERS_AND_VOTES = (
+    Mutant(
+        "noise on labels instead of votes",
+        f"{QUESTIONS}.votes:LNMax.noised",
+        "noise.added_laplace(bounded, 1 / self.gamma)",
+        "noise.added_laplace(np.eye(bounded.shape[1])[winners(bounded)], 1 / self.gamma)",
+        (f"{LNMAX_ERRS}[0.05-tally0]",),
+    ),
+    Mutant(
+        "gamma for 1/gamma",
+        f"{QUESTIONS}.votes:LNMax.noised",
+        "noise.added_laplace(bounded, 1 / self.gamma)",
+        "noise.added_laplace(bounded, self.gamma)",
+        (f"{LNMAX_ERRS}[0.05-tally0]",),
+    ),
+    Mutant(
+        "noise on one count only",
+        f"{QUESTIONS}.votes:LNMax.noised",
+        "noise.added_laplace(bounded, 1 / self.gamma)",
+        "np.column_stack([noise.added_laplace(bounded, 1 / self.gamma)[:, :1], bounded[:, 1:]])",
+        (f"{LNMAX_ERRS}[0.05-tally0]",),
+    ),
+    Mutant(
+        "stale partition index",  # all teachers learn from the part that the last loop left its index at
+        f"{PRIVACY}.teachers.stacked:Stacks._batch",
+        "self._starts[teachers, None]",
+        "self._starts[0]",
+        (f"{TEACHERS_APART}[3-sgd, stacks of two]",),
+    ),
+    Mutant(
+        "partition drawn again each step",
+        f"{PRIVACY}.teachers.stacked:Stacks.train",
+        "own, weight = self._batch(teachers, step)",
+        "own, weight = self._batch(teachers, step)\nown = own.roll(step, 0)",
+        (f"{TEACHERS_APART}[3-sgd, stacks of two]",),
+    ),
+    Mutant(
+        "partition by records, not by patients",
+        f"{PRIVACY}.teachers.parts:dealt",
+        "keys % np.uint64(count)",
+        "(keys + np.arange(len(keys), dtype=np.uint64)) % np.uint64(count)",
+        (f"{TEACHERS}::test_parts_are_disjoint_by_patient_and_hold_everything[2]",),
+    ),
+)
+
+ACCOUNTING = (
+    Mutant(
+        "an older theorem lowers the claim",
+        f"{PRIVACY}.accounting:best",
+        'name != "analytic_moments" or _without_replacement(charged)',
+        "True",
+        (
+            "tests/privacy/test_accounting_laws.py::test_the_accountant_of_samples_without_replacement_claims_for_these_alone",
+        ),
+    ),
+    Mutant(
+        "whichever accountant is least claims",
+        f"{PRIVACY}.accounting:best",
+        "CLAIMING",
+        "ACCOUNTANTS",
+        ("tests/privacy/test_accounting_laws.py::test_an_older_theorem_is_shown_and_never_lowers_the_claim",),
+    ),
+    Mutant(
+        "missing bracket in the moments",
+        f"{PRIVACY}.accounting.accountants.moments:epsilon.bound",
+        "(whole - math.log(delta)) / orders",
+        "whole - math.log(delta) / orders",
+        (PUBLISHED,),
+    ),
+    Mutant(
+        "missing log in the moments",
+        f"{PRIVACY}.accounting.accountants.moments:epsilon.bound",
+        "math.log(delta)",
+        "delta",
+        (PUBLISHED,),
+    ),
+    Mutant(
+        "missing bracket in the tail bound",
+        f"{PATE}.figures:from_moments",
+        "(whole - math.log(delta)) / orders",
+        "whole - math.log(delta) / orders",
+        (f"{PATE_ACCOUNTING}::test_reference",),
+    ),
+    Mutant(
+        "missing log in the tail bound",
+        f"{PATE}.figures:from_moments",
+        "math.log(delta)",
+        "delta",
+        (f"{PATE_ACCOUNTING}::test_published_figures_of_one_hundred_queries",),
+    ),
+    Mutant(
+        "missing bracket in theorem 3",  # (1 - q)^l / (1 - e^(2 gamma) q)^l for (1 - q) ((1 - q) / (1 - e^(2 gamma) q))^l
+        f"{PATE}.lnmax:log_moments",
+        "(orders + 1) * stays",
+        "orders * stays",
+        (f"{PATE_ACCOUNTING}::test_reference",),
+    ),
+    Mutant(
+        "missing log in theorem 3",
+        f"{PATE}.lnmax:log_moments",
+        "np.logaddexp(likely, log_q + loss * orders)",
+        "np.exp(likely) + np.exp(log_q + loss * orders)",
+        (f"{PATE_ACCOUNTING}::test_reference",),
+    ),
+    Mutant(
+        "gamma where a vote moves two counts",
+        f"{PATE}.lnmax:log_moments",
+        "2 * positive('gamma', gamma)",
+        "positive('gamma', gamma)",
+        (f"{PATE_ACCOUNTING}::test_no_bound_is_below_the_exact_loss_against_any_neighbour",),
+    ),
+    Mutant(
+        "a bracket of theorem 6",
+        f"{PATE}.gnmax:likely_outcome",
+        "(log_q + e2) * (mu2 - 1) / mu2",
+        "log_q + e2 * (mu2 - 1) / mu2",
+        (f"{PATE_ACCOUNTING}::test_reference",),
+    ),
+    Mutant(
+        "one noise in q",
+        f"{PATE}.gnmax:log_union",
+        "math.sqrt(2)",
+        "1.0",
+        (f"{PATE_ACCOUNTING}::test_q_is_at_least_the_exact_probability_to_miss_the_winner",),
+    ),
+    Mutant(
+        "half of what one teacher can change",
+        f"{PRIVACY}.accounting.charges:_",
+        "kind(noise=event.noise, relation=event.relation, unit=event.unit)",
+        "kind(noise=2 * event.noise, relation=event.relation, unit=event.unit)",
+        (f"{PATE_ACCOUNTING}::test_a_ledger_s_vote_is_the_mechanism_that_is_analysed",),
+    ),
+    Mutant(
+        "local in place of smooth sensitivity",
+        f"{PATE}.smooth:smoothed",
+        "_within(each, distance * STEP)",
+        "_within(each, 0)",
+        (f"{SMOOTH}::test_the_sensitivity_is_a_smooth_bound_of_what_enumeration_finds[12-2-1.0-2.0-0.05]",),
+    ),
+    Mutant(
+        "noise of a smooth sensitivity charged as if neighbours shared it",
+        f"{PRIVACY}.accounting.smoothed:divergence",
+        "r = np.exp(-moves * beta)",
+        "r, beta = 1.0 + 0 * beta, 0.0",
+        (f"{SMOOTH}::test_the_divergence_is_the_largest_over_all_neighbours",),
+    ),
+)
+
+SAMPLING = (
+    Mutant(
+        "coins counted anew in each loop",
+        f"{PRIVACY}.sensitive:Sensitive.steps",
+        "self._loop += 1",
+        "self._loop += 1\nself._tosses = 0",
+        (f"{SAMPLING_COINS}::test_two_loops_of_one_event_draw_independent_samples",),
+    ),
+    Mutant(
+        "coins that do not depend on the place",
+        f"{PRIVACY}.noise:Noise.coins",
+        "blocks[:, 1] = step // 2",
+        "blocks[:, 1] = 0",
+        (f"{SAMPLING_COINS}::test_two_loops_of_one_event_draw_independent_samples",),
+    ),
+    Mutant(
+        "a resumed fit tosses the lost coins again",
+        f"{PRIVACY}.sensitive:Sensitive.commit",
+        "self._tosses = self.account.ledger.samples",
+        "self._tosses = 0",
+        (f"{SAMPLING_COINS}::test_a_fit_resumed_in_either_loop_tosses_new_coins_for_what_it_does_again[20]",),
+    ),
+    Mutant(
+        "a sample that was not charged",
+        f"{PRIVACY}.sensitive:Sensitive._sampled",
+        "self._tosses >= self.account.ledger.samples",
+        "False",
+        (f"{SAMPLING_COINS}::test_no_sample_is_drawn_that_was_not_charged",),
+    ),
+)
+
+HANDED_IN = (
+    Mutant(
+        "functions are not checked on made-up rows",
+        f"{PRIVACY}.sensitive:Sensitive.check",
+        "callbacks.check(name, function, answer, self.codec)",
+        "pass",
+        (f"{CALLBACKS}::test_a_map_that_looks_at_its_batch_is_refused_by_name_before_the_charge",),
+    ),
+    Mutant(
+        "answers in another company are not compared",
+        f"{PRIVACY}.callbacks:check",
+        "not np.allclose(alone, expected, rtol=CLOSE, atol=scale, equal_nan=True)",
+        "False",
+        (f"{CALLBACKS}::test_a_loss_that_looks_at_its_batch_is_refused_before_the_charge",),
+    ),
+    Mutant(
+        "a number's subclass passes the door",
+        f"{PRIVACY}.asking:plain",
+        "float.__pos__(value)",
+        "value",
+        (f"{CALLBACKS}::test_numbers_in_a_question_are_plain_ones",),
+    ),
+    Mutant(
+        "a question is believed by the name of its module",
+        f"{PRIVACY}.questions:is_own",
+        "name in HOUSE and getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind",
+        "kind.__module__.startswith(HERE)",
+        (f"{CALLBACKS}::test_what_only_says_that_it_is_a_question_of_the_house_is_refused",),
+    ),
+    Mutant(
+        "the text of an exception on records is shown",
+        f"{PRIVACY}.callbacks:Guarded.__call__",
+        "if not is_open():\n    raise",
+        "raise",
+        (f"{CALLBACKS}::test_the_text_of_an_exception_on_records_is_not_shown",),
+    ),
+)
+
+MUTANTS = (*CLIPPING, *NOISE, *DOOR, *SAMPLING, *HANDED_IN, *STOPPED_FITS, *TEACHERS_AND_VOTES, *ACCOUNTING)
