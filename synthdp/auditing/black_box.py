@@ -113,8 +113,9 @@ def fits(job: Fits) -> tuple[Table, list[str]]:
 
 def features(model: Model) -> Table:
     """What the adversary looks at, (features,): the model's arrays, and frequencies of drawn records where it has none."""
-    arrays = parameters(model.tensors())
-    return np.nan_to_num(np.concatenate([array.ravel().astype(np.float64) for array in arrays or _frequencies(model)]))
+    arrays = parameters(model.tensors()) or _frequencies(model)
+    found: Table = np.nan_to_num(np.concatenate([array.ravel().astype(np.float64) for array in arrays]))
+    return found
 
 
 def parameters(tensors: Tensors) -> list[NDArray[np.float64]]:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from synthdp.evaluate.audit import Claim, Verdict, word
 from synthdp.privacy import accounting
-from synthdp.privacy.accounting.charges import contributions
+from synthdp.privacy.accounting.charges import charges, contributions
 from synthdp.privacy.accounting.gaussian import gaussian_epsilon
 from synthdp.privacy.events import Gaussian, Plan
 
@@ -44,7 +44,7 @@ class Audit:
 
     @property
     def word(self) -> str:
-        """"contradicted", "stands" or "no power"."""
+        """ "contradicted", "stands" or "no power"."""
         return word(self.found, self.epsilon, contradicted=self.verdict.contradicted)
 
 
@@ -62,7 +62,7 @@ def claim_of(plan: Plan, delta: float) -> tuple[float, Claim]:
 def gaussian_mu(plan: Plan) -> float | None:
     """mu of a plan of unsampled Gaussians, votes with Gaussian noise and Gaussian caps: the root of the sum of the squared distances of
     their means (Dong, Roth & Su 2022, corollary 3.3; of caps, Smith & Thakurta 2022). None for any other plan."""
-    charged = accounting.charges(plan)
+    charged = charges(plan)
     if charged.own_delta:
         return None
     squares = 0.0

@@ -7,14 +7,13 @@ so answers are independent replicas of one attack; a run is one answer or a few,
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.data.schema import Schema
-from synthdp.errors import BadInput
 from synthdp.privacy import selection
 from synthdp.privacy.account import Account
 from synthdp.privacy.budget import Budget, Relation
@@ -31,7 +30,6 @@ UNIT = "patient"
 UNITS = 40
 TOGETHER = 1000  # categories of one sealed table
 PASSING = 0.5  # how far the units of a category fall short of the threshold
-AGGREGATORS = {"LNMax": LNMax, "GNMax": GNMax}
 
 Array = NDArray[np.float64]
 
@@ -79,7 +77,7 @@ class Choices:
             data = _opened(frame, columns, self.plan, runs, self.relation, self.records)
             data.resolve()
             found = [data.choose([("one",), ("other",)], score, self.epsilon) == 0 for _ in range(runs * self.times)]
-            return np.reshape(found, (runs, self.times)).sum(axis=1).astype(np.float64)
+            return _sums(found, runs)
 
         return chosen(False), chosen(True)
 
@@ -119,7 +117,7 @@ class Votes:
             teachers = data.partition(2, nearest)
             teachers.train()
             labels = teachers.ask(np.tile([[1, 0]], (runs * self.times, 1)), self._made)
-            return labels.reshape(runs, self.times).sum(axis=1).astype(np.float64)
+            return _sums(labels, runs)
 
         return told(False), told(True)
 
@@ -144,7 +142,9 @@ class Thresholds:
     @property
     def plan(self) -> Plan:
         """Of one run."""
-        return scoped((Entry(Threshold(self.noise, self.delta, self.records)),), relation="add_remove", unit=_unit(self.records))
+        return scoped(
+            (Entry(Threshold(self.noise, self.delta, self.records)),), relation="add_remove", unit=_unit(self.records)
+        )
 
     def halved(self) -> "Thresholds":
         """The same at half the noise."""
@@ -166,12 +166,15 @@ class Thresholds:
         categories = np.arange(len(inside) * self.records)
         owner = np.repeat(np.arange(len(inside)), self.records)
         held = np.concatenate([np.repeat(categories, others), categories[inside[owner]]])
-        units = [*(f"o{place}" for place in range(len(categories) * others)), *(f"c{unit}" for unit in owner[inside[owner]])]
+        units = [
+            *(f"o{place}" for place in range(len(categories) * others)),
+            *(f"c{unit}" for unit in owner[inside[owner]]),
+        ]
         frame = pd.DataFrame({"held": [f"k{category}" for category in held], UNIT: units})
         columns = {"held": {"kind": "categorical", "categories": ["k0"]}}
         passed = _opened(frame, columns, self.plan, 1, records=self.records).ask(question)
         kept = np.isin([f"k{category}" for category in categories], passed)
-        return kept.reshape(len(inside), self.records).sum(axis=1).astype(np.float64)
+        return _sums(kept, len(inside))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,10 +239,16 @@ class Selections:
             return said, said
 
         def told(units: int) -> Array:
-            data, event = _units(units, self.plan, runs), self.plan[0].event
+            data, event = _units(units, self.plan, runs), cast("Selection", self.plan[0].event)
             return np.array([data.select(event, terms, run) for _ in range(runs)])
 
         return told(UNITS), told(UNITS + 1)
+
+
+def _sums(answers: Any, runs: int) -> Array:
+    """Of each run's answers, (runs,)."""
+    sums: Array = np.reshape(answers, (runs, -1)).sum(axis=1).astype(np.float64)
+    return sums
 
 
 def _unit(records: int) -> str:

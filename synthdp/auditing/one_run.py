@@ -36,7 +36,7 @@ class OneRun:
 
     @property
     def word(self) -> str:
-        """"contradicted", "stands" or "no power"."""
+        """ "contradicted", "stands" or "no power"."""
         return word(self.epsilon, self.claimed, contradicted=self.contradicted)
 
 
@@ -62,7 +62,13 @@ def audit_model(
 
 
 def audit_vectors(
-    attack: Vectors, canaries: int, delta: float, *, error: float = 0.05, gate_error: float = 1e-3, drawn: Vectors | None = None
+    attack: Vectors,
+    canaries: int,
+    delta: float,
+    *,
+    error: float = 0.05,
+    gate_error: float = 1e-3,
+    drawn: Vectors | None = None,
 ) -> OneRun:
     """The white box in one run: every canary has a coordinate of its own. With `drawn`, it is run in place of the attack."""
     included = np.random.default_rng().random(canaries) < 0.5

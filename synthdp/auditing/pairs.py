@@ -98,18 +98,17 @@ def _few_pictures() -> Pair:
 
 
 GRADIENTS = {"start": "none", "rate": 1.0, "steps": 1, "optimizer": "sgd", "discriminator_rate": 0.3, "fake_batch": 32}
-PAINTING = {**GRADIENTS, "fake_batch": 16, "latent": 2, "hidden": (4,), "generator_every": 1}
-TOUCHING = {"hidden": (4,), "fake_batch": 8, "tables": 0.5}  # half of the precision: then the start has one Gaussian a class
+# Half of the precision: at so much noise the start has one Gaussian a class.
+TOUCHING = {"hidden": (4,), "fake_batch": 8, "tables": 0.5}
 DIFFUSING = {"rate": 1.0, "multiplicity": 1, "depth": 1, "sampler_steps": 2}
 
-# "name:what" is a generator at other settings that are worth an audit of their own.
+# Of generators of which a better pair than the default is known. "name:what" is one at other settings, worth an audit of their own.
 TABLES = {
     "aim": Case(pair=_second, settings={"rounds": 2, "iterations": 30, "last": 100, "least": 0.0}),
     "classgauss": Case(pair=_single, settings={"match": False}),
     "dpgan": Case(settings={"rate": 1.0}),
     "dpgan:gradients": Case(pair=_few, settings=GRADIENTS),
     "dpmerf": Case(pair=_single, settings={"hidden": (16,)}),
-    "independent": Case(),
     "mixture": Case(pair=_second, settings={"iterations": 50}),
     "mst": Case(pair=_second, settings={"iterations": 300, "least": 0.0}),
     "pategan": Case(pair=_single),
@@ -129,30 +128,38 @@ IMAGES = {
         settings={**DIFFUSING, "start": "none", "architecture": "unet", "steps": 2, "hidden": 2, "average": 0.0},
     ),
     "dpgan": Case(pair=_pictures, settings={**TOUCHING, "steps": 2, "rate": 1.0, "generator_every": 1}),
-    "dpgan:mlp": Case(pair=_few_pictures, settings={**PAINTING, "architecture": "mlp"}),
-    "dpgan:conv": Case(pair=_few_pictures, settings={**PAINTING, "architecture": "conv"}),
     "dpmerf": Case(pair=_pictures, settings={"features": 8, "steps": 3, "batch": 8, "hidden": (4,), "latent": 2}),
-    "independent": Case(pair=_pictures),
     "pategan": Case(pair=_pictures, settings={**TOUCHING, "steps": 2, "queries": 8, "teachers": 2}, slow=True),
 }
 
 
+def cases(*, images: bool = False) -> dict[str, Case]:
+    """Every generator of tables, or of images, with what is known of it; else it is audited on a pair that most tell something of."""
+    kind, known, other = (
+        (generators.IMAGES, IMAGES, Case(pair=_pictures)) if images else (generators.TABLE, TABLES, Case())
+    )
+    able = [
+        name for name in generators.names() if kind in getattr(generators.find(name), "data_kinds", (generators.TABLE,))
+    ]
+    return {**{name: known.get(name, other) for name in able}, **known}
+
+
 def made(name: str, *, images: bool = False) -> Generator:
-    """The generator behind a name of `TABLES` or `IMAGES`, at the settings that it is audited at."""
+    """The generator behind a name of `cases`, at the settings that it is audited at."""
     kind: Any = generators.find(name.partition(":")[0])
     settings = {} if images else getattr(kind, "audit_settings", {})
-    found: Generator = kind(**{**settings, **(IMAGES if images else TABLES)[name].settings})
+    found: Generator = kind(**{**settings, **cases(images=images)[name].settings})
     return found
 
 
 def case_of(generator: Generator) -> Case:
     """The case of a generator, of tables where it learns them."""
-    return TABLES.get(generator.name) or IMAGES.get(generator.name) or Case()
+    return cases().get(generator.name) or cases(images=True)[generator.name]
 
 
 def small(generator: Generator) -> Generator:
-    """The generator with the settings of its case, or else its `audit_settings`, wherever a setting is at its default: what makes
-    thousands of fits cheap."""
+    """The generator with the settings of its case and its `audit_settings` wherever a setting is at its default: what makes thousands
+    of fits cheap."""
     kind: Any = type(generator)
     chosen = {**getattr(kind, "audit_settings", {}), **case_of(generator).settings}
     defaults = {each.name: each.default for each in dataclasses.fields(kind)}

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -73,10 +73,10 @@ class Vectors:
     of all units where that is 1.
 
     With `records` above 1 a unit holds several, and more than count. Under replace_one the pair differs in one canary that is replaced
-    by its opposite. `stopped`: so often the fit is stopped in its last loop, after an answer that it did not keep, and resumed. `capped`: all of
-    it is asked under a cap, and the first answer says at which noise the rest is asked. `selected`: the answer is that of one of several
-    runs, so many on average. `supposed` says what the adversary hopes was drawn twice: the coins, or the noise, of answers at the same
-    place of their loops.
+    by its opposite. So often as `stopped` says, the fit is stopped in its last loop, after an answer that it did not keep, and resumed.
+    `capped`: all of it is asked under a cap, and the first answer says at which noise the rest is asked. `selected`: the answer is that
+    of one of several runs, so many on average. `supposed` says what the adversary hopes was drawn twice: the coins, or the noise, of
+    answers at the same place of their loops.
     """
 
     noise: float
@@ -95,8 +95,10 @@ class Vectors:
     def __post_init__(self) -> None:
         if self.question not in KINDS or self.supposed not in SUPPOSED:
             raise BadInput(f"question must be one of {', '.join(KINDS)}, and supposed one of {', '.join(SUPPOSED)}")
-        if (self.capped or self.selected) and self._looped or (self.selected and (self.capped or self.steps > 1)):
-            raise BadInput("under a cap, or in a selection, all units are asked, outside of loops; in a selection once")
+        if self._looped and (self.capped or self.selected):
+            raise BadInput("under a cap, or in a selection, all units are asked, outside of loops")
+        if self.selected and (self.capped or self.steps > 1):
+            raise BadInput("a run of a selection asks once, under no cap")
 
     @property
     def name(self) -> str:
@@ -154,16 +156,17 @@ class Vectors:
         there is (Neyman & Pearson); where noise is supposed to repeat, how many differences are just what a unit adds."""
         if self.supposed == "noise":
             apart = [np.abs(np.diff(values[places == place], axis=0)) for place in np.unique(places)]
-            return (np.abs(np.concatenate(apart) - 1) < ONE).sum(axis=0).astype(np.float64)
+            same: Array = (np.abs(np.concatenate(apart) - 1) < ONE).sum(axis=0).astype(np.float64)
+            return same
         here, there = (self._kind.reach, -self._kind.reach) if self.relation == "replace_one" else (1.0, 0.0)
         squares = np.square(np.maximum(noises, LEAST))[:, None]
         one, other = ((mean * values - mean**2 / 2) / squares for mean in (here, there))
         if self.rate < 1:
-            one, other = self._sampled(one, places), self._sampled(other, places)
+            one, other = self._mixed(one, places), self._mixed(other, places)
         total: Array = (one - other).sum(axis=0)
         return total
 
-    def _sampled(self, ratios: Array, places: Places) -> Array:
+    def _mixed(self, ratios: Array, places: Places) -> Array:
         """Log-likelihood ratios to a sample without the canary, of samples that hold it with probability `rate`."""
         if self.supposed == "coins":
             ratios = np.stack([ratios[places == place].sum(axis=0) for place in np.unique(places)])
@@ -197,7 +200,7 @@ class Vectors:
     def _under_cap(self, table: "_Table") -> list[Said]:
         """One question, then all that the cap leaves, at once or in four parts: the last digits of the first answer decide."""
         (entry,) = self.plan
-        with table.sealed(Ledger()).cap(entry.event) as safe:
+        with table.sealed(Ledger()).cap(cast("Capped", entry.event)) as safe:
             first = table.said(safe.ask(table.question(self.noise)), self.noise, 0)
             parts = 1 if float(first[0].sum()) % 1 < 0.5 else 4
             noise = self._distance * math.sqrt(parts / safe.left)
@@ -206,15 +209,14 @@ class Vectors:
 
     def _chosen(self, table: "_Table") -> Said:
         """That of the first run, since all have the same score; the others stay hidden."""
-        (entry,) = self.plan
-        ((run,),) = (event.candidates for event in [entry.event] if isinstance(event, Selection))
-        terms = Terms(noise=0.0, score=(), budget=table.budget)
+        event = cast("Selection", self.plan[0].event)
+        (run,), terms = event.candidates, Terms(noise=0.0, score=(), budget=table.budget)
 
         def asked(place: int, door: Sensitive) -> tuple[Said, float]:  # noqa: ARG001
             door.commit(lambda _: run, table.budget)
             return table.said(door.ask(table.question(self.noise)), self.noise, 0), 0.0
 
-        return table.sealed(Ledger()).select(entry.event, [terms], asked)
+        return table.sealed(Ledger()).select(event, [terms], asked)
 
     @property
     def _kind(self) -> Kind:

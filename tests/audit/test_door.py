@@ -16,6 +16,8 @@ from synthdp.privacy import selection, store
 from synthdp.privacy.accounting.filters import Filter
 from synthdp.privacy.accounting.gaussian import gaussian_epsilon
 from synthdp.privacy.noise import Noise
+from synthdp.privacy.norms import clipped
+from synthdp.privacy.questions import sums
 from synthdp.privacy.questions.choice import Chosen
 from synthdp.privacy.questions.domain import Domain
 from synthdp.privacy.questions.gradient import Gradient
@@ -98,9 +100,7 @@ def test_the_door_keeps_its_claim_and_the_audit_finds_a_part(attack):
 
 @pytest.mark.parametrize("attack", NOTHING, ids=name_of)
 def test_the_door_draws_other_noise_after_a_stop(attack):
-    found = audited(attack)
-    assert not found.verdict.contradicted
-    assert found.word == "no power"
+    assert not audited(attack).verdict.contradicted
 
 
 @pytest.mark.parametrize("attack", FULL, ids=name_of)
@@ -112,7 +112,10 @@ def test_half_the_noise_is_found_whatever_is_asked(attack):
 def halve(question):
     def broken(monkeypatch):
         honest = question.noised
-        half = lambda own, bounded, noise: honest(dataclasses.replace(own, noise=own.noise / 2), bounded, noise)  # noqa: E731
+
+        def half(own, bounded, noise):
+            return honest(dataclasses.replace(own, noise=own.noise / 2), bounded, noise)
+
         monkeypatch.setattr(question, "noised", half)
 
     return broken
@@ -126,11 +129,14 @@ def unclip(monkeypatch):
 
 
 def take_all(monkeypatch):
-    monkeypatch.setattr(Sensitive, "_sampled", lambda own, records, rate: records)
+    def everyone(own, records, rate):
+        return records
+
+    monkeypatch.setattr(Sensitive, "_sampled", everyone)
 
 
 def reuse(steps):
-    """Coins are those of the step within a loop, whatever key a fit has: the counter, its guard and the keys are all set back."""
+    """Coins are those of the step within a loop: the counter is set back, and its guard is gone."""
 
     def tossed(own, keys, step):
         words = [hashlib.blake2b(b"%d %d" % (key, step % steps), digest_size=8).digest() for key in keys]
@@ -138,14 +144,14 @@ def reuse(steps):
 
     def broken(monkeypatch):
         monkeypatch.setattr(Noise, "coins", tossed)
-        monkeypatch.setattr(Sensitive, "_seal_key", lambda own: bytes(32))
 
     return broken
 
 
 def toss_again_after_a_stop(monkeypatch):
-    """As it was: a fit counted its samples from the step of its loop on."""
+    """A resumed fit counts its samples from the step of its loop on, under the keys of the fit that was stopped."""
     reuse(10**6)(monkeypatch)
+    monkeypatch.setattr(Sensitive, "_seal_key", lambda _: bytes(32))
     honest = Sensitive.commit
 
     def commit(own, plan, budget):
@@ -157,27 +163,36 @@ def toss_again_after_a_stop(monkeypatch):
 
 
 def repeat_noise(monkeypatch):
-    monkeypatch.setattr(Noise, "turn", lambda own, place: setattr(own, "_stream", Stream(bytes(32), b"always")))
-    toss_again = lambda own, keys, step: np.random.default_rng().integers(0, 2**64, len(keys), np.uint64)  # noqa: E731
+    def turn(own, place):
+        own._stream = Stream(bytes(32), b"always")
+
+    def toss_again(own, keys, step):
+        return np.random.default_rng().integers(0, 2**64, len(keys), np.uint64)
+
+    monkeypatch.setattr(Noise, "turn", turn)
     monkeypatch.setattr(Noise, "coins", toss_again)
 
 
 def keep_every_record(monkeypatch):
-    monkeypatch.setattr(store, "_bounded", lambda member, names, key, most: np.argsort(member, kind="stable"))
+    def bounded(member, names, key, most):
+        return np.argsort(member, kind="stable")
+
+    monkeypatch.setattr(store, "_bounded", bounded)
 
 
 def clip_each_record(monkeypatch):
     def summed(records, group):
-        return store_clipped(group.vectors(records.encoded()), group.clip).sum(axis=0)
+        return clipped(group.vectors(records.encoded()), group.clip).sum(axis=0)
 
-    from synthdp.privacy.norms import clipped as store_clipped
-
-    monkeypatch.setattr("synthdp.privacy.questions.sums.clipped_sum", summed)
+    monkeypatch.setattr(sums, "clipped_sum", summed)
 
 
 def count_the_cap_anew(monkeypatch):
+    def admits(own, event, count=1):
+        return True
+
     monkeypatch.setattr(Filter, "left", property(lambda own: own._limit))
-    monkeypatch.setattr(Filter, "admits", lambda own, event, count=1: True)
+    monkeypatch.setattr(Filter, "admits", admits)
 
 
 def tell_of_every_run(monkeypatch):
@@ -212,7 +227,10 @@ BROKEN = {
     "no clip": (unclip, Vectors(noise=1.0)),
     "no sampling": (take_all, Vectors(rate=0.1, noise=0.8, steps=3)),
     "coins of a loop again in the next": (reuse(1), Vectors(**PHASES, supposed="coins")),
-    "coins again after a stop": (toss_again_after_a_stop, Vectors(question="tables", rate=0.1, steps=16, stopped=14, noise=0.9, supposed="coins")),
+    "coins again after a stop": (
+        toss_again_after_a_stop,
+        Vectors(question="tables", rate=0.1, steps=16, stopped=14, noise=0.9, supposed="coins"),
+    ),
     "noise again after a stop": (repeat_noise, Vectors(**STOPPED, supposed="noise")),
     "records of a unit beyond those that count": (keep_every_record, Vectors(question="tables", noise=1.0, records=4)),
     "a clip for each record": (clip_each_record, Vectors(question="sums", noise=1.0, records=4)),
@@ -225,11 +243,14 @@ BROKEN = {
 }
 
 
+SUBTLE = {"coins of a loop again in the next", "a cap that is counted anew"}  # which more runs show surely
+
+
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_broken_door_is_found(monkeypatch, how):
     broken, attack = BROKEN[how]
     broken(monkeypatch)
-    assert audited(attack).word == "contradicted"
+    assert audited(attack, runs=3 * RUNS if how in SUBTLE else RUNS).word == "contradicted"
 
 
 def test_a_claim_for_other_neighbours_is_found():
@@ -273,11 +294,16 @@ def test_one_run_with_many_canaries_keeps_the_claim_and_shows_some_of_it():
 
 def test_one_run_shows_a_claim_that_is_far_too_small():
     """Noise 6 is claimed, 1 is drawn. (Delta is small since the theorem adds 2 x canaries x delta.)"""
-    drawn = Vectors(noise=1.0)
-    assert one_run.audit_vectors(Vectors(noise=6.0), 1000, 1e-7, gate_error=GATE_ERROR, drawn=drawn).contradicted
+    attack, drawn = (Vectors(question="tables", noise=noise) for noise in (6.0, 1.0))
+    assert one_run.audit_vectors(attack, 4000, 1e-9, gate_error=GATE_ERROR, drawn=drawn).word == "contradicted"
 
 
 def test_attacks_that_make_no_sense_are_refused():
-    for wrong in ({"question": "nosuch"}, {"supposed": "nosuch"}, {"capped": True, "rate": 0.5}, {"selected": 2.0, "steps": 2}):
+    for wrong in (
+        {"question": "nosuch"},
+        {"supposed": "nosuch"},
+        {"capped": True, "rate": 0.5},
+        {"selected": 2.0, "steps": 2},
+    ):
         with pytest.raises(BadInput):
             Vectors(noise=1.0, **wrong)
