@@ -92,6 +92,9 @@ class Selected:
     offer: selecting.Offer
     name: ClassVar[str] = "independent, select=private"
 
+    def validate(self, schema: Schema, budget: Budget) -> None:
+        """The offer was made of this schema and budget."""
+
     def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
         """One selection."""
         return (Entry(self.offer.at(noise)[0]),)
@@ -216,9 +219,7 @@ def of_generator(name: str, pair: Callable[[], pairs.Pair], how: str, *, images:
 
 def of_selection() -> Task:
     """Black box of a selection: a run of three on average."""
-    pair = pairs.rare()
-    made = (pairs.made("independent"),)
-    offer = selecting.Offer(generators=made, schema=pair.schema, budget=Budget(EPSILON, DELTA), mean_runs=3.0)
+    offer = selecting.offered(["independent"], pairs.rare().schema, Budget(EPSILON, DELTA), mean_runs=3.0)
     run = in_many_fits(lambda: Selected(offer=offer), pairs.rare, 1000)
     return Task(part="generator", what=Selected.name, how="its own", run=run)
 

@@ -172,7 +172,7 @@ class Synthesizer:
             raise BadInput("give settings with a generator's name, or a generator that has them already, not both")
         if not isinstance(schema, Schema) or not isinstance(budget, Budget):
             raise BadInput("Synthesizer needs schema=Schema(...) and budget=Budget(epsilon, delta)")
-        generators.check_kind(generator, schema)
+        generators.check(generator, schema, budget)
         object.__setattr__(self, "generator", generator)
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "budget", budget)
@@ -220,7 +220,7 @@ class Synthesizer:
             raise BadInput("a fit in several processes keeps no checkpoint and cannot be resumed: leave both out")
         if ranks.rank > 0:
             ledger, account = None, None  # the first process charges for all
-        bought = None if fitness is None else Purchase.of(fitness, self.schema, self.budget)
+        bought = self.afford(fitness)
         about = {"generator": self.generator.name, "settings": settings, "rehearsal": seed is not None}
         kept = (
             None if checkpoint is None else Checkpoint(Path(checkpoint), self._made_of(frame, seed, account, fitness))
@@ -264,6 +264,14 @@ class Synthesizer:
                 fitness=figures,
             )
         return Release(self.generator, model, statement, book)
+
+    def afford(self, fitness: float | None = None) -> Purchase | None:
+        """What a fit would set aside for figures of fitness. Raises `BadInput` where that and the generator's plan are more than
+        the budget allows. Opens and charges nothing; `fit` does so first."""
+        bought = None if fitness is None else Purchase.of(fitness, self.schema, self.budget)
+        beside = () if bought is None else bought.plan
+        generators.afford(lambda noise: self.generator.plan(self.schema, noise), self.schema, self.budget, beside)
+        return bought
 
     def _made_of(
         self,

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 GEOMETRIC = 1.0  # shape of the distribution of K, which then is 1 or more
 SCORE_SHARE = 0.1  # of a run's precision (1 / noise^2, were all of it Gaussian) for its score
 LEAST_ROWS, MOST_ROWS = 1000, 50_000  # synthetic rows that are scored
+MOST_UNITS = 2**29  # of which a distance can be scored
 MOST_PAIRS, MOST_CELLS = 300, 100_000  # tables of two columns that are scored, and cells of one
 CLOSE = 1e-6  # relative, to the price of a run
 
@@ -137,13 +138,12 @@ def select(
     shown. How long it took tells about how many runs there were, which the statement says is not covered. Raises `BadInput`
     for candidates that cannot be held to a share of the budget, and as `Synthesizer.fit` does.
     """
-    made = tuple(_made(candidate, schema) for candidate in candidates)
-    _check(made, schema, budget, mean_runs, score)
+    offer = offered(candidates, schema, budget, mean_runs=mean_runs, score=score)
+    made = offer.generators
     schema.check_declared()
     warn_of_large_delta(budget, schema)
     check_seed(seed)
     unit = schema.unit or RECORD
-    offer = Offer(generators=made, schema=schema, budget=budget, mean_runs=float(mean_runs))
     about = {"candidates": [[one.name, settings_of(one)] for one in made], "mean_runs": float(mean_runs)}
     book = Ledger(None if ledger is None else Path(ledger))
     entry_of = entered(
@@ -170,6 +170,18 @@ def select(
     return Release(made[place], model, statement, book)
 
 
+def offered(
+    candidates: Sequence[Candidate], schema: Schema, budget: Budget, *, mean_runs: float = 5.0, score: str = "marginals"
+) -> Offer:
+    """What a selection would ask. Raises `BadInput` for candidates, or a budget, of which `select` can make nothing; opens and
+    charges nothing."""
+    made = tuple(_made(candidate, schema, budget) for candidate in candidates)
+    _check(made, schema, budget, mean_runs, score)
+    offer = Offer(generators=made, schema=schema, budget=budget, mean_runs=float(mean_runs))
+    generators.afford(lambda noise: (Entry(offer.at(noise)[0]),), schema, budget)
+    return offer
+
+
 def best(data: Sensitive, offer: Offer, noise: float, seed: int | None) -> tuple[int, Model]:
     """Run the selection that was committed at `noise`: the place of the best run's candidate, and its model."""
     event, terms = offer.at(noise)
@@ -190,8 +202,7 @@ def tables(
 ) -> list[NDArray[np.float64]]:
     """The tables of a model's samples, in numbers of units."""
     codec, units = data.codec, data.schema.units
-    if not isinstance(units, int):
-        raise BadInput("the schema's units are not a number")
+    units = min(units, MOST_UNITS) if isinstance(units, int) else 1  # bought ones may be anything
     codes = codec.encode(model.sample(min(max(units, LEAST_ROWS), MOST_ROWS), seed=seed))
     return [units * (table / len(codes)) for table in counts(codes, codec, cliques)]
 
@@ -205,13 +216,13 @@ def pairs(schema: Schema, names: Sequence[str], sizes: Sequence[int]) -> list[tu
     return [*found[:MOST_PAIRS]] or [(name,) for name in names]
 
 
-def _made(candidate: Candidate, schema: Schema) -> Generator:
+def _made(candidate: Candidate, schema: Schema, budget: Budget) -> Generator:
     if isinstance(candidate, str):
         candidate = generators.make(candidate, {})
     elif isinstance(candidate, tuple):
         name, settings = candidate
         candidate = generators.make(name, settings)
-    generators.check_kind(candidate, schema)
+    generators.check(candidate, schema, budget)
     return candidate
 
 
@@ -227,6 +238,10 @@ def _check(made: Sequence[Generator], schema: Schema, budget: Budget, mean_runs:
         raise BadInput("a selection scores tables; it has no score for images")
     if schema.units is None:
         raise BadInput("a selection scores samples against the number of units: the schema must say `units` (or learn)")
+    if isinstance(schema.units, int) and schema.units > MOST_UNITS:
+        raise BadInput(
+            f"a selection scores samples against up to {MOST_UNITS:,} units, and the schema says {schema.units:,}"
+        )
     for one in made:
         if one.plan(schema, 1.0) == one.plan(schema, 2.0):
             raise BadInput(

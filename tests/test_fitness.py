@@ -39,6 +39,9 @@ class Walk:
 
     name: ClassVar[str] = "walk"
 
+    def validate(self, schema, budget):
+        """Nothing to refuse."""
+
     def plan(self, schema, noise):  # noqa: ARG002
         return (Entry(Gaussian(noise), 4),)
 
@@ -58,6 +61,9 @@ class Adaptive:
     """A generator that chooses its questions as it goes, under a cap."""
 
     name: ClassVar[str] = "adaptive"
+
+    def validate(self, schema, budget):
+        """Nothing to refuse."""
 
     def plan(self, schema, noise):  # noqa: ARG002
         return (Entry(Capped("gaussian", 1 / noise)),)

@@ -41,7 +41,7 @@ MAY = {
     "privacy": {"privacy", "data", "errors", "options", ""},
     "data": {"data", "errors", "options", ""},
     "errors": set(),
-    "options": set(),
+    "options": {"errors"},
 }
 TRUSTED = {"CountedTable", "Records", "Sealed", "reading", "seal", "encoded", "Recorder"}
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from clinic import make_frame, make_schema, picture_schema
+from clinic import make_frame, make_schema, picture_schema, untouched
 
 from synthdp import Budget, Schema, generators, load
 from synthdp.data.codec import Codec
@@ -181,17 +181,27 @@ def test_the_score_is_the_distance_of_the_pairs(schema):
         (["independent"], {"mean_runs": 0.5}, "mean_runs"),
         (["independent"], {"mean_runs": math.inf}, "mean_runs"),
         (["independent"], {"score": "auroc"}, "score"),
+        (["independent", ("classgauss", {"condition": "nosuch"})], {}, r"generator\.condition"),
+        (["independent"], {"budget": Budget(1e-12, 1e-300)}, "above the budget"),
+        (["independent"], {"schema": make_schema(units=2**30)}, "the schema says 1,073,741,824"),
         (["independent"], {"budget": Budget(math.inf, 1e-5)}, "inf"),
         (["independent"], {"schema": make_schema(units=None)}, "units"),
         (["independent"], {"schema": picture_schema()}, "images"),
-        ([("pategan", {"gamma": 0.05, "start": "none", "mode": "original", "rounds": 10})], {}, "fixes its own noise"),
+        ([("pategan", {"gamma": 0.05, "start": "none", "mode": "original", "rounds": 1})], {}, "fixes its own noise"),
     ],
 )
-def test_what_cannot_be_selected_is_refused_before_any_charge(candidates, options, named, frame, schema, tmp_path):
+@pytest.mark.filterwarnings("ignore:budget.delta")
+def test_what_cannot_be_selected_is_refused_before_anything_is_opened(candidates, options, named, schema, tmp_path):
     schema, budget = options.pop("schema", schema), options.pop("budget", BUDGET)
     with pytest.raises(BadInput, match=named):
         select(
-            candidates, frame, schema, budget, ledger=tmp_path / "ledger.jsonl", account=tmp_path / "account", **options
+            candidates,
+            untouched(),
+            schema,
+            budget,
+            ledger=tmp_path / "ledger.jsonl",
+            account=tmp_path / "account",
+            **options,
         )
     assert not list(tmp_path.iterdir())
 

@@ -27,7 +27,7 @@ from synthdp.evaluate.audit import judge, tune
 from synthdp.generators import Generator, Model, Tensors
 from synthdp.privacy.account import Account
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import RECORD
+from synthdp.privacy.events import RECORD, merged
 from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.sensitive import Sensitive
 
@@ -72,8 +72,8 @@ def audit(
     if runs < 1 or tuning_runs < 4:
         raise BadInput(f"runs must be 1 or more and tuning_runs 4 or more, got {runs} and {tuning_runs}")
     pair = pair or case_of(generator).pair()
-    generators.check_kind(generator, pair.schema)
-    noise = Account(budget, unit=pair.schema.unit or RECORD).commit(lambda z: generator.plan(pair.schema, z), budget)
+    generators.check(generator, pair.schema, budget)
+    noise = generators.afford(lambda z: generator.plan(pair.schema, z), pair.schema, budget)
     job = Fits(generator=generator, pair=pair, inside=False, budget=budget, noise=noise * share, runs=0)
     if share != 1:
         job = dataclasses.replace(job, budget=dataclasses.replace(budget, epsilon=math.inf))
@@ -105,6 +105,10 @@ def fits(job: Fits) -> tuple[Table, list[str]]:
         account = Account(job.budget, Ledger(), unit=schema.unit or RECORD, noise=job.noise)
         data = Sensitive(frame, schema, account, seed=None if job.seed is None else job.seed + run)
         model = job.generator.fit(data, schema, job.budget, seed=COINS)
+        if account.plan != merged(account.scoped(job.generator.plan(schema, job.noise))):
+            raise BadInput(
+                f"{job.generator.name}: a fit books other events than its plan says; give all that decides how many"
+            )
         account.settle()
         rows.append(features(model)[None])
         heads.append(account.ledger.head)

@@ -85,7 +85,10 @@ def _run(command: str, arguments: list[str]) -> int:
     if any(argument in ("-h", "--help") for argument in arguments):
         print(compose.help_text(command, COMMANDS[command], arguments))
         return 0
-    for config in compose.compose(command, arguments):
+    configs = compose.compose(command, arguments)
+    for config in configs if command == "fit" else ():
+        commands.check_fit(config)
+    for config in configs:
         getattr(commands, command)(config)
     return 0
 

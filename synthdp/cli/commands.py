@@ -93,6 +93,7 @@ def demo(config: Config) -> None:
     options: settings.Demo = config["options"]
     out = places.folder(options.out, force=options.force)
     account = account_of(config["account"], settings.Data(name="meps"))
+    fits.check_settings(config, named.schema_of("meps"))
     fits.check_account(account, config, named.schema_of("meps"), out)
     chosen = named.load("meps")
     for note in chosen.notes:

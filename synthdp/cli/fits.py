@@ -31,6 +31,31 @@ if TYPE_CHECKING:
 Config = Mapping[str, Any]
 
 
+def check_fit(config: Config) -> None:
+    """Refuse what the options, the schema and the budget say cannot be fitted. Nothing is opened or charged: a sweep is refused as a
+    whole before its first fit."""
+    from synthdp.privacy.ranks import joined
+
+    options: settings.Fit = config["options"]
+    world = joined().world
+    if world > 1 and (options.resume or changed(config["audit"], ("canaries", "records"))):
+        raise BadInput("under torchrun a fit cannot be resumed and plants no canaries: leave resume= and audit.* out")
+    selections.check(config, world)
+    schema = records.declared(config["data"])
+    if options.select:
+        selections.offered(config, schema)
+    else:
+        check_settings(config, schema)
+
+
+def check_settings(config: Config, schema: "Schema") -> None:
+    """Refuse settings of a generator that do not fit the schema, or cost more than the budget."""
+    from synthdp.api import Synthesizer
+
+    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
+    synthesizer.afford(getattr(config["options"], "fitness", None))
+
+
 def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
     from synthdp.privacy.ranks import joined
@@ -39,9 +64,6 @@ def fit(config: Config) -> None:
 
     options: settings.Fit = config["options"]
     ranks = joined()
-    if ranks.world > 1 and (options.resume or changed(config["audit"], ("canaries", "records"))):
-        raise BadInput("under torchrun a fit cannot be resumed and plants no canaries: leave resume= and audit.* out")
-    selections.check(config, ranks.world)
     if ranks.rank > 0:
         return _follow(config, ranks)
     out = places.folder(config["out"], force=options.force or options.resume)

@@ -15,28 +15,35 @@ if TYPE_CHECKING:
     from synthdp.data.schema import Schema
 
 
-def training(
-    source: settings.Data, generator: Any, check: "Callable[[Schema], None]"
-) -> "tuple[Schema, pd.DataFrame | tables.Files]":
-    """The schema and the records, which are read when `check` does not refuse; or where they stay."""
+def declared(source: settings.Data) -> "Schema":
+    """The public schema of the records, with the target that the options name. No record is read."""
     from synthdp.data import named
     from synthdp.data.schema import Schema
 
     _refuse_both(source)
     if source.name is not None:
-        check(named.schema_of(source.name))
-        chosen = named.load(source.name)
-        return _targeted(chosen.schema, source.target), chosen.train
-    path = source.path or source.train
-    if path is None or source.schema is None:
+        return _targeted(named.schema_of(source.name), source.target)
+    if (source.path or source.train) is None or source.schema is None:
         raise BadInput(
             "records need data=NAME, or data.path=FILE with data.schema=FILE.yaml (synthdp schema path=FILE drafts one)"
         )
     schema = _targeted(Schema.load(source.schema), source.target)
     schema.check_declared()
+    return schema
+
+
+def training(
+    source: settings.Data, generator: Any, check: "Callable[[Schema], None]"
+) -> "tuple[Schema, pd.DataFrame | tables.Files]":
+    """The schema and the records, which are read when `check` does not refuse; or where they stay."""
+    from synthdp.data import named
+
+    schema = declared(source)
     check(schema)
+    if source.name is not None:
+        return schema, named.load(source.name).train
     held = bigtables.source_of(source, generator, schema)
-    return schema, _read(path, schema) if held is None else held
+    return schema, _read(str(source.path or source.train), schema) if held is None else held
 
 
 def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":

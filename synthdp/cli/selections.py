@@ -44,6 +44,15 @@ def check(config: Config, processes: int) -> None:
         )
 
 
+def offered(config: Config, schema: "Schema") -> None:
+    """Refuse candidates that do not fit the schema, or cost more than the budget."""
+    from synthdp.selecting import offered as made
+
+    options: settings.Fit = config["options"]
+    candidates = [_candidate(candidate) for candidate in options.candidates or ()]
+    made(candidates, schema, config["budget"], mean_runs=options.mean_runs)
+
+
 def best(
     config: Config, schema: "Schema", frame: "pd.DataFrame", ledger: Path, account: AccountFile | None
 ) -> "Release":

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from synthdp.data.columns import (
     EXACT,
+    LEARN,
     MICROSECONDS,
     Categorical,
     Column,
@@ -19,8 +20,23 @@ from synthdp.data.columns import (
 )
 from synthdp.errors import BadInput
 
+if TYPE_CHECKING:
+    from synthdp.data.schema import Schema
+
 OTHER = "other"
 FIRST, LAST = microseconds("0001-01-02"), microseconds("9999-12-30")
+
+
+def supposed(schema: "Schema") -> "Schema":
+    """The schema with something made up in the place of what is to be learned, for checks that hold whatever is learned."""
+    for column in schema.columns:
+        if isinstance(column, Categorical) and column.categories == LEARN:
+            schema = schema.with_learned(column.name, categories=("a", "b"))
+        elif isinstance(column, Integer | Continuous | Datetime):
+            bounds = {"bounds": (0, 1)} if column.bounds == LEARN else {}
+            bins = {"bins": ()} if column.bins == LEARN else {}
+            schema = schema.with_learned(column.name, **bounds, **bins) if bounds or bins else schema
+    return schema
 
 
 def settle(column: Column, items: Mapping[str, Any]) -> Column:

@@ -18,7 +18,7 @@ from synthdp.data import tables
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Plan
+from synthdp.privacy.events import RECORD, Plan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,9 +75,18 @@ class Conditional(Protocol):
 
 
 class Generator(Protocol):
-    """A frozen dataclass of settings. `plan` reads no data; `fit` commits it, asks its questions and learns a model."""
+    """A frozen dataclass of settings. `validate` and `plan` read no data; `fit` commits the plan, asks its questions and learns a
+    model."""
 
     name: ClassVar[str]
+
+    def validate(self, schema: Schema, budget: Budget) -> None:
+        """Raise `BadInput`, which names the option, for all that a fit of this schema would refuse: nothing is charged yet.
+
+        What settings, schema and budget say does not refuse a fit later on. Where the schema leaves something to learn, the fit
+        takes whatever is bought.
+        """
+        ...
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """The events that a fit will book, beyond what the schema leaves to learn."""
@@ -126,6 +135,28 @@ def make(name: str, settings: Mapping[str, Any]) -> Generator:
             raise BadInput(f"generator {name} has no setting {given!r}{hint} Known: {', '.join(known)}")
     made: Generator = kind(**settings)
     return made
+
+
+def check(generator: Generator, schema: Schema, budget: Budget) -> None:
+    """Refuse a generator that cannot be fitted to records of this schema, before account, ledger or records are opened."""
+    check_kind(generator, schema)
+    if not callable(getattr(generator, "validate", None)):
+        raise BadInput(
+            f"generator {generator.name} has no validate(schema, budget): without it wrong settings would be found only after "
+            "they were charged; add one, which raises BadInput for what a fit would refuse"
+        )
+    generator.validate(schema, budget)
+
+
+def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside: Plan = ()) -> float:
+    """The noise at which a plan keeps the budget, with what the schema leaves to learn and what is asked `beside` it, as a fit
+    will find it. Raises `BadInput` where no noise does. Nothing is opened or charged."""
+    from synthdp.privacy import learning
+    from synthdp.privacy.account import Account
+
+    unit = schema.unit or RECORD
+    learned = learning.prices(schema, learning.purchase(schema, budget, unit))
+    return Account(budget, unit=unit).commit(lambda noise: (*learned, *plan(noise), *beside), budget)
 
 
 def check_kind(generator: Generator, schema: Schema) -> None:

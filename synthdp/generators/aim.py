@@ -22,13 +22,12 @@ from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
 from synthdp.generators.marginals.binned import Binned, binned
 from synthdp.generators.marginals.descent import Fitted, Measured
-from synthdp.generators.marginals.inference import check_engine, fitter
+from synthdp.generators.marginals.inference import ENGINES, check_engine, fitter
 from synthdp.generators.marginals.junction import Clique, marginal, megabytes
 from synthdp.generators.marginals.network import Array
 from synthdp.generators.marginals.networked import NetworkModel, restored
 from synthdp.generators.mst import single
-from synthdp.generators.parts.checks import whole
-from synthdp.options import option
+from synthdp.options import check, fraction, not_negative, one_of, option, whole
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Capped, Entry, Plan
 from synthdp.privacy.questions.choice import MOST_OFFSET, Misfit
@@ -36,9 +35,9 @@ from synthdp.privacy.safe import Safe
 from synthdp.privacy.sensitive import Sensitive
 
 MOST_GROUPS = 64  # of a column
-MOST_CANDIDATES = 20_000  # all triples of 49 columns
+MOST_CANDIDATES = 20_000  # all pairs and triples of 49 columns
+MOST_ROUNDS = 10_000
 MEASURE = 0.9  # of a round's budget: the paper's alpha
-WORKLOADS = ("all", "target")
 ERROR = math.sqrt(2 / math.pi)  # mean of |N(0, 1)|
 
 
@@ -53,36 +52,39 @@ class AIM:
     contract_settings: ClassVar[dict[str, Any]] = {"rounds": 4, "iterations": 30, "last": 100}
 
     workload: str = option(
-        "all", "tables that matter: all of `degree` columns, or those with a target (all where there is no target)"
+        "all",
+        "tables that matter: all of `degree` columns, or those with a target (all where there is no target)",
+        one_of("all", "target"),
     )
-    degree: int = option(2, "columns of a table of the workload; 3 costs more and wants model_size=40")
-    rounds: int | None = option(None, "rounds that the first noise is made for; default: 16 a column, as in the paper")
-    share: float = option(0.1, "share of the budget spent on single columns, in (0, 1)")
+    degree: int = option(2, "columns of a table of the workload; 3 costs more and wants model_size=40", whole())
+    rounds: int | None = option(
+        None, "rounds that the first noise is made for; default: 16 a column, as in the paper", whole(most=MOST_ROUNDS)
+    )
+    share: float = option(0.1, "share of the budget spent on single columns, in (0, 1)", fraction())
     least: float = option(
         2.0,
         "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
+        not_negative(),
     )
-    model_size: float = option(8.0, "megabytes of the model's tables, at most; what a round may add grows up to it")
-    iterations: int = option(100, "steps of mirror descent in a round, at most")
-    last: int = option(1000, "steps of mirror descent after the last round, at most")
-    engine: str = option("numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)")
+    model_size: float = option(
+        8.0, "megabytes of the model's tables, at most; what a round may add grows up to it", not_negative()
+    )
+    iterations: int = option(100, "steps of mirror descent in a round, at most", whole())
+    last: int = option(1000, "steps of mirror descent after the last round, at most", whole())
+    engine: str = option(
+        "numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)", one_of(*ENGINES)
+    )
 
     def __post_init__(self) -> None:
-        if self.workload not in WORKLOADS:
-            raise BadInput(f"generator.workload must be one of {', '.join(WORKLOADS)}, got {self.workload!r}")
-        for name in ("degree", "rounds", "iterations", "last"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
-        if not 0 < self.share < 1:
-            raise BadInput(f"generator.share must lie in (0, 1), got {self.share}")
-        for name in ("least", "model_size"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise BadInput(f"generator.{name} must be a finite number of 0 or more, got {getattr(self, name)}")
+        check(self)
 
-    def plan(self, schema: Schema, noise: float) -> Plan:
-        """One cap, whose bound is the rho of a Gaussian of `noise`."""
+    def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
+        """The engine is there, and there are not too many tables."""
         check_engine(self.engine)
         self.candidates(schema)
+
+    def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
+        """One cap, whose bound is the rho of a Gaussian of `noise`."""
         return (Entry(Capped("zcdp", _rho(noise))),)
 
     def candidates(self, schema: Schema) -> dict[Clique, float]:
@@ -90,12 +92,13 @@ class AIM:
         is how many columns a table shares with those of the workload, added up."""
         names = [column.name for column in schema.coded]
         targets = {place for place, name in enumerate(names) if name in schema.targets}
-        if math.comb(len(names), min(self.degree, len(names))) > MOST_CANDIDATES:
+        degree = min(self.degree, len(names))
+        if sum(math.comb(len(names), size) for size in range(2, degree + 1)) > MOST_CANDIDATES:
             raise BadInput(
-                f"aim: {len(names)} columns have more than {MOST_CANDIDATES:,} tables of {self.degree}: leave columns out of the "
-                "schema, or lower generator.degree"
+                f"generator.degree={self.degree}: {len(names)} columns have more than {MOST_CANDIDATES:,} tables of so many and "
+                "fewer; lower it, or leave columns out of the schema"
             )
-        work = list(combinations(range(len(names)), min(self.degree, len(names))))
+        work = list(combinations(range(len(names)), degree))
         if self.workload == "target" and targets:
             work = [clique for clique in work if targets.intersection(clique)]
         holds = [sum(place in clique for clique in work) for place in range(len(names))]

@@ -21,10 +21,9 @@ from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
 from synthdp.generators.gaussians import shots
 from synthdp.generators.gaussians.drawing import Mixture, agreed, distribution, plain_greys, shapes
 from synthdp.generators.gaussians.estimates import estimated
-from synthdp.generators.parts.checks import whole
-from synthdp.generators.parts.model import label_place
+from synthdp.generators.parts.model import check_label, label_place
 from synthdp.generators.parts.vectors import Vectors
-from synthdp.options import option
+from synthdp.options import check, flag, fraction, option, text, whole
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan, merged
 from synthdp.privacy.sensitive import Sensitive
@@ -48,38 +47,42 @@ class ClassGauss:
     contract_settings_images: ClassVar[dict[str, Any]] = {"dimensions": 20}
     audit_settings: ClassVar[dict[str, Any]] = {"agreement_rows": 40}
 
-    dimensions: int | None = option(None, f"principal axes kept; default: {MOST_AXES}, or all where there are fewer")
+    dimensions: int | None = option(
+        None, f"principal axes kept; default: {MOST_AXES}, or all where there are fewer", whole()
+    )
     components: int | None = option(
         None,
         f"Gaussians per class; default: 1 for tables and where noise is above {SPLIT}, else up to {MOST_COMPONENTS}, by units",
+        whole(most=1000),
     )
-    rounds: int = option(3, "rounds of k-means that find the components, where there are several")
+    rounds: int = option(3, "rounds of k-means that find the components, where there are several", whole(most=1000))
     middle: float | None = option(
         None,
         f"share of the precision spent on means and the label's tables; default: {IMAGES} for images, {TABLES} for tables",
+        fraction(),
     )
-    lengths: float = option(0.02, "share of the precision spent on the clip and on grey values")
-    basis: float = option(0.3, "share of the precision spent on the principal axes")
-    kmeans: float = option(0.15, "share of the precision spent on the rounds of k-means, all together")
-    quantile: float = option(0.8, "share of the vectors that the clip is to leave whole")
-    match: bool = option(True, "draws are made to agree with the noisy shares of grey values and categories")
-    agreement_rows: int = option(4000, "rows drawn to make them agree, for every label where there are tables")
+    lengths: float = option(0.02, "share of the precision spent on the clip and on grey values", fraction())
+    basis: float = option(0.3, "share of the precision spent on the principal axes", fraction())
+    kmeans: float = option(0.15, "share of the precision spent on the rounds of k-means, all together", fraction())
+    quantile: float = option(0.8, "share of the vectors that the clip is to leave whole", fraction())
+    match: bool = option(True, "draws are made to agree with the noisy shares of grey values and categories", flag())
+    agreement_rows: int = option(4000, "rows drawn to make them agree, for every label where there are tables", whole())
     condition: str | None = option(
-        None, "label column whose values are the classes; default: the first target, up to 64 codes"
+        None, "label column whose values are the classes; default: the first target, up to 64 codes", text()
     )
 
     def __post_init__(self) -> None:
-        for name in ("dimensions", "components", "rounds", "agreement_rows"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
-        for name in ("lengths", "basis", "kmeans", "quantile", *(("middle",) if self.middle is not None else ())):
-            if not 0 < getattr(self, name) < 1:
-                raise BadInput(f"generator.{name} must lie in (0, 1), got {getattr(self, name)}")
+        check(self)
         rounds = 0.0 if self.components == 1 else self.kmeans
         if (TABLES if self.middle is None else self.middle) + self.lengths + self.basis + rounds >= 1:
             raise BadInput(
-                "generator.middle, lengths, basis and kmeans must add up to less than 1: the rest goes to the classes"
+                "generator.middle, generator.lengths, generator.basis and generator.kmeans must add up to less than 1: the rest goes to "
+                "the classes"
             )
+
+    def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
+        """The label is a column, and there is another one."""
+        check_label(self.condition, schema, beside=True)
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """One Gaussian per question, each with its share of 1 / noise^2."""

@@ -29,16 +29,16 @@ from synthdp.generators.images.diffusion import Draws, Levels, Sampler, losses
 from synthdp.generators.images.latent import DiffusionModel, blank, prior_of, rows_of
 from synthdp.generators.parts import devices, states
 from synthdp.generators.parts.checks import refuse_ignored, refuse_unused
-from synthdp.generators.parts.model import label_place
-from synthdp.generators.parts.networks import average, random
+from synthdp.generators.parts.model import check_label, label_name, label_place, surely_label
+from synthdp.generators.parts.networks import WIDTH, average, random
 from synthdp.generators.parts.vectors import Vectors
-from synthdp.options import option
+from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, text, whole
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan, Sampled, merged
 from synthdp.privacy.sensitive import Sensitive
 
 SHOW_EVERY = 10
-STARTS = ("gauss", "none")
+MOST_CHANNELS = 4096  # of a U-Net
 WIDTHS = {"mlp": 64, "unet": 32}  # default of `hidden`
 DEPTHS = {"mlp": 1, "unet": 3}  # default of `depth`
 LEVELS = {
@@ -87,89 +87,95 @@ class DPDM:
         },
     }
 
-    steps: int = option(100, "steps of DP-SGD, each one charged sample")
-    batch: int = option(2048, "expected units per sample; the rate is batch / units")
+    steps: int = option(100, "steps of DP-SGD, each one charged sample", whole())
+    batch: int = option(2048, "expected units per sample; the rate is batch / units", whole(most=10**9))
     rate: float | None = option(
-        None, "Poisson sampling probability, in place of batch; needed where units is not declared"
+        None, "Poisson sampling probability, in place of batch; needed where units is not declared", number("[1e-9, 1]")
     )
-    clip: float = option(1.0, "L2 bound on a unit's gradient")
-    multiplicity: int = option(8, "noise multiplicity K: noise levels and vectors per record and step")
-    learning_rate: float = option(1e-3, "learning rate of Adam, falling to zero along a cosine")
-    average: float = option(0.98, "decay of the average of the weights, which is what is kept (EMA)")
+    clip: float = option(1.0, "L2 bound on a unit's gradient", positive())
+    multiplicity: int = option(
+        8, "noise multiplicity K: noise levels and vectors per record and step", whole(most=10_000)
+    )
+    learning_rate: float = option(1e-3, "learning rate of Adam, falling to zero along a cosine", number("(0, 1]"))
+    average: float = option(0.98, "decay of the average of the weights, which is what is kept (EMA)", number("[0, 1)"))
     start: str = option(
-        "gauss", "gauss: class Gaussians, bought first, and their principal axes; none: pixels, as in the paper"
+        "gauss",
+        "gauss: class Gaussians, bought first, and their principal axes; none: pixels, as in the paper",
+        one_of(*LEVELS),
     )
     share: float | None = option(
-        None, "share of the precision spent on the start, in (0, 1); default: 0.8 for gauss, 0.02 (labels) for none"
+        None,
+        "share of the precision spent on the start, in (0, 1); default: 0.8 for gauss, 0.02 (labels) for none",
+        fraction(),
     )
     dimensions: int | None = option(
-        None, "start=gauss: principal axes kept; default: those of classgauss, or all where there are fewer"
+        None, "start=gauss: principal axes kept; default: those of classgauss, or all where there are fewer", whole()
     )
-    architecture: str = option("mlp", "network F: mlp, or unet, which is for GPUs")
+    architecture: str = option("mlp", "network F: mlp, or unet, which is for GPUs", one_of(*ARCHITECTURES))
     hidden: int | None = option(
-        None, f"units of its hidden layers ({WIDTHS['mlp']}), or channels of its first level ({WIDTHS['unet']})"
+        None, f"units of its hidden layers ({WIDTHS['mlp']}), or channels of its first level ({WIDTHS['unet']})", WIDTH
     )
     depth: int | None = option(
-        None, f"blocks of the mlp ({DEPTHS['mlp']}), or levels of the unet, each half as large ({DEPTHS['unet']})"
+        None,
+        f"blocks of the mlp ({DEPTHS['mlp']}), or levels of the unet, each half as large ({DEPTHS['unet']})",
+        whole(most=64),
     )
-    P_mean: float | None = option(None, "mean of ln(sigma) in training; default: 0.3 for gauss, -1.2 for none")
-    P_std: float | None = option(None, "its standard deviation; default: 0.8 for gauss, 1.2 for none")
-    sigma_data: float = option(0.5, "start=none: standard deviation of pixels in [-1, 1] that D is preconditioned for")
-    sampler_steps: int = option(18, "noise levels of the sampler (Heun: two evaluations each)")
-    sigma_min: float = option(0.02, "lowest noise level of the sampler, where pixels are in [-1, 1]")
-    sigma_max: float | None = option(None, "highest noise level; default: 20 for gauss, 80 for none")
-    rho: float = option(7.0, "how levels are spaced: more means closer at the low end")
-    churn: float = option(0.0, "S_churn of EDM's stochastic sampler; 0 is deterministic")
+    P_mean: float | None = option(
+        None, "mean of ln(sigma) in training; default: 0.3 for gauss, -1.2 for none", number("[-20, 20]")
+    )
+    P_std: float | None = option(
+        None, "its standard deviation; default: 0.8 for gauss, 1.2 for none", number("(0, 20]")
+    )
+    sigma_data: float = option(
+        0.5, "start=none: standard deviation of pixels in [-1, 1] that D is preconditioned for", positive()
+    )
+    sampler_steps: int = option(18, "noise levels of the sampler (Heun: two evaluations each)", whole())
+    sigma_min: float = option(0.02, "lowest noise level of the sampler, where pixels are in [-1, 1]", positive())
+    sigma_max: float | None = option(None, "highest noise level; default: 20 for gauss, 80 for none", positive())
+    rho: float = option(7.0, "how levels are spaced: more means closer at the low end", number("[0.1, 1000]"))
+    churn: float = option(0.0, "S_churn of EDM's stochastic sampler; 0 is deterministic", not_negative())
     condition: str | None = option(
-        None, "label column that the model is conditional on; default: the first target, up to 64 codes"
+        None, "label column that the model is conditional on; default: the first target, up to 64 codes", text()
     )
-    device: str = option("auto", f"{devices.HELP}; it samples there too")
+    device: str = option("auto", f"{devices.HELP}; it samples there too", devices.RULE)
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "multiplicity", "depth", "sampler_steps", "dimensions", "hidden"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise BadInput(f"generator.{name} must be a whole number of 1 or more, got {value!r}")
-        for name in ("clip", "learning_rate", "P_std", "sigma_data", "sigma_min", "sigma_max", "rho"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise BadInput(f"generator.{name} must be greater than 0, and finite, got {value}")
+        check(self)
         if not self.sigma_min < self.highest:
-            raise BadInput(f"generator.sigma_min must be less than sigma_max, {self.highest}, got {self.sigma_min}")
-        if self.learning_rate > 1:
-            raise BadInput(f"generator.learning_rate must be at most 1, got {self.learning_rate}")
-        if not 0 <= self.average < 1:
-            raise BadInput(f"generator.average must lie in [0, 1), got {self.average}")
-        if not 0 <= self.churn < math.inf:
-            raise BadInput(f"generator.churn must be 0 or more, and finite, got {self.churn}")
-        if self.P_mean is not None and not math.isfinite(self.P_mean):
-            raise BadInput(f"generator.P_mean must be finite, got {self.P_mean}")
-        if self.share is not None and not 0 < self.share < 1:
-            raise BadInput(f"generator.share must lie in (0, 1), got {self.share}")
-        if self.rate is not None and not 0 < self.rate <= 1:
-            raise BadInput(f"generator.rate must lie in (0, 1], got {self.rate}")
-        for name, known in (("start", STARTS), ("architecture", tuple(ARCHITECTURES))):
-            if getattr(self, name) not in known:
-                raise BadInput(f"generator.{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
-        devices.check(self.device)
+            raise BadInput(
+                f"generator.sigma_min must be less than generator.sigma_max, {self.highest:g}, got {self.sigma_min:g}"
+            )
         refuse_unused(self, "start", {"dimensions": "gauss", "sigma_data": "none"})
-        refuse_ignored(self, ("batch",) if self.rate is not None else (), f"rate={self.rate}")
+        refuse_ignored(self, ("batch",) if self.rate is not None else (), f"generator.rate={self.rate}")
+
+    def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
+        """The label is a column, the expected batch is known, the network can draw all columns, and the device is there."""
+        check_label(self.condition, schema)
+        self.sampling_rate(schema)
+        self._check_network(schema)
+        devices.place(self.device)
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """The questions of the start, then `steps` sampled gradients of this noise."""
-        self.check(schema)
         start = (Entry(Gaussian(each)) for each in self.start_noises(schema, noise))
         return merged((*start, Entry(self.event(schema, noise), self.steps)))
 
-    def check(self, schema: Schema) -> None:
-        """Refuse what a U-Net cannot draw."""
-        beside = [column.name for column in schema.modelled if column.kind != "image"]
-        label = self.condition or (schema.targets[0] if schema.targets else None)
-        extra = [name for name in beside if name != label]
-        if self.architecture == "unet" and self.start == "none" and extra:
+    def _check_network(self, schema: Schema) -> None:
+        """Refuse what a U-Net cannot draw, or would be too large for."""
+        if self.architecture != "unet":
+            return
+        hidden, depth = self.hidden or WIDTHS["unet"], self.depth or DEPTHS["unet"]
+        if hidden * 2 ** (depth - 1) > MOST_CHANNELS:
+            raise BadInput(
+                f"generator.depth={depth} and generator.hidden={hidden}: channels double from level to level, and the last would "
+                f"have more than {MOST_CHANNELS:,}; lower one of them"
+            )
+        label = surely_label(self.condition, schema)
+        extra = [column.name for column in schema.coded if column.kind != "image" and column.name != label]
+        if self.start == "none" and extra:
             raise BadInput(
                 f"generator.architecture=unet draws images alone, and the schema has column {extra[0]!r} beside image "
-                "and label: use start=gauss or architecture=mlp, or declare the column an identifier"
+                "and label: use start=gauss or architecture=mlp, name it by generator.condition, or declare it an identifier"
             )
 
     def event(self, schema: Schema, noise: float) -> Sampled:
@@ -239,9 +245,9 @@ class DPDM:
         """The class Gaussians; without them the label's noisy distribution, uniform where there is no label."""
         if self.start == "gauss":
             return self.gaussians.learn(data, noises, seed=seed)
-        name = label_name(self.condition, data.schema)
-        counts = np.ones(1) if name is None else data.marginals([(name,)], noises[0])[0]
-        return blank(data.schema, Vectors(data.codec, label_place(self.condition, data.schema)), counts)
+        label = label_place(self.condition, data.schema)
+        counts = np.ones(1) if label is None else data.marginals([(data.codec.names[label],)], noises[0])[0]
+        return blank(data.schema, Vectors(data.codec, label), counts)
 
     def network(self, start: Mixture, generator: torch.Generator) -> nn.Module:
         """F for these shapes."""
@@ -360,13 +366,6 @@ class Training:
             states.restore_module(name, getattr(self, name), state)
         states.restore_optimizer("optimizer", self.optimizer, state)
         states.restore_schedule("schedule", self.schedule, state)
-
-
-def label_name(condition: str | None, schema: Schema) -> str | None:
-    """The label column, by the schema alone, also where something in it is still to be learned."""
-    if condition is not None or not schema.targets:
-        return condition
-    return schema.targets[0]
 
 
 GENERATOR = DPDM

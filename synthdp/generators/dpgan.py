@@ -22,11 +22,12 @@ from synthdp.generators.adversarial.optimizers import OPTIMIZERS
 from synthdp.generators.images import player as image_player
 from synthdp.generators.images import starts
 from synthdp.generators.parts import devices
-from synthdp.generators.parts.checks import refuse_ignored, refuse_unused
+from synthdp.generators.parts.checks import refuse_dear, refuse_ignored, refuse_unused
 from synthdp.generators.parts.model import label_place, restored
-from synthdp.generators.parts.networks import random
-from synthdp.options import option
+from synthdp.generators.parts.networks import WIDTH, random
+from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.privacy.budget import Budget
+from synthdp.privacy.clipping import ALLOCATIONS
 from synthdp.privacy.events import Entry, Gaussian, Plan, Sampled
 from synthdp.privacy.sensitive import Sensitive
 
@@ -73,93 +74,106 @@ class DPGAN:
         None,
         f"discriminator steps, each one charged sample; {_default('steps')}, of images at most {choices.PASSES} passes over "
         "the records",
+        whole(),
     )
-    batch: int | None = option(None, f"expected units per sample; the rate is batch / units; {_default('batch')}")
+    batch: int | None = option(
+        None, f"expected units per sample; the rate is batch / units; {_default('batch')}", whole(most=10**9)
+    )
     rate: float | None = option(
-        None, "Poisson sampling probability, in place of batch; needed where units is not declared"
+        None, "Poisson sampling probability, in place of batch; needed where units is not declared", number("[1e-9, 1]")
     )
-    clip: float = option(1.0, "L2 bound on a unit's gradient; where it moves, its first value")
-    clipping: str = option("flat", "; ".join(f"{name}: {meaning}" for name, meaning in strategies.STRATEGIES.items()))
-    clip_quantile: float = option(0.5, "adaptive: share of the units that the clip is to leave whole")
-    clip_speed: float = option(0.2, "adaptive: the clip moves by exp(-clip_speed x (share - quantile)) a step")
+    clip: float = option(1.0, "L2 bound on a unit's gradient; where it moves, its first value", positive())
+    clipping: str = option(
+        "flat",
+        "; ".join(f"{name}: {meaning}" for name, meaning in strategies.STRATEGIES.items()),
+        one_of(*strategies.STRATEGIES),
+    )
+    clip_quantile: float = option(0.5, "adaptive: share of the units that the clip is to leave whole", fraction())
+    clip_speed: float = option(
+        0.2, "adaptive: the clip moves by exp(-clip_speed x (share - quantile)) a step", positive()
+    )
     clip_count_noise: float | None = option(
-        None, "adaptive: deviation of the noise on the count; default: batch / 20, or 5 x the gradient's noise if more"
+        None,
+        "adaptive: deviation of the noise on the count; default: batch / 20, or 5 x the gradient's noise if more",
+        positive(),
     )
-    clip_decay: float = option(0.1, "decay: the clip's last value over its first, along an exponential")
-    clip_gamma: float = option(0.01, "automatic: what is added to the norm that a gradient is divided by")
-    clip_shares: tuple[float, ...] = option((), "per_group: proportions of the layers' bounds; default: equal")
+    clip_decay: float = option(
+        0.1, "decay: the clip's last value over its first, along an exponential", number("(0, 1]")
+    )
+    clip_gamma: float = option(0.01, "automatic: what is added to the norm that a gradient is divided by", positive())
+    clip_shares: tuple[float, ...] = option(
+        (), "per_group: proportions of the layers' bounds; default: equal", several(positive())
+    )
     clip_allocation: str = option(
-        "proportional", "per_group: noise in proportion to the bounds, or by dimension, so that its norm is"
+        "proportional",
+        "per_group: noise in proportion to the bounds, or by dimension, so that its norm is",
+        one_of(*ALLOCATIONS),
     )
     start: str | None = option(
         None,
         "noisy answers to start at. Tables: label (label x column), columns (one-way) or none; images: gauss (those of "
         f"classgauss, whose pictures are retouched), label (its counts) or none; {_default('start')}",
+        one_of(*choices.STARTS),
     )
-    tables: float | None = option(None, f"share of the precision spent on the start, in (0, 1); {_default('tables')}")
+    tables: float | None = option(
+        None, f"share of the precision spent on the start, in (0, 1); {_default('tables')}", fraction()
+    )
     architecture: str | None = option(
-        None, "of images: " + "; ".join(f"{name}: {meaning}" for name, meaning in choices.ARCHITECTURES.items())
+        None,
+        "of images: " + "; ".join(f"{name}: {meaning}" for name, meaning in choices.ARCHITECTURES.items()),
+        one_of(*choices.ARCHITECTURES),
     )
     condition: str | None = option(
-        None, "label column that the generator is conditional on; default: the first target, up to 64 codes"
+        None, "label column that the generator is conditional on; default: the first target, up to 64 codes", text()
     )
     hidden: tuple[int, ...] | None = option(
         None,
         "widths of the hidden layers of both networks; default: 128, 128 (tables), "
         + ", ".join(f"{' and '.join(map(str, own))} ({name})" for name, own in choices.WIDTHS.items()),
+        several(WIDTH, 1),
     )
-    latent: int = option(32, "latent values per row")
-    generator_every: int = option(5, "discriminator steps per generator step")
-    fake_batch: int = option(256, "generated rows per step")
-    optimizer: str = option("adam", f"of the discriminator, over noisy gradients: {', '.join(OPTIMIZERS)}")
-    momentum: float = option(0.9, "of optimizer=momentum")
-    discriminator_rate: float = option(1e-3, "learning rate of the discriminator")
-    generator_rate: float = option(1e-3, "learning rate of the generator (Adam), falling to zero along a cosine")
+    latent: int = option(32, "latent values per row", WIDTH)
+    generator_every: int = option(5, "discriminator steps per generator step", whole())
+    fake_batch: int = option(256, "generated rows per step", whole())
+    optimizer: str = option(
+        "adam", f"of the discriminator, over noisy gradients: {', '.join(OPTIMIZERS)}", one_of(*OPTIMIZERS)
+    )
+    momentum: float = option(0.9, "of optimizer=momentum", number("[0, 1)"))
+    discriminator_rate: float = option(1e-3, "learning rate of the discriminator", positive(100))
+    generator_rate: float = option(
+        1e-3, "learning rate of the generator (Adam), falling to zero along a cosine", positive(100)
+    )
     penalty: float | None = option(
         None,
         "what keeps the discriminator bounded: weight of the squared scores of generated rows, of images that of their squared "
         f"gradients; {_default('penalty')}",
+        not_negative(),
     )
-    table_weight: float = option(2.0, "weight of the tables in the generator's loss")
-    average: float = option(0.995, "decay of the average of the generator's weights")
+    table_weight: float = option(2.0, "weight of the tables in the generator's loss", not_negative())
+    average: float = option(0.995, "decay of the average of the generator's weights", number("[0, 1)"))
     discriminator_average: float = option(
-        0.0, "decay of the average of the discriminator's weights that teaches the generator"
+        0.0, "decay of the average of the discriminator's weights that teaches the generator", number("[0, 1)")
     )
-    temperature: float = option(1.0, "of the straight-through Gumbel draws")
-    device: str = option("auto", devices.HELP)
+    temperature: float = option(1.0, "of the straight-through Gumbel draws", positive())
+    device: str = option("auto", devices.HELP, devices.RULE)
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "latent", "generator_every", "fake_batch"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise BadInput(f"generator.{name} must be a whole number of 1 or more, got {value!r}")
-        for name in ("discriminator_rate", "generator_rate", "temperature"):
-            if not getattr(self, name) > 0:
-                raise BadInput(f"generator.{name} must be greater than 0, got {getattr(self, name)}")
-        for name in ("average", "discriminator_average", "momentum"):
-            if not 0 <= getattr(self, name) < 1:
-                raise BadInput(f"generator.{name} must lie in [0, 1), got {getattr(self, name)}")
-        if self.tables is not None and not 0 < self.tables < 1:
-            raise BadInput(f"generator.tables must lie in (0, 1), got {self.tables}; start=none asks for no tables")
-        if self.rate is not None and not 0 < self.rate <= 1:
-            raise BadInput(f"generator.rate must lie in (0, 1], got {self.rate}")
-        if self.penalty is not None and not 0 <= self.penalty < math.inf:
-            raise BadInput(f"generator.penalty must be 0 or more, and finite, got {self.penalty}")
-        if self.hidden is not None:
-            object.__setattr__(self, "hidden", tuple(self.hidden))
-            if not self.hidden or min(self.hidden) < 1:
-                raise BadInput("generator.hidden must hold at least one width of 1 or more")
-        object.__setattr__(self, "clip_shares", tuple(self.clip_shares))
-        devices.check(self.device)
-        choices.check(self)
+        check(self)
         for name in choices.overruled(self):
             object.__setattr__(self, name, None)
         strategies.check(self)
-        if self.optimizer not in OPTIMIZERS:
-            raise BadInput(f"generator.optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")
         refuse_unused(self, "optimizer", {"momentum": "momentum"})
-        refuse_ignored(self, ("batch",) if self.rate is not None else (), f"rate={self.rate}")
-        refuse_ignored(self, ("tables", "table_weight") if self.start == "none" else (), "start=none")
+        refuse_ignored(self, ("batch",) if self.rate is not None else (), f"generator.rate={self.rate}")
+        refuse_ignored(self, ("tables", "table_weight") if self.start == "none" else (), "generator.start=none")
+
+    def validate(self, schema: Schema, budget: Budget) -> None:
+        """The settings go with each other and with the columns, the expected batch is known, and so is the device."""
+        choices.check(self, schema)
+        terms = self.terms(schema, 1.0)
+        if self.clip_count_noise is not None:
+            counts = Sampled(terms.rate, (Gaussian(2 * self.clip_count_noise),))
+            refuse_dear("clip_count_noise", (Entry(counts, choices.settled(self, schema).steps),), schema, budget)
+        devices.place(self.device)
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """The start, for tables one Gaussian; then `steps` sampled gradients, with each a count of units where the clip adapts."""
@@ -226,6 +240,7 @@ class DPGAN:
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution; of images the start's arrays too."""
+        choices.check(self, schema)
         own, label = choices.settled(self, schema), self.label(schema)
         if schema.image is not None:
             return image_player.restored(own, schema, tensors, label)

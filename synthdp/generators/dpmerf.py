@@ -6,7 +6,9 @@ unbalanced data, sums are divided by the class's own noisy count. The frequencie
 public number, never a median over records.
 """
 
+import copy
 import math
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,12 +21,11 @@ from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
 from synthdp.generators.parts import devices
-from synthdp.generators.parts.checks import whole
 from synthdp.generators.parts.embeddings import Features, Sketcher, rows_of
-from synthdp.generators.parts.model import label_place
-from synthdp.generators.parts.networks import Blocks, draw_latent, nearest_distribution, random
+from synthdp.generators.parts.model import check_label, label_place
+from synthdp.generators.parts.networks import WIDTH, Blocks, draw_latent, nearest_distribution, random
 from synthdp.generators.parts.vectors import Vectors
-from synthdp.options import option
+from synthdp.options import check, fraction, option, positive, several, text, whole
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan, merged
 from synthdp.privacy.questions.moments import GroupSums
@@ -52,43 +53,41 @@ class DPMERF:
     audit_settings: ClassVar[dict[str, Any]] = {"features": 8, "steps": 3, "batch": 8, "hidden": (4,), "latent": 2}
 
     features: int | None = option(
-        None, f"random Fourier features, an even number; default: {TABLES['features']}, of images {IMAGES['features']}"
+        None,
+        f"random Fourier features, an even number; default: {TABLES['features']}, of images {IMAGES['features']}",
+        whole(2, 100_000),
     )
     sigma: float | None = option(
         None,
         "width of the Gaussian kernel; default, from the schema alone: the usual distance of two pictures whose grey values "
         "deviate by a quarter of the range, or of two rows of a table that agree in half of the columns",
+        positive(),
     )
-    counts: float = option(0.05, "share of the precision spent on the number of records of each class")
+    counts: float = option(0.05, "share of the precision spent on the number of records of each class", fraction())
     condition: str | None = option(
-        None, "label column whose values are the classes; default: the first target, up to 64 codes"
+        None, "label column whose values are the classes; default: the first target, up to 64 codes", text()
     )
-    hidden: tuple[int, ...] = option((200,), "widths of the hidden layers of the network")
-    latent: int = option(10, "latent values per row")
+    hidden: tuple[int, ...] = option((200,), "widths of the hidden layers of the network", several(WIDTH, 1))
+    latent: int = option(10, "latent values per row", WIDTH)
     steps: int | None = option(
         None,
         f"of the network's training, which reads no record; default: {TABLES['steps']}, of images {IMAGES['steps']}",
+        whole(),
     )
-    batch: int = option(500, "rows drawn per step")
-    learning_rate: float = option(3e-3, "of Adam, falling to zero along a cosine")
-    temperature: float = option(1.0, "of the straight-through Gumbel draws of categories")
-    device: str = option("auto", devices.HELP)
+    batch: int = option(500, "rows drawn per step", whole())
+    learning_rate: float = option(3e-3, "of Adam, falling to zero along a cosine", positive(100))
+    temperature: float = option(1.0, "of the straight-through Gumbel draws of categories", positive())
+    device: str = option("auto", devices.HELP, devices.RULE)
 
     def __post_init__(self) -> None:
-        for name in ("features", "latent", "steps", "batch"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
+        check(self)
         if self.features is not None and self.features % 2:
             raise BadInput(f"generator.features must be even, a cosine and a sine each, got {self.features}")
-        for name in ("learning_rate", "temperature", "sigma"):
-            if getattr(self, name) is not None and not 0 < getattr(self, name) < math.inf:
-                raise BadInput(f"generator.{name} must be a finite number greater than 0, got {getattr(self, name)}")
-        if not 0 < self.counts < 1:
-            raise BadInput(f"generator.counts must lie in (0, 1), got {self.counts}")
-        devices.check(self.device)
-        object.__setattr__(self, "hidden", tuple(self.hidden))
-        if not self.hidden or min(self.hidden) < 1:
-            raise BadInput("generator.hidden must hold at least one width of 1 or more")
+
+    def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
+        """The label is a column, there is another one, and the device is there."""
+        check_label(self.condition, schema, beside=True)
+        devices.place(self.device)
 
     def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
         """One Gaussian for the counts, one for the embeddings."""
@@ -125,11 +124,18 @@ class DPMERF:
             lambda codes: features.of(vectors.of(codes)), features.count, 1.0, of_sums, vectors.label_of, labels
         )
         means = data.ask(question) / np.maximum(counts, 1.0)
-        network = Sketcher(vectors, self.latent, self.hidden, generator).to(device)
+        beginning = Sketcher(vectors, self.latent, self.hidden, generator)
+        network = copy.deepcopy(beginning).to(device)
         targets = torch.from_numpy(means).float().to(device)
         self._train(network, vectors, features, targets, chosen["steps"], generator, progress)
         shares = nearest_distribution(torch.from_numpy(counts[:, 0])).float()
-        return Embedded(schema, vectors, network.cpu(), shares, self.latent)
+        network = network.cpu()
+        if not all(bool(torch.isfinite(value).all()) for value in network.state_dict().values()):
+            warnings.warn(
+                "the training diverged; the model is what it started from: lower the learning rate", stacklevel=2
+            )
+            network = beginning
+        return Embedded(schema, vectors, network, shares, self.latent)
 
     def _train(
         self,

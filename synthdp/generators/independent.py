@@ -31,6 +31,9 @@ class Independent:
     conditional: ClassVar[bool] = True
     audit_settings: ClassVar[dict[str, Any]] = {}
 
+    def validate(self, schema: Schema, budget: Budget) -> None:
+        """Whatever the schema: there is nothing to refuse."""
+
     def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
         """One Gaussian query over all columns together."""
         return (Entry(Gaussian(noise)),)

@@ -33,9 +33,9 @@ from synthdp.generators.marginals.evidence import LEAST_NOISE, Answers, Look, ev
 from synthdp.generators.marginals.mixed import MOST_CELLS, MixtureModel, beside, restored
 from synthdp.generators.marginals.products import Products, components_of, fit
 from synthdp.generators.parts import devices
-from synthdp.generators.parts.checks import refuse_ignored, whole
+from synthdp.generators.parts.checks import refuse_ignored
 from synthdp.generators.parts.networks import random
-from synthdp.options import option
+from synthdp.options import check, fraction, not_negative, option, positive, whole
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan, merged
 from synthdp.privacy.sensitive import Sensitive
@@ -75,55 +75,58 @@ class Mixture:
         "cells": 0,
     }  # models of one shape
 
-    share: float = option(0.12, "share of the precision spent on single columns, in (0, 1)")
+    share: float = option(0.12, "share of the precision spent on single columns, in (0, 1)", fraction())
     cells: int = option(
         10_000,
         "cells of the public grid on which numeric columns are counted beside their bins; 0: in their bins alone",
+        whole(0, MOST_CELLS),
     )
-    grid_share: float = option(0.04, "share of the precision spent on these grids, in (0, 1)")
-    label_share: float = option(0.1, "share of the precision spent on each column with the label, in (0, 1)")
+    grid_share: float = option(0.04, "share of the precision spent on these grids, in (0, 1)", fraction())
+    label_share: float = option(
+        0.1, "share of the precision spent on each column with the label, in (0, 1)", fraction()
+    )
     pair_share: float = option(
-        0.3, "share of the precision spent on every two columns without the label, where there is one, in (0, 1)"
+        0.3,
+        "share of the precision spent on every two columns without the label, where there is one, in (0, 1)",
+        fraction(),
     )
     tables: int | None = option(
-        None, "most tables of the label with two columns; default: as many as the noise leaves worth asking"
+        None, "most tables of the label with two columns; default: as many as the noise leaves worth asking", whole()
     )
     pairs: int | None = option(
-        None, "most tables of two columns without the label; default: as many as the noise leaves worth asking"
+        None, "most tables of two columns without the label; default: as many as the noise leaves worth asking", whole()
     )
     least: float = option(
         2.0,
         "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
+        not_negative(),
     )
     components: int | None = option(
-        None, "product distributions; default: what the noise lets be told apart, 100 to 800"
+        None, "product distributions; default: what the noise lets be told apart, 100 to 800", whole(most=100_000)
     )
-    starts: int = option(2, "fits from different random starts, whose mixtures are averaged")
+    starts: int = option(2, "fits from different random starts, whose mixtures are averaged", whole(most=1000))
     iterations: int | None = option(
-        None, "steps of Adam of each fit; default: three for every four components, 300 or more"
+        None, "steps of Adam of each fit; default: three for every four components, 300 or more", whole()
     )
-    rate: float = option(0.1, "learning rate of Adam, falling to zero along a cosine")
-    shrinkage: float = option(3.0, "how strongly components are drawn to the single columns' distributions")
-    device: str = option("auto", devices.HELP)
+    rate: float = option(0.1, "learning rate of Adam, falling to zero along a cosine", positive(100))
+    shrinkage: float = option(
+        3.0, "how strongly components are drawn to the single columns' distributions", not_negative()
+    )
+    device: str = option("auto", devices.HELP, devices.RULE)
 
     def __post_init__(self) -> None:
+        check(self)
         shares = ("share", "grid_share", "label_share", "pair_share")
-        for name in shares:
-            if not 0 < getattr(self, name) < 1:
-                raise BadInput(f"generator.{name} must lie in (0, 1), got {getattr(self, name)}")
         if sum(getattr(self, name) for name in shares) >= 1:
-            raise BadInput(f"generator.{', '.join(shares)} together must leave something for the tables")
-        if isinstance(self.cells, bool) or not isinstance(self.cells, int) or not 0 <= self.cells <= MOST_CELLS:
-            raise BadInput(f"generator.cells must be a whole number of 0 to {MOST_CELLS:,}, got {self.cells!r}")
-        refuse_ignored(self, () if self.cells else ("grid_share",), "cells=0")
-        for name in ("starts", "iterations", "components", "tables", "pairs"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
-        devices.check(self.device)
-        for name in ("rate", "shrinkage", "least"):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf or (name == "rate" and value == 0):
-                raise BadInput(f"generator.{name} must be a finite number of 0 or more, and rate above 0, got {value}")
+            named = ", ".join(f"generator.{name}" for name in shares)
+            raise BadInput(f"{named} together must leave something for the tables: their sum must be below 1")
+        refuse_ignored(self, () if self.cells else ("grid_share",), "generator.cells=0")
+
+    def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
+        """What only targets would make read is left out where there are none, and the device is there."""
+        if not schema.targets:
+            self._refuse_of_targets()
+        devices.place(self.device)
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """A Gaussian each for the single columns, their finer grids, columns with the label, two columns, two with the label."""
@@ -133,8 +136,6 @@ class Mixture:
         """Noises of what is asked of this schema; their precisions, 1 / noise^2, add up to that of `noise`."""
         labels = schema.targets[:1]  # further ones may be part of the label: how many groups they have is not known yet
         features = beside(schema, labels)
-        if not labels:
-            self._refuse_of_targets()
         shares = {"columns": self.share}
         if self.cells and numeric(schema):
             shares["grids"] = self.grid_share

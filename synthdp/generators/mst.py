@@ -21,11 +21,10 @@ from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
 from synthdp.generators.marginals.binned import Binned, binned
 from synthdp.generators.marginals.descent import Measured
-from synthdp.generators.marginals.inference import check_engine, fitter
+from synthdp.generators.marginals.inference import ENGINES, check_engine, fitter
 from synthdp.generators.marginals.network import nearest
 from synthdp.generators.marginals.networked import NetworkModel, restored
-from synthdp.generators.parts.checks import whole
-from synthdp.options import option
+from synthdp.options import check, fraction, not_negative, one_of, option, whole
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Choice, Entry, Gaussian, Plan, merged
 from synthdp.privacy.questions.choice import Misfit
@@ -45,28 +44,29 @@ class MST:
     chooses: ClassVar[bool] = True  # the model's shape is a charged answer
     contract_settings: ClassVar[dict[str, Any]] = {"iterations": 300}
 
-    share: float = option(1 / 3, "share of the precision spent on single columns, in (0, 1)")
-    structure: float = option(1 / 3, "share of the precision spent on choosing pairs, in (0, 1)")
+    share: float = option(1 / 3, "share of the precision spent on single columns, in (0, 1)", fraction())
+    structure: float = option(1 / 3, "share of the precision spent on choosing pairs, in (0, 1)", fraction())
     least: float = option(
         3.0,
         "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
+        not_negative(),
     )
-    iterations: int = option(3000, "steps of mirror descent, at most")
-    engine: str = option("numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)")
+    iterations: int = option(3000, "steps of mirror descent, at most", whole())
+    engine: str = option(
+        "numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)", one_of(*ENGINES)
+    )
 
     def __post_init__(self) -> None:
-        for name in ("share", "structure"):
-            if not 0 < getattr(self, name) < 1:
-                raise BadInput(f"generator.{name} must lie in (0, 1), got {getattr(self, name)}")
+        check(self)
         if self.share + self.structure >= 1:
             raise BadInput("generator.share and generator.structure must leave something: their sum must be below 1")
-        whole("iterations", self.iterations)
-        if not 0 <= self.least < math.inf:
-            raise BadInput(f"generator.least must be a finite number of 0 or more, got {self.least}")
+
+    def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
+        """The engine is there."""
+        check_engine(self.engine)
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """Single columns, a choice for every pair of the tree, and the pairs."""
-        check_engine(self.engine)
         columns = len(schema.coded)
         if columns < 2:
             return (Entry(Gaussian(noise)),)

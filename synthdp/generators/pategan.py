@@ -24,18 +24,17 @@ from synthdp.generators.adversarial.player import Player
 from synthdp.generators.images import lessons as image_lessons
 from synthdp.generators.parts import devices
 from synthdp.generators.parts import tables as noisy_tables
-from synthdp.generators.parts.checks import refuse_ignored, refuse_unused
-from synthdp.generators.parts.model import NetworkModel, label_place, restored
-from synthdp.generators.parts.networks import random
+from synthdp.generators.parts.checks import refuse_dear, refuse_ignored, refuse_unused
+from synthdp.generators.parts.model import NetworkModel, check_label, label_place, restored
+from synthdp.generators.parts.networks import WIDTH, random
 from synthdp.generators.parts.tables import STARTS
-from synthdp.options import option
+from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Event, Gaussian, Plan
 from synthdp.privacy.questions.shares import Shares
 from synthdp.privacy.questions.votes import LNMax
 from synthdp.privacy.sensitive import Sensitive
 
-MODES = ("shares", "original")
 DEFAULTS: dict[str, dict[str, Any]] = {  # what None stands for
     "shares": {"rounds": 2, "queries": 2000, "steps": 1000, "start": "label", "teachers": None, "tables": 0.5},
     "original": {"rounds": 10, "queries": 10, "steps": 1, "start": "none", "teachers": 10, "tables": 0.5},
@@ -45,6 +44,7 @@ IMAGES: dict[str, Any] = {"rounds": 2, "queries": 1000, "steps": 500, "start": G
 FOR_TABLES = ("latent", "table_weight", "temperature", "rare_floor")
 RECORDS = 8  # of a teacher in mode shares: few teach more, since noise falls with the number of teachers
 IMAGE_RECORDS = 4
+MOST_POWER = 10  # of polynomials: beyond it they overflow
 MOST_ASKED = 20_000  # queries of a whole fit whose covariances are inverted
 SHOW_EVERY = 25
 
@@ -80,91 +80,79 @@ class PATEGAN:
     mode: str = option(
         "shares",
         "shares: noisy means of teachers' margins; original: the paper's noisy majority votes, of tables alone",
+        one_of(*DEFAULTS),
     )
     teachers: int | None = option(
         None,
         f"number of teachers; default: units / {RECORDS} (shares), of images units / {IMAGE_RECORDS}, 10 (original)",
+        whole(),
     )
     rounds: int | None = option(
-        None, "times that teachers are asked; default: 2 (shares), 10 (original), or what the budget buys at gamma"
+        None,
+        "times that teachers are asked; default: 2 (shares), 10 (original), or what the budget buys at gamma",
+        whole(),
     )
     queries: int | None = option(
         None,
         f"generated rows that teachers judge in a round; default: 2000 (shares), of images {IMAGES['queries']}, 10 (original)",
+        whole(),
     )
     steps: int | None = option(
-        None, f"generator steps in a round; default: 1000 (shares), of images {IMAGES['steps']}, 1 (original)"
+        None, f"generator steps in a round; default: 1000 (shares), of images {IMAGES['steps']}, 1 (original)", whole()
     )
     start: str | None = option(
         None,
         "noisy answers to start at: label (tables, label x column), columns (one-way) or none, of images gauss (those of "
         "classgauss); default: label (shares), gauss (images), none (original)",
+        one_of(*STARTS, GAUSS),
     )
     tables: float | None = option(
-        None, f"share of the precision spent on the start, in (0, 1); default: 0.5, of images {IMAGES['tables']}"
+        None,
+        f"share of the precision spent on the start, in (0, 1); default: 0.5, of images {IMAGES['tables']}",
+        fraction(),
     )
     condition: str | None = option(
         None,
         "label column that the generator is conditional on; default: the first target, up to 64 codes; none in mode original",
+        text(),
     )
-    hidden: tuple[int, ...] = option((128, 128), "widths of the hidden layers of generator and student")
-    latent: int = option(32, "latent values per row")
-    fake_batch: int = option(512, "generated rows per generator step")
-    generator_rate: float = option(3e-3, "learning rate of the generator (Adam), falling to zero along a cosine")
-    table_weight: float = option(2.0, "weight of the tables in the generator's loss")
-    average: float = option(0.99, "decay of the average of the generator's weights")
-    temperature: float = option(1.0, "of the straight-through Gumbel draws")
-    witness_weight: float = option(1.0, "shares: weight of the student in the generator's loss")
+    hidden: tuple[int, ...] = option(
+        (128, 128), "widths of the hidden layers of generator and student", several(WIDTH, 1)
+    )
+    latent: int = option(32, "latent values per row", WIDTH)
+    fake_batch: int = option(512, "generated rows per generator step", whole())
+    generator_rate: float = option(
+        3e-3, "learning rate of the generator (Adam), falling to zero along a cosine", positive(100)
+    )
+    table_weight: float = option(2.0, "weight of the tables in the generator's loss", not_negative())
+    average: float = option(0.99, "decay of the average of the generator's weights", number("[0, 1)"))
+    temperature: float = option(1.0, "of the straight-through Gumbel draws", positive())
+    witness_weight: float = option(1.0, "shares: weight of the student in the generator's loss", positive())
     degree: int | None = option(
         None,
         "shares: degree of the polynomials in ordered columns, or in pictures' coefficients; default: 4, less where there are "
         f"more than 32 columns; of images {IMAGES['degree']}",
+        whole(most=MOST_POWER),
     )
-    rare_floor: float = option(0.02, "shares: share below which a rare category's weight grows no more")
-    clip_quantile: float = option(0.5, "shares: share of mock teachers on generated rows that the clip leaves whole")
+    rare_floor: float = option(0.02, "shares: share below which a rare category's weight grows no more", fraction())
+    clip_quantile: float = option(
+        0.5, "shares: share of mock teachers on generated rows that the clip leaves whole", fraction()
+    )
     gamma: float | None = option(
-        None, "original: 1 / gamma is the scale of the noise on each count; default: what the budget asks for"
+        None,
+        "original: 1 / gamma is the scale of the noise on each count; default: what the budget asks for",
+        number("[1e-9, 1000]"),
     )
-    teacher_hidden: tuple[int, ...] = option((16,), "original: widths of a teacher's hidden layers")
-    teacher_steps: int = option(5, "original: steps of every teacher in a round")
-    teacher_batch: int = option(64, "original: records, and generated rows, of a teacher's step")
-    teacher_rate: float = option(1e-2, "original: learning rate of the teachers (Adam)")
-    student_steps: int = option(5, "original: steps of the student in a round")
-    student_rate: float = option(1e-3, "original: learning rate of the student (Adam)")
-    device: str = option("auto", f"{devices.HELP}; teachers of mode shares stay on the CPU")
+    teacher_hidden: tuple[int, ...] = option((16,), "original: widths of a teacher's hidden layers", several(WIDTH))
+    teacher_steps: int = option(5, "original: steps of every teacher in a round", whole())
+    teacher_batch: int = option(64, "original: records, and generated rows, of a teacher's step", whole())
+    teacher_rate: float = option(1e-2, "original: learning rate of the teachers (Adam)", positive(100))
+    student_steps: int = option(5, "original: steps of the student in a round", whole())
+    student_rate: float = option(1e-3, "original: learning rate of the student (Adam)", positive(100))
+    device: str = option("auto", f"{devices.HELP}; teachers of mode shares stay on the CPU", devices.RULE)
 
     def __post_init__(self) -> None:
-        devices.check(self.device)
-        if self.mode not in MODES:
-            raise BadInput(f"generator.mode must be one of {', '.join(MODES)}, got {self.mode!r}")
-        for name in ("hidden", "teacher_hidden"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        whole = ("latent", "fake_batch", "teacher_steps", "teacher_batch", "student_steps")
-        for name in (*whole, "teachers", "rounds", "queries", "steps", "degree"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise BadInput(f"generator.{name} must be a whole number of 1 or more, got {value!r}")
-        for name in ("generator_rate", "teacher_rate", "student_rate", "temperature", "witness_weight", "gamma"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise BadInput(f"generator.{name} must be a finite number greater than 0, got {value}")
-        for name in ("tables", "clip_quantile", "rare_floor"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < 1:
-                raise BadInput(f"generator.{name} must lie in (0, 1), got {value}")
-        if not 0 <= self.average < 1:
-            raise BadInput(f"generator.average must lie in [0, 1), got {self.average}")
-        if not self.table_weight >= 0:
-            raise BadInput(f"generator.table_weight must be 0 or more, got {self.table_weight}")
-        if self.start is not None and self.start not in (*STARTS, GAUSS):
-            raise BadInput(f"generator.start must be one of {', '.join((*STARTS, GAUSS))}, got {self.start!r}")
-        if not self.hidden or min(self.hidden) < 1:
-            raise BadInput("generator.hidden must hold at least one width of 1 or more")
-        if min((1, *self.teacher_hidden)) < 1:
-            raise BadInput("generator.teacher_hidden must hold widths of 1 or more, or none")
-        self._check_together()
-
-    def _check_together(self) -> None:
+        check(self)
         shares = ("witness_weight", "degree", "rare_floor", "clip_quantile")
         original = (
             "gamma",
@@ -177,7 +165,7 @@ class PATEGAN:
         )
         refuse_unused(self, "mode", {**dict.fromkeys(shares, "shares"), **dict.fromkeys(original, "original")})
         none = self.started == "none"
-        refuse_ignored(self, ("tables", "table_weight") if none else (), "start=none")
+        refuse_ignored(self, ("tables", "table_weight") if none else (), "generator.start=none")
         if self.gamma is not None and not none:
             raise BadInput(
                 "generator.gamma fixes the noise, and so needs start=none: tables would have to share the budget with it"
@@ -189,17 +177,39 @@ class PATEGAN:
         given = getattr(self, name)
         return DEFAULTS[self.mode][name] if given is None else given
 
-    def settled(self, schema: Schema) -> "PATEGAN":
-        """With what None stands for on images, where the schema has one; raises `BadInput` for what would not be read there."""
+    def validate(self, schema: Schema, budget: Budget) -> None:
+        """The settings go with tables or with images, the label is a column, the number of teachers follows from something, the
+        budget buys a round of votes at `gamma`, and the device is there."""
+        self._check_kind(schema)
+        own = self.settled(schema)
+        check_label(self.condition, schema)
+        if schema.units is None and own.teachers is None and own.mode == "shares" and own.started in ("none", GAUSS):
+            raise BadInput(
+                "generator.teachers: pategan without tables needs the number of units to choose that of its teachers: declare "
+                "units in the schema (a public count or estimate), or give generator.teachers"
+            )
+        if self.gamma is not None and self.rounds is None and math.isinf(budget.epsilon):
+            raise BadInput("generator.gamma with an infinite budget: give generator.rounds, which nothing else bounds")
+        if self.gamma is not None:
+            refuse_dear("gamma", self.plan(schema, 1.0), schema, budget)
+        devices.place(self.device)
+
+    def _check_kind(self, schema: Schema) -> None:
+        """Refuse what would not be read, of tables or of images."""
         if schema.image is None:
             if self.start == GAUSS:
                 raise BadInput("generator.start=gauss is for images: of tables choose label, columns or none")
-            return self
+            return
         if self.mode == "original":
             raise BadInput("generator.mode=original learns tables alone: of images choose shares")
         if self.start not in (None, GAUSS):
             raise BadInput(f"generator.start of images must be gauss, got {self.start}")
         refuse_ignored(self, FOR_TABLES, "images, which have no tables of columns")
+
+    def settled(self, schema: Schema) -> "PATEGAN":
+        """With what None stands for on images, where the schema has one."""
+        if schema.image is None:
+            return self
         chosen = {name: value for name, value in IMAGES.items() if getattr(self, name) is None}
         return dataclasses.replace(self, **chosen)
 
@@ -215,8 +225,8 @@ class PATEGAN:
 
     @property
     def total_rounds(self) -> int:
-        """`rounds`, or the mode's own."""
-        return int(self._chosen("rounds"))
+        """`rounds`, or the mode's own; at a given `gamma` one, until the budget has said how many."""
+        return 1 if self.rounds is None and self.gamma is not None else int(self._chosen("rounds"))
 
     @property
     def queries_a_round(self) -> int:
@@ -240,11 +250,10 @@ class PATEGAN:
         return label_place(self.condition, schema)
 
     def plan(self, schema: Schema, noise: float) -> Plan:
-        """The start, one Gaussian for all tables; then the votes: one event a round, or in mode original one a labelled row."""
+        """The start, one Gaussian for all tables; then the votes: one event a round, or in mode original one a labelled row. With
+        `gamma` and without `rounds` those of one round, of which a fit asks as many as the budget buys."""
         own = self.settled(schema)
         votes = Entry(own.vote(noise), own.votes)
-        if own.started in ("none", GAUSS) and own.mode == "shares" and own.teachers is None:
-            _declared(schema)
         if own.started == GAUSS:
             return (*image_lessons.plan(own, schema, own.table_noise(noise)), votes)
         return (votes,) if self.started == "none" else (Entry(Gaussian(self.table_noise(noise))), votes)
@@ -269,7 +278,6 @@ class PATEGAN:
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
         """The start, then rounds of votes and lessons; of tables the biases are made to agree with the noisy ones once more."""
-        self.settled(schema)  # refuses before anything is asked
         device = devices.place(self.device)
         if self.gamma is not None and self.rounds is None:
             return self._affordable(data, budget).fit(data, schema, budget, seed=seed, progress=progress)
@@ -312,14 +320,13 @@ class PATEGAN:
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights, the label's distribution and, of images, the start."""
+        self._check_kind(schema)
         if schema.image is not None:
             return image_lessons.restored(self.settled(schema), schema, tensors)
         return restored(self, schema, tensors, self.label(schema))
 
     def _affordable(self, data: Sensitive, budget: Budget) -> "PATEGAN":
         """With as many rounds as the budget buys at this gamma, by the bound that does not depend on the votes."""
-        if math.isinf(budget.epsilon):
-            raise BadInput("generator.gamma with an infinite budget: give generator.rounds, which nothing else bounds")
         votes = data.most(lambda count: (Entry(self.vote(0.0), count),), budget)
         if votes < self.queries_a_round:
             raise BadInput(
@@ -327,14 +334,6 @@ class PATEGAN:
                 f"{self.queries_a_round}: lower gamma (more noise) or queries"
             )
         return dataclasses.replace(self, rounds=votes // self.queries_a_round)
-
-
-def _declared(schema: Schema) -> None:
-    if schema.units is None:
-        raise BadInput(
-            "pategan without tables needs the number of units to choose that of its teachers: declare units in the "
-            "schema (a public count or estimate), or give generator.teachers"
-        )
 
 
 GENERATOR = PATEGAN

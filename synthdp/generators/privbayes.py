@@ -22,14 +22,14 @@ from synthdp.generators import Model, Progress, Tensors, silent
 from synthdp.generators.marginals.binned import Binned, binned
 from synthdp.generators.marginals.network import Array, Network, cells, conditional, nearest
 from synthdp.generators.marginals.networked import NetworkModel, restored
-from synthdp.generators.parts.checks import whole
-from synthdp.options import option
+from synthdp.options import check, fraction, not_negative, option, whole
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Choice, Entry, Gaussian, Plan, merged
 from synthdp.privacy.questions.choice import Dependence
 from synthdp.privacy.sensitive import Sensitive
 
 MOST_GROUPS = 64  # of a column
+MOST_PARENTS = 1_000_000  # sets of a column's parents that are looked through
 Pair = tuple[int, tuple[int, ...]]  # a column and its parents
 
 
@@ -44,29 +44,36 @@ class PrivBayes:
     contract_settings: ClassVar[dict[str, Any]] = {"degree": 1}
     audit_settings: ClassVar[dict[str, Any]] = {"degree": 1, "least": 0.0, "usefulness": 0.0}  # models of one shape
 
-    degree: int = option(3, "parents of a column at most")
+    degree: int = option(3, "parents of a column at most", whole())
     usefulness: float = option(
-        4.0, "mean count of a table over the deviation of its noise, at least: the paper's theta"
+        4.0,
+        "mean count of a table over the deviation of its noise, at least: the paper's theta",
+        not_negative(),
     )
-    share: float = option(0.1, "share of the precision spent on single columns, in (0, 1)")
-    structure: float = option(0.3, "share of the rest spent on choosing parents, in (0, 1): the paper's beta")
+    share: float = option(0.1, "share of the precision spent on single columns, in (0, 1)", fraction())
+    structure: float = option(
+        0.3, "share of the rest spent on choosing parents, in (0, 1): the paper's beta", fraction()
+    )
     least: float = option(
         2.0,
         "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
+        not_negative(),
     )
     candidates: int = option(
-        1000, "pairs of a column and parents that a choice is among, at most; more are left to chance"
+        1000, "pairs of a column and parents that a choice is among, at most; more are left to chance", whole()
     )
 
     def __post_init__(self) -> None:
-        for name in ("share", "structure"):
-            if not 0 < getattr(self, name) < 1:
-                raise BadInput(f"generator.{name} must lie in (0, 1), got {getattr(self, name)}")
-        for name in ("degree", "candidates"):
-            whole(name, getattr(self, name))
-        for name in ("usefulness", "least"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise BadInput(f"generator.{name} must be a finite number of 0 or more, got {getattr(self, name)}")
+        check(self)
+
+    def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
+        """There are not too many sets of parents to look through."""
+        others = len(schema.coded) - 1
+        if sum(math.comb(others, count) for count in range(1, min(self.degree, others) + 1)) > MOST_PARENTS:
+            raise BadInput(
+                f"generator.degree={self.degree}: {others + 1} columns have more than {MOST_PARENTS:,} sets of so many parents and "
+                "fewer; lower it, or leave columns out of the schema"
+            )
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """Single columns, a choice for every column but the first, and their tables."""

@@ -11,6 +11,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from synthdp import generators
 from synthdp.data.codec import Codes
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
@@ -21,6 +24,7 @@ from synthdp.pate.features import check_frame, classes, public_schema
 from synthdp.pate.run import Run
 from synthdp.pate.selection import Selection
 from synthdp.pate.students.choice import called, settings_of, student_of
+from synthdp.pate.trial import tried
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
 from synthdp.privacy.accounts import AccountFile, entered
@@ -120,6 +124,7 @@ class PATE:
             schema, rules=(), honoured=None
         )  # public records are labelled as they are: there is none to keep
         known = _checked_public(public, schema, target, invalid)
+        self.validate(schema, budget, target=target, public=len(known))
         about: dict[str, Any] = {"generator": NAME, "settings": self.settings(), "rehearsal": seed is not None}
         unit = schema.unit or RECORD
         book = Ledger(None if ledger is None else Path(ledger))
@@ -146,6 +151,20 @@ class PATE:
                 account=entry.statement,
             )
         return run.classifier(_with_public(said, len(run.asked), len(public)), book)
+
+    def validate(self, schema: Schema, budget: Budget, *, target: str, public: int) -> None:
+        """Raise `BadInput` for what settings, schema, budget and the number of public records leave no fit to make. Nothing is opened
+        or charged; teachers and student are tried on made-up records."""
+        _refuse_images(schema)
+        found = len(classes(schema, target))
+        count = self.plan_queries(budget, schema.unit or RECORD)
+        if count > public:
+            raise BadInput(f"{count} queries need as many public records, and there are {public}")
+        rounds, make = self.split(count), aggregation.maker(self.aggregator)
+        for size in set(rounds):
+            aggregation.shown(make(1.0), np.full((size, found), 1 / found)).check(size, found)
+        tried(self, schema, target, found, count)
+        generators.afford(lambda noise: aggregation.planned(make(noise), rounds), schema, budget)
 
     def plan_queries(self, budget: Budget, unit: str = RECORD) -> int:
         """How many queries a fit asks: the number given or, with an aggregator's own noise, the most that keep the budget."""
@@ -178,9 +197,18 @@ class PATE:
         }
 
 
+def _refuse_images(schema: Schema) -> None:
+    if schema.image is not None:
+        raise BadInput(
+            f"PATE learns tables, and the schema has the image column {schema.image.name!r}: leave it out, or bring features of the "
+            "pictures as columns in its place"
+        )
+
+
 def _check(schema: Schema, target: str, budget: Budget, seed: int | None, recorder: Any) -> None:
     if not isinstance(schema, Schema) or not isinstance(budget, Budget):
         raise BadInput("PATE.fit needs schema=Schema(...) and budget=Budget(epsilon, delta)")
+    _refuse_images(schema)
     schema.check_declared()
     classes(schema, target)
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):

@@ -42,8 +42,6 @@ class Run:
     def commit(self, budget: Budget) -> None:
         """Fix the number of queries and the noise, before anything is asked."""
         count = self._pate.plan_queries(budget, self._data.account.unit)
-        if count > len(self._public):
-            raise BadInput(f"{count} queries need as many public records, and there are {len(self._public)}")
         self._rounds = self._pate.split(count)
         make = aggregation.maker(self._pate.aggregator)
         noise = self._data.commit(lambda noise: aggregation.planned(make(noise), self._rounds), budget)
@@ -67,8 +65,6 @@ class Run:
     def _teachers(self) -> Any:
         kind = kind_of(self._pate.teacher, self._data.codec, self._target, self._map)
         teachers = self._data.partition(self._pate.teachers, kind)
-        if teachers.classes != self._classes:
-            raise BadInput(f"the teachers tell {teachers.classes} classes apart, the target has {self._classes}")
         teachers.train()
         return teachers
 

@@ -227,6 +227,18 @@ def test_a_ledger_that_depends_on_the_records_is_refused(monkeypatch):
         audited("independent", runs=10, tuning_runs=10)
 
 
+def test_settings_that_no_fit_keeps_are_refused_before_the_first(monkeypatch):
+    monkeypatch.setattr(processes, "each", lambda *_: pytest.fail("a fit was made"))
+    with pytest.raises(BadInput, match=r"generator\.condition: no modelled column named 'nosuch'"):
+        black_box.audit(generators.make("dpgan", {"condition": "nosuch"}), Budget(1.0, DELTA))
+
+
+def test_a_fit_that_books_more_than_its_plan_says_is_refused():
+    many = generators.make("pategan", {"mode": "original", "gamma": 0.01, "queries": 2, "teachers": 2, "hidden": (4,)})
+    with pytest.raises(BadInput, match="pategan: a fit books other events than its plan says"):
+        black_box.audit(many, Budget(1.0, DELTA), runs=1, tuning_runs=4, workers=1)
+
+
 def test_settings_that_were_given_stay_and_others_are_those_of_the_case():
     kind = generators.find("dpgan")
     assert pairs.small(kind(steps=7)).steps == 7

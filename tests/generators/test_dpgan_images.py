@@ -247,7 +247,7 @@ def test_columns_beside_image_and_label_are_those_of_the_start():
     shares = sample.groupby(sample["finding"].astype(str))["old"].mean()
     assert shares["left"] > 0.7 > 0.3 > shares["right"]
     with pytest.raises(BadInput, match="old"):
-        settings("mlp", start="label").plan(schema, 1.0)
+        settings("mlp", start="label").validate(schema, BUDGET)
 
 
 @pytest.mark.parametrize(
@@ -267,18 +267,18 @@ def test_columns_beside_image_and_label_are_those_of_the_start():
 )
 def test_settings_that_images_would_not_read_are_refused_by_name(given, said):
     with pytest.raises(BadInput, match=said):
-        DPGAN(**given).plan(picture_schema(), 1.0)
+        DPGAN(**given).validate(picture_schema(), BUDGET)
 
 
 def test_a_start_at_labels_needs_a_label():
     with pytest.raises(BadInput, match="needs a label"):
-        DPGAN(architecture="mlp", start="label").plan(picture_schema(targets=[]), 1.0)
+        DPGAN(architecture="mlp", start="label").validate(picture_schema(targets=[]), BUDGET)
 
 
 @pytest.mark.parametrize("given", [{"architecture": "conv"}, {"start": "gauss"}])
 def test_tables_refuse_what_is_for_images(given, schema):
     with pytest.raises(BadInput, match=next(iter(given))):
-        DPGAN(**given).plan(schema, 1.0)
+        DPGAN(**given).validate(schema, BUDGET)
 
 
 def test_settings_of_releases_that_held_every_default_are_read():

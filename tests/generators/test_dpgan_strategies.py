@@ -302,7 +302,7 @@ def test_settings_that_make_no_sense_are_refused_by_name(bad):
 def test_an_adaptive_clip_without_an_expected_batch_asks_for_its_noise():
     generator = DPGAN(rate=0.1, clipping="adaptive")
     with pytest.raises(BadInput, match=r"generator\.clip_count_noise"):
-        generator.plan(make_schema(units=None), 1.0)
+        generator.validate(make_schema(units=None), BUDGET)
     assert len(DPGAN(rate=0.1, clipping="adaptive", clip_count_noise=5.0).plan(make_schema(units=None), 1.0)) == 2
 
 

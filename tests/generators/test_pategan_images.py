@@ -240,12 +240,12 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(number,
 )
 def test_settings_that_mean_nothing_for_images_are_refused_by_name(bad, named):
     with pytest.raises(BadInput, match=f"generator.{named}"):
-        PATEGAN(**bad).plan(picture_schema(), 1.0)
+        PATEGAN(**bad).validate(picture_schema(), BUDGET)
 
 
 def test_a_start_of_images_is_refused_for_tables():
     with pytest.raises(BadInput, match=r"generator\.start=gauss is for images"):
-        PATEGAN(start="gauss").plan(make_schema(), 1.0)
+        PATEGAN(start="gauss").validate(make_schema(), BUDGET)
     with pytest.raises(BadInput, match=r"generator\.start=gauss is for images"):
         Synthesizer("pategan", schema=make_schema(), budget=BUDGET, start="gauss").fit(make_frame(10), seed=0)
 
@@ -254,8 +254,8 @@ def test_teachers_follow_from_public_numbers():
     assert PATEGAN().settled(picture_schema()).teachers_of(4000) == 1000
     assert PATEGAN(teachers=7).settled(picture_schema()).teachers_of(4000) == 7
     with pytest.raises(BadInput, match="units"):
-        PATEGAN().plan(picture_schema(units=None), 1.0)
-    generators.make("pategan", {"teachers": 5}).plan(picture_schema(units=None), 1.0)
+        PATEGAN().validate(picture_schema(units=None), BUDGET)
+    generators.make("pategan", {"teachers": 5}).validate(picture_schema(units=None), BUDGET)
 
 
 def test_pictures_without_a_label_and_with_other_columns():

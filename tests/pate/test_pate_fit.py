@@ -6,17 +6,21 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from clinic import untouched
 from pate.pate_tables import BUDGET, accuracy, fitted, problem, problem_schema, without_labels
 from sklearn.linear_model import LogisticRegression
 
 from synthdp import BadInput, Budget
-from synthdp.pate import PATE, Confident, GNMax, Interactive, LNMax, Networks, Selection
+from synthdp.pate import PATE, Confident, GNMax, Interactive, LNMax, Network, Networks, Selection
 from synthdp.privacy import accounting
 from synthdp.privacy.accounts import AccountFile
 from synthdp.privacy.events import Vote
 from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.replay import Recorder
 
+LEARN = {"kind": "categorical", "categories": "learn"}
+PICTURE = {"kind": "image", "height": 4, "width": 4}
 AGGREGATORS = {
     "lnmax": {"aggregator": "lnmax"},
     "gnmax": {"aggregator": "gnmax"},
@@ -167,14 +171,39 @@ def test_an_interrupted_fit_stays_charged(tmp_path):
         ({"public": problem(300, 1)}, "public: drop the column 'group'"),
         ({"schema": problem_schema(("no",))}, "one class only"),
         ({"schema": problem_schema(columns={"group": {"kind": "integer", "bounds": [0, 3]}})}, "PATE votes on classes"),
+        ({"schema": problem_schema(columns={"x": PICTURE})}, "image column 'x': leave it out"),
+        ({"teacher": Networks(steps=0)}, "steps of teachers must be 1 or more"),
+        ({"teacher": torch.nn.Linear(3, 2)}, "module cannot be stacked"),
+        ({"teacher": torch.nn.Linear(4, 3)}, "the teachers tell 3 classes apart, the target has 2"),
+        ({"teacher": LogisticRegression(C=-1)}, "LogisticRegression cannot be fitted"),
+        ({"features": lambda codes: codes[:3]}, "features"),
+        ({"features": lambda codes: codes}, "features depend on the target"),
+        ({"schema": problem_schema(("a", "b", "c")), "aggregator": "shares"}, "shares are of 2 classes"),
+        ({"student": LogisticRegression(C=-1)}, "student estimator cannot learn 2 classes"),
+        ({"student": Network(module=torch.nn.Linear(3, 2))}, "student network cannot learn 2 classes"),
+        ({"student": Network(module=torch.nn.Linear(4, 3))}, "student network cannot learn 2 classes"),
+        ({"schema": problem_schema(columns={"side": LEARN}), "teacher": torch.nn.Linear(4, 2)}, "teacher of your own"),
+        (
+            {"schema": problem_schema(columns={"side": LEARN}), "features": lambda codes: codes[:, :2]},
+            "features of your",
+        ),
     ],
 )
-def test_bad_input_is_one_clear_line_and_charges_nothing(settings, words, tmp_path):
-    path = tmp_path / "ledger.jsonl"
+def test_bad_input_is_one_clear_line_and_opens_nothing(settings, words, tmp_path):
     with pytest.raises(BadInput, match=words) as refusal:
-        fitted(ledger=path, **settings)
+        fitted(untouched(), ledger=tmp_path / "ledger.jsonl", account=tmp_path / "a", **settings)
     assert "\n" not in str(refusal.value)
-    assert not path.exists() or Ledger.read(path).entries() == ()
+    assert not list(tmp_path.iterdir())
+
+
+def test_columns_that_are_learned_do_not_hide_what_is_wrong(tmp_path):
+    """Teachers and student are tried on codes that are made up."""
+    schema = problem_schema(columns={"side": LEARN, "x": {"kind": "continuous", "bounds": "learn"}})
+    public = without_labels(problem(300, 1))
+    with pytest.raises(BadInput, match="LogisticRegression cannot be fitted"):
+        fitted(untouched(), schema, public, teacher=LogisticRegression(C=-1), ledger=tmp_path / "ledger.jsonl")
+    made = fitted(schema=schema, public=public, budget=Budget(50.0, 1e-5))
+    assert made.predict_proba(public).shape == (300, 2)
 
 
 @pytest.mark.parametrize("make", [lambda: LNMax(0), lambda: LNMax(-1.0), lambda: GNMax(0), lambda: Selection(rounds=0)])

@@ -539,6 +539,12 @@ class Late:
     account: AccountFile
     name = "late"
 
+    def validate(self, schema, budget):
+        """Nothing to refuse."""
+
+    def plan(self, schema, noise):
+        return generators.make("independent", {}).plan(schema, noise)
+
     def fit(self, data, *arguments, **more):
         enter(self.account)
         return generators.make("independent", {}).fit(data, *arguments, **more)

@@ -48,6 +48,9 @@ class Walk:
     rate: float = option(RATE, "rate")
     told: str = option("", "file to which every answer is reported")
 
+    def validate(self, schema, budget):
+        """Nothing to refuse."""
+
     def plan(self, schema, noise):  # noqa: ARG002
         return Entry(Gaussian(5 * noise)), Entry(Sampled(self.rate, (Gaussian(noise),)), self.steps)
 

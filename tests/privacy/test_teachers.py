@@ -752,6 +752,9 @@ class Taught:
     kind: str = option("mlp", "kind of teachers")
     steps: int = option(8, "steps")
 
+    def validate(self, schema, budget):
+        """Nothing to refuse."""
+
     def plan(self, schema, noise):  # noqa: ARG002
         return (Entry(Vote(noise), 3 * self.steps),)
 

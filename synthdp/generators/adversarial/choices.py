@@ -3,6 +3,7 @@
 import dataclasses
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from synthdp.data.columns import Image
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import IMAGES, TABLE
@@ -10,11 +11,13 @@ from synthdp.generators.adversarial import player, strategies
 from synthdp.generators.images import player as image_player
 from synthdp.generators.images.starts import STARTS as IMAGE_STARTS
 from synthdp.generators.parts.checks import refuse_ignored
-from synthdp.generators.parts.tables import STARTS
+from synthdp.generators.parts.model import MOST_LABELS, check_label, surely_label
+from synthdp.generators.parts.tables import STARTS as TABLE_STARTS
 
 if TYPE_CHECKING:
     from synthdp.generators.dpgan import DPGAN
 
+STARTS = tuple(dict.fromkeys((*TABLE_STARTS, *IMAGE_STARTS)))
 DEFAULTS: dict[str, dict[str, Any]] = {  # what None stands for; batch and tables: only where they are read
     TABLE: {"steps": 3000, "batch": 384, "start": "label", "tables": 0.25, "hidden": (128, 128), "penalty": 5.0},
     IMAGES: {"steps": 300, "batch": 2048, "start": "gauss", "tables": 0.8, "architecture": "basis", "penalty": 0.1},
@@ -52,16 +55,6 @@ class Settings(strategies.Settings, player.Settings, image_player.Settings, Prot
     def tables(self) -> float | None: ...
 
 
-def check(settings: "DPGAN") -> None:
-    """Refuse settings that no kind of data could be learnt with."""
-    if settings.architecture is not None and settings.architecture not in ARCHITECTURES:
-        known = ", ".join(ARCHITECTURES)
-        raise BadInput(f"generator.architecture must be one of {known}, got {settings.architecture!r}")
-    known_starts = tuple(dict.fromkeys((*STARTS, *IMAGE_STARTS)))
-    if settings.start is not None and settings.start not in known_starts:
-        raise BadInput(f"generator.start must be one of {', '.join(known_starts)}, got {settings.start!r}")
-
-
 def overruled(settings: "DPGAN") -> list[str]:
     """Settings that another one overrules and that hold the default of tables: releases that were written when it was
     no None hold both. They are None from now on."""
@@ -70,7 +63,7 @@ def overruled(settings: "DPGAN") -> list[str]:
 
 
 def settled(settings: "DPGAN", schema: Schema) -> Settings:
-    """The settings with every None chosen for what the schema holds; raises `BadInput` for one that it would not read."""
+    """The settings with every None chosen for what the schema holds."""
     images = schema.image is not None
     defaults = DEFAULTS[IMAGES if images else TABLE]
     chosen = {name: value for name, value in defaults.items() if getattr(settings, name) is None}
@@ -81,11 +74,7 @@ def settled(settings: "DPGAN", schema: Schema) -> Settings:
     if images:
         chosen["steps"] = settings.steps or _steps(settings, schema, defaults)
         chosen["hidden"] = settings.hidden or WIDTHS[settings.architecture or chosen["architecture"]]
-    _refuse(settings, images)
-    own = dataclasses.replace(settings, **chosen)
-    if images:
-        _check_images(own, schema)
-    return cast("Settings", own)
+    return cast("Settings", dataclasses.replace(settings, **chosen))
 
 
 def _steps(settings: "DPGAN", schema: Schema, defaults: dict[str, Any]) -> int:
@@ -96,8 +85,10 @@ def _steps(settings: "DPGAN", schema: Schema, defaults: dict[str, Any]) -> int:
     return int(defaults["steps"]) if rate is None else min(int(defaults["steps"]), max(1, round(PASSES / rate)))
 
 
-def _refuse(settings: "DPGAN", images: bool) -> None:
-    starts = IMAGE_STARTS if images else STARTS
+def check(settings: "DPGAN", schema: Schema) -> None:
+    """Refuse settings that a schema of this kind would not read, or that cannot learn its columns."""
+    images = schema.image is not None
+    starts = IMAGE_STARTS if images else TABLE_STARTS
     if settings.start is not None and settings.start not in starts:
         what = "images" if images else "tables"
         raise BadInput(f"generator.start of {what} must be one of {', '.join(starts)}, got {settings.start!r}")
@@ -106,29 +97,35 @@ def _refuse(settings: "DPGAN", images: bool) -> None:
         if getattr(settings, name) != defaults[name]:
             kind, held = ("tables", "has an") if images else ("images", "has no")
             raise BadInput(f"generator.{name} is for {kind} and would be ignored: the schema {held} image column")
+    check_label(settings.condition, schema)
+    if schema.image is not None:
+        _check_images(settled(settings, schema), schema, schema.image)
 
 
-def _check_images(settings: "DPGAN", schema: Schema) -> None:
-    image, gauss = schema.image, settings.start == "gauss"
-    if image is None:
-        return
+def _check_images(settings: Settings, schema: Schema, image: Image) -> None:
+    gauss = settings.start == "gauss"
     if settings.architecture == "basis" and not gauss:
         raise BadInput(
             f"generator.architecture=basis sees pictures along the axes of start=gauss, and start is {settings.start}: "
             "choose architecture=conv or mlp"
         )
-    refuse_ignored(settings, ("latent",) if gauss else (), "start=gauss, whose pictures are what the network is given")
-    least = 2 ** (len(settings.hidden or ()))
+    refuse_ignored(
+        settings, ("latent",) if gauss else (), "generator.start=gauss, whose pictures are what the network is given"
+    )
+    least = 2 ** len(settings.hidden)
     if settings.architecture == "conv" and min(image.height, image.width) < least:
-        raise BadInput(f"{len(settings.hidden or ())} convolutions need pictures of {least} x {least} pixels or more")
-    label = settings.label(schema)
+        raise BadInput(
+            f"generator.hidden: {len(settings.hidden)} convolutions need pictures of {least} x {least} pixels or more"
+        )
+    label = surely_label(settings.condition, schema)
     if settings.start == "label" and label is None:
         raise BadInput(
-            "generator.start=label needs a label column: name it by targets or generator.condition, or start=none"
+            "generator.start=label needs a label column: name it by generator.condition or, where its categories are declared "
+            f"and at most {MOST_LABELS}, by targets; or choose start=none"
         )
-    names = [column.name for column in schema.coded if column.kind != "image"]
-    if not gauss and len(names) > (label is not None):
+    names = [column.name for column in schema.coded if column.kind != "image" and column.name != label]
+    if not gauss and names:
         raise BadInput(
             f"generator.start={settings.start} of images learns the image and its label alone, and the schema also has "
-            f"{', '.join(names)}: leave columns out, or start=gauss, which models them"
+            f"{', '.join(names)}: leave columns out, name the label by generator.condition, or start=gauss, which models all"
         )

@@ -4,7 +4,6 @@ The noise *multipliers* are fixed by the plan; a clip that moves does so by the 
 plan are the same whatever the strategy (GUARANTEE 11). Why each is private: `privacy/clipping.py`.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -16,7 +15,7 @@ from synthdp.errors import BadInput
 from synthdp.generators.parts.checks import refuse_unused
 from synthdp.privacy.accounting.charges import combined
 from synthdp.privacy.batch import Batch
-from synthdp.privacy.clipping import ALLOCATIONS, Automatic, Flat, PerGroup, Rule, adapted, decayed, layout
+from synthdp.privacy.clipping import Automatic, Flat, PerGroup, Rule, adapted, decayed, layout
 from synthdp.privacy.events import Event, Gaussian
 from synthdp.privacy.questions.gradient import Gradient
 from synthdp.privacy.questions.together import Counted
@@ -77,28 +76,10 @@ class Settings(Rules, Protocol):
 
 
 def check(settings: Rules) -> None:
-    """Refuse settings that make no sense, or that the chosen strategy would not read."""
-    if settings.clipping not in STRATEGIES:
-        raise BadInput(f"generator.clipping must be one of {', '.join(STRATEGIES)}, got {settings.clipping!r}")
-    if not 0 < settings.clip < math.inf:
-        raise BadInput(f"generator.clip must be greater than 0, and finite, got {settings.clip}")
+    """Refuse settings that the chosen strategy would not read, and shares that are not one a layer."""
     refuse_unused(settings, "clipping", APPLIES)
-    if not 0 < settings.clip_quantile < 1:
-        raise BadInput(f"generator.clip_quantile must lie in (0, 1), got {settings.clip_quantile}")
-    if not 0 < settings.clip_decay <= 1:
-        raise BadInput(f"generator.clip_decay must lie in (0, 1], got {settings.clip_decay}")
-    positive = {"clip_speed": settings.clip_speed, "clip_gamma": settings.clip_gamma}
-    if settings.clip_count_noise is not None:
-        positive["clip_count_noise"] = settings.clip_count_noise
-    for name, value in positive.items():
-        if not 0 < value < math.inf:
-            raise BadInput(f"generator.{name} must be greater than 0, and finite, got {value}")
-    if settings.clip_allocation not in ALLOCATIONS:
-        raise BadInput(
-            f"generator.clip_allocation must be one of {', '.join(ALLOCATIONS)}, got {settings.clip_allocation!r}"
-        )
     layers = (HIDDEN_LAYERS if settings.hidden is None else len(settings.hidden)) + 1
-    if settings.clip_shares and (len(settings.clip_shares) != layers or not 0 < min(settings.clip_shares) < math.inf):
+    if settings.clip_shares and len(settings.clip_shares) != layers:
         raise BadInput(f"generator.clip_shares must hold one number greater than 0 for each of the {layers} layers")
 
 

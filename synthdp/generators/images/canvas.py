@@ -89,7 +89,7 @@ class Source:
     def painted(self, codes: Tensor, values: Tensor) -> Tensor:
         """The codes with these values (rows, pixels), each rounded to the nearest of 0 .. 255."""
         places = slice(self.canvas.start, self.canvas.start + self.canvas.pixels)
-        codes[:, places] = (values * WHITE).round().clamp(0, WHITE).long()
+        codes[:, places] = (values.nan_to_num() * WHITE).round().clamp(0, WHITE).long()
         return codes
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.generators.marginals.grouping import Counts, Groups, grouped
+from synthdp.privacy.questions.choice import MOST_RECORDS
 from synthdp.privacy.questions.marginals import Marginals
 
 Array = NDArray[np.float64]
@@ -21,7 +22,7 @@ class Binned:
     groups: tuple[Groups, ...]
     columns: tuple[Array, ...]
     deviation: float
-    total: float  # noisy number of records, 1 or more
+    total: float  # noisy number of records, from 1 to what a choice can score
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -41,7 +42,8 @@ class Binned:
 def binned(counts: list[Array], question: Marginals, schema: Schema, codec: Codec, least: float, most: int) -> Binned:
     """From the answer to `question`, every column alone: groups that hold at least `least` deviations of its noise each, at most
     about `most` of a column."""
-    total = max(1.0, float(np.average([each.sum() for each in counts], weights=[1 / len(each) for each in counts])))
+    total = float(np.average([each.sum() for each in counts], weights=[1 / len(each) for each in counts]))
+    total = min(max(1.0, total), MOST_RECORDS / 2)
     floor = min(least * question.deviation, total / 2)
     groups = tuple(
         grouped(Counts.of(each, question.deviation), column, codec, floor, most)

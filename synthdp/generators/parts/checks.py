@@ -4,7 +4,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
+from synthdp.generators import afford
+from synthdp.privacy.budget import Budget
+from synthdp.privacy.events import Plan
 
 
 def refuse_ignored(settings: Any, names: Sequence[str], given: str) -> None:
@@ -12,7 +16,7 @@ def refuse_ignored(settings: Any, names: Sequence[str], given: str) -> None:
     defaults = {field.name: field.default for field in dataclasses.fields(settings)}
     for name in names:
         if getattr(settings, name) != defaults[name]:
-            raise BadInput(f"generator.{name} would be ignored with generator.{given}: leave one of them out")
+            raise BadInput(f"generator.{name} would be ignored with {given}: leave one of them out")
 
 
 def refuse_unused(settings: Any, choice: str, applies: Mapping[str, str]) -> None:
@@ -27,7 +31,9 @@ def refuse_unused(settings: Any, choice: str, applies: Mapping[str, str]) -> Non
             raise BadInput(f"generator.{name} is for {choice}={reader} and would be ignored with {choice}={chosen}")
 
 
-def whole(name: str, value: Any) -> None:
-    """Raise `BadInput` for a setting that is not a whole number of 1 or more."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise BadInput(f"generator.{name} must be a whole number of 1 or more, got {value!r}")
+def refuse_dear(name: str, plan: Plan, schema: Schema, budget: Budget) -> None:
+    """Raise `BadInput` where what a setting of fixed noise asks is more than the whole budget allows."""
+    try:
+        afford(lambda _: plan, schema, budget)
+    except BadInput as error:
+        raise BadInput(f"generator.{name} fixes the noise: {error}") from None

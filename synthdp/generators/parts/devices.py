@@ -10,18 +10,13 @@ What is kept, a model, is on the CPU again.
 import torch
 
 from synthdp.errors import BadInput
+from synthdp.options import one_of
 from synthdp.privacy.store import moved
 
-__all__ = ["DEVICES", "HELP", "chance", "check", "moved", "opened", "place"]
+__all__ = ["HELP", "RULE", "chance", "moved", "opened", "place"]
 
-DEVICES = ("auto", "cpu", "cuda")
+RULE = one_of("auto", "cpu", "cuda")  # of the option `device`
 HELP = "where networks are trained: auto (a GPU if there is one), cpu or cuda"
-
-
-def check(device: str) -> None:
-    """Raise `BadInput` for a `device` that has no meaning anywhere."""
-    if device not in DEVICES:
-        raise BadInput(f"generator.device must be one of {', '.join(DEVICES)}, got {device!r}")
 
 
 def place(device: str) -> torch.device:

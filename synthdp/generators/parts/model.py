@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from synthdp.data.codec import Codec
+from synthdp.data.coders import coder_of
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_tensors
@@ -58,19 +59,37 @@ class NetworkModel:
         return {**weights, "labels": self.labels.numpy()}
 
 
-def label_place(condition: str | None, schema: Schema) -> int | None:
-    """Place of the label among the modelled columns: `condition`, or else the first target; raises `BadInput` for a column
-    that is not there."""
+def check_label(condition: str | None, schema: Schema, *, beside: bool = False) -> None:
+    """Refuse a `condition` that is no column to go by, or, where there must be one `beside` it, the only column."""
     names = [column.name for column in schema.coded if column.kind != "image"]
-    codec = Codec(schema)
     if condition is None:
-        if not schema.targets:
-            return None
-        place = codec.names.index(schema.targets[0])
-        return place if codec.sizes[place] <= MOST_LABELS else None
+        return
     if condition not in names:
         raise BadInput(f"generator.condition: no modelled column named {condition!r}; known: {', '.join(names)}")
-    return codec.names.index(condition)
+    if beside and len(schema.coded) == 1:
+        raise BadInput(f"generator.condition: {condition!r} is the only column, so that there is none to learn by it")
+
+
+def label_place(condition: str | None, schema: Schema) -> int | None:
+    """Place of the label among the codes of a resolved schema: `condition`, or else the first target up to `MOST_LABELS` codes."""
+    check_label(condition, schema)
+    name = label_name(condition, schema)
+    return None if name is None else Codec(schema).names.index(name)
+
+
+def label_name(condition: str | None, schema: Schema) -> str | None:
+    """The label as far as the schema knows: a target of which something is still to be learned may turn out to be none."""
+    if condition is not None or not schema.targets:
+        return condition
+    target = schema.column(schema.targets[0])
+    known = target.name not in dict(schema.learned)
+    return None if known and coder_of(target).size > MOST_LABELS else target.name
+
+
+def surely_label(condition: str | None, schema: Schema) -> str | None:
+    """The label, where nothing that is learned can make it none."""
+    name = label_name(condition, schema)
+    return condition if name in dict(schema.learned) else name
 
 
 def network(settings: Shape, sizes: tuple[int, ...], label: int | None, generator: torch.Generator) -> Network:

@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.generators.parts.devices import moved
+from synthdp.options import whole
 
+WIDTH = whole(most=16_384)  # of a layer
 SLOPE = 0.2
 
 

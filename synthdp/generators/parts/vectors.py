@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.data.codec import Codec
-from synthdp.errors import BadInput
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -23,20 +22,19 @@ class Vectors:
     """
 
     def __init__(self, codec: Codec, label: int | None) -> None:
-        self.codec, self.label = codec, label
+        self.codec = codec
+        self.label = label if len(codec.sizes) > 1 else None  # a target alone is a column like any other
         picture = codec.picture
         self.pixels = 0 if picture is None else picture.column.pixels
         self.image = slice(0, 0) if picture is None else picture.places
         inside = range(len(codec.sizes))[self.image]
-        self.places = [place for place in range(len(codec.sizes)) if place != label and place not in inside]
+        self.places = [place for place in range(len(codec.sizes)) if place != self.label and place not in inside]
         ends = np.cumsum([self.pixels, *(codec.sizes[place] for place in self.places)])
         self.blocks = [slice(int(start), int(end)) for start, end in pairwise(ends)]
         self.width = int(ends[-1])
-        if not self.width:
-            raise BadInput("a generator of classes needs a modelled column beside the label: declare one")
         self.scale = max(1.0, BESIDE * self.pixels**0.5)
         self.bound = max(1.0, self.pixels / 4 + self.scale**2 * len(self.places)) ** 0.5
-        self.labels = 1 if label is None else codec.sizes[label]
+        self.labels = 1 if self.label is None else codec.sizes[self.label]
 
     def of(self, codes: NDArray[Any]) -> Array:
         """The vectors, float64."""

@@ -8,6 +8,7 @@ Nothing here reads records or keeps state; a statement can be recomputed years l
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -51,6 +52,8 @@ Entries = Ledger | Iterable[Entry]
 
 class Accountant(Protocol):
     """What a file in `accountants/` offers."""
+
+    def __hash__(self) -> int: ...
 
     def epsilon(self, charges: Charges, delta: float) -> float: ...
 
@@ -206,6 +209,7 @@ def _without_replacement(charged: Charges) -> bool:
     )
 
 
+@lru_cache(maxsize=1024)  # a plan is solved before anything is opened, and once more where it is committed
 def _bound(accountant: Accountant, charged: Charges, delta: float) -> float:
     """Apply a theorem to what the events' own deltas leave (GUARANTEE 10)."""
     if not 0 < delta < 1:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.data.codec import Codec
 from synthdp.errors import BadInput
 from synthdp.privacy.checkpoint import State
 from synthdp.privacy.questions import Answer, is_own
@@ -65,17 +66,23 @@ class Teachers:
         return np.array(found, np.int32)
 
 
+def checked(kind: Kind, codec: Codec) -> int:
+    """The number of classes that teachers of this kind tell apart. Raises `BadInput` for a kind that is not the house's own, and for
+    settings that cannot work on such codes; reads no record."""
+    if not is_own(type(kind)):  # a kind of teachers sees records: it is trusted code
+        raise BadInput(
+            f"{type(kind).__name__} is not one of the house's kinds of teachers: Stacked, Estimators, Witness"
+        )
+    return kind.check(codec)
+
+
 def partitioned(
     data: "Sensitive", sealed: Sealed[Any], count: int, kind: Kind, seed: bytes, state: State | None
 ) -> tuple[Teachers, Sealed[Ballot]]:
     """The handle, and what it holds sealed; for `Sensitive.partition`."""
     if not isinstance(count, int | np.integer) or count < 1:
         raise BadInput(f"count of teachers must be a whole number of 1 or more, got {count!r}")
-    if not is_own(type(kind)):  # a kind of teachers sees records: it is trusted code
-        raise BadInput(
-            f"{type(kind).__name__} is not one of the house's kinds of teachers: Stacked, Estimators, Witness"
-        )
-    classes = kind.check(data.codec)
+    classes = checked(kind, data.codec)
     with reading():
         records = sealed.read()
         ensemble = kind.begin(dealt(records, count), data.codec, classes, seed)
