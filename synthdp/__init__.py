@@ -7,15 +7,16 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from synthdp.api import Release, Synthesizer, load
     from synthdp.data.schema import Schema
-    from synthdp.errors import BadInput
+    from synthdp.errors import BadInput, NotEntered
     from synthdp.pate.fit import PATE
     from synthdp.privacy.budget import Budget
 
-__all__ = ["PATE", "BadInput", "Budget", "Release", "Schema", "Synthesizer", "__version__", "load"]
+__all__ = ["PATE", "BadInput", "Budget", "NotEntered", "Release", "Schema", "Synthesizer", "__version__", "load"]
 
 _HOMES = {
     "BadInput": "synthdp.errors",
     "Budget": "synthdp.privacy.budget",
+    "NotEntered": "synthdp.errors",
     "PATE": "synthdp.pate.fit",
     "Release": "synthdp.api",
     "Schema": "synthdp.data.schema",

@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from safetensors.numpy import save as dump
 
+import synthdp
 from synthdp import generators
 from synthdp.data.schema import Schema
 from synthdp.data.tablecheck import validated
@@ -28,10 +29,11 @@ from synthdp.fitness import Purchase, measure
 from synthdp.generators import Generator, Model, Progress
 from synthdp.privacy import fingerprint
 from synthdp.privacy.account import Account
-from synthdp.privacy.accounts import AccountFile, entered
+from synthdp.privacy.accounts import AccountFile, entered, warn_of_no_account
+from synthdp.privacy.answers import Answers
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.checkpoint import Checkpoint, Kept
-from synthdp.privacy.events import RECORD
+from synthdp.privacy.events import RECORD, Plan
 from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.ranks import ALONE, Ranks
 from synthdp.privacy.sensitive import Sensitive
@@ -57,6 +59,7 @@ class Release:
     model: Model
     statement: Statement
     ledger: Ledger
+    _saved: Callable[[], None] | None = dataclasses.field(default=None, compare=False)  # says that it was
 
     def __repr__(self) -> str:
         said = self.statement
@@ -110,8 +113,11 @@ class Release:
 
     def save(self, folder: Path | str, *, force: bool = False) -> Path:
         """Write the release folder, whole or not at all. An existing one is refused unless `force`, which replaces a release and
-        nothing else."""
-        return written(folder, self._write, force=force)
+        nothing else. A fit that could be resumed is finished, for its account, when its release is saved."""
+        saved = written(folder, self._write, force=force)
+        if self._saved is not None:
+            self._saved()
+        return saved
 
     def _write(self, folder: Path) -> None:
         tensors = {name: np.ascontiguousarray(array) for name, array in self.model.tensors().items()}
@@ -164,14 +170,23 @@ class Synthesizer:
     budget: Budget
 
     def __init__(
-        self, generator: str | Generator = "dpgan", *, schema: Schema, budget: Budget, **settings: Any
+        self,
+        generator: str | Generator = "dpgan",
+        *,
+        schema: Schema,
+        budget: Budget,
+        trust: str | None = None,
+        **settings: Any,
     ) -> None:
+        """`generator` is a name with its `settings`, or a generator that has them. One that is not synthdp's own runs only where
+        `trust` names its package: generators are trusted code (PRIVACY.md, section 2)."""
         if isinstance(generator, str):
             generator = generators.make(generator, settings)
         elif settings:
             raise BadInput("give settings with a generator's name, or a generator that has them already, not both")
         if not isinstance(schema, Schema) or not isinstance(budget, Budget):
             raise BadInput("Synthesizer needs schema=Schema(...) and budget=Budget(epsilon, delta)")
+        generators.check_trust([generator], trust)
         generators.check(generator, schema, budget)
         object.__setattr__(self, "generator", generator)
         object.__setattr__(self, "schema", schema)
@@ -198,13 +213,15 @@ class Synthesizer:
         any size, Ibis expressions of DuckDB, PostgreSQL and Spark), for generators that ask for counts alone.
         `seed` makes a rehearsal: reproducible, stamped "not for release". `invalid="clamp"` lets cells that the schema does
         not allow pass, mapped to allowed ones inside the seal. `ledger` is a new file that keeps the charges durably even
-        if the fit dies; with a `checkpoint` file (internal: teachers in it learnt without noise; remove it once the release is
-        saved) beside it a fit that was stopped goes on when it is called again
-        with `resume=True`: what was charged counts, steps that are done again are charged again. `account` is the file (or an
+        if the fit dies. With a `checkpoint` file beside it a fit that was stopped goes on when it is called again with
+        `resume=True`: what was charged counts, answers that were kept (beside the checkpoint, `.answers`) are given again at no
+        charge, and steps that are done again are charged again. Both files are internal, for teachers in a checkpoint learnt
+        without noise: remove them once the release is saved. `account` is the file (or an
         `AccountFile`) that all fits of these records are entered in before their first question; without one the fit is
-        entered nowhere, and the statement says so. `audit` tells, in a sentence for the statement, how the frame was prepared
-        for an audit (planted canaries). `ranks` are the processes that share this fit (`synthdp.privacy.ranks.joined()` under
-        torchrun): all are given the same frame and arguments, each keeps its shard of the units, the first one charges and
+        entered nowhere: it warns of that (`NotEntered`), and the statement says so. `audit` tells, in a sentence for the
+        statement, how the frame was prepared for an audit (planted canaries). `ranks` are the processes that share this fit
+        (`synthdp.privacy.ranks.joined()` under torchrun): all are given the same frame and arguments, each keeps its shard of
+        the units, the first one charges and
         draws the noise, all return the release. `fitness` is a share of the budget's precision that is set aside to measure,
         with noise, how far the samples' tables are from the records' (`synthdp.fitness`); the statement tells it. Raises
         `BadInput` for a schema that nobody declares (`Schema.check_declared`), a frame that does not fit it, a budget too small
@@ -214,6 +231,8 @@ class Synthesizer:
         self.schema.check_declared()
         warn_of_large_delta(self.budget, self.schema)
         warn_of_counted_rules(self.schema)
+        if account is None and seed is None and ranks.rank == 0:
+            warn_of_no_account()
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
         frame = generators.check_source(self.generator, frame)
         if ranks.world > 1 and (resume or checkpoint is not None):
@@ -222,19 +241,33 @@ class Synthesizer:
             ledger, account = None, None  # the first process charges for all
         bought = self.afford(fitness)
         about = {"generator": self.generator.name, "settings": settings, "rehearsal": seed is not None}
-        kept = (
-            None if checkpoint is None else Checkpoint(Path(checkpoint), self._made_of(frame, seed, account, fitness))
-        )
-        book, found = _opened(ledger, kept, resume=resume)
+        own = int.from_bytes(ranks.told(_public_seed(seed)), "little")
+        kept, answers = None, Answers()
+        if checkpoint is not None:
+            of = self._made_of(frame, seed, account, fitness)
+            kept = Checkpoint(Path(checkpoint), of)
+            answers = Answers(answers_beside(checkpoint), of, own)
+        book, found = _opened(ledger, kept, answers, resume=resume)
         with (
             contextlib.closing(book),
-            entered(account, frame, self.budget, unit, ledger=ledger, resume=resume, **about) as entry,
+            entered(
+                account, frame, self.budget, unit, ledger=book, resume=resume, resumable=kept is not None, **about
+            ) as entry,
             validated(self.schema, frame, invalid) as valid,
         ):
             entry.check_table()
             _check_same(valid, ranks)
-            noise = None if found is None else float(found.facts["noise"])
-            charged = Account(self.budget, book, unit=unit, noise=noise, enter=entry.enter)
+            facts = answers.facts if found is None else found.facts
+            noise = None if facts is None else float(facts["noise"])
+            own = own if answers.facts is None else int(answers.facts["seed"])
+
+            def enter(plan: Plan, budget: Budget) -> None:
+                """The account recognises the table by what is there now, which must be what was opened."""
+                check_unchanged(valid)
+                entry.enter(plan, budget)
+                check_unchanged(valid)
+
+            charged = Account(self.budget, book, unit=unit, noise=noise, enter=enter)
             data = Sensitive(
                 valid,
                 self.schema,
@@ -242,10 +275,10 @@ class Synthesizer:
                 seed=seed,
                 checkpoint=kept,
                 resumed=found,
+                answers=answers,
                 ranks=ranks,
                 beside=() if bought is None else bought.plan,
             )
-            own = seed if ranks.world == 1 else int.from_bytes(ranks.told(_public_seed(seed)), "little")
             model = self.generator.fit(data, self.schema, self.budget, seed=own, progress=progress)
             figures = None if bought is None else measure(data, model, bought, seed=own)
             charged.settle()
@@ -255,6 +288,7 @@ class Synthesizer:
                 declared=self.schema,
                 resolved=model.schema,
                 generator=self.generator.name,
+                origin=generators.origin(self.generator),
                 settings=settings,
                 rehearsal=data.rehearsal,
                 account=entry.statement,
@@ -263,7 +297,9 @@ class Synthesizer:
                 chance=ranks.told(os.urandom(16)),
                 fitness=figures,
             )
-        return Release(self.generator, model, statement, book)
+        return Release(
+            self.generator, model, statement, book, None if kept is None else partial(entry.mark, "finished")
+        )
 
     def afford(self, fitness: float | None = None) -> Purchase | None:
         """What a fit would set aside for figures of fitness. Raises `BadInput` where that and the generator's plan are more than
@@ -283,6 +319,7 @@ class Synthesizer:
         """Which fit a checkpoint belongs to: a digest of each thing that a fit is made of. Internal, as the checkpoint is."""
         path = account.path if isinstance(account, AccountFile) else account
         made = {
+            "version": synthdp.__version__,
             "generator": [self.generator.name, settings_of(self.generator)],
             "schema": self.schema.to_dict(),
             "budget": asdict(self.budget),
@@ -297,8 +334,21 @@ class Synthesizer:
         }
 
 
-def _opened(ledger: Path | str | None, kept: Checkpoint | None, *, resume: bool) -> tuple[Ledger, Kept | None]:
-    """The ledger to write on, and the checkpoint to go on from."""
+def answers_beside(checkpoint: Path | str) -> Path:
+    """Where the answers of a fit are kept beside its checkpoint: internal, as that is."""
+    return Path(checkpoint).with_name(Path(checkpoint).name + ".answers")
+
+
+def check_unchanged(table: "pd.DataFrame | Opened") -> None:
+    """Refuse files that are no longer those that were opened; a frame stays what it is."""
+    if isinstance(table, Opened):
+        table.check_unchanged()
+
+
+def _opened(
+    ledger: Path | str | None, kept: Checkpoint | None, answers: Answers, *, resume: bool
+) -> tuple[Ledger, Kept | None]:
+    """The ledger to write on, and the checkpoint to go on from; the answers that were kept are read."""
     if kept is not None and ledger is None:
         raise BadInput("a checkpoint needs ledger= beside it: without what was charged no fit can go on")
     if not resume:
@@ -309,7 +359,16 @@ def _opened(ledger: Path | str | None, kept: Checkpoint | None, *, resume: bool)
         return Ledger(Path(ledger)), None  # stopped before its first charge: nothing was asked yet
     book = Ledger.resume(Path(ledger))
     try:
-        return book, kept.load(book)
+        found = kept.load(book)
+        since = (
+            book.replanned if found is None else int(found.facts.get("line", book.lines))
+        )  # older checkpoints did not say
+        if not answers.load(book, since) and found is not None:
+            raise BadInput(
+                "the answer to a question that the stopped fit asked after its last checkpoint is lost: it cannot go on. Start a new "
+                "fit, which is charged beside this one"
+            )
+        return book, found
     except BaseException:
         book.close()
         raise

@@ -26,7 +26,7 @@ from synthdp.fitness import counts
 from synthdp.generators import Generator, Model
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
-from synthdp.privacy.accounts import AccountFile, entered
+from synthdp.privacy.accounts import AccountFile, entered, warn_of_no_account
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import RECORD, Entry, Gaussian, Plan, Selection, scoped
 from synthdp.privacy.ledger import Ledger
@@ -123,6 +123,7 @@ def select(
     invalid: str = "error",
     ledger: Path | str | None = None,
     account: AccountFile | Path | str | None = None,
+    trust: str | None = None,
 ) -> Release:
     """The best of K fits, where K has the geometric distribution of mean `mean_runs` and each fit draws one of `candidates`:
     generators, names, or (name, settings).
@@ -131,23 +132,25 @@ def select(
     at all: give more `mean_runs` than candidates where each should have its chance. `score` "marginals" is the mean over pairs
     of columns of the L1 distance between records and samples, every unit weighing one, measured with noise inside the seal;
     the schema must say how many `units` there are (or `learn`: what is to learn is bought once, before the runs).
-    `seed`, `invalid`, `ledger` and `account` are as in `Synthesizer.fit`; the account is charged before the first run, and a
+    `seed`, `invalid`, `ledger`, `account` and `trust` are as in `Synthesizer.fit`; the account is charged before the first run, and a
     selection that is stopped stays charged and starts anew.
 
     The statement and the ledger hold one event, `Selection`; neither K, nor how the other runs fared, nor the score is kept or
     shown. How long it took tells about how many runs there were, which the statement says is not covered. Raises `BadInput`
     for candidates that cannot be held to a share of the budget, and as `Synthesizer.fit` does.
     """
-    offer = offered(candidates, schema, budget, mean_runs=mean_runs, score=score)
+    offer = offered(candidates, schema, budget, mean_runs=mean_runs, score=score, trust=trust)
     made = offer.generators
     schema.check_declared()
     warn_of_large_delta(budget, schema)
     check_seed(seed)
+    if account is None and seed is None:
+        warn_of_no_account()
     unit = schema.unit or RECORD
     about = {"candidates": [[one.name, settings_of(one)] for one in made], "mean_runs": float(mean_runs)}
     book = Ledger(None if ledger is None else Path(ledger))
     entry_of = entered(
-        account, frame, budget, unit, ledger=ledger, generator="select", settings=about, rehearsal=seed is not None
+        account, frame, budget, unit, ledger=book, generator="select", settings=about, rehearsal=seed is not None
     )
     with contextlib.closing(book), entry_of as entry:
         valid = schema.validate(frame, invalid=invalid)
@@ -164,6 +167,7 @@ def select(
             resolved=model.schema,
             generator=made[place].name,
             settings=settings_of(made[place]),
+            origin=generators.origin(made[place]),
             rehearsal=data.rehearsal,
             account=entry.statement,
         )
@@ -171,12 +175,19 @@ def select(
 
 
 def offered(
-    candidates: Sequence[Candidate], schema: Schema, budget: Budget, *, mean_runs: float = 5.0, score: str = "marginals"
+    candidates: Sequence[Candidate],
+    schema: Schema,
+    budget: Budget,
+    *,
+    mean_runs: float = 5.0,
+    score: str = "marginals",
+    trust: str | None = None,
 ) -> Offer:
     """What a selection would ask. Raises `BadInput` for candidates, or a budget, of which `select` can make nothing; opens and
     charges nothing."""
     made = tuple(_made(candidate, schema, budget) for candidate in candidates)
     _check(made, schema, budget, mean_runs, score)
+    generators.check_trust(made, trust)
     offer = Offer(generators=made, schema=schema, budget=budget, mean_runs=float(mean_runs))
     generators.afford(lambda noise: (Entry(offer.at(noise)[0]),), schema, budget)
     return offer

@@ -1,5 +1,6 @@
 """What the suites share."""
 
+import itertools
 import os
 
 # Tests run side by side, and so do processes that they start: threads that outnumber the cores wait for each other. Libraries
@@ -32,12 +33,24 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
 
 
-@pytest.fixture(autouse=True, scope="session")
-def home(tmp_path_factory):
-    """Accounts of named data sets are kept in a folder of the test's own; processes that tests start inherit it."""
+HOMES = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory):
+    return tmp_path_factory.mktemp("homes")
+
+
+def own_home(homes):
+    """The user's data folder, which lists accounts and keeps those of named sets: one that no other test has, and that is not made
+    before it is needed. Processes that tests start inherit it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SYNTHDP_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("SYNTHDP_HOME", str(homes / str(next(HOMES))))
         yield
+
+
+home_of_a_module = pytest.fixture(autouse=True, scope="module")(own_home)
+home_of_a_test = pytest.fixture(autouse=True)(own_home)
 
 
 @pytest.fixture

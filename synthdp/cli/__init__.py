@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import synthdp
+from synthdp.data.private import asked_to_end
 from synthdp.errors import BadInput
 
 COMMANDS = {
@@ -48,7 +49,8 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     warnings.showwarning = _show_warning
     try:
-        return _run(arguments[0], list(arguments[1:]))
+        with asked_to_end():
+            return _run(arguments[0], list(arguments[1:]))
     except BadInput as error:
         return _refuse(error)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ def _missing(options: settings.Calibrate) -> str:
 def _earlier(options: settings.Calibrate) -> Plan:
     if options.ledger is None:
         return ()
-    earlier = Ledger.read(Path(options.ledger)).entries()
+    earlier = _booked(Path(options.ledger))
     for relation in {entry.event.relation for entry in earlier} - {options.relation}:
         raise BadInput(f"the ledger's events are under {relation}: give relation={relation}")
     return earlier
@@ -120,7 +121,7 @@ def _asked(options: settings.AccountOf) -> Plan:
         both = settings.changed(options, ("noise", "rate", "steps", "sampler", "relation"))
         if both:
             raise BadInput(f"account takes ledger=FILE or {both[0]}=..., not both: the ledger's events say it")
-        return Ledger.read(Path(options.ledger)).entries()
+        return _booked(Path(options.ledger))
     if options.noise is None:
         raise BadInput("account needs noise=... (with rate= and steps=), ledger=FILE, or votes=FILE with aggregator=")
     if options.steps < 0:
@@ -130,6 +131,17 @@ def _asked(options: settings.AccountOf) -> Plan:
     if (options.sampler, options.relation) == ("without_replacement", "add_remove"):
         raise BadInput("sampler=without_replacement needs relation=replace_one: adding a unit changes what a sample is")
     return _plan(options, options.steps)
+
+
+def _booked(path: Path) -> Plan:
+    """What a ledger charges. Warns where an account or a release says that it was more."""
+    from synthdp.cli import dataaccount
+
+    ledger = Ledger.read(path)
+    reason = dataaccount.lacking(path, ledger)
+    if reason is not None:
+        warnings.warn(f"{path} is not whole, and epsilon is more than it says; {reason}", stacklevel=2)
+    return ledger.entries()
 
 
 def _plan(options: settings.AccountOf, steps: int) -> Plan:

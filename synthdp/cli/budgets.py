@@ -53,15 +53,15 @@ def lines(path: Path, standing: Standing) -> list[str]:
     left = standing.left
     said = [f"account    {path}", f"spent      {_spent(standing)}"]
     said.append(
-        "left       no cap"
+        "left       no cap limits the fits"
         if left is None
         else f"left       {standing.measure} {left.loss:.6g}, delta {left.delta:.3g}"
     )
     if standing.cap is not None:
-        said.append(f"cap        all fits together: epsilon {standing.cap.epsilon:g}, delta {standing.cap.delta:g}")
+        said.append(f"cap        epsilon {standing.cap.epsilon:g}, delta {standing.cap.delta:g} for all fits together")
     if neighbours is not None:
-        versions = f"{len(standing.fingerprints)} version{'s' if len(standing.fingerprints) > 1 else ''} of the table"
-        said.append(f"protects   {neighbours[1]}, {neighbours[0]}; {versions}")
+        versions = f"{len(standing.fingerprints)} version{'s' if len(standing.fingerprints) > 1 else ''}"
+        said.append(f"protects   the unit {neighbours[1]}, relation {neighbours[0]}; {versions} of the table known")
     said += [
         f"head       {standing.head}",
         "           keep it elsewhere; account.head=... then detects entries that were removed",
@@ -119,7 +119,7 @@ def _spent(standing: Standing) -> str:
 
 def _change(change: Mapping[str, Any]) -> str:
     if change["kind"] == "version":
-        return f"a version of the table was recorded, by its {'bytes' if change['form'] == 'file' else 'content'}"
+        return f"a version of the table was recorded, known by its {'bytes' if change['form'] == 'file' else 'content'}"
     cap = change.get("cap")
     said = "no cap" if cap is None else f"cap epsilon {cap['epsilon']:g}, delta {cap['delta']:g}"
     return f"{'account opened' if change['kind'] == 'opened' else 'new cap'}: {said}"

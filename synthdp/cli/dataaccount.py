@@ -1,14 +1,17 @@
-"""Which account a command means: the one that is named, or the data set's own."""
+"""Which account a command means: the one that is named, or the data set's own; and what accounts know of a ledger."""
 
-import os
+import json
+import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from synthdp.cli import bigtables, settings
-from synthdp.errors import BadInput
-from synthdp.privacy.accounts import AccountFile, Cap
+from synthdp.errors import BadInput, NotEntered
+from synthdp.privacy.accounts import AccountFile, Cap, registry
+from synthdp.privacy.events import Plan, canonical
+from synthdp.privacy.ledger import Ledger
 
-HOME = "SYNTHDP_HOME"
 ENDING = ".account"
 NONE = "none"  # account=none
 
@@ -25,6 +28,7 @@ def account_of(options: settings.DataAccount, source: settings.Data) -> AccountF
             raise BadInput(
                 f"account=none and account.{given[0]} contradict each other: name a file or leave the option out"
             )
+        warnings.simplefilter("ignore", NotEntered)  # the steward said it, and the fit's last lines say it again
         return None
     if options.path == "":
         raise BadInput("account= needs a file, or none")
@@ -41,18 +45,6 @@ def account_of(options: settings.DataAccount, source: settings.Data) -> AccountF
     )
 
 
-def home() -> Path:
-    """$SYNTHDP_HOME, else synthdp in $XDG_DATA_HOME, else in ~/.local/share."""
-    chosen = os.environ.get(HOME)
-    if chosen:
-        return Path(chosen)
-    data = os.environ.get("XDG_DATA_HOME")
-    try:
-        return (Path(data) if data else Path.home() / ".local" / "share") / "synthdp"
-    except RuntimeError as error:  # a user without a home
-        raise BadInput("there is no home folder to keep accounts in; give account=FILE or set SYNTHDP_HOME") from error
-
-
 def _own(source: settings.Data) -> Path:
     """Beside the file of the records, whatever name led to it; for named sets in the user's data folder."""
     file = source.path or source.train
@@ -61,7 +53,42 @@ def _own(source: settings.Data) -> Path:
         return real.with_name(real.name + ENDING)
     if source.name is None:
         raise BadInput("give account=FILE, data=NAME or data.path=FILE")
-    return home() / "accounts" / (source.name + ENDING)
+    return registry.home() / "accounts" / (source.name + ENDING)
+
+
+def lacking(path: Path, ledger: Ledger) -> str | None:
+    """Why this ledger does not hold all that its fit was charged, where one of the user's accounts or a release beside it can tell."""
+    for account, standing in registry.others():
+        fit = standing.claimed(ledger.claims) or standing.last(str(path.absolute()))
+        if fit is None:
+            continue
+        behind = bool(fit.claims) and fit.claims[-1] not in ledger.claims
+        if behind or (fit.ledger_head is not None and not ledger.holds(fit.ledger_head)):
+            return f"the account {account} knows of lines that it does not hold: it was cut off, or is an older copy"
+    if _more(_released(path), ledger.entries()):
+        return "the release beside it was charged for more: it was cut off, or is the ledger of another fit"
+    return None
+
+
+def _released(path: Path) -> Plan:
+    """What the release says that this ledger is of, or that lies beside it; nothing where there is none that can be read."""
+    from synthdp.report.statement import Statement
+
+    home = path.parent.parent / "release" if path.parent.name == "internal" else path.parent
+    try:
+        return Statement.from_json(json.loads((home / "release.json").read_text(encoding="utf-8"))["statement"]).events
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):  # what it is not, `load` will say
+        return ()
+
+
+def _more(released: Plan, held: Plan) -> bool:
+    """Whether the release was charged for something that the ledger does not hold."""
+    beyond: Counter[Any] = Counter()
+    for entry in released:
+        beyond[entry.event] += entry.count
+    for entry in canonical(held):
+        beyond[entry.event] -= entry.count
+    return any(count > 0 for count in beyond.values())
 
 
 def _cap(given: settings.CapOf) -> Cap | None:

@@ -52,8 +52,14 @@ def check_settings(config: Config, schema: "Schema") -> None:
     """Refuse settings of a generator that do not fit the schema, or cost more than the budget."""
     from synthdp.api import Synthesizer
 
-    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
+    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=trust(config))
     synthesizer.afford(getattr(config["options"], "fitness", None))
+
+
+def trust(config: Config) -> str | None:
+    """The packages that may bring a generator; a demo has none."""
+    given: str | None = getattr(config["options"], "trust", None)
+    return given
 
 
 def fit(config: Config) -> None:
@@ -99,7 +105,7 @@ def _follow(config: Config, ranks: "Ranks") -> None:
 
     options: settings.Fit = config["options"]
     schema, frame = records.training(config["data"], config["generator"], lambda _: None)
-    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"])
+    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
     synthesizer.fit(frame, seed=options.seed, invalid=options.invalid, ranks=ranks, fitness=options.fitness)
 
 
@@ -136,7 +142,9 @@ def fitted(
     if not isinstance(frame, Files):
         frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
     select = getattr(options, "select", None)
-    synthesizer = None if select else Synthesizer(config["generator"], schema=schema, budget=config["budget"])
+    synthesizer = None
+    if not select:
+        synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=trust(config))
     start = time.monotonic()
     with show.progress("select" if select else f"fit {config['generator'].name}") as step:
 
@@ -170,7 +178,7 @@ def fitted(
                 audits.forget(internal)
             raise
     places.close_ledger(internal)
-    internal.mkdir(parents=True, exist_ok=True)
+    internal.mkdir(mode=0o700, parents=True, exist_ok=True)
     (internal / "config.yaml").write_text(yaml.safe_dump(config["plain"], sort_keys=False), encoding="utf-8")
     run = {"training": history} if select else {"seconds": time.monotonic() - start, "training": history}
     (internal / "training.json").write_text(json.dumps(run, indent=1), encoding="utf-8")
@@ -184,14 +192,10 @@ def _say_what_was_charged(ledger: Path, budget: Budget) -> None:
     if not ledger.exists():
         return
     accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
-    kept = ledger.with_name(places.CHECKPOINT).exists()
+    from_ = "the last checkpoint" if ledger.with_name(places.CHECKPOINT).exists() else "the answers that it has"
     print(
-        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}; "
-        + (
-            "resume=true goes on from the last checkpoint"
-            if kept
-            else "there is no checkpoint: resume=true begins anew with what is left of the budget, where that is worth a fit"
-        )
+        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}. The same command with "
+        f"resume=true goes on from {from_}, at no further charge"
     )
 
 

@@ -54,7 +54,9 @@ def records(name: str, schema: "Schema", *, force: bool) -> Path:
     return chosen
 
 
-NEW, LEDGER, CHECKPOINT, RELEASE = "ledger.new.jsonl", "ledger.jsonl", "checkpoint.safetensors", "release"
+NEW, LEDGER, RELEASE = "ledger.new.jsonl", "ledger.jsonl", "release"
+CHECKPOINT = "checkpoint.safetensors"
+ANSWERS = f"{CHECKPOINT}.answers"
 
 
 def open_ledger(internal: Path, *, resume: bool) -> Path:
@@ -79,9 +81,9 @@ def check_unfinished(out: Path) -> None:
 
 
 def close_ledger(internal: Path) -> None:
-    """The new ledger, if anything was charged, becomes ledger.jsonl, and the one before it ledger.N.jsonl: none is lost. A
-    checkpoint is of no use any more."""
-    for name in (CHECKPOINT, CHECKPOINT + ".next"):
+    """The new ledger, if anything was charged, becomes ledger.jsonl, and the one before it ledger.N.jsonl: none is lost. The
+    checkpoint and the answers that were kept are of no use any more."""
+    for name in (CHECKPOINT, f"{CHECKPOINT}.next", ANSWERS, f"{ANSWERS}.next"):
         (internal / name).unlink(missing_ok=True)
     new, ledger = internal / NEW, internal / LEDGER
     if not new.exists():

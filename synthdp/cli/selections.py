@@ -50,7 +50,7 @@ def offered(config: Config, schema: "Schema") -> None:
 
     options: settings.Fit = config["options"]
     candidates = [_candidate(candidate) for candidate in options.candidates or ()]
-    made(candidates, schema, config["budget"], mean_runs=options.mean_runs)
+    made(candidates, schema, config["budget"], mean_runs=options.mean_runs, trust=options.trust)
 
 
 def best(
@@ -70,6 +70,7 @@ def best(
         invalid=options.invalid,
         ledger=ledger,
         account=account,
+        trust=options.trust,
     )
 
 

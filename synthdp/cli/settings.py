@@ -82,6 +82,9 @@ class Fit:
         None, "select: generators to choose from, as [independent,{name:dpgan,steps:100}]"
     )
     mean_runs: float = option(5.0, "select: how many fits are made on average; more cost more of epsilon")
+    trust: str | None = option(
+        None, "package whose generator may run, where it is not synthdp's own; several are joined by commas"
+    )
     fitness: float | None = option(
         None,
         "share of the budget's precision, as 0.05, that pays for figures of how well the samples fit, in the statement",

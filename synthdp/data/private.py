@@ -15,7 +15,7 @@ ENDING = ("SIGTERM", "SIGHUP")  # signals that end a process, and ask first
 @contextmanager
 def private_folder(within: Path | None) -> Iterator[Path]:
     """A folder of our own (mode 0700) while the block runs; `within` is where it lies, by default where temporary files do."""
-    with _asked_to_end():
+    with asked_to_end():
         folder = Path(tempfile.mkdtemp(prefix="synthdp-", dir=within))
         try:
             yield folder
@@ -24,8 +24,9 @@ def private_folder(within: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _asked_to_end() -> Iterator[None]:
-    """Signals that would end the process on the spot interrupt the block, as Ctrl-C does; handlers of the program's own stay."""
+def asked_to_end() -> Iterator[None]:
+    """SIGTERM and SIGHUP interrupt the block as Ctrl-C does, where they would end the process on the spot; handlers of the
+    program's own stay, and a signal that is ignored (nohup) stays ignored."""
     numbers = [getattr(signal, name) for name in ENDING if hasattr(signal, name)]
     ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():

@@ -7,8 +7,8 @@ import dataclasses
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import entry_points, packages_distributions, version
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -103,10 +103,48 @@ class Generator(Protocol):
         ...
 
 
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """The package that a generator of a third party comes from; the version is that of its distribution, if it has one."""
+
+    package: str
+    version: str | None
+
+
+def origin(generator: Generator) -> Origin | None:
+    """Where a generator comes from; None for synthdp's own: the very class, not one that only says so."""
+    kind, name = type(generator), getattr(generator, "name", "")
+    if name in _own() and importlib.import_module(f"{__name__}.{name}").GENERATOR is kind:
+        return None
+    package = kind.__module__.partition(".")[0]
+    distribution = next(iter(packages_distributions().get(package, ())), None)
+    return Origin(package, None if distribution is None else version(distribution))
+
+
+def check_trust(made: Iterable[Generator], trust: str | None) -> None:
+    """Refuse generators of packages that the steward did not name: a generator is trusted code, which no check can hold to its
+    questions. `trust` is a package, or several joined by commas."""
+    trusted = () if trust is None else tuple(name.strip() for name in trust.split(","))
+    needed = {found.package: one.name for one in made if (found := origin(one)) is not None}
+    for package, name in needed.items():
+        if package not in trusted:
+            raise BadInput(
+                f"generator {name} comes from the package {package!r}, not from synthdp. A generator runs where the records are, and "
+                f"can read them: say trust={package} if you trust that package; the statement will name it"
+            )
+    idle = [name for name in trusted if name not in needed]
+    if idle:
+        raise BadInput(f"trust names {idle[0]!r}, from which no generator of this fit comes: leave it out")
+
+
 def names() -> tuple[str, ...]:
     """All generators, the house's own first."""
-    own = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
+    own = _own()
     return (*own, *sorted(point.name for point in entry_points(group=GROUP) if point.name not in own))
+
+
+def _own() -> tuple[str, ...]:
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg))
 
 
 def find(name: str) -> type[Generator]:

@@ -27,7 +27,7 @@ from synthdp.pate.students.choice import called, settings_of, student_of
 from synthdp.pate.trial import tried
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
-from synthdp.privacy.accounts import AccountFile, entered
+from synthdp.privacy.accounts import AccountFile, entered, warn_of_no_account
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import RECORD, scoped
 from synthdp.privacy.ledger import Ledger
@@ -120,6 +120,8 @@ class PATE:
         Raises `BadInput` for frames that do not fit the schema, and for a budget too small for the plan.
         """
         _check(schema, target, budget, seed, recorder)
+        if account is None and seed is None:
+            warn_of_no_account()
         schema = replace(
             schema, rules=(), honoured=None
         )  # public records are labelled as they are: there is none to keep
@@ -130,7 +132,7 @@ class PATE:
         book = Ledger(None if ledger is None else Path(ledger))
         with (
             contextlib.closing(book),
-            entered(account, frame, budget, unit, ledger=ledger, **about) as entry,
+            entered(account, frame, budget, unit, ledger=book, **about) as entry,
         ):
             valid = schema.validate(frame, invalid=invalid)
             entry.check_table()

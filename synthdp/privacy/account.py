@@ -12,7 +12,7 @@ from synthdp.errors import BadInput
 from synthdp.privacy import accounting
 from synthdp.privacy.accounting import filters
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Capped, Entry, Event, Plan, Revealed, merged, scoped, scoped_event
+from synthdp.privacy.events import Capped, Entry, Event, Plan, Revealed, Sampled, merged, scoped, scoped_event
 from synthdp.privacy.ledger import Ledger
 
 MOST_LOST = 2.0  # times the noise of a new fit: what a fit may be left with by answers that were lost
@@ -50,8 +50,11 @@ class Account:
         self._noise = noise
         self._enter = enter
         self._plan: Plan | None = None
+        self._budget = cap
         self._left: Counter[Event] = Counter()
-        self._reserved: Counter[Event] = Counter()
+        self._reserved: Counter[Event] = Counter()  # of a block that is open
+        self._unasked: Counter[Event] = Counter()  # charged by the part that was stopped, which drew no answer for it
+        self._entered = False
 
     def commit(self, plan: Callable[[float], Plan], budget: Budget) -> float:
         """Solve `plan` for the least noise that keeps `budget`, authorise it, and return the noise.
@@ -62,16 +65,29 @@ class Account:
             raise BadInput("a plan was committed already; one fit commits one plan, before its first question")
         if budget.epsilon > self.cap.epsilon or budget.delta > self.cap.delta or budget.relation != self.cap.relation:
             raise BadInput(f"the budget {budget} is not within the account's cap {self.cap}")
-        noise, committed = self._solved(plan, budget)
-        self._enter(self.ledger.entries() if self.ledger.replanned else committed, budget)
-        if not self.ledger.begun:
-            self.ledger.begin(filters.cap_of(committed, budget))
-        self._plan = committed
-        for entry in committed:
+        noise, self._plan = self._solved(plan, budget)
+        self._budget = budget
+        for entry in self._plan:
             self._left[entry.event] += entry.count
         for entry in self.ledger.booked():
             self._left[entry.event] -= min(self._left[entry.event], entry.count)
         return noise
+
+    def enter(self) -> None:
+        """Begin the ledger, and enter the plan in the account of the data set: before the first charge, and in this order, so that a
+        fit that is stopped between the two has a ledger to go on with. A plan that is refused leaves no ledger behind."""
+        if self._entered or self._plan is None:
+            return
+        fresh = not self.ledger.begun
+        if fresh:
+            self.ledger.begin(filters.cap_of(self.plan, self._budget))
+        try:
+            self._enter(self.ledger.entries() if self.ledger.replanned else self.plan, self._budget)
+        except BaseException:
+            if fresh:
+                self.ledger.discard()
+            raise
+        self._entered = True
 
     def most(self, plan: Callable[[int], Plan], budget: Budget) -> int:
         """The most repetitions whose plan keeps `budget`, beside lost answers of an earlier start: for a plan of fixed noise,
@@ -93,6 +109,8 @@ class Account:
             whole = merged(self.scoped(plan(self._noise)))
             self.ledger.mend(whole)
             whole = (*_beside(whole, self.ledger.booked()), *whole)
+            for entry in self.ledger.unasked:
+                self._unasked[entry.event] += entry.count
             _check(self.ledger.entries() if self.ledger.replanned else whole, self._noise, budget)
             return self._noise, whole
         first = _least_noise(lambda z: self.scoped(plan(z)), budget)
@@ -106,8 +124,7 @@ class Account:
         except BadInput:
             noise = math.inf
         _check_lost(noise, first)
-        if not self.ledger.replanned:
-            self.ledger.replan()
+        self.ledger.replan()
         return noise, (*lost, *merged(self.scoped(plan(noise))))
 
     def _cap_for(self, lost: Plan) -> Capped:
@@ -136,14 +153,31 @@ class Account:
         """How many repetitions of an event the committed plan still holds."""
         return self._left[self.scoped_event(event)]
 
+    @property
+    def unasked_samples(self) -> int:
+        """Samples that were charged and not drawn by the part of this fit that was stopped."""
+        return sum(count for event, count in self._unasked.items() if isinstance(event, Sampled))
+
+    def blocked(self, event: Event, count: int = 1) -> bool:
+        """Whether an open block of a loop holds it."""
+        return self._reserved[self.scoped_event(event)] >= count
+
     def book(self, event: Event, count: int = 1) -> None:
         """Charge before the answer: from an open block if there is one, else as a line of its own."""
         event = self.scoped_event(event)
         if self._reserved[event] >= count:
             self._reserved[event] -= count
-            return
-        self._authorise(event, count)
-        self.ledger.append(event, count)
+        else:
+            self._charge(event, count)
+
+    def _charge(self, event: Event, count: int) -> None:
+        """A line in the ledger, but for what the part that was stopped had charged and drew no answer for."""
+        self.enter()
+        again = min(count, self._unasked[event])
+        self._unasked[event] -= again
+        if count > again:
+            self._authorise(event, count - again)
+            self.ledger.append(event, count - again)
 
     @contextmanager
     def charged(self, event: Event, count: int) -> Iterator[None]:
@@ -151,8 +185,8 @@ class Account:
         event = self.scoped_event(event)
         if self._reserved[event]:
             raise BadInput("a block of this event is open already")
-        self._authorise(event, count)
-        self.ledger.append(event, count)
+        self._charge(event, count)
+        self.ledger.asking("block")
         self._reserved[event] = count
         try:
             yield
@@ -161,6 +195,7 @@ class Account:
 
     def settle(self) -> None:
         """Charge what the committed plan holds and the fit did not ask, so that the ledger is the plan (GUARANTEE 11)."""
+        self.enter()
         for event in dict.fromkeys(entry.event for entry in self.plan):
             rest = self._left.pop(event, 0)
             if rest:
@@ -200,7 +235,7 @@ def _check_lost(noise: float, first: float) -> None:
             "the fit that was stopped had asked for nearly all that the budget allows, and its answers are lost: with what is left "
             f"{times}. Start a new fit, which is charged beside this one"
         )
-    if noise > first:
+    if noise > 1.01 * first:
         warnings.warn(
             f"answers of the fit that was stopped are lost, and charged: this one has {noise / first:.2f} times the noise of a new one",
             UserWarning,

@@ -31,8 +31,7 @@ class Batch:
             raise BadInput("a sample answers one question, while it is open; ask several sums at once with `sums`")
         question = self._data.check(question)
         self._open = False
-        self._data.account.book(Sampled(self._rate, tuple(question.events)))
-        return self._data._answer(question, self._rate)
+        return self._data._asked(question, [(Sampled(self._rate, tuple(question.events)), 1)], self._rate)
 
     def sums(self, groups: Sequence[Group]) -> list[Vector]:
         """Noisy sums of clipped per-unit vectors over the sample, one per group."""

@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from synthdp.errors import BadInput
-from synthdp.privacy.ledger import Ledger
+from synthdp.privacy.ledger import Ledger, sync_folder
 
 State = Mapping[str, NDArray[Any]]
 FACTS = "synthdp"
@@ -48,6 +48,7 @@ class Checkpoint:
         """Replace the checkpoint, whole and durably."""
         self._write(self._next, facts, state)
         os.replace(self._next, self._path)
+        sync_folder(self._path.parent)
 
     def load(self, ledger: Ledger) -> Kept | None:
         """The checkpoint to continue; None where the fit was stopped before its first.
@@ -77,11 +78,12 @@ class Checkpoint:
         self._write(self._next, kept.facts, kept.state)
         ledger.resume_from(kept.name)
         os.replace(self._next, self._path)
+        sync_folder(self._path.parent)
 
     def _write(self, path: Path, facts: Mapping[str, Any], state: State) -> None:
         said = json.dumps({**facts, "of": self._of, "name": secrets.token_hex(8)})
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(save({name: np.ascontiguousarray(value) for name, value in state.items()}, {FACTS: said}))
             file.flush()
             os.fsync(file.fileno())

@@ -16,8 +16,7 @@ from synthdp.privacy.events import Capped, Entry, Event, Plan, Revealed, Sampled
 
 GENESIS = "0" * 64
 START = '{"count":'  # how a line that charges begins
-BEGIN = '{"cap":'  # how the first line does, which charges nothing
-BESIDE = '{"h'  # how other lines that charge nothing do: by their hash
+TELLING = 4  # characters by which a line that charges is told from one that does not
 BLOCKS = 32  # lines that a loop of equal questions is charged in
 
 
@@ -51,10 +50,11 @@ class Ledger:
     def read(cls, path: Path) -> "Ledger":
         """Read a ledger back, checking its chain; raises `BadInput` where a line was changed, removed or is unreadable.
 
-        A torn last line (a crash in the middle of a write) is kept as `Revealed`: what it charged cannot be known.
+        A torn last line (a crash in the middle of a write) that may have charged something is kept as `Revealed`: what it
+        charged cannot be known.
         """
         ledger = cls._read(path)
-        if ledger.torn is not None:
+        if ledger.torn is not None and not ledger._free(ledger.torn):
             ledger.append(Revealed("torn last line"))
         return ledger
 
@@ -109,9 +109,29 @@ class Ledger:
             self._let_go()
 
     @property
+    def path(self) -> Path | None:
+        """Its file; None where it is kept in memory alone."""
+        return self._path
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The tokens under which this fit was entered in an account, or was to be: oldest first."""
+        return tuple(str(line["token"]) for line in self._lines if "token" in line)
+
+    def claim(self, token: str) -> None:
+        """Write down, durably, the token that the account is told next. Two copies of a ledger cannot both go on: see
+        `AccountFile.go_on`."""
+        self._write({"token": token})
+
+    def holds(self, head: str) -> bool:
+        """Whether one of its lines has this hash."""
+        found = GENESIS
+        return any(head == (found := _digest(found, line)) for line in self._lines)
+
+    @property
     def begun(self) -> bool:
-        """Whether any line was written."""
-        return bool(self._lines)
+        """Whether any line was written but claims."""
+        return any("token" not in line for line in self._lines)
 
     def begin(self, cap: Capped | None) -> None:
         """The first line: under which filter, order and cap this fit may be planned anew if answers are lost (law 11); None
@@ -121,7 +141,7 @@ class Ledger:
     @property
     def cap(self) -> Capped | None:
         """What the first line says; None for ledgers of older versions, too."""
-        first = self._lines[0].get("cap") if self._lines else None
+        first = next((line["cap"] for line in self._lines if "cap" in line), None)
         found = None if first is None else from_json(first)
         return found if isinstance(found, Capped) else None
 
@@ -132,14 +152,25 @@ class Ledger:
         self._write({"replanned": True})
 
     @property
-    def replanned(self) -> bool:
-        """Whether the fit was planned anew after answers were lost."""
-        return any("replanned" in line for line in self._lines)
+    def replanned(self) -> int:
+        """Number of lines up to the one that planned the fit anew after answers were lost, the last time; 0 where none did."""
+        return max((number for number, line in enumerate(self._lines, 1) if "replanned" in line), default=0)
+
+    def discard(self) -> None:
+        """Remove the file where nothing was charged: a fit that its account refused leaves none."""
+        if self._path is not None and self._file is not None and not self.charges:
+            self._path.unlink(missing_ok=True)
+            self.close()
 
     @property
     def charges(self) -> int:
         """Number of lines that charge something."""
         return sum("event" in line for line in self._lines)
+
+    @property
+    def place(self) -> int:
+        """Number of lines that charge something or say that an answer is drawn: no two answers outside a block share it."""
+        return sum("event" in line or "asked" in line for line in self._lines)
 
     @property
     def resumed(self) -> frozenset[str]:
@@ -171,7 +202,7 @@ class Ledger:
         left = Counter({entry.event: entry.count for entry in plan})
         left.subtract({entry.event: entry.count for entry in self.booked()})
         meant: list[Entry] = []
-        if not (self.torn.startswith(BESIDE) or (not self.begun and _begins(self.torn, BEGIN))):
+        if not self._free(self.torn):
             meant = [Entry(event, _meant(self.torn, event, most)) for event, most in left.items() if most > 0]
             meant = [entry for entry in meant if entry.count]
             if not meant and left.total() > 0:
@@ -182,6 +213,42 @@ class Ledger:
         self.torn = None
         for entry in meant:
             self.append(entry.event, entry.count)
+
+    def _free(self, torn: str) -> bool:
+        """Whether a torn line charged nothing: the first of a ledger, or one that does not begin as charges do."""
+        return (
+            torn.startswith('{"') and not torn.startswith(START[:TELLING]) and (len(torn) >= TELLING or not self.begun)
+        )
+
+    def asking(self, what: str = "question", inner: Iterable[Event] = ()) -> int:
+        """Say, durably, that the answer to what was charged last is drawn now; returns the line's number.
+
+        `what` is a "question", a "block" of a loop, a "cap" that is opened, or an "inner" question under it with its events.
+        """
+        events = [to_json(event) for event in inner]
+        return self._write({"asked": what, **({"events": events} if events else {})})
+
+    def asked(self, since: int = 0) -> "dict[int, tuple[str, tuple[Event, ...]]]":
+        """The lines from `since` on that were written before an answer was drawn, outside of blocks: kind and inner events."""
+        return {
+            number: (line["asked"], tuple(from_json(event) for event in line.get("events", ())))
+            for number, line in enumerate(self._lines)
+            if number >= since and line.get("asked", "block") != "block"
+        }
+
+    @property
+    def lines(self) -> int:
+        """Number of lines."""
+        return len(self._lines)
+
+    @property
+    def unasked(self) -> Plan:
+        """What was charged last and never drawn an answer for: the fit was stopped before. Older ledgers do not tell."""
+        if not self._lines or "cap" not in self._lines[0]:
+            return ()
+        places = [number for number, line in enumerate(self._lines) if "asked" in line or "replanned" in line]
+        rest = self._lines[places[-1] + 1 if places else 0 :]
+        return merged(Entry(from_json(line["event"]), line["count"]) for line in rest if "event" in line)
 
     def append(self, event: Event, count: int = 1) -> int:
         """Charge `count` repetitions; returns the line's number (from 0) once it is durable."""
@@ -229,9 +296,9 @@ class Ledger:
         if self._path is not None:
             file = self._file
             if file is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 file = self._hold(_held(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL))
-                _sync_folder(self._path.parent)
+                sync_folder(self._path.parent)
             _append(file, _row(self._head, body))
         self._head = _digest(self._head, body)
         self._take(body)
@@ -285,7 +352,7 @@ def _row(previous: str, body: Mapping[str, Any]) -> str:
 
 def _held(path: Path, flags: int) -> int:
     """The file, opened to write on, under an exclusive lock; raises `BadInput` where another fit holds it."""
-    file = os.open(path, flags, 0o644)
+    file = os.open(path, flags, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -301,7 +368,8 @@ def _append(file: int, row: str) -> None:
     os.fsync(file)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make names that were added to a folder, or renamed in it, durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -26,6 +26,7 @@ class Safe:
     @property
     def left(self) -> float:
         """What the cap still admits, in the unit of its filter: public, a function of the parameters asked for."""
+        self._data.spend_lost(self._filter)
         return self._filter.left
 
     def ask(self, question: Question[Answer]) -> Answer:
@@ -33,9 +34,7 @@ class Safe:
         if not self._open:
             raise BadInput("the cap was closed; ask while it is open")
         question = self._data.check(question)
-        for event in question.events:
-            self._filter.spend(self._data.account.scoped_event(event))
-        return self._data._answer(question)
+        return self._data._capped(question, self._filter)
 
     def choose(
         self,

@@ -15,6 +15,8 @@ from synthdp.data.tables import Opened
 from synthdp.errors import BadInput
 from synthdp.privacy import callbacks, learning, selection
 from synthdp.privacy.account import Account
+from synthdp.privacy.accounting.filters import Filter
+from synthdp.privacy.answers import Answers
 from synthdp.privacy.asking import NOT_COUNTED, AsksTables, checked
 from synthdp.privacy.batch import Batch
 from synthdp.privacy.budget import Budget, Relation
@@ -55,9 +57,10 @@ class Sensitive(AsksTables):
 
     Every answer is charged to the account first, then each unit's contribution is bounded, then noise is added. With a
     `seed` the noise can be regenerated: the run is a rehearsal, not for release. A fit that was stopped goes on from
-    `resumed`; `checkpoint` is where its state is kept meanwhile. `ranks` are the processes that share the
-    records: this one keeps its shard of the units. `recorder` is for tests (replay). `beside` is what will be asked of these
-    records beside the plan that is committed: events of fixed noise, committed with it.
+    `resumed` and from `answers`; `checkpoint` is where the state of its loops is kept meanwhile, and `answers` holds what it
+    was answered outside of them. `ranks` are the processes that share the records: this one keeps its shard of the units.
+    `recorder` is for tests (replay). `beside` is what will be asked of these records beside the plan that is committed: events of
+    fixed noise, committed with it.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Sensitive(AsksTables):
         recorder: "Recorder | None" = None,
         checkpoint: Checkpoint | None = None,
         resumed: Kept | None = None,
+        answers: Answers | None = None,
         ranks: Ranks = ALONE,
         beside: Plan = (),
     ) -> None:
@@ -80,6 +84,7 @@ class Sensitive(AsksTables):
         self._noise = Noise(seed)
         self._recorder = recorder
         self._checkpoint, self._resumed = checkpoint, resumed
+        self._answers = answers or Answers()
         self._ranks = ranks
         self._key = ranks.told(self._seal_key())
         self._counted = isinstance(frame, Opened)
@@ -114,8 +119,11 @@ class Sensitive(AsksTables):
             check_plan((*learned, *plan(1.0), *self._beside), self._ranks)
         noise = self.account.commit(lambda z: (*learned, *plan(z), *self._beside), budget)
         self._terms, self._plan_noise = terms, noise
-        self._tosses = self.account.ledger.samples  # a resumed fit draws anew what the stopped one may have drawn
-        self._turn()  # a question that is asked again, after a stop, draws other noise
+        # A resumed fit draws anew what the stopped one may have drawn.
+        self._tosses = self.account.ledger.samples - self.account.unasked_samples
+        self._answers.begin({"noise": noise, "most": self._most})
+        if self._resumed is not None or self._answers.waiting:
+            self.account.enter()  # of two copies of a stopped fit one goes on: the account says which, before anything is drawn
         if self._resumed is not None and self._checkpoint is not None:
             self._checkpoint.take(self._resumed, self.account.ledger)
         return noise
@@ -123,8 +131,9 @@ class Sensitive(AsksTables):
     def most(self, plan: Callable[[int], Plan], budget: Budget) -> int:
         """The most repetitions whose `plan(count)` keeps the budget, beside what the schema leaves to learn: for a plan of
         fixed noise, which is committed afterwards. Asked once a fit; one that is resumed keeps the number."""
-        if self._resumed is not None:
-            self._most = int(self._resumed.facts["most"])
+        facts = self._answers.facts if self._resumed is None else self._resumed.facts
+        if facts is not None:
+            self._most = int(facts["most"])
             return self._most
         learned = learning.prices(self.schema, learning.purchase(self.schema, budget, self.account.unit))
         self._most = self.account.most(lambda count: (*learned, *plan(count), *self._beside), budget)
@@ -176,16 +185,42 @@ class Sensitive(AsksTables):
     def ask(self, question: Question[Answer]) -> Answer:
         """Charge a question, then answer it from all records."""
         question = self.check(question)
-        for event, equal in groupby(question.events):
-            self.account.book(event, len(list(equal)))
-        return self._answer(question)
+        return self._asked(question, [(event, len(list(equal))) for event, equal in groupby(question.events)])
+
+    def _asked(
+        self, question: Question[Answer], events: Sequence[tuple[Event, int]], rate: float | None = None
+    ) -> Answer:
+        """Charge, then answer: from a block of a loop; or by itself, and then the answer is kept, or was and is given again."""
+        blocked = all(self.account.blocked(event, count) for event, count in events)
+        if self._answers.waiting and not blocked:
+            return cast("Answer", self._answers.again(question, rate, self._codec))
+        for event, count in events:
+            self.account.book(event, count)
+        return self._answer(question, rate, asking=None if blocked else self.account.ledger.asking)
+
+    def _capped(self, question: Question[Answer], filtered: Filter) -> Answer:
+        """The same under a cap: nothing is charged, but what is asked is on disk before it is answered, and counts as spent."""
+        self.spend_lost(filtered)
+        events = [self.account.scoped_event(event) for event in question.events]
+        for event in events:
+            filtered.spend(event)
+        if self._answers.waiting:
+            return cast("Answer", self._answers.again(question, None, self._codec))
+        return self._answer(question, asking=lambda: self.account.ledger.asking("inner", events))
+
+    def spend_lost(self, filtered: Filter) -> None:
+        """Under a cap: what the part of this fit that was stopped asked here, and lost the answer of, counts as spent."""
+        for event in self._answers.lost():
+            filtered.spend(event)
 
     @contextmanager
     def cap(self, event: Capped) -> Iterator[Safe]:
         """Questions whose parameters are chosen from earlier answers, refused where they would pass the cap. The committed
         plan holds `event`; all of it is charged, now (GUARANTEE 11)."""
         self.resolve()
-        self.account.book(event)
+        if not self._answers.opened():
+            self.account.book(event)
+            self.account.ledger.asking("cap")
         safe = Safe(self, event)
         yield safe
         safe.close()
@@ -209,6 +244,7 @@ class Sensitive(AsksTables):
             )
         self.resolve()
         self.account.book(event)
+        self.account.ledger.asking()
         self._turn()
         scoped = cast("Selection", self.account.scoped_event(event))
         return selection.best(scoped, self._noise, lambda place: self._again(scoped, place, terms[place]), run)
@@ -220,7 +256,7 @@ class Sensitive(AsksTables):
         twin.account = selection.account(event, place, terms, self.account.unit)
         twin._noise = Noise(seed)
         twin._key = twin._noise.bits(32)  # deals units to teachers anew
-        twin._teachers, twin._terms = [], None
+        twin._teachers, twin._terms, twin._answers = [], None, Answers()
         twin._plan_noise, twin._most, twin._place, twin._tosses, twin._loop = 0.0, 0, 0, 0, -1
         twin._beside = terms.score
         return twin
@@ -249,13 +285,12 @@ class Sensitive(AsksTables):
         if self._resumed is None or loop > stopped:
             self._keep(done, state)
         while done < last:
-            self._turn()
             until = min(last, done - done % size + size)
             with self.account.charged(event, (until - done) * times):
+                self._turn()
                 yield from range(done, until)
             done = until
             self._keep(done, state)
-        self._turn()
 
     def keep(self, step: int, state: Callable[[], State]) -> None:
         """In the middle of a step of `steps`, after its answer: keep `state` now. A fit that is stopped in the rest of the step
@@ -263,19 +298,22 @@ class Sensitive(AsksTables):
         self._keep(step + 1, state)
 
     def _turn(self) -> None:
-        """Noise of this place in the ledger: the same in a rehearsal that was stopped and resumed just here."""
-        if self.account.ledger.charges > self._place:
-            self._place = self.account.ledger.charges
+        """Noise of this place in the ledger, before each answer and each block: what is asked again after a stop draws other noise,
+        and a rehearsal that was stopped and resumed just here draws the same."""
+        if self.account.ledger.place > self._place:
+            self._place = self.account.ledger.place
             self._noise.turn(self._place)
 
     def _keep(self, step: int, state: Callable[[], State]) -> None:
         if self._checkpoint is not None:
+            self.account.enter()  # the ledger's first line comes before what it says of checkpoints
             facts = {
                 "noise": self._plan_noise,
                 "most": self._most,
                 "schema": self.schema.to_dict(),
                 "loop": self._loop,
                 "step": step,
+                "line": self.account.ledger.lines,
             }
             if self._teachers:
                 facts["seal"] = self._key.hex()
@@ -375,16 +413,26 @@ class Sensitive(AsksTables):
                 self._by_row.add(mark)
         return question
 
-    def _answer(self, question: Question[Answer], rate: float | None = None) -> Answer:
+    def _answer(
+        self, question: Question[Answer], rate: float | None = None, *, asking: Callable[[], int] | None = None
+    ) -> Answer:
+        """The exact value, bounded; then, with `asking`, a line that says that noise is drawn now; then the answer, kept if that
+        line was written. A fit that is stopped before the line drew nothing: its charge is good for the same question."""
         self._ranks.wait()  # until the first process has charged
         with reading():
             records = self._sealed.read()
             bounded = question.bounded(records if rate is None else self._sampled(records, rate))
+        line = 0 if asking is None else asking()
+        if asking is not None:
+            self._turn()
         if self._ranks.world > 1:
             return cast("Answer", self._ranks.told(question.noised(self._ranks.total(bounded), self._noise)))
         if self._recorder is not None:
             return self._recorder.answer(question, bounded, lambda: question.noised(bounded, self._noise))
-        return question.noised(bounded, self._noise)
+        answer = question.noised(bounded, self._noise)
+        if asking is not None:
+            self._answers.keep(line, question, rate, self._codec, answer)
+        return answer
 
     def _sampled(self, records: Records, rate: float) -> Records:
         if self._tosses >= self.account.ledger.samples:

@@ -130,6 +130,13 @@ def _mechanism(s: Statement) -> Hazard:
         text += " Questions that followed answers ran under an allowance that is counted in full."
     if Threshold in kinds:
         text += " Lists of categories spend a part of delta, which is counted."
+    brought = s.provenance.get("generator")
+    text += (
+        " The generator is part of synthdp; that it learns from noisy answers alone is tested by replay, and its functions are trusted to "
+        "treat each record on its own."
+        if brought is None
+        else f" The generator comes from the package {brought['package']}, version {brought['version']}: it is trusted code, by that name."
+    )
     audit = s.declared.get("audit")
     return _hazard(name, f"{text} Audited: {audit}" if audit else f"{text} This fit itself was not audited.")
 

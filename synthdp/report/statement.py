@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import synthdp
 from synthdp.data.schema import Schema
@@ -21,6 +21,9 @@ from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Plan, Selection, canonical, from_json, to_json
 from synthdp.privacy.ledger import Ledger
 from synthdp.report.fitness import Fitness
+
+if TYPE_CHECKING:
+    from synthdp.generators import Origin
 
 SCHEMA_VERSION = 1
 LATER = {"release_id", "fitness"}  # what a statement of this version may lack, since it was added later
@@ -135,6 +138,7 @@ def state(
     generator: str,
     settings: Mapping[str, Any],
     rehearsal: bool,
+    origin: "Origin | None" = None,
     account: Entered | None = None,
     audit: str | None = None,
     processes: int = 1,
@@ -177,6 +181,7 @@ def state(
         rehearsal=rehearsal,
         not_covered=(
             other_fits(account),
+            *(() if origin is None else (foreign(generator, origin),)),
             *NOT_COVERED,
             *((seen,) if seen else ()),
             *broken_rules(declared),
@@ -185,12 +190,25 @@ def state(
         ),
         provenance={
             "synthdp": synthdp.__version__,
+            **(
+                {}
+                if origin is None
+                else {"generator": {"package": origin.package, "version": origin.version or "not known"}}
+            ),
             "python": platform.python_version(),
             **{name: metadata.version(name) for name in ("torch", "numpy", "cryptography")},
             **accounting.provenance(),
         },
         release_id=None if rehearsal else str(uuid.UUID(bytes=chance or os.urandom(16), version=4)),
         fitness=fitness,
+    )
+
+
+def foreign(generator: str, origin: "Origin") -> str:
+    """What a fit by a third party's generator rests on."""
+    return (
+        f"The generator {generator} comes from the package {origin.package}, version {origin.version or 'not known'}, and not from "
+        "synthdp. A generator is trusted code: that it learns from noisy answers alone is that package's word."
     )
 
 

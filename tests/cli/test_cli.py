@@ -217,9 +217,8 @@ def test_ctrl_c_leaves_a_ledger_that_says_what_was_asked(files, tmp_path):
     ledger = out / "internal" / "ledger.new.jsonl"
     try:
         deadline = time.monotonic() + 90
-        while not ledger.exists() and time.monotonic() < deadline:
+        while not (ledger.exists() and b'"event"' in ledger.read_bytes()) and time.monotonic() < deadline:
             time.sleep(0.1)
-        time.sleep(2)
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)
     finally:

@@ -126,7 +126,7 @@ def test_an_account_knows_its_folder(files, capsys):
     assert not (files / "third").exists()
     assert fit(files, "account.add_version=true", out="third") == 0
     capsys.readouterr()
-    assert "limit of epsilon 3" in refused(capsys, fit(files, out="fourth"))
+    assert "limit is epsilon 3" in refused(capsys, fit(files, out="fourth"))
 
 
 def test_names_that_hold_no_pictures_are_refused_before_anything_is_written(fitted, tmp_path, capsys):

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 
+import pytest
 from clinic import make_frame, make_schema
 
 from synthdp import load
 from synthdp.cli import run
+from synthdp.privacy.answers import Answers
 from synthdp.privacy.ledger import Ledger
 
 
@@ -87,3 +89,39 @@ def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp
     for words, ignored in [([*own, "runs=50"], "runs="), (["generator=independent", "rows=7"], "rows=")]:
         assert run(["audit", *words]) == 2
         assert ignored in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_asks_for_the_end_is_as_ctrl_c_and_the_fit_goes_on_from_its_answers(
+    tmp_path, capsys, monkeypatch, number
+):
+    make_frame(300).to_csv(tmp_path / "train.csv", index=False)
+    make_schema().save(tmp_path / "schema.yaml")
+    words = ["fit", f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}"]
+    words += ["generator=mixture", "generator.components=5", "generator.iterations=20", f"out={tmp_path / 'run'}"]
+    plain = Answers.keep
+
+    def keep(self, *arguments):
+        plain(self, *arguments)
+        monkeypatch.setattr(Answers, "keep", plain)
+        signal.raise_signal(number)
+
+    monkeypatch.setattr(Answers, "keep", keep)
+    assert run(words) == 130
+    said = capsys.readouterr()
+    assert "interrupted" in said.err
+    assert "resume=true goes on from the answers that it has, at no further charge" in said.out
+    internal = tmp_path / "run" / "internal"
+    assert {path.name for path in internal.iterdir()} == {"ledger.new.jsonl", "checkpoint.safetensors.answers"}
+    assert internal.stat().st_mode & 0o777 == 0o700
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in internal.iterdir())
+    charged = Ledger.read(internal / "ledger.new.jsonl").entries()
+    assert run([*words, "resume=true"]) == 0
+    release = load(tmp_path / "run" / "release")
+    assert release.ledger.entries()[: len(charged)] == charged
+    assert release.statement.epsilon <= 1.0
+    assert sorted(path.name for path in internal.iterdir()) == ["config.yaml", "ledger.jsonl", "training.json"]
+    capsys.readouterr()
+    assert run(["budget", f"account={tmp_path / 'train.csv.account'}", "format=json"]) == 0
+    (fit,) = json.loads(capsys.readouterr().out)["fits"]
+    assert fit["state"] == "finished"

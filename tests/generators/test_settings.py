@@ -239,7 +239,7 @@ def test_a_generator_without_validate_is_refused_by_name(schema):
         name = "old"
 
     with pytest.raises(BadInput, match=r"generator old has no validate\(schema, budget\)"):
-        Synthesizer(Old(), schema=schema, budget=BUDGET)
+        Synthesizer(Old(), schema=schema, budget=BUDGET, trust=__name__)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import killing
 import pytest
 from clinic import contracts
 
@@ -51,7 +52,7 @@ def test_one_thread_and_two_give_the_same_bytes(data):
             text=True,
             check=True,
             cwd=TESTS,
-            env={"PYTHONPATH": f"{TESTS}:{TESTS.parent}", "PATH": "", "OMP_NUM_THREADS": threads},
+            env={"PYTHONPATH": killing.MODULES, "PATH": "", "OMP_NUM_THREADS": threads},
         ).stdout
         for threads in ("1", "2")
     ]

@@ -23,6 +23,7 @@ MOMENTS_NOISE = f"{MOMENTS}::test_the_noise_of_moments_is_what_is_charged"
 PUBLISHED = f"{REFERENCE}::test_published_figures_of_strong_composition_and_moments"
 SAMPLING_COINS = "tests/privacy/test_sampling.py"
 CALLBACKS = "tests/privacy/test_callbacks.py"
+ANSWERS = "tests/privacy/test_answers.py"
 LNMAX_ERRS = f"{VOTES}::test_lnmax_errs_as_often_as_two_laplace_noises_make_it"
 TEACHERS_APART = f"{TEACHERS}::test_a_patient_more_changes_what_one_teacher_says_and_not_a_bit_of_the_others"
 
@@ -182,13 +183,13 @@ DOOR = (
     ),
     Mutant(
         "answered before it is charged",
-        f"{PRIVACY}.sensitive:Sensitive.ask",
-        "for event, equal in groupby(question.events):\n"
-        "    self.account.book(event, len(list(equal)))\n"
-        "return self._answer(question)",
-        "answer = self._answer(question)\n"
-        "for event, equal in groupby(question.events):\n"
-        "    self.account.book(event, len(list(equal)))\n"
+        f"{PRIVACY}.sensitive:Sensitive._asked",
+        "for event, count in events:\n"
+        "    self.account.book(event, count)\n"
+        "return self._answer(question, rate, asking=None if blocked else self.account.ledger.asking)",
+        "answer = self._answer(question, rate)\n"
+        "for event, count in events:\n"
+        "    self.account.book(event, count)\n"
         "return answer",
         (f"{SENSITIVE}::test_the_charge_is_on_disk_before_the_answer",),
     ),
@@ -211,6 +212,37 @@ DOOR = (
 )
 
 STOPPED_FITS = (
+    Mutant(
+        "an answer is seen before it is kept",
+        f"{PRIVACY}.sensitive:Sensitive._answer",
+        "self._answers.keep(line, question, rate, self._codec, answer)",
+        "pass",
+        (f"{ANSWERS}::test_a_stopped_fit_goes_on_from_its_answers_at_no_charge[2]",),
+    ),
+    Mutant(
+        "an answer is given to any question",
+        f"{PRIVACY}.answers:Answers.again",
+        "not isinstance(stored, Stored) or dict(stored.question) != asked",
+        "False",
+        (f"{ANSWERS}::test_an_answer_is_given_to_its_own_question_only",),
+    ),
+    Mutant(
+        "a block's charge is good for another block",
+        f"{PRIVACY}.account:Account.charged",
+        'self.ledger.asking("block")',
+        "pass",
+        (
+            f"{RESUME}::test_redone_steps_are_charged_again_and_leave_fewer",
+            f"{SAMPLING_COINS}::test_a_fit_resumed_in_either_loop_tosses_new_coins_for_what_it_does_again[20]",
+        ),
+    ),
+    Mutant(
+        "what is lost under a cap is not spent",
+        f"{PRIVACY}.sensitive:Sensitive.spend_lost",
+        "filtered.spend(event)",
+        "pass",
+        (f"{ANSWERS}::test_an_inner_answer_that_is_lost_counts_as_spent",),
+    ),
     Mutant(
         "a block gives back what was not asked",
         f"{PRIVACY}.account:Account.charged",
@@ -435,7 +467,7 @@ SAMPLING = (
     Mutant(
         "a resumed fit tosses the lost coins again",
         f"{PRIVACY}.sensitive:Sensitive.commit",
-        "self._tosses = self.account.ledger.samples",
+        "self._tosses = self.account.ledger.samples - self.account.unasked_samples",
         "self._tosses = 0",
         (f"{SAMPLING_COINS}::test_a_fit_resumed_in_either_loop_tosses_new_coins_for_what_it_does_again[20]",),
     ),

@@ -4,8 +4,8 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
+import killing
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +18,6 @@ from synthdp.privacy.ranks import ALONE, Alone, check_additive, joined
 from synthdp.privacy.store import seal, shard
 
 BUDGET = Budget(2.0, 1e-5)
-TESTS = Path(__file__).parent.parent
 SCRIPT = """
 import sys
 import numpy as np
@@ -63,7 +62,7 @@ def together(tmp_path_factory):
     out = tmp_path_factory.mktemp("ranks")
     (out / "script.py").write_text(SCRIPT)
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "script.py", "."]
-    environment = {**os.environ, "PYTHONPATH": str(TESTS), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": killing.MODULES, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(words, cwd=out, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return out

@@ -244,7 +244,8 @@ def test_what_a_run_asks_beyond_its_plan_is_refused():
     data, event, terms = opened()
 
     def dearer(place, door):
-        door.commit(lambda z: (Entry(Gaussian(z), 3),), BUDGET)
+        z = door.commit(lambda z: (Entry(Gaussian(z), 3),), BUDGET)
+        door.marginals([("sex",)], z)
 
     with pytest.raises(BadInput, match="more than the selection was charged"):
         data.select(event, terms, dearer)

@@ -777,7 +777,7 @@ class Taught:
 
 
 def fit(folder, *, resume=False, seed=3, **settings):
-    synth = Synthesizer(Taught(**settings), schema=SCHEMA, budget=Budget(5.0, 1e-5))
+    synth = Synthesizer(Taught(**settings), schema=SCHEMA, budget=Budget(5.0, 1e-5), trust=__name__)
     files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
     return synth.fit(make_frame(60, repeats=2), seed=seed, resume=resume, **files)
 

@@ -1,5 +1,6 @@
 """One fit's place in an account: entered before its first question, marked when it ends."""
 
+import secrets
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.data import tables
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, NotEntered
 from synthdp.privacy import fingerprint
-from synthdp.privacy.accounts.file import AccountFile
+from synthdp.privacy.accounts.file import AccountFile, overtaken
 from synthdp.privacy.accounts.filters import FILTERS, Cap, FilterName
 from synthdp.privacy.accounts.standing import Standing
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Plan
+from synthdp.privacy.ledger import Ledger
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,53 +51,85 @@ class Entry:
         budget: Budget,
         unit: str,
         *,
-        resumed: Path | None,
+        ledger: Ledger,
+        resume: bool,
         about: Mapping[str, Any],
     ) -> None:
         self._account = account
         self._unit = unit
-        self._about = about
+        self._ledger = ledger
+        self._about = {**about, "ledger": None if ledger.path is None else str(ledger.path.absolute())}
         self._number: int | None = None
+        self._claim: str | None = None
         self._statement: Entered | None = None
         if account is not None:
-            self._number = account.check(budget, unit, resumed=resumed)
-            source = account.source
-            table = frame if source is None else source
-            if isinstance(table, tables.Query) and table.name is None:
-                raise BadInput(
-                    "an account knows a table of a database by its public name: give tables.table(expression, name='visits of 2025')"
-                )
-            found = fingerprint.of(table)
-            self._fingerprint = lru_cache(maxsize=1)(found)
-        self._resumed = self._number is not None
-        self.mark("running")
+            self._number = account.check(budget, unit, resumed=ledger.path if resume else None)
+            self._prints = [lru_cache(maxsize=None)(fingerprint.of(_named(table))) for table in _forms(account, frame)]
+        self._stopped = self._number is not None
 
     def check_table(self) -> None:
         """Refuse a table that the account is not kept for, before any work is done; `enter` checks it again."""
         if self._account is not None:
-            self._account.check_table(self._fingerprint)
+            self._account.check_table(*self._prints)
 
     def enter(self, plan: Plan, budget: Budget) -> None:
-        """Charge the plan to the account; what comes after the first plan (records handed out) is charged beside it."""
+        """Charge the plan to the account; what comes after the first plan (records handed out) is charged beside it.
+
+        The ledger holds the fit's new claim before the account does: whenever the process is killed, the account's claim is
+        among those of the ledger, so that the fit can go on.
+        """
         if self._account is None:
             return
-        if self._number is None:
-            self._number = self._account.enter(self._about, plan, budget, self._unit, self._fingerprint)
+        if self._number is not None and not self._stopped:
+            self._account.enter_more(self._number, plan, budget)
+        elif self._number is None:
+            self._enter_first(self._account, plan, budget)
         else:
-            self._account.enter_more(self._number, plan, budget, instead=self._resumed)
-            self._resumed = False
+            self._go_on(self._account, self._number, plan, budget)
         standing = self._account.read()
         if standing is not None:
             self._statement = _statement(standing, head_checked=self._account.head is not None)
 
+    def _enter_first(self, account: AccountFile, plan: Plan, budget: Budget) -> None:
+        claim = self._new_claim()
+        try:
+            self._number = account.enter(self._about, plan, budget, self._unit, self._prints[0], claim=claim)
+        except BadInput:
+            self._ledger.discard()
+            raise
+        self._claim = claim
+
+    def _go_on(self, account: AccountFile, number: int, plan: Plan, budget: Budget) -> None:
+        held, claim = self._ledger.claims, secrets.token_hex(16)
+        self._ledger.claim(claim)
+        self._number = None  # where another copy went on, what becomes of the fit is not ours to say
+        account.go_on(number, plan, budget, held=held, claim=claim)
+        self._number, self._claim, self._stopped = number, claim, False
+
+    def _new_claim(self) -> str | None:
+        """A token that the ledger holds durably; None for a ledger that ends with this process, which nobody can resume."""
+        if self._ledger.path is None:
+            return None
+        claim = secrets.token_hex(16)
+        self._ledger.claim(claim)
+        return claim
+
     def mark(self, state: str) -> None:
-        """What became of the fit. It is charged in any case, so an account that cannot be written costs a warning only."""
+        """What became of the fit. It is charged in any case, so an account that cannot be written costs a warning only.
+
+        Raises `BadInput` for a fit that has its model where another copy of it was resumed while it ran (its process was frozen, or its
+        machine is a snapshot): one charge does not pay for both models.
+        """
         if self._account is None or self._number is None:
             return
+        head = None if self._claim is None else self._ledger.head
         try:
-            self._account.mark(self._number, state)
+            ours = self._account.mark(self._number, state, claim=self._claim, ledger_head=head)
         except BadInput as error:
             warnings.warn(f"the fit is charged, but that it {state} could not be recorded: {error}", stacklevel=2)
+            return
+        if state in ("fitted", "finished") and not ours:
+            raise BadInput(overtaken(self._account.path))
 
     @property
     def statement(self) -> Entered | None:
@@ -110,21 +144,19 @@ def entered(
     budget: Budget,
     unit: str,
     *,
-    ledger: Path | str | None = None,
+    ledger: Ledger,
     resume: bool = False,
+    resumable: bool = False,
     **about: Any,
 ) -> Iterator[Entry]:
-    """A fit's entry while the block runs, marked "finished", "failed" or "interrupted" when it ends.
+    """A fit's entry while the block runs, marked "finished", "failed" or "interrupted" when it ends. One that can be resumed is
+    "fitted" then, and "finished" when its release is saved: until that it goes on where the process is killed.
 
     `about` is written beside the charge: generator, settings, rehearsal. With `resume` a fit that wrote `ledger` and did not
     finish is gone on with: what it was charged counts. Raises `BadInput` where the account refuses.
     """
     file = AccountFile(path=Path(account)) if isinstance(account, str | Path) else account
-    written = None if ledger is None else Path(ledger).absolute()
-    about["ledger"] = None if written is None else str(written)
-    # A ledger that is gone proves nothing about what was asked: then the fit is charged anew.
-    resumed = written if resume and written is not None and written.exists() else None
-    entry = Entry(file, frame, budget, unit, resumed=resumed, about=about)
+    entry = Entry(file, frame, budget, unit, ledger=ledger, resume=resume, about=about)
     try:
         yield entry
     except KeyboardInterrupt:
@@ -133,7 +165,32 @@ def entered(
     except BaseException:
         entry.mark("failed")
         raise
-    entry.mark("finished")
+    entry.mark("fitted" if resumable else "finished")
+
+
+def warn_of_no_account() -> None:
+    """A fit of real records that nobody keeps count of: the user should know before it."""
+    warnings.warn(
+        "this fit is entered in no account: what it spends of the records' privacy is added to no other fit's. account=FILE keeps count "
+        "of all fits of these records",
+        NotEntered,
+        stacklevel=3,
+    )
+
+
+def _forms(account: AccountFile, frame: "pd.DataFrame | tables.Source") -> "list[Path | pd.DataFrame | tables.Source]":
+    """The table in the form in which the account knows it, and as the frame that it was read into, by which others may."""
+    if account.source is None or account.source is frame:
+        return [frame]
+    return [account.source] if isinstance(frame, tables.Query) else [account.source, frame]
+
+
+def _named(table: "Path | pd.DataFrame | tables.Source") -> "Path | pd.DataFrame | tables.Source":
+    if isinstance(table, tables.Query) and table.name is None:
+        raise BadInput(
+            "an account knows a table of a database by its public name: give tables.table(expression, name='visits of 2025')"
+        )
+    return table
 
 
 def _statement(standing: Standing, *, head_checked: bool) -> Entered:

@@ -119,6 +119,8 @@ class Renyi:
 
         if math.isinf(budget.epsilon):
             return Price(loss=math.inf, delta=budget.delta)
+        if self.order not in rdp.WIDE_ORDERS:
+            raise BadInput(f"the account adds up divergences of order {self.order:g}, at which no plan is priced")
         found = charges(plan)
         place = rdp.WIDE_ORDERS.index(self.order)
         return Price(loss=float(rdp.divergences(found)[place]), delta=found.own_delta)
