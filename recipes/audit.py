@@ -3,8 +3,10 @@ reports/audit.{json,md,png}, and the tables of PRIVACY.md.
 
 Each row is an attack on a neighbouring pair, through the production path (laws 27 and 45), and the same attack where half of the
 claimed noise is drawn: what it finds there is its power. Rows are kept in outputs/audit.jsonl as they come, so that a run that was
-stopped goes on; those of another commit of synthdp/ are made anew. `--only TEXT` makes the rows whose names hold it and writes no
-report; `--quick` takes few runs, to see that all of it works. Exit status 3: a claim is contradicted.
+stopped goes on; those of another commit of synthdp/ are made anew. `--minutes N` shares so much time out among the rows of generators:
+the cheapest first, so that what they leave goes to the others; each row says how many fits it had of those that are asked for, and
+one that could not have enough says "not run". `--only TEXT` makes the rows whose names hold it and writes no report; `--quick` takes
+few runs, to see that all of it works. Exit status 3: a claim is contradicted.
 """
 
 import argparse
@@ -13,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import audit_page
@@ -41,10 +43,13 @@ GATE = 1e-3  # of all verdicts of this report together
 HALF = 0.5
 KEPT = record.HOME / "outputs" / "audit.jsonl"
 CANARIES, UNITS = 1000, 2000
+REPLICAS = 20_000  # a side, at the door
+QUICK = 50
+LEAST, LEAST_TUNING, MOST_TUNING = 50, 150, 400  # fits a side: judged, and of the adversary's own
 
 Row = dict[str, Any]
 Found = Audit | one_run.OneRun
-Run = Callable[[float, float, bool], Found]  # gate error, share of the claimed noise that is drawn, whether to be quick
+Run = Callable[[float, float, int], Found]  # gate error, share of the claimed noise that is drawn, runs a side
 WAYS = {  # of asking a vector question; column of the summary -> how
     "one unit more": {"noise": 1.0},
     "another unit": {"noise": 2.0, "relation": "replace_one"},
@@ -56,7 +61,7 @@ WAYS = {  # of asking a vector question; column of the summary -> how
     "under a cap": {"noise": 2.0, "steps": 3, "capped": True},
     "selected among 5": {"noise": 2.0, "selected": 5.0},
 }
-MORE = (  # of the gradient alone
+MORE = (  # of one question alone
     Vectors(noise=3.73),
     Vectors(noise=0.7, rate=0.1, steps=10),
     Vectors(noise=1.5, rate=0.3, steps=2, records=4, relation="replace_one"),
@@ -64,6 +69,7 @@ MORE = (  # of the gradient alone
     Vectors(noise=1.5, rate=0.3, phases=2, steps=8, supposed="coins"),
     Vectors(noise=1.0, rate=0.05, phases=50, supposed="coins"),
     Vectors(noise=0.9, rate=0.1, steps=16, stopped=14, supposed="coins"),
+    Vectors(question="tables", noise=1.4, steps=2, capped=True, stopped=12),
 )
 DRAWS: dict[str, dict[str, Attack]] = {
     "choice": {
@@ -107,12 +113,14 @@ class Selected:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One row."""
+    """One row, of `runs` replicas or fits a side. `seconds` says how long one fit takes: of a row that a budget of time may thin."""
 
     part: str  # "door", "generator" or "one run"
     what: str
     how: str
     run: Run
+    runs: int = 1
+    seconds: Callable[[], float] | None = None
 
     @property
     def name(self) -> str:
@@ -132,10 +140,11 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A row to make, by its name: what it runs cannot be sent to another process."""
+    """A row to make, by its name: what it runs cannot be sent to another process. Without `runs` it is said not to be run."""
 
     name: str
     terms: Terms
+    runs: int
 
 
 def main() -> None:
@@ -144,7 +153,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="", help="rows whose names hold this text; no report is written")
     parser.add_argument("--workers", type=int, help="processes; default: one per core")
+    parser.add_argument("--minutes", type=float, help="at most so long, in one process: fewer fits of each generator")
     chosen = parser.parse_args()
+    ends = None if chosen.minutes is None else time.monotonic() + 60 * chosen.minutes
     provenance = {**record.provenance(), "synthdp": commit_of("synthdp")}
     tasks = list(everything())
     terms = Terms(
@@ -153,10 +164,11 @@ def main() -> None:
         gate_error=GATE / len(tasks),
         quick=chosen.quick,
     )
-    rows = made([task for task in tasks if chosen.only in task.name], terms, chosen.workers)
+    rows = made([task for task in tasks if chosen.only in task.name], terms, chosen.workers, ends)
     if not chosen.only:
         config = {"delta": DELTA, "epsilon": EPSILON, "error": ERROR, "gate_error": GATE, "audits": len(tasks)}
-        result = {"config": {**config, "quick": chosen.quick}, "rows": rows, "provenance": provenance}
+        config |= {"quick": chosen.quick, "minutes": chosen.minutes}
+        result = {"config": config, "rows": rows, "provenance": provenance}
         record.write("audit", result, audit_page.report(result, list(WAYS)))
         audit_page.plot(rows, EPSILON).savefig(record.REPORTS / "audit.png", dpi=150)
         readme.main()
@@ -179,7 +191,7 @@ def everything() -> Iterator[Task]:
         yield at_door("gradient", attack.name.removeprefix("gradient, "), attack)
     for what, ways in DRAWS.items():
         for way, attack in ways.items():
-            yield at_door(what, way, attack, SLOW_DRAWS.get(what, 20_000))
+            yield at_door(what, way, attack, SLOW_DRAWS.get(what, REPLICAS))
     for images in (False, True):
         for name, case in pairs.cases(images=images).items():
             yield of_generator(name, case.pair, "its own", images=images)
@@ -193,46 +205,50 @@ def everything() -> Iterator[Task]:
         yield Task(part="one run", what=name, how=f"{CANARIES} canaries, drawn records", run=in_one_fit(name))
 
 
-def at_door(what: str, how: str, attack: Attack, runs: int = 20_000) -> Task:
+def at_door(what: str, how: str, attack: Attack, runs: int = REPLICAS) -> Task:
     """White box, replicas side by side."""
 
-    def run(gate_error: float, share: float, quick: bool) -> Audit:
+    def run(gate_error: float, share: float, runs: int) -> Audit:
         return white_box.audit(
             attack,
             DELTA,
-            runs=50 if quick else runs,
-            tuning_runs=50 if quick else runs // 5,
+            runs=runs,
+            tuning_runs=max(QUICK, runs // 5),
             error=ERROR,
             gate_error=gate_error,
             drawn=None if share == 1 else attack.halved(),
         )
 
-    return Task(part="door", what=what, how=how, run=run)
+    return Task(part="door", what=what, how=how, run=run, runs=runs)
 
 
 def of_generator(name: str, pair: Callable[[], pairs.Pair], how: str, *, images: bool) -> Task:
     """Black box, fit by fit."""
-    slow = pairs.cases(images=images)[name].slow
-    run = in_many_fits(lambda: pairs.made(name, images=images), pair, 200 if slow else 1000)
-    return Task(part="generator", what=f"{name} (images)" if images else name, how=how, run=run)
+    runs = 200 if pairs.cases(images=images)[name].slow else 1000
+    what = f"{name} (images)" if images else name
+    return in_many_fits(what, how, lambda: pairs.made(name, images=images), pair, runs)
 
 
 def of_selection() -> Task:
     """Black box of a selection: a run of three on average."""
-    offer = selecting.offered(["independent"], pairs.rare().schema, Budget(EPSILON, DELTA), mean_runs=3.0)
-    run = in_many_fits(lambda: Selected(offer=offer), pairs.rare, 1000)
-    return Task(part="generator", what=Selected.name, how="its own", run=run)
+
+    def selected() -> Selected:
+        offer = selecting.offered(["independent"], pairs.rare().schema, Budget(EPSILON, DELTA), mean_runs=3.0)
+        return Selected(offer=offer)
+
+    return in_many_fits(Selected.name, "its own", selected, pairs.rare, 1000)
 
 
-def in_many_fits(generator: Callable[[], Any], pair: Callable[[], pairs.Pair], runs: int) -> Run:
+def in_many_fits(what: str, how: str, generator: Callable[[], Any], pair: Callable[[], pairs.Pair], runs: int) -> Task:
     """So many fits a side, judged by the model alone."""
+    budget = Budget(EPSILON, DELTA)
 
-    def run(gate_error: float, share: float, quick: bool) -> Audit:
+    def run(gate_error: float, share: float, runs: int) -> Audit:
         return black_box.audit(
             generator(),
-            Budget(EPSILON, DELTA),
-            runs=5 if quick else runs,
-            tuning_runs=10 if quick else min(400, runs),
+            budget,
+            runs=runs,
+            tuning_runs=tuning_of(runs),
             pair=pair(),
             share=share,
             error=ERROR,
@@ -240,13 +256,27 @@ def in_many_fits(generator: Callable[[], Any], pair: Callable[[], pairs.Pair], r
             workers=1,
         )
 
-    return run
+    def seconds() -> float:
+        made, chosen = generator(), pair()
+        noise = pairs.generators.afford(lambda z: made.plan(chosen.schema, z), chosen.schema, budget)
+        job = black_box.Fits(generator=made, pair=chosen, inside=True, budget=budget, noise=noise, runs=3)
+        black_box.fits(replace(job, runs=1))  # the first of a process takes longer
+        start = time.monotonic()
+        black_box.fits(job)
+        return (time.monotonic() - start) / job.runs
+
+    return Task(part="generator", what=what, how=how, run=run, runs=runs, seconds=seconds)
+
+
+def tuning_of(runs: int) -> int:
+    """Fits a side by which the adversary prepares for so many that are judged."""
+    return min(MOST_TUNING, max(LEAST_TUNING, 2 * runs // 5)) if runs >= LEAST else 10
 
 
 def in_one_run(attack: Vectors) -> Run:
     """Guesses about many canaries of one run at the door."""
 
-    def run(gate_error: float, share: float, quick: bool) -> one_run.OneRun:  # noqa: ARG001
+    def run(gate_error: float, share: float, runs: int) -> one_run.OneRun:  # noqa: ARG001
         drawn = None if share == 1 else attack.halved()
         return one_run.audit_vectors(attack, CANARIES, DELTA, error=ERROR, gate_error=gate_error, drawn=drawn)
 
@@ -256,14 +286,14 @@ def in_one_run(attack: Vectors) -> Run:
 def in_one_fit(name: str) -> Run:
     """Guesses about planted canaries of an ordinary fit of a made-up table, from records that it draws."""
 
-    def run(gate_error: float, share: float, quick: bool) -> one_run.OneRun:
+    def run(gate_error: float, share: float, runs: int) -> one_run.OneRun:  # noqa: ARG001
         rng = np.random.default_rng(7)
         columns = {f"x{place}": {"kind": "categorical", "categories": list("abcdef")} for place in range(8)}
         schema = Schema.from_dict({"units": UNITS, "columns": columns})
         shares = [0.5, 0.3, 0.1, 0.05, 0.03, 0.02]
         frame = pd.DataFrame({column: rng.choice(list("abcdef"), UNITS, p=shares) for column in columns})
         table, canaries = plant(frame, schema, CANARIES)
-        generator = pairs.generators.make(name, {"steps": 20} if quick and name != "independent" else {})
+        generator = pairs.generators.make(name, {})
         noise = Account(Budget(EPSILON, DELTA)).commit(lambda z: generator.plan(schema, z), Budget(EPSILON, DELTA))
         budget = Budget(EPSILON if share == 1 else float("inf"), DELTA)
         data = Sensitive(table, schema, Account(budget, Ledger(), noise=noise * share))
@@ -273,12 +303,43 @@ def in_one_fit(name: str) -> Run:
     return run
 
 
-def made(tasks: list[Task], terms: Terms, workers: int | None) -> list[Row]:
-    """The rows, those that were kept and those that are made now, several at a time."""
+def made(tasks: list[Task], terms: Terms, workers: int | None, ends: float | None = None) -> list[Row]:
+    """The rows, those that were kept and those that are made now: several at a time, or one by one until `ends`."""
     kept = {} if terms.uncommitted else kept_rows(terms)
-    missing = [Job(name=task.name, terms=terms) for task in tasks if task.name not in kept]
-    kept |= {row["name"]: row for row in processes.each(make_one, missing, workers)}
+    missing = [task for task in tasks if task.name not in kept]
+    if ends is None or terms.quick:
+        jobs = [Job(name=task.name, terms=terms, runs=quickly(task) if terms.quick else task.runs) for task in missing]
+        found = processes.each(make_one, jobs, workers)
+    else:
+        found = one_by_one(missing, terms, ends)
+    kept |= {row["name"]: row for row in found}
     return [kept[task.name] for task in tasks]
+
+
+def quickly(task: Task) -> int:
+    """Runs that show that a row can be made."""
+    return min(task.runs, QUICK if task.seconds is None else 5)
+
+
+def one_by_one(tasks: list[Task], terms: Terms, ends: float) -> list[Row]:
+    """What cannot be thinned first, then by how long all fits of a row would take; each is given its share of the time that is left."""
+    torch.set_num_threads(1)
+    cost = {task.name: 0.0 if task.seconds is None else task.seconds() for task in tasks}
+    order = sorted(tasks, key=lambda task: cost[task.name] * task.runs)
+    rows = []
+    for place, task in enumerate(order):
+        runs = task.runs
+        if cost[task.name]:
+            given = (ends - time.monotonic()) / (len(order) - place)
+            runs = affordable(runs, given / cost[task.name])
+        rows.append(make_one(Job(name=task.name, terms=terms, runs=runs)))
+    return rows
+
+
+def affordable(most: int, fits: float) -> int:
+    """Fits a side that are judged, at most `most`, of so many in all: on both sides, at all of the noise and at half of it; 0 where
+    they are too few."""
+    return max((runs for runs in range(LEAST, most + 1) if 4 * (runs + tuning_of(runs)) <= fits), default=0)
 
 
 def make_one(job: Job) -> Row:
@@ -286,7 +347,9 @@ def make_one(job: Job) -> Row:
     torch.set_num_threads(1)
     (task,) = (each for each in everything() if each.name == job.name)
     terms, start = job.terms, (time.monotonic(), time.process_time())
-    found = row(task, *(task.run(terms.gate_error, share, terms.quick) for share in (1.0, HALF)))
+    if not job.runs:
+        return {**facts(task), "verdict": "not run", "why": "too little of the time was left for it"}
+    found = row(task, *(task.run(terms.gate_error, share, job.runs) for share in (1.0, HALF)))
     found |= {"seconds": time.monotonic() - start[0], "cpu_seconds": time.process_time() - start[1]}
     found |= {"synthdp": terms.commit, "gate_error": terms.gate_error, "quick": terms.quick}
     KEPT.parent.mkdir(exist_ok=True)
@@ -308,10 +371,7 @@ def kept_rows(terms: Terms) -> dict[str, Row]:
 def row(task: Task, found: Found, half: Found) -> Row:
     """Plain values: every figure with its estimator, its error and its delta."""
     return {
-        "name": task.name,
-        "part": task.part,
-        "what": task.what,
-        "how": task.how,
+        **facts(task),
         "delta": DELTA,
         "claimed": found.epsilon if isinstance(found, Audit) else found.claimed,
         "found": largest(found),
@@ -321,6 +381,11 @@ def row(task: Task, found: Found, half: Found) -> Row:
         "figures_at_half_the_noise": figures(half),
         **runs_of(found),
     }
+
+
+def facts(task: Task) -> Row:
+    """What a row is of."""
+    return {"name": task.name, "part": task.part, "what": task.what, "how": task.how, "asked": task.runs}
 
 
 def runs_of(found: Found) -> Row:

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 Row = dict[str, Any]
+NOT_RUN = "not run"
 COLUMNS = {  # estimator -> its column
     "Clopper-Pearson bound": "Clopper-Pearson bound",
     "Gaussian-DP bound": "Gaussian bound",
@@ -26,11 +27,14 @@ estimate, in brackets with one standard error to either side, is Gaussian too an
 An attack that reaches a true claim passes it with its {confidence:.0%} bound one time in twenty. The verdict therefore goes by bounds
 that hold for all {audits} rows together but for a chance of {gate_error:g}: "contradicted" fails the build. "No power" means that the
 attack found less than a twentieth of the claim, and so says nothing for it. Each attack was also run where half of the claimed noise is
-drawn: what it finds there is what it would have noticed."""
+drawn: what it finds there is its power. A row that says "not run" is no evidence at all."""
 
 AT_DOOR = """Found, of claimed. The adversary chooses records and questions and sees every answer. Of loops and of a fit that was
 resumed they suppose that coins are drawn twice. Two things cannot be found by any number of runs like these: what sampling hides in
 tails of very small probability, and, of another unit in tables and moments, the part of the sensitivity that their cells do not use."""
+
+FEWER = """The time for this report was {minutes:g} minutes of one core, so that some generators had fewer fits a side than are asked for
+("250 of 1000"): their bounds are looser, and just as valid."""
 
 OF_GENERATORS = """Many small fits on both sides of a worst-case pair at epsilon {epsilon:g}. The attack sees the model alone: Fisher's
 discriminant of its arrays, learned from rehearsals in which both sides have the same noise."""
@@ -44,7 +48,7 @@ def report(result: Mapping[str, Any], ways: Sequence[str]) -> str:
     at_door, of_generators, once = (
         [row for row in rows if row["part"] == part] for part in ("door", "generator", "one run")
     )
-    seconds = sum(row["cpu_seconds"] for row in rows)
+    seconds = sum(row.get("cpu_seconds", 0.0) for row in rows)
     changed = ", with changes that are not committed" if provenance["uncommitted_changes"] else ""
     parts = [
         INTRODUCTION.format(confidence=1 - config["error"], **config),
@@ -53,6 +57,7 @@ def report(result: Mapping[str, Any], ways: Sequence[str]) -> str:
         matrix(at_door, ways),
         "## Generators",
         OF_GENERATORS.format(**config),
+        *([] if config["minutes"] is None else [FEWER.format(**config)]),
         table(of_generators, ("generator", "pair", "fits a side")),
         "## In one run",
         IN_ONE_RUN,
@@ -74,17 +79,30 @@ def matrix(rows: Sequence[Row], ways: Sequence[str]) -> str:
 
 
 def cell(row: Row) -> str:
-    """What was found, and the verdict where it is not that the claim stands."""
+    """What was found, and where it is not that the claim stands, the verdict and what is found at half the noise."""
+    if row["verdict"] == NOT_RUN:
+        return f"**{NOT_RUN}**"
     words = f"{row['found']:.1f} of {row['claimed']:.1f}"
-    return words if row["verdict"] == "stands" else f"**{words}: {row['verdict']}**"
+    half = f"{row['at_half_the_noise']:.1f} at half the noise"
+    return words if row["verdict"] == "stands" else f"**{words}: {row['verdict']}**, {half}"
 
 
 def table(rows: Sequence[Row], heads: tuple[str, str, str]) -> str:
     """One line a row, with every estimator's figure."""
     return lines(
         (*heads, "claimed", *COLUMNS.values(), "found at half the noise", "verdict"),
-        ((row["what"], row["how"], str(row["runs"]), *figures(row, COLUMNS), *ends(row)) for row in rows),
+        (
+            (row["what"], row["how"], runs(row), *figures(row, COLUMNS), *ends(row))
+            if row["verdict"] != NOT_RUN
+            else (row["what"], row["how"], f"0 of {row['asked']}", *[""] * 5, f"**{NOT_RUN}**: {row['why']}")
+            for row in rows
+        ),
     )
+
+
+def runs(row: Row) -> str:
+    """A side, and how many are asked for where they are more."""
+    return str(row["runs"]) if row["runs"] >= row["asked"] else f"{row['runs']} of {row['asked']}"
 
 
 def table_once(rows: Sequence[Row]) -> str:
@@ -131,8 +149,9 @@ def plot(rows: Sequence[Row], epsilon: float) -> Figure:
     """Found at all of the claimed noise and at half of it; no true claim lies far below what was found at all of it."""
     figure = Figure(figsize=(11, 5), layout="constrained")
     left, right = figure.subplots(1, 2)
-    of_door(left, [row for row in rows if row["part"] == "door"])
-    of_generators(right, [row for row in rows if row["part"] == "generator"], epsilon)
+    made = [row for row in rows if row["verdict"] != NOT_RUN]
+    of_door(left, [row for row in made if row["part"] == "door"])
+    of_generators(right, [row for row in made if row["part"] == "generator"], epsilon)
     for axes in (left, right):
         axes.legend(fontsize=7, frameon=False, loc="upper left")
         axes.spines[["top", "right"]].set_visible(False)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 Table = NDArray[np.float64]
 CONSTANT = 1e-9  # features that vary less than this, relative to their size, say nothing
-STRONGEST = 100  # features that a direction is made of: of more, so few runs cannot tell how they vary together
+STRONGEST = 100  # most features in a direction: so few runs cannot tell how more of them vary together
 
 
 @dataclass(frozen=True, kw_only=True)

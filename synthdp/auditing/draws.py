@@ -1,8 +1,8 @@
 """White-box audits of answers that have no coordinates: choices, votes, thresholds, sizes, the best of several runs.
 
-Both tables of a neighbouring pair are sealed once and are asked the same question again and again. Each answer draws noise of its own,
-so answers are independent replicas of one attack; a run is one answer or a few, and its claim is what these alone are charged.
-(Categories over a threshold are replicas as the canaries of `vectors` are: each is held by units of its own, and has noise of its own.)
+Both tables of a neighbouring pair are sealed once, and then asked the same question again and again. Each answer draws its own noise,
+so answers are independent replicas of one attack. A run is one answer or a few, and is judged against what these alone are charged.
+(Categories over a threshold are replicas in the way of the canaries of `vectors`: each has its own units and its own noise.)
 """
 
 import math

@@ -1,8 +1,8 @@
-"""Worst-case pairs: neighbouring tables, and settings of each generator, at which a model tells most of one record.
+"""Worst-case pairs: for each generator two neighbouring tables, and settings, at which its model reveals most about one record.
 
-What tells most is found by trial. Counts large enough that the noise does not cut them off at zero leave models that follow the noisy
-answers smoothly; a record whose vector is as long as any may be moves them most; few and small columns leave few places where the
-difference could hide. Settings may be anything, since the claim is for all of them.
+They were found by trial. Where counts are so large that the noise does not cut them off at zero, a model follows the noisy answers
+smoothly. A record whose vector is as long as the clip allows moves them most. Few and small columns leave few places for the
+difference to hide. Any settings will do, since the claim holds for all of them.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ class Pair:
 
 
 def booleans(*counts: tuple[Sequence[int], int]) -> Pair:
-    """Records of boolean columns, each as often as it says; the pair differs in one more of the last."""
+    """Records of boolean columns with their numbers; one side of the pair holds one more of the last record."""
     names = [f"x{place}" for place in range(len(counts[0][0]))]
     units = sum(count for _, count in counts)
     schema = Schema.from_dict({"units": units, "columns": {name: {"kind": "boolean"} for name in names}})
@@ -65,7 +65,7 @@ PAIRS = {"worst_case": worst_case, "rare": rare}
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A pair that tells much of a generator at these settings, beside its own `audit_settings`. `slow`: a fit takes 0.1 s and more."""
+    """A pair, and settings beside the generator's own `audit_settings`, at which it reveals much. `slow`: a fit takes 0.1 s or more."""
 
     pair: Callable[[], Pair] = rare
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -102,7 +102,7 @@ GRADIENTS = {"start": "none", "rate": 1.0, "steps": 1, "optimizer": "sgd", "disc
 TOUCHING = {"hidden": (4,), "fake_batch": 8, "tables": 0.5}
 DIFFUSING = {"rate": 1.0, "multiplicity": 1, "depth": 1, "sampler_steps": 2}
 
-# Of generators of which a better pair than the default is known. "name:what" is one at other settings, worth an audit of their own.
+# Generators for which a better pair than the default is known. "name:what" is a generator at other settings that deserve their own audit.
 TABLES = {
     "aim": Case(pair=_second, settings={"rounds": 2, "iterations": 30, "last": 100, "least": 0.0}),
     "classgauss": Case(pair=_single, settings={"match": False}),
@@ -134,7 +134,7 @@ IMAGES = {
 
 
 def cases(*, images: bool = False) -> dict[str, Case]:
-    """Every generator of tables, or of images, with what is known of it; else it is audited on a pair that most tell something of."""
+    """Every generator of tables, or of images, with its case; the default is a pair about which most models reveal something."""
     kind, known, other = (
         (generators.IMAGES, IMAGES, Case(pair=_pictures)) if images else (generators.TABLE, TABLES, Case())
     )

@@ -2,13 +2,13 @@
 2101.04535 and 2302.07956).
 
 The adversary chooses records and questions and sees every noisy answer. A canary is a unit whose vector lies far beyond the clip,
-along a direction that no other unit touches: each answer says x = b m + noise of it, b the coin of the sample, m what a unit adds at
-most, here 1.
+along a direction that no other unit touches. Along it each answer is x = b m + noise: b is the coin of the sample, m the most that a
+unit adds, here 1.
 
 The canaries of one sealed table are independent replicas of one attack, so that a thousand samples cost one fit. The door bounds
-every unit by itself, tosses a coin for every unit by itself, and adds independent noise to every coordinate. What the answers say of
-one canary is therefore a function of its own records, coins and noise, and comes of a neighbouring pair: the table of all the others,
-without this canary or with it.
+every unit by itself, tosses a coin for every unit by itself, and adds independent noise to every coordinate. What the answers say about
+one canary therefore depends on its own records, coins and noise alone. Its neighbouring pair is the table of all the others without
+this canary, and with it.
 """
 
 import dataclasses
@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.privacy.account import Account
+from synthdp.privacy.answers import Answers
 from synthdp.privacy.budget import Budget, Relation
 from synthdp.privacy.checkpoint import Checkpoint
 from synthdp.privacy.events import RECORD, Capped, Entry, Plan, Sampled, Selection, merged, scoped
@@ -73,10 +74,10 @@ class Vectors:
     of all units where that is 1.
 
     With `records` above 1 a unit holds several, and more than count. Under replace_one the pair differs in one canary that is replaced
-    by its opposite. So often as `stopped` says, the fit is stopped in its last loop, after an answer that it did not keep, and resumed.
-    `capped`: all of it is asked under a cap, and the first answer says at which noise the rest is asked. `selected`: the answer is that
-    of one of several runs, so many on average. `supposed` says what the adversary hopes was drawn twice: the coins, or the noise, of
-    answers at the same place of their loops.
+    by its opposite. The fit is stopped `stopped` times, in its last loop or under its cap, each time after an answer that it did not keep,
+    and resumed. `capped`: all of it is asked under a cap, and the first answer says at which noise the rest is asked. `selected`: the
+    answer is that of one of several runs, so many on average. `supposed` says what the adversary hopes was drawn twice: the coins, or
+    the noise, of answers at the same place of their loops.
     """
 
     noise: float
@@ -97,6 +98,8 @@ class Vectors:
             raise BadInput(f"question must be one of {', '.join(KINDS)}, and supposed one of {', '.join(SUPPOSED)}")
         if self._looped and (self.capped or self.selected):
             raise BadInput("under a cap, or in a selection, all units are asked, outside of loops")
+        if self.capped and self.alone + self.phases * self.steps < 2:
+            raise BadInput("under a cap there is a first question and a rest: steps must be 2 or more")
         if self.selected and (self.capped or self.steps > 1):
             raise BadInput("a run of a selection asks once, under no cap")
 
@@ -198,13 +201,29 @@ class Vectors:
         return found
 
     def _under_cap(self, table: "_Table") -> list[Said]:
-        """One question, then all that the cap leaves, at once or in four parts: the last digits of the first answer decide."""
+        """All that was said, lost answers too; what a resumed fit is given again was said before."""
+        found: list[Said] = []
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "ledger")
+            for left in range(self.stopped, -1, -1):
+                ledger = Ledger.resume(path) if path.exists() else Ledger(path)
+                answers = _OnlyTheFirst(Path(folder, "answers"))
+                answers.load(ledger)
+                first, *rest = self._capped(table, table.sealed(ledger, answers=answers), stop=left > 0)
+                found += rest if found and np.array_equal(first[0], found[0][0]) else [first, *rest]
+                ledger.close()
+        return found
+
+    def _capped(self, table: "_Table", data: Sensitive, *, stop: bool) -> list[Said]:
+        """One question, then all that the cap leaves, at once or in four parts: the last digits of the first answer decide. With `stop`
+        one more question alone, at half of what is left."""
         (entry,) = self.plan
-        with table.sealed(Ledger()).cap(cast("Capped", entry.event)) as safe:
+        with data.cap(cast("Capped", entry.event)) as safe:
             first = table.said(safe.ask(table.question(self.noise)), self.noise, 0)
             parts = 1 if float(first[0].sum()) % 1 < 0.5 else 4
-            noise = self._distance * math.sqrt(parts / safe.left)
-            rest = [table.said(safe.ask(table.question(noise)), noise, 1 + part) for part in range(parts)]
+            asked, of = (1, 2) if stop else (parts, parts)
+            noise = self._distance * math.sqrt(of / safe.left)
+            rest = [table.said(safe.ask(table.question(noise)), noise, 1 + part) for part in range(asked)]
         return [first, *rest]
 
     def _chosen(self, table: "_Table") -> Said:
@@ -224,12 +243,26 @@ class Vectors:
 
     @property
     def _looped(self) -> bool:
-        return self.rate < 1 or self.phases > 1 or self.alone > 0 or self.stopped > 0
+        return self.rate < 1 or self.phases > 1 or self.alone > 0 or (self.stopped > 0 and not self.capped)
 
     @property
     def _distance(self) -> float:
         """Of the means of a pair's answers, in units of what one unit adds."""
         return 2.0 if self.relation == "replace_one" else 1.0
+
+
+class _OnlyTheFirst(Answers):
+    """Keeps the first answer of a fit, and loses the others: the fit was stopped before they were kept."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._full = path.exists()
+
+    def keep(self, *arguments: Any) -> None:
+        """The first, as ever."""
+        if not self._full:
+            super().keep(*arguments)
+        self._full = True
 
 
 class _Table:
@@ -246,11 +279,12 @@ class _Table:
         self.frame, self.schema = frame, _schema(len(inside), attack.records)
         self.budget = Budget(math.inf, DELTA, attack.relation)
 
-    def sealed(self, ledger: Ledger, checkpoint: Checkpoint | None = None) -> Sensitive:
-        """The records behind the door, the plan committed; a fit goes on from the checkpoint that its ledger says was kept."""
+    def sealed(self, ledger: Ledger, checkpoint: Checkpoint | None = None, answers: Answers | None = None) -> Sensitive:
+        """The records behind the door, the plan committed; a fit goes on from the checkpoint that its ledger says was kept, and from
+        its answers."""
         kept = checkpoint.load(ledger) if checkpoint is not None and ledger.kept else None
-        account = Account(self.budget, ledger, unit=self.schema.unit or RECORD, noise=None if kept is None else 0.0)
-        data = Sensitive(self.frame, self.schema, account, checkpoint=checkpoint, resumed=kept)
+        account = Account(self.budget, ledger, unit=self.schema.unit or RECORD, noise=0.0 if ledger.lines else None)
+        data = Sensitive(self.frame, self.schema, account, checkpoint=checkpoint, resumed=kept, answers=answers)
         data.commit(lambda _: self.attack.plan, self.budget)
         data.resolve()
         return data

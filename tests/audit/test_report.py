@@ -56,12 +56,12 @@ def test_there_is_a_row_for_everything(recipe):
 
 @pytest.mark.parametrize(("noise", "verdict"), [(1.0, "stands"), (0.5, "contradicted"), (1000.0, "no power")])
 def test_a_row_names_every_figure_s_estimator_error_and_delta(recipe, noise, verdict):
-    attack = Sizes(noise=1.0)
+    attack = Vectors(question="tables", noise=1.0)
     found = white_box.audit(
         attack, recipe.DELTA, runs=1000, tuning_runs=300, drawn=dataclasses.replace(attack, noise=noise)
     )
     half = white_box.audit(attack, recipe.DELTA, runs=1000, tuning_runs=300, drawn=attack.halved())
-    row = recipe.row(recipe.at_door("size", "one unit more", attack), found, half)
+    row = recipe.row(recipe.at_door("tables", "one unit more", attack), found, half)
     assert row["verdict"] == verdict
     assert row["at_half_the_noise"] > row["claimed"] == pytest.approx(4.377, abs=1e-3)
     bounds = {figure["estimator"]: figure for figure in row["figures"]}
@@ -71,10 +71,10 @@ def test_a_row_names_every_figure_s_estimator_error_and_delta(recipe, noise, ver
         assert figure["valid"] is True
         assert ("error" in figure) != ("one standard error" in figure)
     assert row["found"] == max(bounds[name]["epsilon"] for name in bounds if "bound" in name)
-    once = recipe.row(recipe.at_door("size", "", attack), *[one_run.audit_vectors(Vectors(noise=1.0), 100, 1e-5)] * 2)
+    once = recipe.row(recipe.at_door("tables", "", attack), *[one_run.audit_vectors(Vectors(noise=1.0), 100, 1e-5)] * 2)
     assert [figure["estimator"] for figure in once["figures"]] == ["one-run bound"]
     page = recipe.audit_page.report(result_of([{**row, "cpu_seconds": 60.0}]), list(recipe.WAYS))
-    assert f"| size | {'**' * (verdict != 'stands')}{row['found']:.1f} of 4.4" in page
+    assert f"| tables | {'**' * (verdict != 'stands')}{row['found']:.1f} of 4.4" in page
     assert "| **no power** |" in page or verdict != "no power"
     assert "stands" not in page.partition("## At the door")[2] or verdict == "stands"
     recipe.audit_page.plot([row], 4.0)
@@ -83,6 +83,7 @@ def test_a_row_names_every_figure_s_estimator_error_and_delta(recipe, noise, ver
 def result_of(rows):
     provenance = {"processor": "one", "cores": 1, "synthdp": "abc", "uncommitted_changes": False}
     config = {"delta": 1e-5, "epsilon": 4.0, "error": 0.05, "gate_error": 1e-3, "audits": len(rows)}
+    config["minutes"] = None
     return {"config": config, "rows": rows, "provenance": provenance}
 
 
@@ -90,7 +91,7 @@ def test_rows_are_kept_for_the_code_that_they_are_of(recipe, monkeypatch, tmp_pa
     made = []
 
     def task(name):
-        def run(gate_error, share, quick):
+        def run(gate_error, share, runs):
             made.append((name, share))
             return white_box.audit(Sizes(noise=1.0), 1e-5, runs=20, tuning_runs=20, gate_error=gate_error)
 
@@ -110,3 +111,38 @@ def test_rows_are_kept_for_the_code_that_they_are_of(recipe, monkeypatch, tmp_pa
         made.clear()
         recipe.made(tasks[:1], dataclasses.replace(terms, **changed), 1)
         assert len(made) == 2
+
+
+def test_a_budget_of_time_thins_rows_and_drops_none(recipe, monkeypatch, tmp_path):
+    """The cheapest first; what has too little time says so, on the page too."""
+    done, now = [], [0.0]
+
+    def task(what, seconds, asked=1000):
+        def run(gate_error, share, runs):
+            now[0] += 2 * (runs + recipe.tuning_of(runs)) * (seconds or 0.01)
+            done.append((what, runs))
+            return white_box.audit(Sizes(noise=1.0), 1e-5, runs=20, tuning_runs=20, gate_error=gate_error)
+
+        measured = None if seconds is None else lambda: seconds
+        return recipe.Task(part="generator", what=what, how="its own", run=run, runs=asked, seconds=measured)
+
+    tasks = [task("slow", 0.1), task("door", None), task("quick", 0.01), task("hopeless", 100.0, 200)]
+    monkeypatch.setattr(recipe, "everything", lambda: tasks)
+    monkeypatch.setattr(recipe, "KEPT", tmp_path / "audit.jsonl")
+    monkeypatch.setattr(recipe.time, "monotonic", lambda: now[0])
+    terms = recipe.Terms(commit="abc", uncommitted=False, gate_error=1e-5, quick=False)
+    rows = recipe.made(tasks, terms, 1, 700.0)
+    assert [row["what"] for row in rows] == ["slow", "door", "quick", "hopeless"]
+    assert [what for what, _ in done[::2]] == ["door", "quick", "slow"]
+    runs = dict(done)
+    assert runs["door"] == runs["quick"] == 1000
+    left = (700.0 - 4 * 1400 * 0.02) / 2  # for each of the last two
+    assert left * 0.97 < 4 * (runs["slow"] + recipe.tuning_of(runs["slow"])) * 0.1 <= left
+    assert rows[-1]["verdict"] == "not run"
+    result = result_of(rows)
+    result["config"]["minutes"] = 12.0
+    page = recipe.audit_page.report(result, list(recipe.WAYS))
+    assert "| hopeless | its own | 0 of 200 |" in page
+    assert "**not run**: too little of the time was left for it" in page
+    assert "12 minutes of one core" in page
+    recipe.audit_page.plot(rows, 4.0)

@@ -24,6 +24,7 @@ PUBLISHED = f"{REFERENCE}::test_published_figures_of_strong_composition_and_mome
 SAMPLING_COINS = "tests/privacy/test_sampling.py"
 CALLBACKS = "tests/privacy/test_callbacks.py"
 ANSWERS = "tests/privacy/test_answers.py"
+AUDITED = "tests/audit/test_door.py::test_the_door_keeps_its_claim_and_the_audit_finds_a_part"
 LNMAX_ERRS = f"{VOTES}::test_lnmax_errs_as_often_as_two_laplace_noises_make_it"
 TEACHERS_APART = f"{TEACHERS}::test_a_patient_more_changes_what_one_teacher_says_and_not_a_bit_of_the_others"
 
@@ -456,6 +457,13 @@ SAMPLING = (
         "self._loop += 1",
         "self._loop += 1\nself._tosses = 0",
         (f"{SAMPLING_COINS}::test_two_loops_of_one_event_draw_independent_samples",),
+    ),
+    Mutant(
+        "coins of each loop again in the next, and nothing that refuses them",
+        f"{PRIVACY}.sensitive:Sensitive.steps",
+        "self._loop += 1",
+        "self._loop += 1\nself._tosses, self._noise._tossed = 0, -1",
+        (f"{AUDITED}[tables, noise 1.3, rate 0.05, phases 49, alone 1, supposed coins]",),
     ),
     Mutant(
         "coins that do not depend on the place",
