@@ -42,10 +42,11 @@ ERROR = 0.05  # of each bound that is shown
 GATE = 1e-3  # of all verdicts of this report together
 HALF = 0.5
 KEPT = record.HOME / "outputs" / "audit.jsonl"
-CANARIES, UNITS = 1000, 2000
-REPLICAS = 20_000  # a side, at the door
+CANARIES, UNITS, STEPS = 1000, 2000, 100  # of a fit that is audited in one run
+REPLICAS = 10_000  # a side, at the door
 QUICK = 50
-LEAST, LEAST_TUNING, MOST_TUNING = 50, 150, 400  # fits a side: judged, and of the adversary's own
+LEAST, LEAST_TUNING, MOST_TUNING = 50, 80, 300  # fits a side: judged, and of the adversary's own
+SPARED = 0.3  # of a row's share of the time, where another row is of the same generator
 
 Row = dict[str, Any]
 Found = Audit | one_run.OneRun
@@ -68,7 +69,7 @@ MORE = (  # of one question alone
     Vectors(noise=1.5, rate=0.3, phases=2, steps=8),
     Vectors(noise=1.5, rate=0.3, phases=2, steps=8, supposed="coins"),
     Vectors(noise=1.0, rate=0.05, phases=50, supposed="coins"),
-    Vectors(noise=0.9, rate=0.1, steps=16, stopped=14, supposed="coins"),
+    Vectors(question="tables", noise=0.9, rate=0.1, steps=16, stopped=14, supposed="coins"),
     Vectors(question="tables", noise=1.4, steps=2, capped=True, stopped=12),
 )
 DRAWS: dict[str, dict[str, Attack]] = {
@@ -88,7 +89,7 @@ DRAWS: dict[str, dict[str, Attack]] = {
     "best of several runs": {"selected among 5": Selections(noise=2.0, mean=5.0)},
 }
 SETTINGS = ("dpgan:gradients", "pategan:votes")  # their worst case is small already
-SLOW_DRAWS = {"choice": 5000, "best of several runs": 3000}  # runs a side of what is asked one by one
+SLOW_DRAWS = {"choice": 2000, "best of several runs": 1000}  # runs a side of what is asked one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +114,8 @@ class Selected:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One row, of `runs` replicas or fits a side. `seconds` says how long one fit takes: of a row that a budget of time may thin."""
+    """One row, of `runs` replicas or fits a side. Where a budget of time may thin it, `seconds` says how long one fit takes, and
+    `weight` how much of the time it is worth."""
 
     part: str  # "door", "generator" or "one run"
     what: str
@@ -121,6 +123,7 @@ class Task:
     run: Run
     runs: int = 1
     seconds: Callable[[], float] | None = None
+    weight: float = 1.0
 
     @property
     def name(self) -> str:
@@ -188,7 +191,7 @@ def everything() -> Iterator[Task]:
         for way, settings in WAYS.items():
             yield at_door(question, way, Vectors(question=question, **settings))
     for attack in MORE:
-        yield at_door("gradient", attack.name.removeprefix("gradient, "), attack)
+        yield at_door(attack.question, attack.name.removeprefix(f"{attack.question}, "), attack)
     for what, ways in DRAWS.items():
         for way, attack in ways.items():
             yield at_door(what, way, attack, SLOW_DRAWS.get(what, REPLICAS))
@@ -197,7 +200,8 @@ def everything() -> Iterator[Task]:
             yield of_generator(name, case.pair, "its own", images=images)
     for name in pairs.cases():
         if hasattr(type(pairs.made(name)), "audit_settings") and name not in SETTINGS:
-            yield of_generator(name, pairs.worst_case, "4 x (0, 0, 0) and (1, 1, 1)", images=False)
+            row = of_generator(name, pairs.worst_case, "4 x (0, 0, 0) and (1, 1, 1)", images=False)
+            yield replace(row, weight=SPARED)
     yield of_selection()
     for attack in (Vectors(noise=1.0), Vectors(noise=0.8, rate=0.3, steps=3)):
         yield Task(part="one run", what="gradient", how=f"{CANARIES} canaries, {attack.name}", run=in_one_run(attack))
@@ -270,7 +274,7 @@ def in_many_fits(what: str, how: str, generator: Callable[[], Any], pair: Callab
 
 def tuning_of(runs: int) -> int:
     """Fits a side by which the adversary prepares for so many that are judged."""
-    return min(MOST_TUNING, max(LEAST_TUNING, 2 * runs // 5)) if runs >= LEAST else 10
+    return min(MOST_TUNING, max(LEAST_TUNING, 3 * runs // 10)) if runs >= LEAST else 10
 
 
 def in_one_run(attack: Vectors) -> Run:
@@ -293,7 +297,7 @@ def in_one_fit(name: str) -> Run:
         shares = [0.5, 0.3, 0.1, 0.05, 0.03, 0.02]
         frame = pd.DataFrame({column: rng.choice(list("abcdef"), UNITS, p=shares) for column in columns})
         table, canaries = plant(frame, schema, CANARIES)
-        generator = pairs.generators.make(name, {})
+        generator = pairs.generators.make(name, {"steps": STEPS} if name == "dpgan" else {})
         noise = Account(Budget(EPSILON, DELTA)).commit(lambda z: generator.plan(schema, z), Budget(EPSILON, DELTA))
         budget = Budget(EPSILON if share == 1 else float("inf"), DELTA)
         data = Sensitive(table, schema, Account(budget, Ledger(), noise=noise * share))
@@ -325,12 +329,12 @@ def one_by_one(tasks: list[Task], terms: Terms, ends: float) -> list[Row]:
     """What cannot be thinned first, then by how long all fits of a row would take; each is given its share of the time that is left."""
     torch.set_num_threads(1)
     cost = {task.name: 0.0 if task.seconds is None else task.seconds() for task in tasks}
-    order = sorted(tasks, key=lambda task: cost[task.name] * task.runs)
+    order = sorted(tasks, key=lambda task: cost[task.name] * task.runs / task.weight)
     rows = []
     for place, task in enumerate(order):
         runs = task.runs
         if cost[task.name]:
-            given = (ends - time.monotonic()) / (len(order) - place)
+            given = (ends - time.monotonic()) * task.weight / sum(other.weight for other in order[place:])
             runs = affordable(runs, given / cost[task.name])
         rows.append(make_one(Job(name=task.name, terms=terms, runs=runs)))
     return rows

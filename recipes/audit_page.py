@@ -33,6 +33,22 @@ AT_DOOR = """Found, of claimed. The adversary chooses records and questions and 
 resumed they suppose that coins are drawn twice. Two things cannot be found by any number of runs like these: what sampling hides in
 tails of very small probability, and, of another unit in tables and moments, the part of the sensitivity that their cells do not use."""
 
+NO_ROW = {  # questions and aggregators without a row at the door
+    "Grid": "counts on a public grid",
+    "Distance": "distances between tables of shares",
+    "Cost": "what votes cost",
+    "Shares": "shares of teachers",
+    "Counts": "counts of votes",
+    "Confident": "votes after a confident check",
+    "Interactive": "votes after an interactive check",
+    "Counted": "gradients with a count of clipped units",
+    "Together": "several questions to one sample",
+    "Reveal": "the records themselves, which are revealed at an infinite epsilon",
+}
+WITHOUT = """Some questions have no row of their own here: {questions}. Their noise is the one that is attacked above. What
+one unit moves them by is tested against exact worst cases (`test_questions.py`, `test_votes.py` and `test_vote_cost.py` under
+`tests/privacy`), and some of them are part of what the generators below ask."""
+
 FEWER = """The time for this report was {minutes:g} minutes of one core, so that some generators had fewer fits a side than are asked for
 ("250 of 1000"): their bounds are looser, and just as valid."""
 
@@ -55,6 +71,7 @@ def report(result: Mapping[str, Any], ways: Sequence[str]) -> str:
         "## At the door",
         AT_DOOR,
         matrix(at_door, ways),
+        WITHOUT.format(questions=", ".join(f"{words} (`{name}`)" for name, words in NO_ROW.items())),
         "## Generators",
         OF_GENERATORS.format(**config),
         *([] if config["minutes"] is None else [FEWER.format(**config)]),

@@ -269,6 +269,23 @@ def test_a_broken_door_is_found(monkeypatch, how):
     assert audited(attack, **({"runs": 3 * RUNS} if how in SUBTLE else {})).word == "contradicted"
 
 
+class Early:
+    """Replicas of which the first ones alone give everything away."""
+
+    name, plan = "early", Sizes(noise=1.0).plan
+
+    def sides(self, runs):
+        assert runs == 150
+        early = np.repeat([1.0, 0.0], [50, 100])
+        return -early, early
+
+
+def test_runs_that_chose_the_thresholds_do_not_judge():
+    found = white_box.audit(Early(), DELTA, runs=100, tuning_runs=50)
+    assert (found.verdict.runs, found.tuning_runs) == (100, 50)
+    assert found.word == "no power"
+
+
 def test_a_claim_for_other_neighbours_is_found():
     assert audited(Vectors(noise=2.0), Vectors(noise=2.0, relation="replace_one")).word == "contradicted"
 

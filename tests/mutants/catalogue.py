@@ -526,4 +526,21 @@ HANDED_IN = (
     ),
 )
 
-MUTANTS = (*CLIPPING, *NOISE, *DOOR, *SAMPLING, *HANDED_IN, *STOPPED_FITS, *TEACHERS_AND_VOTES, *ACCOUNTING)
+AUDITS = (
+    Mutant(
+        "an attack that finds nothing says that the claim stands",
+        "synthdp.evaluate.audit.thresholds:word",
+        "found > 0 and found >= LEAST_FOUND * claimed",
+        "True",
+        ("tests/audit/test_statistics.py::test_a_verdict_of_nothing_is_no_power",),
+    ),
+    Mutant(
+        "judged by the runs that chose the thresholds",
+        "synthdp.auditing.white_box:audit",
+        "judge(cuts, without[tuning_runs:], with_[tuning_runs:], claim, delta=delta, error=error, gate_error=gate_error)",
+        "judge(cuts, without[:tuning_runs], with_[:tuning_runs], claim, delta=delta, error=error, gate_error=gate_error)",
+        ("tests/audit/test_door.py::test_runs_that_chose_the_thresholds_do_not_judge",),
+    ),
+)
+
+MUTANTS = (*CLIPPING, *NOISE, *DOOR, *SAMPLING, *HANDED_IN, *STOPPED_FITS, *TEACHERS_AND_VOTES, *ACCOUNTING, *AUDITS)
