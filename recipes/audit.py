@@ -89,7 +89,7 @@ DRAWS: dict[str, dict[str, Attack]] = {
     "best of several runs": {"selected among 5": Selections(noise=2.0, mean=5.0)},
 }
 SETTINGS = ("dpgan:gradients", "pategan:votes")  # their worst case is small already
-SLOW_DRAWS = {"choice": 2000, "best of several runs": 1000}  # runs a side of what is asked one by one
+SLOW_DRAWS = {"choice": 800, "size": 3000, "best of several runs": 500}  # runs a side of what is asked one by one
 
 
 @dataclass(frozen=True, kw_only=True)
