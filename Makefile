@@ -45,7 +45,7 @@ bench-evaluate: install  ## needs SYNTHDP_DATA; about 7 minutes on two cores
 bench-gpu: install  ## needs a CUDA device
 	$(BIN)/python recipes/bench_gpu.py
 
-audit: install  ## no data needed; about 25 minutes
+audit: install  ## no data needed; about 35 minutes on two cores; stopped, it goes on where it was
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/audit.py
 
 recipes: install  ## needs SYNTHDP_DATA; hours, most of them pategan_paper

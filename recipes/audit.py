@@ -1,195 +1,426 @@
-"""Claimed against measured epsilon for every generator: `make audit` -> reports/audit.{json,md,png}.
+"""Claimed against measured epsilon, for every question at the sealed door and every generator: `make audit` ->
+reports/audit.{json,md,png}, and the tables of PRIVACY.md.
 
-Black box on two pairs (GUARANTEE 27), white box with gradient canaries in many trainings and in one, and the one-run audit
-of an ordinary fit. `--quick` takes few runs, to see that it works.
+Each row is an attack on a neighbouring pair, through the production path (laws 27 and 45), and the same attack where half of the
+claimed noise is drawn: what it finds there is its power. Rows are kept in outputs/audit.jsonl as they come, so that a run that was
+stopped goes on; those of another commit of synthdp/ are made anew. `--minutes N` shares so much time out among the rows of generators:
+the cheapest first, so that what they leave goes to the others; each row says how many fits it had of those that are asked for, and
+one that could not have enough says "not run". `--only TEXT` makes the rows whose names hold it and writes no report; `--quick` takes
+few runs, to see that all of it works. Exit status 3: a claim is contradicted.
 """
 
 import argparse
-import dataclasses
+import json
+import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
+import audit_page
 import numpy as np
 import pandas as pd
+import readme
 import record
 import torch
-from matplotlib.figure import Figure
 
-from synthdp import Budget, Schema, Synthesizer, generators
-from synthdp.auditing import black_box, one_run, white_box
+from synthdp import Budget, Schema, selecting
+from synthdp.auditing import black_box, one_run, pairs, processes, white_box
 from synthdp.auditing.claims import Audit
+from synthdp.auditing.draws import Choices, Selections, Sizes, Thresholds, Votes
+from synthdp.auditing.vectors import KINDS, Vectors
+from synthdp.auditing.white_box import Attack
 from synthdp.evaluate.audit import plant
+from synthdp.privacy.account import Account
+from synthdp.privacy.events import Entry, Plan
+from synthdp.privacy.ledger import Ledger
+from synthdp.privacy.sensitive import Sensitive
 
-DELTA, EPSILONS = 1e-5, (1.0, 4.0, 10.0)
-GATE = 1e-3  # over all audits of this report
-TRAININGS = (
-    white_box.Training(noise=3.73),
-    white_box.Training(noise=1.0),
-    white_box.Training(noise=2.0, steps=4),
-    white_box.Training(noise=1.0, rate=0.5, steps=4),
-    white_box.Training(noise=0.7, rate=0.1, steps=10),
-)
-CANARIES, UNITS = 1000, 2000
+DELTA, EPSILON = 1e-5, 4.0
+ERROR = 0.05  # of each bound that is shown
+GATE = 1e-3  # of all verdicts of this report together
+HALF = 0.5
+KEPT = record.HOME / "outputs" / "audit.jsonl"
+CANARIES, UNITS, STEPS = 1000, 2000, 100  # of a fit that is audited in one run
+REPLICAS = 10_000  # a side, at the door
+QUICK = 50
+LEAST, LEAST_TUNING, MOST_TUNING = 50, 80, 300  # fits a side: judged, and of the adversary's own
+SPARED = 0.3  # of a row's share of the time, where another row is of the same generator
 
 Row = dict[str, Any]
+Found = Audit | one_run.OneRun
+Run = Callable[[float, float, int], Found]  # gate error, share of the claimed noise that is drawn, runs a side
+WAYS = {  # of asking a vector question; column of the summary -> how
+    "one unit more": {"noise": 1.0},
+    "another unit": {"noise": 2.0, "relation": "replace_one"},
+    "units of 4 records": {"noise": 1.0, "records": 4},
+    "4 records, another unit": {"noise": 2.0, "records": 4, "relation": "replace_one"},
+    "samples": {"noise": 0.8, "rate": 0.3, "steps": 3},
+    "40 loops": {"noise": 1.4, "rate": 0.1, "phases": 39, "alone": 1, "supposed": "coins"},
+    "stopped and resumed": {"noise": 2.0, "rate": 0.5, "steps": 4, "stopped": 1, "supposed": "coins"},
+    "under a cap": {"noise": 2.0, "steps": 3, "capped": True},
+    "selected among 5": {"noise": 2.0, "selected": 5.0},
+}
+MORE = (  # of one question alone
+    Vectors(noise=3.73),
+    Vectors(noise=0.7, rate=0.1, steps=10),
+    Vectors(noise=1.5, rate=0.3, steps=2, records=4, relation="replace_one"),
+    Vectors(noise=1.5, rate=0.3, phases=2, steps=8),
+    Vectors(noise=1.5, rate=0.3, phases=2, steps=8, supposed="coins"),
+    Vectors(noise=1.0, rate=0.05, phases=50, supposed="coins"),
+    Vectors(question="tables", noise=0.9, rate=0.1, steps=16, stopped=14, supposed="coins"),
+    Vectors(question="tables", noise=1.4, steps=2, capped=True, stopped=12),
+)
+DRAWS: dict[str, dict[str, Attack]] = {
+    "choice": {
+        "one unit more": Choices(epsilon=1.0),
+        "another unit": Choices(epsilon=1.0, relation="replace_one"),
+        "units of 4 records": Choices(epsilon=1.0, records=4),
+        "4 records, another unit": Choices(epsilon=1.0, records=4, relation="replace_one"),
+    },
+    "votes, LNMax": {"one unit more": Votes(aggregator="LNMax", noise=4.0)},
+    "votes, GNMax": {"one unit more": Votes(aggregator="GNMax", noise=3.5)},
+    "thresholds": {
+        "one unit more": Thresholds(noise=1.0, delta=1e-6),
+        "units of 4 records": Thresholds(noise=1.0, delta=1e-6, records=4),
+    },
+    "size": {"one unit more": Sizes(noise=1.0)},
+    "best of several runs": {"selected among 5": Selections(noise=2.0, mean=5.0)},
+}
+SETTINGS = ("dpgan:gradients", "pategan:votes")  # their worst case is small already
+SLOW_DRAWS = {"choice": 800, "size": 3000, "best of several runs": 500}  # runs a side of what is asked one by one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selected:
+    """The best of several runs of a generator (`select=private`), as a generator that releases the best one's model."""
+
+    offer: selecting.Offer
+    name: ClassVar[str] = "independent, select=private"
+
+    def validate(self, schema: Schema, budget: Budget) -> None:
+        """The offer was made of this schema and budget."""
+
+    def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
+        """One selection."""
+        return (Entry(self.offer.at(noise)[0]),)
+
+    def fit(self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, **_: Any) -> Any:
+        """The best run's model."""
+        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        return selecting.best(data, self.offer, noise, seed)[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One row, of `runs` replicas or fits a side. Where a budget of time may thin it, `seconds` says how long one fit takes, and
+    `weight` how much of the time it is worth."""
+
+    part: str  # "door", "generator" or "one run"
+    what: str
+    how: str
+    run: Run
+    runs: int = 1
+    seconds: Callable[[], float] | None = None
+    weight: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """Of the row."""
+        return f"{self.part}: {self.what}, {self.how}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What all rows of a run have in common."""
+
+    commit: str  # the last that touches synthdp/
+    uncommitted: bool
+    gate_error: float  # of each row
+    quick: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A row to make, by its name: what it runs cannot be sent to another process. Without `runs` it is said not to be run."""
+
+    name: str
+    terms: Terms
+    runs: int
 
 
 def main() -> None:
-    """Run all audits and write the report; exits with status 3 where a claim is contradicted."""
+    """Make the rows that are missing, and write the report."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
-    torch.set_num_threads(1)
-    provenance, start = record.provenance(), time.monotonic()
-    audits = len(names()) * len(EPSILONS) * (len(black_box.PAIRS) + 1) + 2 * len(TRAININGS)
-    rows = []
-    for row in measured(quick=quick, gate_error=GATE / audits):
-        rows.append(row)
-        print(f"{time.monotonic() - start:5.0f} s  {row}", flush=True)
-    config = {"delta": DELTA, "epsilons": EPSILONS, "gate_error": GATE, "audits": audits, "quick": quick}
-    config["settings"] = {name: getattr(type(made(name, {})), "audit_settings", {}) for name in names()}
-    seconds = time.monotonic() - start
-    result = {"config": config, "rows": rows, "seconds": seconds, "provenance": provenance}
-    record.write("audit", result, report(rows, provenance, seconds))
-    plot(rows).savefig(record.REPORTS / "audit.png", dpi=150)
-    if any(row["contradicted"] for row in rows):
+    parser.add_argument("--only", default="", help="rows whose names hold this text; no report is written")
+    parser.add_argument("--workers", type=int, help="processes; default: one per core")
+    parser.add_argument("--minutes", type=float, help="at most so long, in one process: fewer fits of each generator")
+    chosen = parser.parse_args()
+    ends = None if chosen.minutes is None else time.monotonic() + 60 * chosen.minutes
+    provenance = {**record.provenance(), "synthdp": commit_of("synthdp")}
+    tasks = list(everything())
+    terms = Terms(
+        commit=provenance["synthdp"],
+        uncommitted=provenance["uncommitted_changes"],
+        gate_error=GATE / len(tasks),
+        quick=chosen.quick,
+    )
+    rows = made([task for task in tasks if chosen.only in task.name], terms, chosen.workers, ends)
+    if not chosen.only:
+        config = {"delta": DELTA, "epsilon": EPSILON, "error": ERROR, "gate_error": GATE, "audits": len(tasks)}
+        config |= {"quick": chosen.quick, "minutes": chosen.minutes}
+        result = {"config": config, "rows": rows, "provenance": provenance}
+        record.write("audit", result, audit_page.report(result, list(WAYS)))
+        audit_page.plot(rows, EPSILON).savefig(record.REPORTS / "audit.png", dpi=150)
+        readme.main()
+    if any(row["verdict"] == "contradicted" for row in rows):
         sys.exit(3)
 
 
-def names() -> list[str]:
-    """Generators of which thousands of fits are cheap, and "name:mode" for each further mode of one."""
-    found = []
-    for name in generators.names():
-        kind = generators.find(name)
-        if hasattr(kind, "audit_settings"):
-            found += [name, *(f"{name}:{mode}" for mode in getattr(kind, "contract_modes", {}))]
+def commit_of(folder: str) -> str:
+    """The last commit that touches a folder."""
+    words = ["git", "log", "-1", "--format=%H", "--", folder]
+    return subprocess.run(words, cwd=record.HOME, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def everything() -> Iterator[Task]:
+    """All rows."""
+    for question in KINDS:
+        for way, settings in WAYS.items():
+            yield at_door(question, way, Vectors(question=question, **settings))
+    for attack in MORE:
+        yield at_door(attack.question, attack.name.removeprefix(f"{attack.question}, "), attack)
+    for what, ways in DRAWS.items():
+        for way, attack in ways.items():
+            yield at_door(what, way, attack, SLOW_DRAWS.get(what, REPLICAS))
+    for images in (False, True):
+        for name, case in pairs.cases(images=images).items():
+            yield of_generator(name, case.pair, "its own", images=images)
+    for name in pairs.cases():
+        if hasattr(type(pairs.made(name)), "audit_settings") and name not in SETTINGS:
+            row = of_generator(name, pairs.worst_case, "4 x (0, 0, 0) and (1, 1, 1)", images=False)
+            yield replace(row, weight=SPARED)
+    yield of_selection()
+    for attack in (Vectors(noise=1.0), Vectors(noise=0.8, rate=0.3, steps=3)):
+        yield Task(part="one run", what="gradient", how=f"{CANARIES} canaries, {attack.name}", run=in_one_run(attack))
+    for name in ("independent", "dpgan"):
+        yield Task(part="one run", what=name, how=f"{CANARIES} canaries, drawn records", run=in_one_fit(name))
+
+
+def at_door(what: str, how: str, attack: Attack, runs: int = REPLICAS) -> Task:
+    """White box, replicas side by side."""
+
+    def run(gate_error: float, share: float, runs: int) -> Audit:
+        return white_box.audit(
+            attack,
+            DELTA,
+            runs=runs,
+            tuning_runs=max(QUICK, runs // 5),
+            error=ERROR,
+            gate_error=gate_error,
+            drawn=None if share == 1 else attack.halved(),
+        )
+
+    return Task(part="door", what=what, how=how, run=run, runs=runs)
+
+
+def of_generator(name: str, pair: Callable[[], pairs.Pair], how: str, *, images: bool) -> Task:
+    """Black box, fit by fit."""
+    runs = 200 if pairs.cases(images=images)[name].slow else 1000
+    what = f"{name} (images)" if images else name
+    return in_many_fits(what, how, lambda: pairs.made(name, images=images), pair, runs)
+
+
+def of_selection() -> Task:
+    """Black box of a selection: a run of three on average."""
+
+    def selected() -> Selected:
+        offer = selecting.offered(["independent"], pairs.rare().schema, Budget(EPSILON, DELTA), mean_runs=3.0)
+        return Selected(offer=offer)
+
+    return in_many_fits(Selected.name, "its own", selected, pairs.rare, 1000)
+
+
+def in_many_fits(what: str, how: str, generator: Callable[[], Any], pair: Callable[[], pairs.Pair], runs: int) -> Task:
+    """So many fits a side, judged by the model alone."""
+    budget = Budget(EPSILON, DELTA)
+
+    def run(gate_error: float, share: float, runs: int) -> Audit:
+        return black_box.audit(
+            generator(),
+            budget,
+            runs=runs,
+            tuning_runs=tuning_of(runs),
+            pair=pair(),
+            share=share,
+            error=ERROR,
+            gate_error=gate_error,
+            workers=1,
+        )
+
+    def seconds() -> float:
+        made, chosen = generator(), pair()
+        noise = pairs.generators.afford(lambda z: made.plan(chosen.schema, z), chosen.schema, budget)
+        job = black_box.Fits(generator=made, pair=chosen, inside=True, budget=budget, noise=noise, runs=3)
+        black_box.fits(replace(job, runs=1))  # the first of a process takes longer
+        start = time.monotonic()
+        black_box.fits(job)
+        return (time.monotonic() - start) / job.runs
+
+    return Task(part="generator", what=what, how=how, run=run, runs=runs, seconds=seconds)
+
+
+def tuning_of(runs: int) -> int:
+    """Fits a side by which the adversary prepares for so many that are judged."""
+    return min(MOST_TUNING, max(LEAST_TUNING, 3 * runs // 10)) if runs >= LEAST else 10
+
+
+def in_one_run(attack: Vectors) -> Run:
+    """Guesses about many canaries of one run at the door."""
+
+    def run(gate_error: float, share: float, runs: int) -> one_run.OneRun:  # noqa: ARG001
+        drawn = None if share == 1 else attack.halved()
+        return one_run.audit_vectors(attack, CANARIES, DELTA, error=ERROR, gate_error=gate_error, drawn=drawn)
+
+    return run
+
+
+def in_one_fit(name: str) -> Run:
+    """Guesses about planted canaries of an ordinary fit of a made-up table, from records that it draws."""
+
+    def run(gate_error: float, share: float, runs: int) -> one_run.OneRun:  # noqa: ARG001
+        rng = np.random.default_rng(7)
+        columns = {f"x{place}": {"kind": "categorical", "categories": list("abcdef")} for place in range(8)}
+        schema = Schema.from_dict({"units": UNITS, "columns": columns})
+        shares = [0.5, 0.3, 0.1, 0.05, 0.03, 0.02]
+        frame = pd.DataFrame({column: rng.choice(list("abcdef"), UNITS, p=shares) for column in columns})
+        table, canaries = plant(frame, schema, CANARIES)
+        generator = pairs.generators.make(name, {"steps": STEPS} if name == "dpgan" else {})
+        noise = Account(Budget(EPSILON, DELTA)).commit(lambda z: generator.plan(schema, z), Budget(EPSILON, DELTA))
+        budget = Budget(EPSILON if share == 1 else float("inf"), DELTA)
+        data = Sensitive(table, schema, Account(budget, Ledger(), noise=noise * share))
+        model = generator.fit(data, schema, budget, seed=0)
+        return one_run.audit_model(model, canaries, EPSILON, DELTA, error=ERROR, gate_error=gate_error)
+
+    return run
+
+
+def made(tasks: list[Task], terms: Terms, workers: int | None, ends: float | None = None) -> list[Row]:
+    """The rows, those that were kept and those that are made now: several at a time, or one by one until `ends`."""
+    kept = {} if terms.uncommitted else kept_rows(terms)
+    missing = [task for task in tasks if task.name not in kept]
+    if ends is None or terms.quick:
+        jobs = [Job(name=task.name, terms=terms, runs=quickly(task) if terms.quick else task.runs) for task in missing]
+        found = processes.each(make_one, jobs, workers)
+    else:
+        found = one_by_one(missing, terms, ends)
+    kept |= {row["name"]: row for row in found}
+    return [kept[task.name] for task in tasks]
+
+
+def quickly(task: Task) -> int:
+    """Runs that show that a row can be made."""
+    return min(task.runs, QUICK if task.seconds is None else 5)
+
+
+def one_by_one(tasks: list[Task], terms: Terms, ends: float) -> list[Row]:
+    """What cannot be thinned first, then by how long all fits of a row would take; each is given its share of the time that is left."""
+    torch.set_num_threads(1)
+    cost = {task.name: 0.0 if task.seconds is None else task.seconds() for task in tasks}
+    order = sorted(tasks, key=lambda task: cost[task.name] * task.runs / task.weight)
+    rows = []
+    for place, task in enumerate(order):
+        runs = task.runs
+        if cost[task.name]:
+            given = (ends - time.monotonic()) * task.weight / sum(other.weight for other in order[place:])
+            runs = affordable(runs, given / cost[task.name])
+        rows.append(make_one(Job(name=task.name, terms=terms, runs=runs)))
+    return rows
+
+
+def affordable(most: int, fits: float) -> int:
+    """Fits a side that are judged, at most `most`, of so many in all: on both sides, at all of the noise and at half of it; 0 where
+    they are too few."""
+    return max((runs for runs in range(LEAST, most + 1) if 4 * (runs + tuning_of(runs)) <= fits), default=0)
+
+
+def make_one(job: Job) -> Row:
+    """One row, kept at once."""
+    torch.set_num_threads(1)
+    (task,) = (each for each in everything() if each.name == job.name)
+    terms, start = job.terms, (time.monotonic(), time.process_time())
+    if not job.runs:
+        return {**facts(task), "verdict": "not run", "why": "too little of the time was left for it"}
+    found = row(task, *(task.run(terms.gate_error, share, job.runs) for share in (1.0, HALF)))
+    found |= {"seconds": time.monotonic() - start[0], "cpu_seconds": time.process_time() - start[1]}
+    found |= {"synthdp": terms.commit, "gate_error": terms.gate_error, "quick": terms.quick}
+    KEPT.parent.mkdir(exist_ok=True)
+    with KEPT.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(found, allow_nan=False) + "\n")
+    print(f"{found['cpu_seconds']:7.1f} s  {told(found)}", flush=True)
     return found
 
 
-def made(name: str, settings: Mapping[str, Any]) -> Any:
-    """The generator behind a name of `names`."""
-    own, _, mode = name.partition(":")
-    return generators.find(own)(**({"mode": mode} if mode else {}), **settings)
+def kept_rows(terms: Terms) -> dict[str, Row]:
+    """Those of this very code and these terms."""
+    if not KEPT.exists():
+        return {}
+    rows = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
+    asked = {"synthdp": terms.commit, "gate_error": terms.gate_error, "quick": terms.quick}
+    return {each["name"]: each for each in rows if all(each[name] == value for name, value in asked.items())}
 
 
-def measured(*, quick: bool, gate_error: float) -> Iterator[Row]:
-    """One row per audit. The ten runs a side of `--quick` show nothing."""
-    for name in names():
-        generator = black_box.small(made(name, {}))
-        runs = {"runs": 10, "tuning_runs": 10} if quick else {"runs": 1500, "tuning_runs": 500}
-        for pair, make in black_box.PAIRS.items():
-            for epsilon in EPSILONS:
-                found = black_box.audit(generator, Budget(epsilon, DELTA), pair=make(), gate_error=gate_error, **runs)
-                yield row(name, f"black box, {pair}", found)
-    for training in TRAININGS:
-        runs = {"runs": 10, "tuning_runs": 10} if quick else {"runs": 5000, "tuning_runs": 1000}
-        found = white_box.audit(training, DELTA, gate_error=gate_error, **runs)
-        yield row("DP-SGD", f"white box, {found.name}", found)
-        yield once(
-            "DP-SGD",
-            f"one training, {found.name}",
-            one_run.audit_training(training, CANARIES, DELTA, gate_error=gate_error),
-        )
-    for name in names():
-        for epsilon in EPSILONS:
-            yield once(name, "one run, black box", one_fit(name, epsilon, gate_error, quick=quick))
-
-
-def one_fit(name: str, epsilon: float, gate_error: float, *, quick: bool) -> one_run.OneRun:
-    """An ordinary fit with planted canaries, on a made-up table."""
-    rng = np.random.default_rng(7)
-    columns = {f"x{place}": {"kind": "categorical", "categories": list("abcdef")} for place in range(8)}
-    schema = Schema.from_dict({"declared_by": "the recipe", "units": UNITS, "columns": columns})
-    frame = pd.DataFrame(
-        {column: rng.choice(list("abcdef"), UNITS, p=[0.5, 0.3, 0.1, 0.05, 0.03, 0.02]) for column in columns}
-    )
-    table, canaries = plant(frame, schema, CANARIES)
-    generator = made(name, {"steps": 20} if quick and name != "independent" else {})
-    release = Synthesizer(generator, schema=schema, budget=Budget(epsilon, DELTA)).fit(table)
-    return one_run.audit_model(release.model, canaries, release.statement.epsilon, DELTA, gate_error=gate_error)
-
-
-def row(name: str, how: str, found: Audit) -> Row:
-    """An audit by many runs as plain values."""
-    verdict = found.verdict
+def row(task: Task, found: Found, half: Found) -> Row:
+    """Plain values: every figure with its estimator, its error and its delta."""
     return {
-        "what": name,
-        "how": how,
-        "claimed": found.epsilon,
-        "measured": verdict.epsilon,
-        "gaussian": found.gaussian_epsilon,
-        "gaussian_plan": found.claim.mu is not None,
-        "runs": verdict.runs,
-        "tuning_runs": found.tuning_runs,
-        "contradicted": verdict.contradicted,
+        **facts(task),
+        "delta": DELTA,
+        "claimed": found.epsilon if isinstance(found, Audit) else found.claimed,
+        "found": largest(found),
+        "at_half_the_noise": largest(half),
+        "verdict": found.word,
+        "figures": figures(found),
+        "figures_at_half_the_noise": figures(half),
+        **runs_of(found),
     }
 
 
-def once(name: str, how: str, found: one_run.OneRun) -> Row:
-    """A one-run audit as plain values."""
-    values = dataclasses.asdict(found)
-    return {"what": name, "how": how, "measured": values.pop("epsilon"), "gaussian": None, "runs": 1, **values}
+def facts(task: Task) -> Row:
+    """What a row is of."""
+    return {"name": task.name, "part": task.part, "what": task.what, "how": task.how, "asked": task.runs}
 
 
-def report(rows: list[Row], provenance: Mapping[str, Any], seconds: float) -> str:
-    """Markdown: a table of claimed against measured."""
-    lines = [
-        "# Audits: claimed against measured epsilon",
-        "",
-        f"delta {DELTA:g}; lower bounds with 95 % confidence each; the gate's error over the whole report is {GATE:g}. A measured",
-        "epsilon far below the claim says that the attack is weak, above the claim that the claim is false. The Gaussian bound",
-        "is valid where the plan is one Gaussian (unsampled), a diagnostic in brackets elsewhere.",
-        "",
-        "| mechanism | audit | runs a side | claimed | measured | Gaussian bound | verdict |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for each in rows:
-        gaussian = "" if each["gaussian"] is None else f"{each['gaussian']:.2f}"
-        gaussian = gaussian if each.get("gaussian_plan", True) else f"({gaussian})"
-        verdict = "**contradicted**" if each["contradicted"] else "stands"
-        cells = [each["what"], each["how"], str(each["runs"]), f"{each['claimed']:.2f}", f"{each['measured']:.2f}"]
-        lines.append("| " + " | ".join([*cells, gaussian, verdict]) + " |")
-    machine = f"{provenance['processor']}, {provenance['cores']} cores"
-    lines += [
-        "",
-        "![claimed against measured](audit.png)",
-        "",
-        f"{seconds:.0f} s on {machine}; commit {provenance['commit']}.",
-        "",
-    ]
-    return "\n".join(lines)
+def runs_of(found: Found) -> Row:
+    """How much was looked at."""
+    if isinstance(found, Audit):
+        return {"runs": found.verdict.runs, "tuning_runs": found.tuning_runs}
+    return {"runs": 1, "canaries": found.canaries, "guesses": found.guesses, "correct": found.correct}
 
 
-def plot(rows: list[Row]) -> Figure:
-    """One panel per mechanism: measured against claimed, the claim as a line that nothing may pass."""
-    panels = list(dict.fromkeys(each["what"] for each in rows))
-    figure = Figure(figsize=(4.2 * len(panels), 4.4), layout="constrained")
-    most = 1.05 * max(each["claimed"] for each in rows)
-    for axes, what in zip(np.atleast_1d(figure.subplots(1, len(panels), sharey=True)), panels, strict=True):
-        axes.fill_between([0, most], [0, most], most, color="#b03a2e", alpha=0.08, linewidth=0)
-        axes.plot([0, most], [0, most], color="#b03a2e", linewidth=1.2, label="the claim")
-        kinds = list(dict.fromkeys(each["how"].split(", noise")[0] for each in rows if each["what"] == what))
-        for kind, marker, colour in zip(
-            kinds, "osD^v", ("#1f5f8b", "#2e8b57", "#8b6f1f", "#6a3d9a", "#444444"), strict=False
-        ):
-            own = [each for each in rows if each["what"] == what and each["how"].split(", noise")[0] == kind]
-            axes.scatter(
-                [e["claimed"] for e in own], [e["measured"] for e in own], marker=marker, color=colour, label=kind, s=34
-            )
-            bounds = [(e["claimed"], e["gaussian"]) for e in own if e["gaussian"] is not None]
-            if bounds:
-                x, y = zip(*bounds, strict=True)
-                axes.scatter(
-                    x, y, marker=marker, facecolor="none", edgecolor=colour, label=f"{kind}, Gaussian bound", s=34
-                )
-        axes.set(title=what, xlabel="claimed epsilon", xlim=(0, most), ylim=(-0.02 * most, most))
-        axes.legend(fontsize=7, frameon=False, loc="upper left")
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].set_ylabel("measured epsilon (lower bound, 95 %)")
-    figure.suptitle(f"Claimed against measured epsilon, delta {DELTA:g}", fontsize=11)
-    return figure
+def largest(found: Found) -> float:
+    """The largest bound that is valid."""
+    return found.found if isinstance(found, Audit) else found.epsilon
+
+
+def figures(found: Found) -> list[Row]:
+    """Bounds, and an estimate."""
+    if not isinstance(found, Audit):
+        return [{"estimator": "one-run bound", "epsilon": found.epsilon, "error": ERROR, "delta": DELTA}]
+    (middle, *errors), valid = found.estimate, found.claim.mu is not None
+    of = {
+        "Clopper-Pearson bound": {"epsilon": found.verdict.epsilon, "error": ERROR, "valid": True},
+        "Gaussian-DP bound": {"epsilon": found.gaussian_epsilon, "error": ERROR, "valid": valid},
+        "Gaussian-DP point estimate": {"epsilon": middle, "one standard error": errors, "valid": valid},
+    }
+    return [{"estimator": name, "delta": DELTA, **figure} for name, figure in of.items()]
+
+
+def told(found: Row) -> str:
+    """A row in a line."""
+    half = found["at_half_the_noise"]
+    return f"{found['name']}: {found['found']:.2f} of {found['claimed']:.2f}, {half:.2f} at half the noise: {found['verdict']}"
 
 
 if __name__ == "__main__":

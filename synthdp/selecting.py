@@ -158,7 +158,7 @@ def select(
         charged = Account(budget, book, unit=unit, enter=entry.enter)
         data = Sensitive(valid, schema, charged, seed=seed)
         noise = data.commit(lambda z: (Entry(offer.at(z)[0]),), budget)
-        place, model = _best(data, offer, noise, seed)
+        place, model = best(data, offer, noise, seed)
         charged.settle()
         statement = state(
             ledger=book,
@@ -193,8 +193,8 @@ def offered(
     return offer
 
 
-def _best(data: Sensitive, offer: Offer, noise: float, seed: int | None) -> tuple[int, Model]:
-    """Run the selection; the candidate's place and its model."""
+def best(data: Sensitive, offer: Offer, noise: float, seed: int | None) -> tuple[int, Model]:
+    """Run the selection that was committed at `noise`: the place of the best run's candidate, and its model."""
     event, terms = offer.at(noise)
     seeds = itertools.repeat(None) if seed is None else _seeds(seed)
     cliques = pairs(data.resolve(), data.codec.names, data.codec.sizes)

@@ -1,27 +1,30 @@
-"""Black-box audit of a generator (GUARANTEE 27): many small fits on a worst-case pair, and a guess which side each came from.
+"""Black-box audit of a generator (law 27): many small fits on a worst-case pair, and a guess which side each came from.
 
-Every fit takes the production path: a frame sealed anew, noise from the operating system, the generator's own `fit`.
-Only the noise multiplier was found beforehand, once, since it is a function of the plan. The generator's own coins
-(initial weights, latent draws) are fixed, as the adversary of differential privacy may know all but the noise.
+Every fit that is judged takes the production path: a frame sealed anew, noise from the operating system, the generator's own `fit`.
+Only the noise multiplier was found beforehand, once, since it is a function of the plan. The generator's own coins (initial weights,
+latent draws) are fixed, as the adversary of differential privacy may know all but the noise.
+
+The adversary prepares by fits of their own on both tables of the pair, which are rehearsals: fit i of either side has the same noise,
+so that what is left of the difference is the record's doing.
 """
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp import generators
 from synthdp.auditing import processes
 from synthdp.auditing.claims import Audit, claim_of
 from synthdp.auditing.direction import Direction
+from synthdp.auditing.pairs import Pair, case_of
 from synthdp.data.codec import Codec
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.evaluate.audit import judge, tune
-from synthdp.generators import Generator, Model
+from synthdp.generators import Generator, Model, Tensors
 from synthdp.privacy.account import Account
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import RECORD, merged
@@ -30,56 +33,22 @@ from synthdp.privacy.sensitive import Sensitive
 
 COINS = 0  # of the generator, public
 CHUNK = 50  # fits per job
-DRAWN = 1000  # rows drawn from each model
-MOST_FEATURES = 400  # numbers of a model's arrays that are looked at
+DRAWN = 1000  # rows drawn from a model that has no arrays
 
 Table = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pair:
-    """Two frames of which one holds one more unit, under one schema."""
-
-    schema: Schema
-    without: pd.DataFrame
-    with_: pd.DataFrame
-
-
-@dataclass(frozen=True, kw_only=True)
 class Fits:
-    """One job: `runs` fits on one frame."""
+    """One job: `runs` fits on one side of the pair at `noise`, rehearsals of the seeds from `seed` on where there is one."""
 
     generator: Generator
-    schema: Schema
-    frame: pd.DataFrame
+    pair: Pair
+    inside: bool
     budget: Budget
     noise: float
     runs: int
-
-
-def worst_case() -> Pair:
-    """Law 27's pair: D = 4 x (0, 0, 0) against D + (1, 1, 1). Most of the noise is then cut off at zero."""
-    return _pair(zeros=4, ones=0)
-
-
-def rare() -> Pair:
-    """400 x (0, 0, 0) and 40 x (1, 1, 1) against one (1, 1, 1) more: counts that the noise leaves above zero, and a total
-    that hardly varies, so that shares keep almost all that the noisy counts say.
-    """
-    return _pair(zeros=400, ones=40)
-
-
-PAIRS = {"worst_case": worst_case, "rare": rare}
-
-
-def small(generator: Generator) -> Generator:
-    """The generator with its `audit_settings` wherever a setting is at its default: what makes thousands of fits cheap."""
-    kind: Any = type(generator)
-    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
-    chosen = getattr(kind, "audit_settings", {}).items()
-    changed = {name: value for name, value in chosen if getattr(generator, name) == defaults[name]}
-    made: Generator = dataclasses.replace(generator, **changed)  # type: ignore[type-var]
-    return made
+    seed: int | None = None
 
 
 def audit(
@@ -87,8 +56,9 @@ def audit(
     budget: Budget,
     *,
     runs: int = 1000,
-    tuning_runs: int = 500,
+    tuning_runs: int = 400,
     pair: Pair | None = None,
+    share: float = 1.0,
     error: float = 0.05,
     gate_error: float = 1e-3,
     workers: int | None = None,
@@ -96,26 +66,28 @@ def audit(
 ) -> Audit:
     """Fit `runs` + `tuning_runs` models on each side of the pair, and judge the claim by the test runs alone.
 
+    `share` of the noise is drawn and all of it claimed: below 1 a claim is false, and the audit shows whether it would be noticed.
     Raises `BadInput` where a fit's ledger differs between runs: it would depend on the records.
     """
-    if runs < 1 or tuning_runs < 2:
-        raise BadInput(f"runs must be 1 or more and tuning_runs 2 or more, got {runs} and {tuning_runs}")
-    pair = pair or worst_case()
+    if runs < 1 or tuning_runs < 4:
+        raise BadInput(f"runs must be 1 or more and tuning_runs 4 or more, got {runs} and {tuning_runs}")
+    pair = pair or case_of(generator).pair()
     generators.check(generator, pair.schema, budget)
     noise = generators.afford(lambda z: generator.plan(pair.schema, z), pair.schema, budget)
-    sides = [
-        _jobs(generator, pair.schema, frame, budget, noise, runs + tuning_runs) for frame in (pair.without, pair.with_)
-    ]
-    mixed = [job for both in zip(*sides, strict=True) for job in both]  # the machine's state touches both sides alike
-    results = processes.each(fits, mixed, workers, progress)
+    job = Fits(generator=generator, pair=pair, inside=False, budget=budget, noise=noise * share, runs=0)
+    if share != 1:
+        job = dataclasses.replace(job, budget=dataclasses.replace(budget, epsilon=math.inf))
+    jobs = [*_jobs(dataclasses.replace(job, seed=COINS), tuning_runs), *_jobs(job, runs)]
+    results = processes.each(fits, jobs, workers, progress)
     if len({head for _, heads in results for head in heads}) != 1:
         raise BadInput(f"{generator.name}: its ledger differs between fits; it must depend on public facts alone")
-    without, with_ = (np.concatenate([table for table, _ in results[side::2]]) for side in (0, 1))
-    epsilon, claim = claim_of(generator.plan(pair.schema, noise), budget.delta)
+    found = _stacked([table for table, _ in results])
+    without, with_ = (np.concatenate(found[side::2]) for side in (0, 1))
     half = tuning_runs // 2  # the direction from one half, the thresholds from the other: the fit flatters itself
     direction = Direction.between(without[:half], with_[:half])
     scores = [direction(side[half:]) for side in (without, with_)]
     rest = tuning_runs - half
+    epsilon, claim = claim_of(generator.plan(pair.schema, noise), budget.delta)
     cuts = tune(scores[0][:rest], scores[1][:rest], budget.delta, runs)
     verdict = judge(
         cuts, scores[0][rest:], scores[1][rest:], claim, delta=budget.delta, error=error, gate_error=gate_error
@@ -128,41 +100,61 @@ def audit(
 def fits(job: Fits) -> tuple[Table, list[str]]:
     """Features of each fitted model, (runs, features), and the head of each fit's ledger."""
     rows, heads = [], []
-    for _ in range(job.runs):
-        account = Account(job.budget, Ledger(), unit=job.schema.unit or RECORD, noise=job.noise)
-        data = Sensitive(job.frame, job.schema, account)
-        model = job.generator.fit(data, job.schema, job.budget, seed=COINS)
-        if account.plan != merged(account.scoped(job.generator.plan(job.schema, job.noise))):
+    schema, frame = job.pair.schema, job.pair.with_ if job.inside else job.pair.without
+    for run in range(job.runs):
+        account = Account(job.budget, Ledger(), unit=schema.unit or RECORD, noise=job.noise)
+        data = Sensitive(frame, schema, account, seed=None if job.seed is None else job.seed + run)
+        model = job.generator.fit(data, schema, job.budget, seed=COINS)
+        if account.plan != merged(account.scoped(job.generator.plan(schema, job.noise))):
             raise BadInput(
                 f"{job.generator.name}: a fit books other events than its plan says; give all that decides how many"
             )
         account.settle()
-        rows.append(features(model))
+        rows.append(features(model)[None])
         heads.append(account.ledger.head)
-    return np.stack(rows), heads
+    return np.concatenate(_stacked(rows)), heads
 
 
 def features(model: Model) -> Table:
-    """What the adversary sees: the model's arrays (the first `MOST_FEATURES` numbers) and frequencies of drawn records."""
-    arrays = [array.ravel().astype(np.float64) for _, array in sorted(model.tensors().items())]
+    """What the adversary looks at, (features,): the model's arrays, and frequencies of drawn records where it has none."""
+    arrays = parameters(model.tensors()) or _frequencies(model)
+    found: Table = np.nan_to_num(np.concatenate([array.ravel().astype(np.float64) for array in arrays]))
+    return found
+
+
+def parameters(tensors: Tensors) -> list[NDArray[np.float64]]:
+    """A model's arrays as the noise moves them smoothly: Gaussians in principal axes, which may turn and change their sign, as the means
+    and covariances of the vectors themselves."""
+    rest, found = dict(tensors), []
+    kinds = [name.removesuffix("factors") for name in tensors if name.endswith("factors")]
+    for kind in kinds:
+        if not {kind + "axes", kind + "means", kind + "centre"} <= set(tensors):
+            continue
+        axes, factors, means = (rest.pop(kind + part) for part in ("axes", "factors", "means"))
+        roots = np.einsum("...ij,ib->...jb", factors, axes)
+        found += [means @ axes + rest[kind + "centre"], np.einsum("...ja,...jb->...ab", roots, roots)]
+    return [*found, *(rest[name] for name in sorted(rest))]
+
+
+def _frequencies(model: Model) -> list[NDArray[np.float64]]:
     codec = Codec(model.schema)
     codes = codec.encode(model.sample(DRAWN, seed=COINS))
     drawn = [np.bincount(codes[:, place], minlength=size)[1:] for place, size in enumerate(codec.sizes)]
-    full = [[float((codes == codes[:, :1]).all(axis=1).mean()), float((codes > 0).all(axis=1).mean())]]
-    return np.concatenate([np.concatenate(arrays)[:MOST_FEATURES], *drawn, *full])
+    full = [(codes == codes[:, :1]).all(axis=1).mean(keepdims=True), (codes > 0).all(axis=1).mean(keepdims=True)]
+    return [*drawn, *full]
 
 
-def _jobs(
-    generator: Generator, schema: Schema, frame: pd.DataFrame, budget: Budget, noise: float, runs: int
-) -> list[Fits]:
-    return [
-        Fits(generator=generator, schema=schema, frame=frame, budget=budget, noise=noise, runs=size)
-        for size in processes.parts(runs, CHUNK)
-    ]
+def _jobs(job: Fits, runs: int) -> list[Fits]:
+    """Both sides by turns, so that the machine's state touches them alike."""
+    found, done = [], 0
+    for size in processes.parts(runs, CHUNK):
+        seed = None if job.seed is None else job.seed + done
+        found += [dataclasses.replace(job, inside=inside, runs=size, seed=seed) for inside in (False, True)]
+        done += size
+    return found
 
 
-def _pair(zeros: int, ones: int) -> Pair:
-    names = ("x", "y", "z")
-    schema = Schema.from_dict({"units": zeros + ones, "columns": {name: {"kind": "boolean"} for name in names}})
-    with_ = pd.DataFrame({name: [False] * zeros + [True] * (ones + 1) for name in names})
-    return Pair(schema=schema, without=with_.iloc[:-1].reset_index(drop=True), with_=with_)
+def _stacked(tables: Sequence[Table]) -> list[Table]:
+    """Tables of one width: models whose shape is an answer are filled up with zeros."""
+    width = max(table.shape[1] for table in tables)
+    return [np.pad(table, ((0, 0), (0, width - table.shape[1]))) for table in tables]

@@ -1,15 +1,17 @@
-"""What a plan promises, as an audit wants it: a whole curve, not a single pair."""
+"""What a plan promises, as an audit wants it (a whole curve, not a single pair), and what was found beside it."""
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
-from synthdp.evaluate.audit import Claim, Verdict
+from synthdp.evaluate.audit import Claim, Verdict, word
 from synthdp.privacy import accounting
+from synthdp.privacy.accounting.charges import charges, contributions
 from synthdp.privacy.accounting.gaussian import gaussian_epsilon
-from synthdp.privacy.events import Gaussian, Plan, Sampled
+from synthdp.privacy.events import Gaussian, Plan
 
 # From the smallest deltas that runs can tell apart to the largest that leave epsilon above 0.
-DELTAS = (1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,15 +27,32 @@ class Audit:
 
     @property
     def gaussian_epsilon(self) -> float:
-        """The Gaussian bound as epsilon at `delta`: valid for unsampled Gaussian plans, a diagnostic elsewhere."""
+        """The Gaussian bound as epsilon at `delta`: valid where the claim is Gaussian, a diagnostic elsewhere."""
         return gaussian_epsilon(self.verdict.mu, self.delta)
 
+    @property
+    def estimate(self) -> tuple[float, float, float]:
+        """The Gaussian point estimate of epsilon at `delta`, and epsilon one standard error below and above; no bound."""
+        mu, error = self.verdict.mu_estimate, self.verdict.mu_error
+        low, middle, high = (gaussian_epsilon(max(0.0, mu + step * error), self.delta) for step in (-1, 0, 1))
+        return middle, low, high
 
+    @property
+    def found(self) -> float:
+        """The largest lower bound that is valid for this claim."""
+        return max(self.verdict.epsilon, 0.0 if self.claim.mu is None else self.gaussian_epsilon)
+
+    @property
+    def word(self) -> str:
+        """ "contradicted", "stands" or "no power"."""
+        return word(self.found, self.epsilon, contradicted=self.verdict.contradicted)
+
+
+@lru_cache(maxsize=256)
 def claim_of(plan: Plan, delta: float) -> tuple[float, Claim]:
     """The claimed epsilon at `delta`, and the claim of these events at many deltas.
 
-    Every pair is the least bound that an accountant proves. Where all events are Gaussians of the whole table, mu is exact:
-    the square root of the sum of 1 / noise^2.
+    Every pair is the least bound that an accountant proves. Where all events are Gaussians of the whole table, mu is exact.
     """
     epsilon = accounting.best(plan, delta)[1]
     pairs = [(delta, epsilon), *((each, accounting.best(plan, each)[1]) for each in DELTAS if each > delta)]
@@ -41,13 +60,14 @@ def claim_of(plan: Plan, delta: float) -> tuple[float, Claim]:
 
 
 def gaussian_mu(plan: Plan) -> float | None:
-    """mu of a plan of unsampled Gaussians (Dong, Roth & Su 2022, corollary 3.3), None for any other plan."""
+    """mu of a plan of unsampled Gaussians, votes with Gaussian noise and Gaussian caps: the root of the sum of the squared distances of
+    their means (Dong, Roth & Su 2022, corollary 3.3; of caps, Smith & Thakurta 2022). None for any other plan."""
+    charged = charges(plan)
+    if charged.own_delta:
+        return None
     squares = 0.0
-    for entry in plan:
-        event = entry.event
-        if isinstance(event, Sampled) and event.rate == 1 and len(event.queries) == 1:
-            event = event.queries[0]
-        if not isinstance(event, Gaussian) or event.relation != "add_remove":
+    for entry in charged.entries:
+        if not isinstance(entry.event, Gaussian):
             return None
-        squares += entry.count / event.noise**2 if event.noise else math.inf
+        squares += entry.count * (contributions(entry.event) / entry.event.noise) ** 2
     return math.sqrt(squares)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.auditing.white_box import Training
+from synthdp.auditing.vectors import Vectors
 from synthdp.data.codec import Codec
 from synthdp.errors import BadInput
-from synthdp.evaluate.audit import one_run
+from synthdp.evaluate.audit import one_run, word
 from synthdp.evaluate.audit.canaries import Canaries, encoded, per_canary
 from synthdp.evaluate.audit.memory import remembered
 from synthdp.generators import Model
@@ -34,6 +34,11 @@ class OneRun:
     contradicted: bool
     gate_error: float
 
+    @property
+    def word(self) -> str:
+        """ "contradicted", "stands" or "no power"."""
+        return word(self.epsilon, self.claimed, contradicted=self.contradicted)
+
 
 def audit_model(
     model: Model,
@@ -56,13 +61,20 @@ def audit_model(
     return verdict(scores, canaries.included, claimed, delta, error=error, gate_error=gate_error)
 
 
-def audit_training(
-    training: Training, canaries: int, delta: float, *, error: float = 0.05, gate_error: float = 1e-3
+def audit_vectors(
+    attack: Vectors,
+    canaries: int,
+    delta: float,
+    *,
+    error: float = 0.05,
+    gate_error: float = 1e-3,
+    drawn: Vectors | None = None,
 ) -> OneRun:
-    """The white box in one training: every canary has a direction of its own in the gradient."""
+    """The white box in one run: every canary has a coordinate of its own. With `drawn`, it is run in place of the attack."""
     included = np.random.default_rng().random(canaries) < 0.5
-    scores = training.evidence(training.gradients(canaries, included))
-    claimed = accounting.best(training.plan, delta)[1]
+    run = drawn or attack
+    scores = run.evidence(*run.answers(included))
+    claimed = accounting.best(attack.plan, delta)[1]
     return verdict(scores, included, claimed, delta, error=error, gate_error=gate_error)
 
 

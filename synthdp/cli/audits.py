@@ -131,21 +131,22 @@ def _release(options: settings.Audit) -> tuple[list[str], dict[str, Any]]:
         error=options.error,
         gate_error=options.gate_error,
     )
-    return _told_release(found), _plain(dataclasses.asdict(found))
+    return _told_release(found), _plain({**dataclasses.asdict(found), "verdict": found.word})
 
 
 def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
-    from synthdp.auditing import black_box
+    from synthdp.auditing import black_box, pairs
 
     options: settings.Audit = config["options"]
-    generator = black_box.small(config["generator"])
+    generator = pairs.small(config["generator"])
+    pair = pairs.case_of(generator).pair if options.pair == "own" else pairs.PAIRS[options.pair]
     with show.progress(f"audit {generator.name}") as step:
         found = black_box.audit(
             generator,
             config["budget"],
             runs=options.runs,
             tuning_runs=options.tuning_runs,
-            pair=black_box.PAIRS[options.pair](),
+            pair=pair(),
             error=options.error,
             gate_error=options.gate_error,
             workers=options.workers,
@@ -161,9 +162,11 @@ def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
         "epsilon": verdict.epsilon,
         "gaussian_epsilon": found.gaussian_epsilon,
         "gaussian_plan": found.claim.mu is not None,
+        "gaussian_estimate": found.estimate,
         "error": verdict.error,
         "runs": verdict.runs,
         "tuning_runs": found.tuning_runs,
+        "verdict": found.word,
         "contradicted": verdict.contradicted,
         "gate_error": verdict.gate_error,
     }
@@ -172,13 +175,13 @@ def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
 
 def _told_generator(found: "Audit") -> list[str]:
     verdict = found.verdict
-    diagnostic = "" if found.claim.mu is not None else " (a diagnostic: the plan is not one Gaussian)"
+    diagnostic = "" if found.claim.mu is not None else " (a diagnostic: the plan is not Gaussian)"
     return [
         f"claimed   epsilon {found.epsilon:.4g} at delta {found.delta:g}",
         f"measured  epsilon of {verdict.epsilon:.4g} or more, with {1 - verdict.error:.0%} confidence, "
         f"from {verdict.runs} fits a side",
-        f"          {found.gaussian_epsilon:.4g} by the Gaussian bound{diagnostic}",
-        _told(contradicted=verdict.contradicted, gate_error=verdict.gate_error),
+        f"          {found.gaussian_epsilon:.4g} or more by the Gaussian bound{diagnostic}",
+        _told(found.word, verdict.gate_error, "take more runs=, or another pair="),
     ]
 
 
@@ -187,14 +190,19 @@ def _told_release(found: "OneRun") -> list[str]:
         f"claimed   epsilon {found.claimed:.4g} at delta {found.delta:g}",
         f"guessed   {found.correct} of {found.guesses} right, on {found.canaries} canaries (half by chance)",
         f"measured  epsilon of {found.epsilon:.4g} or more, with {1 - found.error:.0%} confidence (internal: do not release)",
-        _told(contradicted=found.contradicted, gate_error=found.gate_error),
+        _told(found.word, found.gate_error, "plant more canaries"),
     ]
 
 
-def _told(*, contradicted: bool, gate_error: float) -> str:
-    if contradicted:
+def _told(word: str, gate_error: float, remedy: str) -> str:
+    if word == "contradicted":
         return f"CONTRADICTED: the claim is false (but for a chance of {gate_error:g}). Do not release; report this."
-    return "verdict   the claim stands: this attack does not contradict it"
+    if word == "no power":
+        return (
+            "verdict   no power: this attack finds next to nothing, so it would hardly notice a false claim, and says nothing for "
+            f"this one; {remedy}"
+        )
+    return "verdict   the claim stands: this attack finds something, and no more than is claimed"
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

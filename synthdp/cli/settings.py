@@ -107,8 +107,10 @@ class Audit:
     canaries: str | None = option(None, "internal/canaries.json of that fit")
     rows: int = option(100_000, "records to draw from the release")
     runs: int = option(1000, "fits a side that judge a generator")
-    tuning_runs: int = option(500, "further fits a side that choose what to look at")
-    pair: Literal["worst_case", "rare"] = option("worst_case", "the two neighbouring tables of a generator's audit")
+    tuning_runs: int = option(400, "further fits a side that choose what to look at")
+    pair: Literal["own", "worst_case", "rare"] = option(
+        "own", "the two neighbouring tables of a generator's audit; own: those that tell most of it, as far as is known"
+    )
     error: float = option(0.05, "probability that the lower bound on epsilon is wrong")
     gate_error: float = option(1e-3, "probability that a true claim is called contradicted")
     workers: int | None = option(None, "processes; default: one per core")

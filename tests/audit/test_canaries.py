@@ -115,7 +115,7 @@ def test_a_model_that_keeps_rows_is_found_by_one_run(make, rng):
     schema = make_schema(columns={"age": {"kind": "integer", "bounds": [0, 99], "bins": list(range(1, 100))}})
     # Of 1,000 units, others' records look like those that were held out, and one audit in 25 fell short.
     table, canaries = make(make_frame(500), schema, 400, rng)
-    found = one_run.audit_model(Rows(schema, table), canaries, 1.0, 1e-6, rows=20_000, gate_error=GATE_ERROR)
+    found = one_run.audit_model(Rows(schema, table), canaries, 1.0, 1e-7, rows=20_000, gate_error=GATE_ERROR)
     assert found.contradicted
     assert found.epsilon > 1.5
 
@@ -164,4 +164,8 @@ def test_the_command_line_audits_a_generator(capsys):
     assert found["runs"] == 60
     assert 1.9 < found["claimed"] <= 2
     assert found["epsilon"] <= 2
+    assert run(["audit", "generator=independent", "runs=3", "tuning_runs=4", "workers=1"]) == 0
+    said = capsys.readouterr().out
+    assert "no power" in said
+    assert "stands" not in said
     assert run(["audit", "generator=independent", "error=2"]) == 2

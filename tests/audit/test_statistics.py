@@ -8,9 +8,9 @@ from scipy import stats
 
 from synthdp import BadInput
 from synthdp.auditing.claims import claim_of, gaussian_mu
-from synthdp.evaluate.audit import Claim, clopper_pearson, judge, one_run, region, tune
+from synthdp.evaluate.audit import Claim, clopper_pearson, judge, one_run, region, tune, word
 from synthdp.privacy.accounting.gaussian import gaussian_epsilon
-from synthdp.privacy.events import Entry, Gaussian, Sampled
+from synthdp.privacy.events import Capped, Choice, Entry, Gaussian, Sampled, Threshold, Vote
 
 DELTA = 1e-5
 RUNS, TUNING, REPETITIONS = 1000, 500, 300
@@ -106,10 +106,44 @@ def test_claims_of_plans():
     assert epsilon == pytest.approx(NOISE_1, abs=1e-5)
     for delta, value in claim.curve:  # the curve is the exact one
         assert value == pytest.approx(gaussian_epsilon(1.0, delta), abs=2e-3)
-    assert gaussian_mu((Entry(Sampled(0.5, (Gaussian(2.0),))),)) is None
-    assert gaussian_mu((Entry(Sampled(1.0, (Gaussian(1.0),))),)) == 1.0
     with pytest.raises(BadInput, match="pairs"):
         Claim(curve=())
+
+
+@pytest.mark.parametrize(
+    ("event", "mu"),
+    [
+        (Gaussian(2.0), 0.5),
+        (Gaussian(2.0, relation="replace_one"), 1.0),
+        (Sampled(1.0, (Gaussian(2.0),)), 0.5),
+        (Vote(2.0), 0.5),
+        (Capped("gaussian", 0.5), 0.5),
+        (Capped("gaussian", 0.5, relation="replace_one"), 0.5),
+        (Sampled(0.5, (Gaussian(2.0),)), None),
+        (Vote(2.0, "laplace"), None),
+        (Choice(1.0), None),
+        (Capped("zcdp", 0.5), None),
+        (Threshold(2.0, 1e-6, 1), None),
+    ],
+)
+def test_the_gaussian_bound_gates_gaussian_claims_alone(event, mu):
+    """Four times the same: twice the mu of one."""
+    assert gaussian_mu((Entry(event, 4),)) == (None if mu is None else pytest.approx(2 * mu, rel=1e-9))
+    assert gaussian_mu((Entry(event), Entry(Choice(1.0, relation=event.relation)))) is None
+
+
+def test_the_point_estimate_is_right_within_its_error(rng):
+    found = list(verdicts(rng, 1.0, gaussian_claim(1.0)))
+    estimates, errors = (np.array([getattr(v, name) for v in found]) for name in ("mu_estimate", "mu_error"))
+    assert abs(estimates.mean() - 1.0) < 0.02
+    assert np.std(estimates) == pytest.approx(errors.mean(), rel=0.15)
+
+
+def test_a_verdict_of_nothing_is_no_power():
+    assert word(1.0, 2.0, contradicted=True) == "contradicted"
+    assert word(0.0, 2.0, contradicted=False) == word(0.05, 2.0, contradicted=False) == "no power"
+    assert word(0.0, 0.0, contradicted=False) == "no power"
+    assert word(0.2, 2.0, contradicted=False) == "stands"
 
 
 @pytest.mark.parametrize(

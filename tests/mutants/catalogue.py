@@ -30,6 +30,7 @@ ACCOUNTS = f"{PRIVACY}.accounts"
 CLAIMS = "tests/privacy/test_account_claims.py"
 DAMAGE = "tests/privacy/test_account_damage.py"
 DECLARED = "tests/cli/test_declared.py"
+AUDITED = "tests/audit/test_door.py::test_the_door_keeps_its_claim_and_the_audit_finds_a_part"
 LNMAX_ERRS = f"{VOTES}::test_lnmax_errs_as_often_as_two_laplace_noises_make_it"
 TEACHERS_APART = f"{TEACHERS}::test_a_patient_more_changes_what_one_teacher_says_and_not_a_bit_of_the_others"
 
@@ -464,6 +465,13 @@ SAMPLING = (
         (f"{SAMPLING_COINS}::test_two_loops_of_one_event_draw_independent_samples",),
     ),
     Mutant(
+        "coins of each loop again in the next, and nothing that refuses them",
+        f"{PRIVACY}.sensitive:Sensitive.steps",
+        "self._loop += 1",
+        "self._loop += 1\nself._tosses, self._noise._tossed = 0, -1",
+        (f"{AUDITED}[tables, noise 1.3, rate 0.05, phases 49, alone 1, supposed coins]",),
+    ),
+    Mutant(
         "coins that do not depend on the place",
         f"{PRIVACY}.noise:Noise.coins",
         "blocks[:, 1] = step // 2",
@@ -638,6 +646,23 @@ IN_DATABASES = (
     ),
 )
 
+AUDITS = (
+    Mutant(
+        "an attack that finds nothing says that the claim stands",
+        "synthdp.evaluate.audit.thresholds:word",
+        "found > 0 and found >= LEAST_FOUND * claimed",
+        "True",
+        ("tests/audit/test_statistics.py::test_a_verdict_of_nothing_is_no_power",),
+    ),
+    Mutant(
+        "judged by the runs that chose the thresholds",
+        "synthdp.auditing.white_box:audit",
+        "judge(cuts, without[tuning_runs:], with_[tuning_runs:], claim, delta=delta, error=error, gate_error=gate_error)",
+        "judge(cuts, without[:tuning_runs], with_[:tuning_runs], claim, delta=delta, error=error, gate_error=gate_error)",
+        ("tests/audit/test_door.py::test_runs_that_chose_the_thresholds_do_not_judge",),
+    ),
+)
+
 MUTANTS = (
     *CLIPPING,
     *NOISE,
@@ -650,4 +675,5 @@ MUTANTS = (
     *ACCOUNTING,
     *RELEASES,
     *DECLARED_AND_ENTERED,
+    *AUDITS,
 )

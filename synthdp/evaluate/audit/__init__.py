@@ -6,7 +6,7 @@ about the mechanism but that this attack was weak; above the claim, the claim is
 
 from synthdp.evaluate.audit.canaries import Canaries, hold_out, plant
 from synthdp.evaluate.audit.region import Claim, Region, clopper_pearson, region
-from synthdp.evaluate.audit.thresholds import Thresholds, Verdict, judge, tune
+from synthdp.evaluate.audit.thresholds import Thresholds, Verdict, judge, tune, word
 
 __all__ = [
     "Canaries",
@@ -20,4 +20,5 @@ __all__ = [
     "plant",
     "region",
     "tune",
+    "word",
 ]

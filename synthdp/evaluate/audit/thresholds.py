@@ -3,6 +3,7 @@
 A threshold chosen on the runs that it is judged by would find leaks that are not there.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from synthdp.evaluate.audit.region import Claim, Region, clopper_pearson, region
 Scores = NDArray[np.float64]  # one per run; higher says "with the record"
 TUNED_ERROR = 0.05  # at which tuning weighs a threshold; the verdict has an error of its own
 TUNED_SHARE = 0.3  # the Gaussian threshold's rates count as those of so many of the tuning runs
+LEAST_FOUND = 0.05  # of the claim: an attack that finds less would not have noticed a claim that is false
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,11 +36,14 @@ class Thresholds:
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """What test runs say. `epsilon` and `mu` are lower bounds that hold with probability 1 - `error`, each on its own;
-    `contradicted` is wrong of a true claim with probability at most `gate_error`.
+    `contradicted` is wrong of a true claim with probability at most `gate_error`. `mu_estimate` is mu by the rates themselves, of the
+    standard error `mu_error`: a point estimate, no bound.
     """
 
     epsilon: float
     mu: float
+    mu_estimate: float
+    mu_error: float
     error: float
     contradicted: bool
     gate_error: float
@@ -89,14 +94,35 @@ def judge(
     cuts = thresholds.all
     regions = [_at(cut, without, with_, error / len(cuts)) for cut in cuts]
     gates = [_at(cut, without, with_, gate_error / len(cuts)) for cut in cuts]
+    estimate, deviation = _estimated(thresholds.gaussian, without, with_)
     return Verdict(
         epsilon=max(found.epsilon(delta) for found in regions),
         mu=_at(thresholds.gaussian, without, with_, error).mu,
+        mu_estimate=estimate,
+        mu_error=deviation,
         error=error,
         contradicted=any(claim.contradicted(found) for found in gates),
         gate_error=gate_error,
         runs=min(len(without), len(with_)),
     )
+
+
+def word(found: float, claimed: float, *, contradicted: bool) -> str:
+    """The verdict in a word. "no power": the attack found next to nothing, so that it says nothing for the claim either."""
+    if contradicted:
+        return "contradicted"
+    return "stands" if found > 0 and found >= LEAST_FOUND * claimed else "no power"
+
+
+def _estimated(cut: float, without: Scores, with_: Scores) -> tuple[float, float]:
+    """mu by the rates at a threshold, and its standard error by the delta method; half a run is added to either end of a rate."""
+    total, variance = 0.0, 0.0
+    for errors, runs in ((int((without > cut).sum()), len(without)), (int((with_ <= cut).sum()), len(with_))):
+        rate = (errors + 0.5) / (runs + 1)
+        quantile = float(ndtri(rate))
+        total -= quantile
+        variance += rate * (1 - rate) / runs / (math.exp(-(quantile**2) / 2) / math.sqrt(2 * math.pi)) ** 2
+    return total, math.sqrt(variance)
 
 
 def _at(cut: float, without: Scores, with_: Scores, error: float) -> Region:

@@ -1,0 +1,200 @@
+"""The page and the picture of `audit.py`: what was found of what is claimed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+Row = dict[str, Any]
+NOT_RUN = "not run"
+COLUMNS = {  # estimator -> its column
+    "Clopper-Pearson bound": "Clopper-Pearson bound",
+    "Gaussian-DP bound": "Gaussian bound",
+    "Gaussian-DP point estimate": "point estimate",
+}
+CLAIM = "#b03a2e"
+SERIES = (("found", "found", "o", "#1f5f8b"), ("at_half_the_noise", "at half the noise", "x", "#8b6f1f"))
+
+INTRODUCTION = """# Audits: claimed against measured epsilon
+
+Every epsilon is at delta {delta:g}. A bound is a lower bound on the true epsilon, each with {confidence:.0%} confidence. The
+Clopper-Pearson bound goes by the rates of the attack's two errors and is always valid. The Gaussian bound is valid where the claim is
+Gaussian DP (unsampled Gaussian noise); elsewhere it is a diagnostic, in brackets. "Found" is the larger of the valid bounds. The point
+estimate, in brackets with one standard error to either side, is Gaussian too and bounds nothing.
+
+An attack that reaches a true claim passes it with its {confidence:.0%} bound one time in twenty. The verdict therefore goes by bounds
+that hold for all {audits} rows together but for a chance of {gate_error:g}: "contradicted" fails the build. "No power" means that the
+attack found less than a twentieth of the claim, and so says nothing for it. Each attack was also run where half of the claimed noise is
+drawn: what it finds there is its power. A row that says "not run" is no evidence at all."""
+
+AT_DOOR = """Found, of claimed. The adversary chooses records and questions and sees every answer. Of loops and of a fit that was
+resumed they suppose that coins are drawn twice. Two things cannot be found by any number of runs like these: what sampling hides in
+tails of very small probability, and, of another unit in tables and moments, the part of the sensitivity that their cells do not use."""
+
+NO_ROW = {  # questions and aggregators without a row at the door
+    "Grid": "counts on a public grid",
+    "Distance": "distances between tables of shares",
+    "Cost": "what votes cost",
+    "Shares": "shares of teachers",
+    "Counts": "counts of votes",
+    "Confident": "votes after a confident check",
+    "Interactive": "votes after an interactive check",
+    "Counted": "gradients with a count of clipped units",
+    "Together": "several questions to one sample",
+    "Reveal": "the records themselves, which are revealed at an infinite epsilon",
+}
+WITHOUT = """Some questions have no row of their own here: {questions}. Their noise is the one that is attacked above. What
+one unit moves them by is tested against exact worst cases (`test_questions.py`, `test_votes.py` and `test_vote_cost.py` under
+`tests/privacy`), and some of them are part of what the generators below ask."""
+
+FEWER = """The time for this report was {minutes:g} minutes of one core, so that some generators had fewer fits a side than are asked for
+("250 of 1000"): their bounds are looser, and just as valid."""
+
+OF_GENERATORS = """Many small fits on both sides of a worst-case pair at epsilon {epsilon:g}. The attack sees the model alone: Fisher's
+discriminant of its arrays, learned from rehearsals in which both sides have the same noise."""
+
+IN_ONE_RUN = "Guesses about many canaries of one run (Steinke, Nasr & Jagielski 2023): cheap, and much weaker."
+
+
+def report(result: Mapping[str, Any], ways: Sequence[str]) -> str:
+    """Markdown: what was found by question and by generator, and then every row."""
+    config, rows, provenance = result["config"], result["rows"], result["provenance"]
+    at_door, of_generators, once = (
+        [row for row in rows if row["part"] == part] for part in ("door", "generator", "one run")
+    )
+    seconds = sum(row.get("cpu_seconds", 0.0) for row in rows)
+    changed = ", with changes that are not committed" if provenance["uncommitted_changes"] else ""
+    parts = [
+        INTRODUCTION.format(confidence=1 - config["error"], **config),
+        "## At the door",
+        AT_DOOR,
+        matrix(at_door, ways),
+        WITHOUT.format(questions=", ".join(f"{words} (`{name}`)" for name, words in NO_ROW.items())),
+        "## Generators",
+        OF_GENERATORS.format(**config),
+        *([] if config["minutes"] is None else [FEWER.format(**config)]),
+        table(of_generators, ("generator", "pair", "fits a side")),
+        "## In one run",
+        IN_ONE_RUN,
+        table_once(once),
+        "## Every row at the door",
+        table(at_door, ("question", "how", "replicas a side")),
+        "![claimed against measured](audit.png)",
+        f"{seconds / 60:.0f} CPU minutes on {provenance['processor']}, {provenance['cores']} cores. The code is that of commit "
+        f"{provenance['synthdp']}, the last that touches synthdp/{changed}.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def matrix(rows: Sequence[Row], ways: Sequence[str]) -> str:
+    """Questions by ways of asking them."""
+    cells = {(row["what"], row["how"]): cell(row) for row in rows}
+    questions = dict.fromkeys(row["what"] for row in rows)
+    return lines(("question", *ways), ((what, *(cells.get((what, way), "") for way in ways)) for what in questions))
+
+
+def cell(row: Row) -> str:
+    """What was found, and where it is not that the claim stands, the verdict and what is found at half the noise."""
+    if row["verdict"] == NOT_RUN:
+        return f"**{NOT_RUN}**"
+    words = f"{row['found']:.1f} of {row['claimed']:.1f}"
+    half = f"{row['at_half_the_noise']:.1f} at half the noise"
+    return words if row["verdict"] == "stands" else f"**{words}: {row['verdict']}**, {half}"
+
+
+def table(rows: Sequence[Row], heads: tuple[str, str, str]) -> str:
+    """One line a row, with every estimator's figure."""
+    return lines(
+        (*heads, "claimed", *COLUMNS.values(), "found at half the noise", "verdict"),
+        (
+            (row["what"], row["how"], runs(row), *figures(row, COLUMNS), *ends(row))
+            if row["verdict"] != NOT_RUN
+            else (row["what"], row["how"], f"0 of {row['asked']}", *[""] * 5, f"**{NOT_RUN}**: {row['why']}")
+            for row in rows
+        ),
+    )
+
+
+def runs(row: Row) -> str:
+    """A side, and how many are asked for where they are more."""
+    return str(row["runs"]) if row["runs"] >= row["asked"] else f"{row['runs']} of {row['asked']}"
+
+
+def table_once(rows: Sequence[Row]) -> str:
+    """The same of one-run audits."""
+    return lines(
+        ("mechanism", "how", "guesses right", "claimed", "one-run bound", "found at half the noise", "verdict"),
+        (
+            (
+                row["what"],
+                row["how"],
+                f"{row['correct']} of {row['guesses']}",
+                *figures(row, ["one-run bound"]),
+                *ends(row),
+            )
+            for row in rows
+        ),
+    )
+
+
+def figures(row: Row, estimators: Iterable[str]) -> list[str]:
+    """The claim, and a figure of each estimator."""
+    held = {figure["estimator"]: figure for figure in row["figures"]}
+    return [f"{row['claimed']:.2f}", *(said(held[estimator]) for estimator in estimators)]
+
+
+def ends(row: Row) -> tuple[str, str]:
+    """The last two cells."""
+    return f"{row['at_half_the_noise']:.2f}", row["verdict"] if row["verdict"] == "stands" else f"**{row['verdict']}**"
+
+
+def said(figure: Row) -> str:
+    """A figure, in brackets where it is a diagnostic."""
+    errors = figure.get("one standard error")
+    words = f"{figure['epsilon']:.2f}" + ("" if errors is None else f" [{errors[0]:.2f}, {errors[1]:.2f}]")
+    return words if figure.get("valid", True) else f"({words})"
+
+
+def lines(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    return "\n".join("| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *rows))
+
+
+def plot(rows: Sequence[Row], epsilon: float) -> Figure:
+    """Found at all of the claimed noise and at half of it; no true claim lies far below what was found at all of it."""
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    made = [row for row in rows if row["verdict"] != NOT_RUN]
+    of_door(left, [row for row in made if row["part"] == "door"])
+    of_generators(right, [row for row in made if row["part"] == "generator"], epsilon)
+    for axes in (left, right):
+        axes.legend(fontsize=7, frameon=False, loc="upper left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_ylabel("epsilon found (lower bound, 95 % confidence)")
+    figure.suptitle("Claimed against measured epsilon, delta 1e-5", fontsize=11)
+    return figure
+
+
+def of_door(axes: Axes, rows: Sequence[Row]) -> None:
+    """Against the claim."""
+    claimed = [row["claimed"] for row in rows]
+    for key, label, marker, colour in SERIES:
+        axes.scatter(claimed, [row[key] for row in rows], marker=marker, color=colour, label=label, s=26)
+    most = 1.05 * max(claimed, default=1.0)
+    axes.plot([0, most], [0, most], color=CLAIM, linewidth=1.2, label="the claim")
+    axes.set(title="at the door", xlabel="claimed epsilon", xlim=(0, most))
+
+
+def of_generators(axes: Axes, rows: Sequence[Row], epsilon: float) -> None:
+    """Side by side, with the point estimates."""
+    places = np.arange(len(rows))
+    for key, label, marker, colour in SERIES:
+        axes.scatter(places, [row[key] for row in rows], marker=marker, color=colour, label=label, s=26)
+    for place, row in zip(places, rows, strict=True):
+        (estimate,) = (figure for figure in row["figures"] if figure["estimator"] == "Gaussian-DP point estimate")
+        axes.plot([place, place], estimate["one standard error"], color=SERIES[0][3], alpha=0.5, linewidth=1.5)
+    axes.axhline(epsilon, color=CLAIM, linewidth=1.2, label="the claim")
+    axes.set(title="generators (bars: point estimate, one standard error)")
+    axes.set_xticks(places, [f"{row['what']}, {row['how']}" for row in rows], rotation=90, fontsize=6)

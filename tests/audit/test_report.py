@@ -1,0 +1,158 @@
+"""The report of `make audit` (law 45): which rows there are, what a row says, and that a run that was stopped goes on."""
+
+import dataclasses
+import importlib
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from synthdp import generators
+from synthdp.auditing import one_run, white_box
+from synthdp.auditing.draws import Sizes
+from synthdp.auditing.vectors import KINDS, Vectors
+from synthdp.privacy.questions import HOUSE
+
+HOME = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def recipe():
+    sys.path.insert(0, str(HOME / "recipes"))
+    spec = importlib.util.spec_from_file_location("audit_recipe", HOME / "recipes" / "audit.py")
+    made = importlib.util.module_from_spec(spec)
+    sys.modules["audit_recipe"] = made  # where its dataclasses look for their names
+    spec.loader.exec_module(made)
+    yield made
+    sys.path.remove(str(HOME / "recipes"))
+    del sys.modules["audit_recipe"]
+
+
+def test_there_is_a_row_for_everything(recipe):
+    tasks = list(recipe.everything())
+    assert len({task.name for task in tasks}) == len(tasks)
+    at_door = {(task.what, task.how) for task in tasks if task.part == "door"}
+    assert {(question, way) for question in KINDS for way in recipe.WAYS} <= at_door
+    ways = [Vectors(**settings) for settings in recipe.WAYS.values()]
+    for needed in (
+        lambda way: way.relation == "replace_one",
+        lambda way: way.records == 4,
+        lambda way: way.records == 4 and way.relation == "replace_one",
+        lambda way: way.rate < 1,
+        lambda way: way.phases > 1 and way.alone and way.supposed == "coins",
+        lambda way: way.stopped,
+        lambda way: way.capped,
+        lambda way: way.selected,
+    ):
+        assert any(map(needed, ways))
+    others = {"choice", "votes, LNMax", "votes, GNMax", "thresholds", "size", "best of several runs"}
+    assert others == {what for what, _ in at_door} - set(KINDS)
+    audited = {task.what for task in tasks if task.part == "generator"}
+    for name in generators.names():
+        kinds = getattr(generators.find(name), "data_kinds", ("table",))
+        assert "table" not in kinds or name in audited
+        assert "images" not in kinds or f"{name} (images)" in audited
+
+
+def test_what_has_no_row_at_the_door_is_named(recipe):
+    attacked = {"Gradient", "Sums", "Joint", "Marginals", "GroupSums", "GroupMoments"}
+    attacked |= {"Chosen", "Voted", "LNMax", "GNMax", "Domain", "Size"}
+    kinds = [getattr(importlib.import_module(where), name) for where, name in (each.split(":") for each in HOUSE)]
+    answering = {kind.__name__ for kind in kinds if hasattr(kind, "noised")}
+    assert answering == attacked | set(recipe.audit_page.NO_ROW)
+
+
+@pytest.mark.parametrize(("noise", "verdict"), [(1.0, "stands"), (0.5, "contradicted"), (1000.0, "no power")])
+def test_a_row_names_every_figure_s_estimator_error_and_delta(recipe, noise, verdict):
+    attack = Vectors(question="tables", noise=1.0)
+    found = white_box.audit(
+        attack, recipe.DELTA, runs=1000, tuning_runs=300, drawn=dataclasses.replace(attack, noise=noise)
+    )
+    half = white_box.audit(attack, recipe.DELTA, runs=1000, tuning_runs=300, drawn=attack.halved())
+    row = recipe.row(recipe.at_door("tables", "one unit more", attack), found, half)
+    assert row["verdict"] == verdict
+    assert row["at_half_the_noise"] > row["claimed"] == pytest.approx(4.377, abs=1e-3)
+    bounds = {figure["estimator"]: figure for figure in row["figures"]}
+    assert set(bounds) == {"Clopper-Pearson bound", "Gaussian-DP bound", "Gaussian-DP point estimate"}
+    for figure in [*row["figures"], *row["figures_at_half_the_noise"]]:
+        assert figure["delta"] == recipe.DELTA
+        assert figure["valid"] is True
+        assert ("error" in figure) != ("one standard error" in figure)
+    assert row["found"] == max(bounds[name]["epsilon"] for name in bounds if "bound" in name)
+    once = recipe.row(recipe.at_door("tables", "", attack), *[one_run.audit_vectors(Vectors(noise=1.0), 100, 1e-5)] * 2)
+    assert [figure["estimator"] for figure in once["figures"]] == ["one-run bound"]
+    page = recipe.audit_page.report(result_of([{**row, "cpu_seconds": 60.0}]), list(recipe.WAYS))
+    assert f"| tables | {'**' * (verdict != 'stands')}{row['found']:.1f} of 4.4" in page
+    assert "| **no power** |" in page or verdict != "no power"
+    assert "stands" not in page.partition("## At the door")[2] or verdict == "stands"
+    recipe.audit_page.plot([row], 4.0)
+
+
+def result_of(rows):
+    provenance = {"processor": "one", "cores": 1, "synthdp": "abc", "uncommitted_changes": False}
+    config = {"delta": 1e-5, "epsilon": 4.0, "error": 0.05, "gate_error": 1e-3, "audits": len(rows)}
+    config["minutes"] = None
+    return {"config": config, "rows": rows, "provenance": provenance}
+
+
+def test_rows_are_kept_for_the_code_that_they_are_of(recipe, monkeypatch, tmp_path):
+    made = []
+
+    def task(name):
+        def run(gate_error, share, runs):
+            made.append((name, share))
+            return white_box.audit(Sizes(noise=1.0), 1e-5, runs=20, tuning_runs=20, gate_error=gate_error)
+
+        return recipe.Task(part="door", what=name, how="", run=run)
+
+    tasks = [task("one"), task("other")]
+    monkeypatch.setattr(recipe, "everything", lambda: tasks)
+    monkeypatch.setattr(recipe, "KEPT", tmp_path / "outputs" / "audit.jsonl")
+    terms = recipe.Terms(commit="abc", uncommitted=False, gate_error=1e-5, quick=True)
+    first = recipe.made(tasks[:1], terms, 1)
+    assert made == [("one", 1.0), ("one", 0.5)]
+    both = recipe.made(tasks, terms, 1)
+    assert [row["what"] for row in both] == ["one", "other"]
+    assert both[0] == json.loads(json.dumps(first[0]))
+    assert [name for name, _ in made] == ["one"] * 2 + ["other"] * 2
+    for changed in ({"commit": "abd"}, {"uncommitted": True}, {"quick": False}):
+        made.clear()
+        recipe.made(tasks[:1], dataclasses.replace(terms, **changed), 1)
+        assert len(made) == 2
+
+
+def test_a_budget_of_time_thins_rows_and_drops_none(recipe, monkeypatch, tmp_path):
+    """The cheapest first; what has too little time says so, on the page too."""
+    done, now = [], [0.0]
+
+    def task(what, seconds, asked=1000):
+        def run(gate_error, share, runs):
+            now[0] += 2 * (runs + recipe.tuning_of(runs)) * (seconds or 0.01)
+            done.append((what, runs))
+            return white_box.audit(Sizes(noise=1.0), 1e-5, runs=20, tuning_runs=20, gate_error=gate_error)
+
+        measured = None if seconds is None else lambda: seconds
+        return recipe.Task(part="generator", what=what, how="its own", run=run, runs=asked, seconds=measured)
+
+    tasks = [task("slow", 0.1), task("door", None), task("quick", 0.01), task("hopeless", 100.0, 200)]
+    monkeypatch.setattr(recipe, "everything", lambda: tasks)
+    monkeypatch.setattr(recipe, "KEPT", tmp_path / "audit.jsonl")
+    monkeypatch.setattr(recipe.time, "monotonic", lambda: now[0])
+    terms = recipe.Terms(commit="abc", uncommitted=False, gate_error=1e-5, quick=False)
+    rows = recipe.made(tasks, terms, 1, 700.0)
+    assert [row["what"] for row in rows] == ["slow", "door", "quick", "hopeless"]
+    assert [what for what, _ in done[::2]] == ["door", "quick", "slow"]
+    runs = dict(done)
+    assert runs["door"] == runs["quick"] == 1000
+    left = (700.0 - 4 * 1300 * 0.02) / 2  # for each of the last two
+    assert left * 0.97 < 4 * (runs["slow"] + recipe.tuning_of(runs["slow"])) * 0.1 <= left
+    assert rows[-1]["verdict"] == "not run"
+    result = result_of(rows)
+    result["config"]["minutes"] = 12.0
+    page = recipe.audit_page.report(result, list(recipe.WAYS))
+    assert "| hopeless | its own | 0 of 200 |" in page
+    assert "**not run**: too little of the time was left for it" in page
+    assert "12 minutes of one core" in page
+    recipe.audit_page.plot(rows, 4.0)
