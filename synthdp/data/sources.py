@@ -155,6 +155,8 @@ def _parquet(path: Path) -> "DataFrame":
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
+            if not names:
+                raise BadInput(f"{path}: holds no columns")
             limits.check_width(path, len(names))
             repeated = sorted(name for name, times in Counter(names).items() if times > 1)
             if repeated:

@@ -15,7 +15,7 @@ import yaml
 from synthdp.data.jsonfile import DIGITS
 from synthdp.errors import BadInput
 
-MOST_BYTES = 4 << 20
+MOST_BYTES = 2 << 20
 MOST_VALUES = 1_000_000
 
 
