@@ -173,6 +173,8 @@ def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
         plain: Config = OmegaConf.to_container(node, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise BadInput(_explained(command, overrides, error)) from error
+    except OSError as error:
+        raise BadInput(f"{error.filename}: cannot be looked up ({error.strerror})") from None
     except UNREADABLE as error:
         raise BadInput(_unreadable(error)) from None
     except ValueError as error:  # a whole number of thousands of digits
