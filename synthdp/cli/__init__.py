@@ -11,7 +11,7 @@ from typing import Any
 
 import synthdp
 from synthdp.data.private import asked_to_end
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, without_passwords
 
 COMMANDS = {
     "fit": "learn a generator from sensitive records, within a privacy budget",
@@ -110,11 +110,11 @@ def _refuse(reason: Any) -> int:
 
 def _line(text: str) -> str:
     """The text in one line that a terminal can show: names that it quotes may be long, and somebody else's."""
-    words = (word if len(word) <= LONG else f"{word[:LONG]}..." for word in text.split())
+    words = (word if len(word) <= LONG else f"{word[:LONG]}..." for word in without_passwords(text).split())
     line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in " ".join(words))
     return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     if issubclass(category, UserWarning):
-        print(f"synthdp: warning: {message}", file=sys.stderr)
+        print(f"synthdp: warning: {_line(str(message))}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """The options of each command: dataclasses, from which the command line's schema and `--help` are derived."""
 
 import dataclasses
+import difflib
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
@@ -391,6 +392,11 @@ def helps(kind: Any) -> Iterator[tuple[str, Any, str]]:
 def made(kind: type[Made], values: Mapping[str, Any], where: str = "") -> Made:
     """The dataclass with these values, each checked against its type; raises `BadInput` that names the option."""
     hints = typing.get_type_hints(kind)
+    for name in values:
+        if name not in hints:
+            close = difflib.get_close_matches(str(name), hints, 1)
+            hint = f"; did you mean {where}{close[0]}?" if close else ""
+            raise BadInput(f"no option {f'{where}{name}'!r}{hint} (a file of --config-dir may set it)")
     return kind(**{name: _checked(value, hints[name], where + name) for name, value in values.items()})
 
 

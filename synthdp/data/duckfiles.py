@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from synthdp.data import limits
 from synthdp.data.faults import asking
 from synthdp.errors import BadInput
 
@@ -99,6 +100,7 @@ def _check_parquet(files: list[Path]) -> None:
             found = pq.read_schema(path).remove_metadata()
         except (pa.ArrowException, OSError) as error:
             raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
+        limits.check_width(path, len(found.names))
         odd = [field for field in found if pa.types.is_decimal256(field.type) or pa.types.is_duration(field.type)]
         if odd:
             raise BadInput(

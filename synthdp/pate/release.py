@@ -15,7 +15,7 @@ from synthdp.pate.classifier import ANSWERS, KIND, STUDENT, Answers, Classifier
 from synthdp.pate.features import ENCODINGS, classes, feature_map
 from synthdp.pate.fit import NAME, limits
 from synthdp.pate.students import Learned, Lesson, Student
-from synthdp.pate.students.choice import of_name
+from synthdp.pate.students.choice import of_name, student_of
 from synthdp.report.folder import RELEASE, Opened, Verified, opened
 from synthdp.report.folder import STUDENT as MODEL
 
@@ -23,7 +23,7 @@ from synthdp.report.folder import STUDENT as MODEL
 def load(
     folder: Path | str,
     *,
-    student: Student | None = None,
+    student: Any = None,
     features: Callable[[Codes], Any] | None = None,
     public: Path | str | None = None,
 ) -> Classifier:
@@ -68,7 +68,7 @@ def _restored(
     found: Opened,
     said: Mapping[str, Any],
     answers: Answers,
-    student: Student | None,
+    student: Any,
     features: Callable[[Codes], Any] | None,
 ) -> Classifier:
     folder, schema, target, draw = found.folder, found.schema, said["target"], said["draw"]
@@ -79,6 +79,7 @@ def _restored(
         student, learned = _stored(found, said["student"], mapped(answers.codes[:0]).shape[1], answers)
     else:
         rows = mapped(answers.codes)
+        student = student_of(student)
         learned = student.learn(Lesson(rows=rows, targets=answers.targets, pool=rows), draw)
     return Classifier(
         student=student,

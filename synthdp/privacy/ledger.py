@@ -19,6 +19,7 @@ from synthdp.privacy.events import Capped, Entry, Event, Plan, Revealed, Sampled
 GENESIS = "0" * 64
 START = '{"count":'  # how a line that charges begins
 TELLING = 4  # characters by which a line that charges is told from one that does not
+MOST_BYTES = 1 << 28  # of a ledger that is read: a million lines
 BLOCKS = 32  # lines that a loop of equal questions is charged in
 
 
@@ -83,7 +84,7 @@ class Ledger:
         if not path.is_file():
             raise BadInput(f"no ledger at {path}")
         ledger = cls()
-        rows = path.read_bytes().decode("utf-8", "surrogateescape").splitlines(keepends=True)
+        rows = jsonfile.read(path, MOST_BYTES).decode("utf-8", "surrogateescape").splitlines(keepends=True)
         for number, row in enumerate(rows, 1):
             line = _parsed(row)
             if line is None:
