@@ -172,21 +172,24 @@ class Synthesizer:
 
     def __init__(
         self,
-        generator: str | Generator = "dpgan",
+        generator: str | Generator | None = None,
         *,
         schema: Schema,
         budget: Budget,
         trust: str | None = None,
         **settings: Any,
     ) -> None:
-        """`generator` is a name with its `settings`, or a generator that has them. One that is not synthdp's own runs only where
-        `trust` names its package: generators are trusted code (PRIVACY.md, section 2)."""
+        """`generator` is a name with its `settings`, or a generator that has them. Without one it is `mixture`, or `classgauss`
+        where the schema has an image column. A generator that is not synthdp's own runs only where `trust` names its package:
+        generators are trusted code (PRIVACY.md, section 2)."""
+        if not isinstance(schema, Schema) or not isinstance(budget, Budget):
+            raise BadInput("Synthesizer needs schema=Schema(...) and budget=Budget(epsilon, delta)")
+        if generator is None:
+            generator = generators.default(schema)
         if isinstance(generator, str):
             generator = generators.make(generator, settings)
         elif settings:
             raise BadInput("give settings with a generator's name, or a generator that has them already, not both")
-        if not isinstance(schema, Schema) or not isinstance(budget, Budget):
-            raise BadInput("Synthesizer needs schema=Schema(...) and budget=Budget(epsilon, delta)")
         generators.check_trust([generator], trust)
         generators.check(generator, schema, budget)
         object.__setattr__(self, "generator", generator)

@@ -17,12 +17,13 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from synthdp import generators
-from synthdp.cli import settings
+from synthdp.cli import records, settings
 from synthdp.data.named import conf_dir
 from synthdp.errors import BadInput
 
 MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
 ACCOUNT = "account.path"  # account=FILE is short for it
+DEFAULT = "default"  # of the group generator: nobody chose one
 Config = dict[str, Any]
 
 
@@ -57,10 +58,9 @@ def help_text(command: str, summary: str, words: Sequence[str]) -> str:
     rows: list[tuple[str, Any, str]] = []
     lists: list[str] = []
     for group, default in settings.GROUPS.get(command, {}).items():
-        name = default if group == "account" else chosen.get(group, default)
-        choices = f"NAME   one of: {', '.join(_options(group))}   (default: {default})"
+        choices = f"NAME   one of: {', '.join(_options(group))}   (default: {_default(command, group, default)})"
         lists.append(f"  {group}={'FILE' if group == 'account' else choices}")
-        kind = generators.find(name) if group == "generator" else settings.KINDS[group]
+        kind = _kind(group, chosen)
         rows += [(f"{group}.{field}", value, text) for field, value, text in settings.helps(kind)]
     rows = [*settings.helps(settings.OPTIONS[command]), *rows]
     width = max(len(name) for name, _, _ in rows)
@@ -72,6 +72,22 @@ def help_text(command: str, summary: str, words: Sequence[str]) -> str:
     ]
     head = [f"usage: synthdp {command} key=value ...", "", summary, ""]
     return "\n".join([*head, *lists, *([""] if lists else []), *options, *tail])
+
+
+def _default(command: str, group: str, default: str) -> str:
+    if group != "generator":
+        return default
+    table, images = (generators.DEFAULT[kind] for kind in (generators.TABLE, generators.IMAGES))
+    with_images = "data" in settings.GROUPS[command]
+    return f"{table}, or {images} where the schema has an image column" if with_images else table
+
+
+def _kind(group: str, named: Mapping[str, str]) -> Any:
+    """The settings class of a group; of the generator that is named, or that tables get."""
+    if group != "generator":
+        return settings.KINDS[group]
+    name = named.get(group, DEFAULT)
+    return generators.find(generators.DEFAULT[generators.TABLE] if name == DEFAULT else name)
 
 
 def _flags(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
@@ -143,19 +159,46 @@ def _sweep(overrides: Sequence[str]) -> Iterator[tuple[list[str], str]]:
 
 def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
     _register(command)
+    if "generator" in settings.GROUPS.get(command, {}):
+        overrides = [*overrides, *_chosen(command, overrides, folders)]
+    node = _composed(command, overrides, folders)
+    missing = OmegaConf.missing_keys(node)
+    if missing:
+        needed = ", ".join(f"{key}=..." for key in sorted(missing))
+        raise BadInput(f"{command} needs {needed} (see synthdp {command} --help)")
+    return _typed(command, _resolved(command, overrides, node))
+
+
+def _chosen(command: str, overrides: Sequence[str], folders: Sequence[str]) -> list[str]:
+    """The override that says which generator the schema gets, where neither a word nor an experiment says so."""
+    if any(word.startswith("generator=") and word != f"generator={DEFAULT}" for word in overrides):
+        return []
+    others = [word for word in overrides if not word.startswith("generator.")]  # settings of a generator not yet known
+    plain = _resolved(command, others, _composed(command, others, folders))
+    if plain["generator"]["name"] != DEFAULT:
+        return []
+    data = settings.made(settings.Data, plain.get("data", {}), "data.")
+    if data.name is None and data.schema is None:  # no records, or what the command will refuse
+        return [f"generator={generators.DEFAULT[generators.TABLE]}"]
+    return [f"generator={generators.default(records.declared(data))}"]
+
+
+def _composed(command: str, overrides: Sequence[str], folders: Sequence[str]) -> Any:
     GlobalHydra.instance().clear()
     extra = [f"hydra.searchpath=[{','.join('file://' + folder for folder in folders)}]"] if folders else []
     try:
         with initialize_config_dir(str(conf_dir().resolve()), version_base="1.3"):
-            node = hydra_compose(command, [*overrides, *extra])
-        missing = OmegaConf.missing_keys(node)
-        if missing:
-            needed = ", ".join(f"{key}=..." for key in sorted(missing))
-            raise BadInput(f"{command} needs {needed} (see synthdp {command} --help)")
-        plain: Config = OmegaConf.to_container(node, resolve=True)
+            return hydra_compose(command, [*overrides, *extra])
     except (HydraException, OmegaConfBaseException) as error:
         raise BadInput(_explained(command, overrides, error)) from error
-    return _typed(command, plain)
+
+
+def _resolved(command: str, overrides: Sequence[str], node: Any) -> Config:
+    try:
+        plain: Config = OmegaConf.to_container(node, resolve=True)
+    except OmegaConfBaseException as error:
+        raise BadInput(_explained(command, overrides, error)) from error
+    return plain
 
 
 def _register(command: str) -> None:
@@ -172,6 +215,7 @@ def _register(command: str) -> None:
     for group, kind in settings.KINDS.items():
         store.store(group=group, name="default", node=settings.defaults(kind))
     if "generator" in groups:
+        store.store(group="generator", name=DEFAULT, node={"name": DEFAULT})
         for name in generators.names():
             store.store(group="generator", name=name, node={"name": name, **settings.defaults(generators.find(name))})
 
@@ -200,15 +244,14 @@ def _options(group: str) -> list[str]:
 def _explained(command: str, overrides: Sequence[str], error: Exception) -> str:
     known = [name for name, _, _ in settings.helps(settings.OPTIONS[command])]
     named = dict(word.split("=", 1) for word in overrides)
-    for group, default in settings.GROUPS.get(command, {}).items():
-        kind = generators.find(named.get(group, default)) if group == "generator" else settings.KINDS[group]
-        known += [group, *(f"{group}.{name}" for name, _, _ in settings.helps(kind))]
+    for group in settings.GROUPS.get(command, {}):
+        known += [group, *(f"{group}.{name}" for name, _, _ in settings.helps(_kind(group, named)))]
     match = re.search(r"Could not override '([^']+)'", str(error))
     if match:
         near = [name for name in difflib.get_close_matches(match[1], known, 2) if name != match[1]]
         hint = f"; did you mean {near[0]!r}?" if near else ""
         if match[1].startswith("generator."):
-            name = named.get("generator", "dpgan")
+            name = _kind("generator", named).name
             return f"generator {name} has no option {match[1]!r}{hint} (see synthdp {command} --help generator={name})"
         return f"{command} has no option {match[1]!r}{hint} (see synthdp {command} --help)"
     match = re.search(r"Could not find '([^/']+)/([^']+)'", str(error))

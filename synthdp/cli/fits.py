@@ -40,8 +40,8 @@ def check_fit(config: Config) -> None:
     world = joined().world
     if world > 1 and (options.resume or changed(config["audit"], ("canaries", "records"))):
         raise BadInput("under torchrun a fit cannot be resumed and plants no canaries: leave resume= and audit.* out")
-    selections.check(config, world)
     schema = records.declared(config["data"])
+    selections.check(config, schema, world)
     if options.select:
         selections.offered(config, schema)
     else:

@@ -79,7 +79,7 @@ class Fit:
         None, "private: release the best of a hidden number of fits of candidates=, all charged by one event"
     )
     candidates: tuple[Any, ...] | None = option(
-        None, "select: generators to choose from, as [independent,{name:dpgan,steps:100}]"
+        None, "select: generators to choose from, as [independent,{name:mixture,starts:1}]"
     )
     mean_runs: float = option(5.0, "select: how many fits are made on average; more cost more of epsilon")
     trust: str | None = option(
@@ -334,12 +334,12 @@ OPTIONS: dict[str, Any] = {
     "demo": Demo,
 }
 GROUPS: dict[str, dict[str, str]] = {
-    "fit": {"data": "meps", "generator": "dpgan", "budget": "default", "account": "default", "audit": "default"},
+    "fit": {"data": "meps", "generator": "default", "budget": "default", "account": "default", "audit": "default"},
     "evaluate": {"data": "meps", "evaluate": "default"},
     "compare": {"data": "files", "evaluate": "default"},
     "budget": {"data": "meps", "account": "default"},
-    "audit": {"generator": "dpgan", "budget": "default"},
-    "demo": {"generator": "dpgan", "budget": "demo", "account": "default"},
+    "audit": {"generator": "default", "budget": "default"},
+    "demo": {"generator": "default", "budget": "demo", "account": "default"},
 }
 KINDS: dict[str, Any] = {"data": Data, "budget": Budget, "evaluate": Judge, "account": DataAccount, "audit": Plant}
 # Text that Hydra's grammar must not read: file names may hold spaces, commas, brackets and equals signs.
