@@ -224,8 +224,8 @@ class Sign:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AccountOf:
-    """Options of `synthdp account`: a mechanism by rate, noise and steps, a ledger, or the votes of teachers (PATE)."""
+class EpsilonOf:
+    """Options of `synthdp epsilon`: a mechanism by rate, noise and steps, a ledger, or the votes of teachers (PATE)."""
 
     rate: float = option(1.0, "probability of a unit to be in the sample; 1 is no sampling")
     noise: float | None = option(None, "noise multiplier: standard deviation / L2 sensitivity")
@@ -325,7 +325,7 @@ OPTIONS: dict[str, Any] = {
     "verify": Verify,
     "keygen": Keygen,
     "sign": Sign,
-    "account": AccountOf,
+    "epsilon": EpsilonOf,
     "calibrate": Calibrate,
     "schema": Draft,
     "data": Listing,

@@ -228,7 +228,7 @@ def test_a_ledger_without_its_last_line_is_told_by_the_account_or_the_release(fi
     """Of the internal one the account holds the head; the released copy has its statement beside it."""
     assert run(fit("one")) == 0
     ledger = tmp_path / "one" / where / "ledger.jsonl"
-    words = ["account", f"ledger={ledger}", "accountant=pld", "format=json"]
+    words = ["epsilon", f"ledger={ledger}", "accountant=pld", "format=json"]
     said, whole = warned(capsys, words)
     assert not said
     cut(ledger)
@@ -242,7 +242,7 @@ def test_without_an_account_the_release_beside_it_tells_of_an_internal_ledger(fi
     assert run(fit("one", "account=none")) == 0
     ledger = tmp_path / "one" / "internal" / "ledger.jsonl"
     cut(ledger)
-    for words in (["account"], ["calibrate", "epsilon=1"]):
+    for words in (["epsilon"], ["calibrate", "epsilon=1"]):
         (line,), _ = warned(capsys, [*words, f"ledger={ledger}"])
         assert "the release beside it was charged for more" in line
 

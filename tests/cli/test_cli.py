@@ -150,17 +150,17 @@ def test_evaluate_and_report(fitted, files, tmp_path):
     assert {path.name for path in (tmp_path / "report").iterdir()} == {"statement.html", "statement.json"}
 
 
-def test_account_json_is_the_published_form(capsys):
-    assert run(["account", "rate=0.005", "noise=1.1", "steps=2500", "delta=1e-5", "accountant=all", "format=json"]) == 0
+def test_epsilon_json_is_the_published_form(capsys):
+    assert run(["epsilon", "rate=0.005", "noise=1.1", "steps=2500", "delta=1e-5", "accountant=all", "format=json"]) == 0
     epsilon = json.loads(capsys.readouterr().out)["epsilon"]
     assert epsilon["pld"] == pytest.approx(1.1302, abs=2e-3)
     assert epsilon["rdp"] == pytest.approx(1.3027, rel=1e-3)
 
 
-def test_account_of_a_ledger_is_the_statement_s_epsilon(fitted, capsys):
+def test_epsilon_of_a_ledger_is_the_statement_s_epsilon(fitted, capsys):
     statement = load(fitted / "release").statement
     ledger = fitted / "release" / "ledger.jsonl"
-    assert run(["account", f"ledger={ledger}", f"delta={statement.delta}", "accountant=pld", "format=json"]) == 0
+    assert run(["epsilon", f"ledger={ledger}", f"delta={statement.delta}", "accountant=pld", "format=json"]) == 0
     assert json.loads(capsys.readouterr().out)["epsilon"]["pld"] == pytest.approx(statement.recompute(), abs=1e-9)
 
 

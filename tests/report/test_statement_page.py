@@ -230,7 +230,7 @@ def test_accountants_curve_and_recipe_are_there():
     assert "pld counts 4.378" in page.text
     assert "rdp 4.729" in page.text
     assert 'Statement.load("statement.json").recompute()' in page.text
-    assert "synthdp account ledger=ledger.jsonl delta=1e-05 accountant=pld" in page.text
+    assert "synthdp epsilon ledger=ledger.jsonl delta=1e-05 accountant=pld" in page.text
     assert "4.377178" in page.text
     assert {"svg", "title", "desc"} <= set(page.tags)
     for limit in make_statement().not_covered:
