@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -32,7 +32,9 @@ from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Capped, Entry, Plan
 from synthdp.privacy.questions.choice import MOST_OFFSET, Misfit
 from synthdp.privacy.safe import Safe
-from synthdp.privacy.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    from synthdp.privacy.sensitive import Sensitive
 
 MOST_GROUPS = 64  # of a column
 MOST_CANDIDATES = 20_000  # all pairs and triples of 49 columns
@@ -109,7 +111,7 @@ class AIM:
 
     def fit(
         self,
-        data: Sensitive,
+        data: "Sensitive",
         schema: Schema,
         budget: Budget,
         *,
@@ -140,7 +142,7 @@ class _Rounds:
     """What has been measured, and the model of it."""
 
     def __init__(
-        self, settings: AIM, data: Sensitive, safe: Safe, seen: Binned, candidates: dict[Clique, float], moves: float
+        self, settings: AIM, data: "Sensitive", safe: Safe, seen: Binned, candidates: dict[Clique, float], moves: float
     ) -> None:
         self._settings, self._data, self._safe, self._seen = settings, data, safe, seen
         self._candidates, self._moves = candidates, moves

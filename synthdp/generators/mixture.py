@@ -20,11 +20,10 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
@@ -34,11 +33,14 @@ from synthdp.generators.marginals.mixed import MOST_CELLS, MixtureModel, beside,
 from synthdp.generators.marginals.products import Products, components_of, fit
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.checks import refuse_ignored
-from synthdp.generators.parts.networks import random
 from synthdp.options import check, fraction, not_negative, option, positive, whole
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan, merged
-from synthdp.privacy.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from synthdp.privacy.sensitive import Sensitive
 
 Array = NDArray[np.float64]
 SHOW_EVERY = 25
@@ -159,9 +161,11 @@ class Mixture:
                 )
 
     def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
+        self, data: "Sensitive", schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
         """Single columns, groups, tables, mixture."""
+        from synthdp.generators.parts.networks import random
+
         device = devices.place(self.device)
         noise = data.commit(lambda z: self.plan(schema, z), budget)
         noises = self.noises(schema, noise)  # as it was planned: nothing bought
@@ -196,7 +200,7 @@ class Mixture:
         products = Products(weights=products.weights, label=products.label, columns=inorder)
         return MixtureModel(schema, tuple(seen.labels), tuple(seen.groups.values()), products, data.fine.cells)
 
-    def _labelled(self, data: Sensitive, seen: Look, noise: float | None) -> tuple[dict[str, Array], float]:
+    def _labelled(self, data: "Sensitive", seen: Look, noise: float | None) -> tuple[dict[str, Array], float]:
         """Noisy tables (groups, labels) of every column with the label, and their deviation; none without a noise."""
         if noise is None:
             return {}, 1.0
@@ -208,7 +212,7 @@ class Mixture:
         }, question.deviation
 
     def _asked(
-        self, data: Sensitive, seen: Look, names: list[str], noise: float | None, labels: Sequence[str]
+        self, data: "Sensitive", seen: Look, names: list[str], noise: float | None, labels: Sequence[str]
     ) -> Answers:
         """Noisy tables of every two of these columns with the labels, or of what there is of them; none without a noise."""
         if noise is None:
@@ -242,7 +246,7 @@ def _tell(left: list[str], features: int, labels: bool) -> None:
         )
 
 
-def _show(progress: Progress, step: int, steps: int, residual: Tensor) -> None:
+def _show(progress: Progress, step: int, steps: int, residual: "Tensor") -> None:
     if step % SHOW_EVERY == 0 or step == steps:
         progress(step, steps, {"residual": float(residual)})
 

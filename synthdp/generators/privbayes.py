@@ -12,7 +12,7 @@ records is nowhere assumed: the score counts records, and usefulness goes by the
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from synthdp.options import check, fraction, not_negative, option, whole
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Choice, Entry, Gaussian, Plan, merged
 from synthdp.privacy.questions.choice import Dependence
-from synthdp.privacy.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    from synthdp.privacy.sensitive import Sensitive
 
 MOST_GROUPS = 64  # of a column
 MOST_PARENTS = 1_000_000  # sets of a column's parents that are looked through
@@ -91,7 +93,7 @@ class PrivBayes:
         return noise / math.sqrt(self.share), epsilon, noise / math.sqrt(rest * (1 - self.structure))
 
     def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
+        self, data: "Sensitive", schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
         """Single columns, the network column by column, tables."""
         noise = data.commit(lambda z: self.plan(schema, z), budget)

@@ -4,15 +4,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.privacy.events import Event, Gaussian
-from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Countable, within
+
+if TYPE_CHECKING:
+    from synthdp.privacy.noise import Noise
 
 Table = NDArray[np.float64]
 Grouping = NDArray[np.int64]
@@ -62,7 +64,7 @@ class Marginals:
         within(records, self.max_records)
         return records.counts(self.cliques, self.sizes, self.groups)
 
-    def noised(self, bounded: list[Table], noise: Noise) -> list[Table]:
+    def noised(self, bounded: list[Table], noise: "Noise") -> list[Table]:
         """The noisy counts."""
         flat = [table.ravel() for table in bounded]
         noisy = noise.added(np.concatenate([np.zeros(0), *flat]), self.deviation)
