@@ -64,7 +64,7 @@ def help_text(command: str, summary: str, words: Sequence[str]) -> str:
         rows += [(f"{group}.{field}", value, text) for field, value, text in settings.helps(kind)]
     rows = [*settings.helps(settings.OPTIONS[command]), *rows]
     width = max(len(name) for name, _, _ in rows)
-    options = [f"  {name:<{width}}  {text} [{_shown(value)}]" for name, value, text in rows]
+    options = [f"  {name:<{width}}  {text} [{shown(value)}]" for name, value, text in rows]
     tail = [
         "",
         "  --multirun         run once for every combination of comma-separated values, into out/<override>/",
@@ -264,7 +264,7 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     if value == "???":
         return "required"
     if isinstance(value, Mapping | list | tuple):
