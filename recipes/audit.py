@@ -1,6 +1,6 @@
 """Claimed against measured epsilon for every generator: `make audit` -> reports/audit.{json,md,png}.
 
-Black box on two pairs (GUARANTEE 27), white box with gradient canaries in many trainings and in one, and the one-run audit
+Black box on two pairs (law 27), white box with gradient canaries in many trainings and in one, and the one-run audit
 of an ordinary fit. `--quick` takes few runs, to see that it works.
 """
 

@@ -1,4 +1,4 @@
-"""Imports only point down (DESIGN 3): the source is read, nothing is imported."""
+"""Imports only point down: the source is read, nothing is imported."""
 
 import ast
 import contextlib

@@ -3,7 +3,7 @@
 Round after round one table is chosen, by the exponential mechanism, that the graphical model fits worst beyond the error that
 measuring it would leave (the paper's equation 1); it is measured, the model is fitted to all tables so far, and where it hardly moved,
 later rounds measure with less noise (algorithm 4). How many rounds there are, and at which noise, follows from noisy answers, so all
-of it runs under a cap of zCDP (GUARANTEE 11); the last round spends what is left.
+of it runs under a cap of zCDP (law 11); the last round spends what is left.
 
 Unlike in the paper the columns alone are given a `share` of the budget, since they also say how codes are grouped
 (`marginals/grouping.py`).

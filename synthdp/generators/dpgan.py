@@ -2,7 +2,7 @@
 
 A row is one one-hot block per column. The generator is conditional on a label column and starts at noisy tables (label x
 column). The discriminator minimises E_real[-D] + E_fake[D + penalty D^2 / 2]; only its real half touches records, so only that half
-is clipped and noised (GUARANTEE 14): generated rows and their labels are functions of earlier noisy answers. Many
+is clipped and noised (law 14): generated rows and their labels are functions of earlier noisy answers. Many
 discriminator steps per generator step and averaged weights follow Bie, Kamath & Zhang 2023.
 
 Of images (Torkzadehmahani, Kairouz & Paten 2019 condition them on labels) it starts at class Gaussians and learns what is to be

@@ -1,6 +1,6 @@
 """Independent noisy marginals: each column on its own. The floor that every other generator must beat.
 
-One stacked Gaussian query over all one-way tables (GUARANTEE 18); columns are then drawn independently.
+One stacked Gaussian query over all one-way tables (law 18); columns are then drawn independently.
 """
 
 from dataclasses import dataclass

@@ -216,7 +216,7 @@ class Sensitive(AsksTables):
     @contextmanager
     def cap(self, event: Capped) -> Iterator[Safe]:
         """Questions whose parameters are chosen from earlier answers, refused where they would pass the cap. The committed
-        plan holds `event`; all of it is charged, now (GUARANTEE 11)."""
+        plan holds `event`; all of it is charged, now (law 11)."""
         self.resolve()
         if not self._answers.opened():
             self.account.book(event)

@@ -1,4 +1,4 @@
-"""The familywise error of all audits in CI (GUARANTEE 27): 1e-3, shared among them."""
+"""The familywise error of all audits in CI (law 27): 1e-3, shared among them."""
 
 AUDITS = 20  # at most this many claims are gated in tests/audit; tests/audit/test_gate.py counts them
 GATE_ERROR = 1e-3 / AUDITS

@@ -1,4 +1,4 @@
-"""Black-box audits (GUARANTEE 27): 1,000 models a side through the production path, for every generator with cheap fits."""
+"""Black-box audits (law 27): 1,000 models a side through the production path, for every generator with cheap fits."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The errors that CI grants its audits add up to 1e-3 or less (GUARANTEE 27)."""
+"""The errors that CI grants its audits add up to 1e-3 or less (law 27)."""
 
 import ast
 from pathlib import Path

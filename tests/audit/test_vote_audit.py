@@ -1,4 +1,4 @@
-"""Black-box audits of votes (GUARANTEE 27): two teachers, a record more, and all that an attacker is told are labels."""
+"""Black-box audits of votes (law 27): two teachers, a record more, and all that an attacker is told are labels."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The account of a data set: charged before anything is asked, never passed, never altered unseen (GUARANTEE 11, 22 to 26)."""
+"""The account of a data set: charged before anything is asked, never passed, never altered unseen (laws 11, 22 to 26)."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Resume (GUARANTEE 23): killed at every durable write, a fit goes on, and its ledger never says less than the truth."""
+"""Resume (law 23): killed at every durable write, a fit goes on, and its ledger never says less than the truth."""
 
 import json
 import math

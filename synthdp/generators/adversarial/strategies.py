@@ -1,7 +1,7 @@
 """How a discriminator's gradients on records are clipped, as settings `clipping` and `clip_...` of a generator.
 
 The noise *multipliers* are fixed by the plan; a clip that moves does so by the step or by earlier noisy answers, so ledger and
-plan are the same whatever the strategy (GUARANTEE 11). Why each is private: `privacy/clipping.py`.
+plan are the same whatever the strategy (law 11). Why each is private: `privacy/clipping.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

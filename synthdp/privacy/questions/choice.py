@@ -1,6 +1,6 @@
 """One of several sets of columns, chosen by a score that the seal knows: the exponential mechanism.
 
-Which scores there are is decided here, and so is how far one unit moves them (GUARANTEE 20): a generator hands in candidates and
+Which scores there are is decided here, and so is how far one unit moves them (law 20): a generator hands in candidates and
 public numbers, never a function of records.
 """
 

@@ -25,7 +25,7 @@ class Marginals:
     """One table per clique, every cell of the declared domain plus N(0, deviation^2) noise.
 
     A unit of at most R records adds at most R to the cells of each of the m tables, so the stacked vector moves by at most
-    R * sqrt(m) in L2 (GUARANTEE 18), and deviation = noise * R * sqrt(m).
+    R * sqrt(m) in L2 (law 18), and deviation = noise * R * sqrt(m).
 
     `groups[j]`, where there is one, is what column j is counted by: a public map (codes of the column,) -> 0 .. groups - 1,
     such as the bins that earlier noisy answers asked for. Counting by groups adds cells up, which moves no unit further.
