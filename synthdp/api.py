@@ -423,8 +423,8 @@ def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
     """A delta of one over the number of units, or more, is no promise."""
     if isinstance(schema.units, int) and budget.delta >= 1 / schema.units:
         warnings.warn(
-            f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: it would allow revealing "
-            "one whole record at random; choose a smaller delta",
+            f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: such a delta would allow a release of "
+            "one whole record, drawn at random. Choose a smaller delta",
             stacklevel=3,
         )
 
@@ -434,6 +434,6 @@ def warn_of_counted_rules(schema: Schema) -> None:
     _, counted = schema.rules_apart()
     if counted and schema.honoured is None:
         warnings.warn(
-            f"rules that the synthetic records may break, and that evaluation counts: {'; '.join(r.text for r in counted)}",
+            f"synthetic records may break these rules; evaluate counts how often: {'; '.join(r.text for r in counted)}",
             stacklevel=3,
         )

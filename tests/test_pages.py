@@ -47,7 +47,7 @@ def quick(words):
     if words[1] == "evaluate" and "data=meps" in words:
         return JUDGE
     if words[1] == "compare":
-        return ["evaluate.models=[lr]", "evaluate.attacks=false"]
+        return JUDGE[1:]
     if "generator=dpgan" in words:
         return GAN
     chosen = any(word.startswith(("generator=", "select=")) for word in words) or "data=digits" in words

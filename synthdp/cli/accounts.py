@@ -83,7 +83,7 @@ def calibrate(config: Config) -> None:
     value = solve[what](plan, budget, options.accountant, spent=earlier)
     if value == 0 and what == "steps":
         raise BadInput(
-            f"not one step of noise {options.noise:g} at rate {rate:g} keeps epsilon {options.epsilon:g}: more noise"
+            f"a single step of noise {options.noise:g} at rate {rate:g} exceeds epsilon {options.epsilon:g}: give more noise"
         )
     epsilon = accounting.epsilon((*earlier, *plan(value)), options.delta, options.accountant)
     if options.format == "json":
@@ -140,7 +140,7 @@ def _booked(path: Path) -> Plan:
     ledger = Ledger.read(path)
     reason = dataaccount.lacking(path, ledger)
     if reason is not None:
-        warnings.warn(f"{path} is not whole, and epsilon is more than it says; {reason}", stacklevel=2)
+        warnings.warn(f"{path} is not complete, so epsilon is larger than its lines say: {reason}", stacklevel=2)
     return ledger.entries()
 
 

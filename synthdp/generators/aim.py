@@ -55,24 +55,29 @@ class AIM:
 
     workload: str = option(
         "all",
-        "tables that matter: all of `degree` columns, or those with a target (all where there is no target)",
+        "tables that the model should get right: all tables of `degree` columns, or those with a target (all, if there is"
+        " no target)",
         one_of("all", "target"),
     )
-    degree: int = option(2, "columns of a table of the workload; 3 costs more and wants model_size=40", whole())
+    degree: int = option(2, "columns in each table of the workload; 3 takes longer and needs model_size=40", whole())
     rounds: int | None = option(
-        None, "rounds that the first noise is made for; default: 16 a column, as in the paper", whole(most=MOST_ROUNDS)
+        None,
+        "number of rounds for which the first noise is chosen; default: 16 per column, as in the paper",
+        whole(most=MOST_ROUNDS),
     )
     share: float = option(0.1, "share of the budget spent on single columns, in (0, 1)", fraction())
     least: float = option(
         2.0,
-        "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
+        "least noisy count of a group of codes, in standard deviations of that count's noise; 0 turns grouping off",
         not_negative(),
     )
     model_size: float = option(
-        8.0, "megabytes of the model's tables, at most; what a round may add grows up to it", not_negative()
+        8.0,
+        "largest size of the model's tables in megabytes; each round may use more of it than the one before",
+        not_negative(),
     )
-    iterations: int = option(100, "steps of mirror descent in a round, at most", whole())
-    last: int = option(1000, "steps of mirror descent after the last round, at most", whole())
+    iterations: int = option(100, "largest number of mirror descent steps in a round", whole())
+    last: int = option(1000, "largest number of mirror descent steps after the last round", whole())
     engine: str = option(
         "numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)", one_of(*ENGINES)
     )

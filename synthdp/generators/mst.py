@@ -50,10 +50,10 @@ class MST:
     structure: float = option(1 / 3, "share of the precision spent on choosing pairs, in (0, 1)", fraction())
     least: float = option(
         3.0,
-        "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
+        "least noisy count of a group of codes, in standard deviations of that count's noise; 0 turns grouping off",
         not_negative(),
     )
-    iterations: int = option(3000, "steps of mirror descent, at most", whole())
+    iterations: int = option(3000, "largest number of mirror descent steps", whole())
     engine: str = option(
         "numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)", one_of(*ENGINES)
     )

@@ -237,7 +237,8 @@ def _check_lost(noise: float, first: float) -> None:
         )
     if noise > 1.01 * first:
         warnings.warn(
-            f"answers of the fit that was stopped are lost, and charged: this one has {noise / first:.2f} times the noise of a new one",
+            f"some answers of the stopped fit are lost but stay charged: the resumed fit has {noise / first:.2f} times the noise "
+            "of a new one",
             UserWarning,
             stacklevel=2,
         )

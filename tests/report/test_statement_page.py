@@ -283,8 +283,8 @@ def test_the_first_screen_answers_whether_the_data_may_be_shared():
         return text[text.index("Can I share it?") : text.index("Who is protected")]
 
     good = {"curve": ((0.1, 0.0),)}
-    assert "Yes, as far as" in answer(**good)
-    assert "nobody keeps count" in answer(**good)
+    assert "Yes, within the limits" in answer(**good)
+    assert "no account keeps count" in answer(**good)
     assert "account keeps count" in answer(**good, **VARIANTS["account"])
     assert "whom you would trust" in answer(curve=())
     for other in (
