@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test test-slow fuzz fuzz-short browser-test report-shots lint bench bench-evaluate bench-gpu audit recipes any-size clean
+.PHONY: install demo test test-slow fuzz fuzz-short browser-test report-shots lint docs bench bench-evaluate bench-gpu audit recipes any-size clean
 
 install: $(STAMP)
 
@@ -39,6 +39,10 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: install  ## into docs/_build/html; a warning is an error
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 bench: install
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/bench_step.py

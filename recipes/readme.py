@@ -1,4 +1,4 @@
-"""Copy the tables of reports/*.md into README.md and PRIVACY.md, between their markers. Tests compare them.
+"""Copy the tables of reports/*.md into README.md, PRIVACY.md and docs/*.md, between their markers. Tests compare them.
 
 `<!-- reports/NAME.md -->` is the whole report, `<!-- reports/NAME.md: Heading -->` one of its sections.
 """
@@ -20,9 +20,8 @@ def rows_of(report: str, heading: str | None) -> list[str]:
 
 
 def main() -> None:
-    """Rewrite both pages."""
-    for name in ("README.md", "PRIVACY.md"):
-        page = HOME / name
+    """Rewrite the pages."""
+    for page in (HOME / "README.md", HOME / "PRIVACY.md", *sorted((HOME / "docs").glob("*.md"))):
         text = re.sub(rf"({MARKER}).*?<!-- end -->", _block, page.read_text(encoding="utf-8"), flags=re.DOTALL)
         page.write_text(text, encoding="utf-8")
 

@@ -172,21 +172,24 @@ class Synthesizer:
 
     def __init__(
         self,
-        generator: str | Generator = "dpgan",
+        generator: str | Generator | None = None,
         *,
         schema: Schema,
         budget: Budget,
         trust: str | None = None,
         **settings: Any,
     ) -> None:
-        """`generator` is a name with its `settings`, or a generator that has them. One that is not synthdp's own runs only where
-        `trust` names its package: generators are trusted code (PRIVACY.md, section 2)."""
+        """`generator` is a name with its `settings`, or a generator that has them. Without one it is `mixture`, or `classgauss`
+        where the schema has an image column. A generator that is not synthdp's own runs only where `trust` names its package:
+        generators are trusted code (PRIVACY.md, section 2)."""
+        if not isinstance(schema, Schema) or not isinstance(budget, Budget):
+            raise BadInput("Synthesizer needs schema=Schema(...) and budget=Budget(epsilon, delta)")
+        if generator is None:
+            generator = generators.default(schema)
         if isinstance(generator, str):
             generator = generators.make(generator, settings)
         elif settings:
             raise BadInput("give settings with a generator's name, or a generator that has them already, not both")
-        if not isinstance(schema, Schema) or not isinstance(budget, Budget):
-            raise BadInput("Synthesizer needs schema=Schema(...) and budget=Budget(epsilon, delta)")
         generators.check_trust([generator], trust)
         generators.check(generator, schema, budget)
         object.__setattr__(self, "generator", generator)
@@ -420,8 +423,8 @@ def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
     """A delta of one over the number of units, or more, is no promise."""
     if isinstance(schema.units, int) and budget.delta >= 1 / schema.units:
         warnings.warn(
-            f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: it would allow revealing "
-            "one whole record at random; choose a smaller delta",
+            f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: such a delta would allow a release of "
+            "one whole record, drawn at random. Choose a smaller delta",
             stacklevel=3,
         )
 
@@ -431,6 +434,6 @@ def warn_of_counted_rules(schema: Schema) -> None:
     _, counted = schema.rules_apart()
     if counted and schema.honoured is None:
         warnings.warn(
-            f"rules that the synthetic records may break, and that evaluation counts: {'; '.join(r.text for r in counted)}",
+            f"synthetic records may break these rules; evaluate counts how often: {'; '.join(r.text for r in counted)}",
             stacklevel=3,
         )

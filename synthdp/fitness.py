@@ -1,6 +1,6 @@
 """Figures of fitness that may be released: noisy tables of the records beside those of the samples, bought with budget.
 
-A part of the budget, fixed before the first answer (GUARANTEE 11), pays for one question after the training: the tables of
+A part of the budget, fixed before the first answer (law 11), pays for one question after the training: the tables of
 every column, and of every column with each target, with noise. What is done with the answer is post-processing. The noise moves
 a plain distance upwards (absolute values of noise do not cancel), so what is stated is an interval.
 

@@ -1,6 +1,6 @@
 """Choosing a generator or its settings on private data, charged for (Papernot & Steinke 2022): the best of K hidden runs.
 
-Looking at several fits of private records and keeping the best one is a use of the records (GUARANTEE 26). Here the number of
+Looking at several fits of private records and keeping the best one is a use of the records (law 26). Here the number of
 runs K is drawn from a geometric distribution and told to nobody, each run fits one of the candidates, drawn at random, and
 measures its samples by a noisy distance to the records' tables, and only the best run comes out, its score not. The price does
 not depend on the number of candidates (at epsilon 1, delta 1e-5 and three runs on average each run may spend epsilon 0.56); the

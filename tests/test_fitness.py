@@ -110,7 +110,7 @@ def test_the_question_is_charged_beside_the_plan_within_the_budget(name):
         for group in (said.fitness.single, said.fitness.with_target):
             for low, high in (group.mean, group.worst, *(table.interval for table in group.tables)):
                 assert 0 <= low <= high <= 1
-    assert ledgers == [ledgers[0]] * len(ledgers)  # GUARANTEE 11, 12: the records change nothing
+    assert ledgers == [ledgers[0]] * len(ledgers)  # laws 11, 12: the records change nothing
     assert said.epsilon >= 0.99 * BUDGET.epsilon
 
 

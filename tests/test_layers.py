@@ -1,6 +1,7 @@
-"""Imports only point down (DESIGN 3): the source is read, nothing is imported."""
+"""Imports only point down: the source is read, nothing is imported."""
 
 import ast
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import synthdp
+from synthdp.privacy.events import Gaussian
+from synthdp.privacy.ledger import Ledger
 
 HOME = Path(synthdp.__file__).parent
 FILES = sorted(HOME.rglob("*.py"))
@@ -127,3 +130,29 @@ def test_light_imports_stay_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        *(("fit", "--help", f"generator={name}") for name in ("mixture", "independent", "mst", "aim", "privbayes")),
+        ("epsilon", "noise=2", "accountant=rdp"),
+        ("epsilon", "ledger={ledger}", "accountant=rdp"),
+        ("budget", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_what_needs_no_networks_starts_without_torch(words, tmp_path):
+    """`import synthdp`, helps of generators that count tables, and epsilon of a mechanism or of a ledger."""
+    with contextlib.closing(Ledger(tmp_path / "ledger.jsonl")) as ledger:
+        ledger.append(Gaussian(2.0))
+    given = [word.format(ledger=tmp_path / "ledger.jsonl") for word in words]
+    code = f"""
+import sys, synthdp
+from synthdp.cli import run
+assert not {given} or run({given}) == 0
+assert "torch" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

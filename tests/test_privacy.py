@@ -40,6 +40,36 @@ def test_every_law_has_its_row():
         assert list(named(tests)), f"law {number}"
 
 
+SOURCES = [
+    path
+    for folder in ("synthdp", "tests", "recipes", "conf", "docs")
+    for path in sorted((HOME / folder).rglob("*"))
+    if path.suffix in (".py", ".md", ".yaml", ".j2", ".html") and "_build" not in path.parts
+]
+
+
+def laws(text):
+    """The numbers of "law 12", "laws 9 and 15", "Laws 9, 12, 15"."""
+    for found in re.findall(r"\blaws? (\d+(?:(?:,| and|, and) \d+)*)", text, flags=re.IGNORECASE):
+        yield from map(int, re.findall(r"\d+", found))
+
+
+def test_every_law_that_is_named_has_its_row():
+    known = {int(row[0]) for row in rows()}
+    named = {(str(path), law) for path in SOURCES for law in laws(path.read_text(encoding="utf-8"))}
+    assert len(named) > 50
+    assert not {(path, law) for path, law in named if law not in known}
+
+
+def test_every_document_that_is_named_is_in_the_repository():
+    """Documents of the top are called by names in capitals."""
+    for path in SOURCES:
+        text = path.read_text(encoding="utf-8")
+        for name in set(re.findall(r"\b[A-Z]{4,}\.md\b", text)) - {"NAME.md"}:  # which stands for any
+            assert (HOME / name).is_file(), f"{path}: {name}"
+        assert not re.search(r"\b(GUARANTEE|DESIGN|PRIVACY) \d", text), path  # a law is called "law 12"
+
+
 @pytest.mark.parametrize("row", rows(), ids=lambda row: f"law {row[0]}")
 def test_every_test_that_it_names_exists_and_runs_in_ci(row):
     for file, test in named(row[2]):

@@ -24,7 +24,7 @@ COMMANDS = {
     "sign": "sign a release, so that whoever has the public key can tell every change",
     "budget": "show what the fits of a data set have spent, and what is left",
     "audit": "attack a release or a generator, and compare what leaks with what was claimed",
-    "account": "compute epsilon of a mechanism, of a ledger, or of votes of teachers",
+    "epsilon": "compute the epsilon of a mechanism, of a ledger, or of the votes of teachers",
     "calibrate": "find the noise that keeps a budget",
     "schema": "draft a schema from a file or a folder of pictures, for review",
     "data": "list the named data sets",
@@ -33,7 +33,7 @@ COMMANDS = {
 ELSEWHERE = {
     "fit": "fits",
     "evaluate": "evaluations",
-    "account": "accounts",
+    "epsilon": "accounts",
     "calibrate": "accounts",
     "budget": "budgets",
     "audit": "audits",
@@ -43,6 +43,7 @@ ELSEWHERE = {
     "keygen": "releases",
     "sign": "releases",
 }  # commands that are not in commands.py
+RENAMED = {"account": "epsilon"}  # the old name warns, and goes with the next version
 BAD_INPUT, INTERRUPTED = 2, 130
 LONG, LONGEST = 1_000, 10_000  # characters of a word and of a line that are shown of an error
 
@@ -84,6 +85,10 @@ def overview() -> str:
 
 
 def _run(command: str, arguments: list[str]) -> int:
+    if command in RENAMED:
+        now = RENAMED[command]
+        warnings.warn(f"`synthdp {command}` is now `synthdp {now}`; the next version drops the old name", stacklevel=2)
+        command = now
     if command not in COMMANDS:
         import difflib
 

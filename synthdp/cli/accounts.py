@@ -25,16 +25,16 @@ SHUFFLE = (
 )
 
 
-def account(config: Config) -> None:
+def epsilon(config: Config) -> None:
     """Epsilon of a mechanism, or of a ledger, by every accountant that has a proof; or of teachers' votes."""
     from synthdp.privacy import accounting
 
-    options: settings.AccountOf = config["options"]
+    options: settings.EpsilonOf = config["options"]
     _check_delta(options.delta)
     if settings.changed(options, VOTES):
         from synthdp.cli import votes
 
-        votes.account(options)
+        votes.epsilon(options)
         return
     plot = None if options.plot is None else _plot_file(options)
     entries = _asked(options)
@@ -83,7 +83,7 @@ def calibrate(config: Config) -> None:
     value = solve[what](plan, budget, options.accountant, spent=earlier)
     if value == 0 and what == "steps":
         raise BadInput(
-            f"not one step of noise {options.noise:g} at rate {rate:g} keeps epsilon {options.epsilon:g}: more noise"
+            f"a single step of noise {options.noise:g} at rate {rate:g} exceeds epsilon {options.epsilon:g}: give more noise"
         )
     epsilon = accounting.epsilon((*earlier, *plan(value)), options.delta, options.accountant)
     if options.format == "json":
@@ -116,14 +116,14 @@ def _earlier(options: settings.Calibrate) -> Plan:
     return earlier
 
 
-def _asked(options: settings.AccountOf) -> Plan:
+def _asked(options: settings.EpsilonOf) -> Plan:
     if options.ledger is not None:
         both = settings.changed(options, ("noise", "rate", "steps", "sampler", "relation"))
         if both:
-            raise BadInput(f"account takes ledger=FILE or {both[0]}=..., not both: the ledger's events say it")
+            raise BadInput(f"epsilon takes ledger=FILE or {both[0]}=..., not both: the ledger's events say it")
         return _booked(Path(options.ledger))
     if options.noise is None:
-        raise BadInput("account needs noise=... (with rate= and steps=), ledger=FILE, or votes=FILE with aggregator=")
+        raise BadInput("epsilon needs noise=... (with rate= and steps=), ledger=FILE, or votes=FILE with aggregator=")
     if options.steps < 0:
         raise BadInput(f"steps must be 0 or more, got {options.steps}")
     if options.sampler == "shuffle" and options.rate < 1:
@@ -140,11 +140,11 @@ def _booked(path: Path) -> Plan:
     ledger = Ledger.read(path)
     reason = dataaccount.lacking(path, ledger)
     if reason is not None:
-        warnings.warn(f"{path} is not whole, and epsilon is more than it says; {reason}", stacklevel=2)
+        warnings.warn(f"{path} is not complete, so epsilon is larger than its lines say: {reason}", stacklevel=2)
     return ledger.entries()
 
 
-def _plan(options: settings.AccountOf, steps: int) -> Plan:
+def _plan(options: settings.EpsilonOf, steps: int) -> Plan:
     return (Entry(_event(options.rate, options.noise or 0.0, options.relation, options.sampler), steps),)
 
 
@@ -166,7 +166,7 @@ def _chosen(asked: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
     return asked
 
 
-def _curves(entries: Plan, options: settings.AccountOf, names: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+def _curves(entries: Plan, options: settings.EpsilonOf, names: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
     from synthdp.privacy import accounting
 
     return {
@@ -178,7 +178,7 @@ def _curves(entries: Plan, options: settings.AccountOf, names: tuple[str, ...]) 
     }
 
 
-def _plot_file(options: settings.AccountOf) -> Path:
+def _plot_file(options: settings.EpsilonOf) -> Path:
     from synthdp.report.compared import FORMATS
 
     path = Path(str(options.plot))
@@ -195,7 +195,7 @@ def _plot_file(options: settings.AccountOf) -> Path:
     return path
 
 
-def _draw(path: Path, options: settings.AccountOf, names: tuple[str, ...]) -> None:
+def _draw(path: Path, options: settings.EpsilonOf, names: tuple[str, ...]) -> None:
     from synthdp.privacy import accounting
     from synthdp.report import compared
 
@@ -218,7 +218,7 @@ def _draw(path: Path, options: settings.AccountOf, names: tuple[str, ...]) -> No
 
 
 def _print(
-    options: settings.AccountOf,
+    options: settings.EpsilonOf,
     values: Mapping[str, float],
     refused: Mapping[str, str],
     curves: Mapping[str, list[dict[str, Any]]],

@@ -34,7 +34,7 @@ def audit(config: Config) -> None:
     unused = settings.changed(options, ("rows",) if options.release is None else of_generator)
     if unused:
         what = "of a release by its canaries" if options.release is None else "of a generator by many fits"
-        raise BadInput(f"{unused[0]}= is for the audit {what}, and would be ignored here")
+        raise BadInput(f"{unused[0]}= is for an audit {what}; this audit would ignore it")
     for name in ("error", "gate_error"):
         if not 0 < getattr(options, name) < 1:
             raise BadInput(f"{name} must lie strictly between 0 and 1, got {getattr(options, name)}")
@@ -98,7 +98,7 @@ def _check_bound(canaries: Path, release: Path) -> None:
     """Refuse canaries of another fit: guesses about them would say nothing, and reassure."""
     body = json.loads(canaries.read_text(encoding="utf-8"))
     if body.get(RELEASE) != _name(release):
-        raise BadInput(f"{canaries} is of another fit than {release}: give internal/{CANARIES} of the same fit")
+        raise BadInput(f"{canaries} belongs to another fit than {release}: give internal/{CANARIES} of the same fit")
 
 
 def forget(internal: Path) -> None:

@@ -19,7 +19,7 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> table
     """The table that stays where it is: a folder of tables, a pattern, or what `data.engine=duckdb` says.
 
     A model may differ in shape by where its table was counted (`Sensitive.fine`), and one record more must not decide that
-    (GUARANTEE 21): a large file is refused until the steward has said it.
+    (law 21): a large file is refused until the steward has said it.
     """
     path = Path(options.path or options.train or "")
     several = is_several(path) and schema.image is None

@@ -18,13 +18,13 @@ def budget(config: Config) -> None:
     """What was spent by whom and on what, what is left, and the head to keep."""
     account = account_of(config["account"], config["data"])
     if account is None:
-        raise BadInput("account=none is no account; give account=FILE, data=NAME or data.path=FILE")
+        raise BadInput("account=none names no account: give account=FILE, data=NAME or data.path=FILE")
     standing = account.read()
     if account.cap is not None:  # makes the account before its first fit, or changes its cap
         standing = account.open()
     if standing is None:
         raise BadInput(
-            f"no account at {account.path}: nothing was fitted yet; account.cap.epsilon= and account.cap.delta= make one"
+            f"no account at {account.path}: nothing was fitted yet. Give account.cap.epsilon= and account.cap.delta= to make one"
         )
     if config["options"].format == "json":
         print(json.dumps(_plain(told(account.path, standing)), allow_nan=False))
@@ -43,7 +43,7 @@ def spent_of(account: AccountFile | None) -> str:
     """Where the account is and what was spent of it, in a line."""
     standing = None if account is None else account.read()
     if account is None or standing is None:
-        return "none: this fit is counted with no other"
+        return "none: this fit is not added to any other"
     return f"{account.path}: {_spent(standing)}"
 
 
@@ -53,7 +53,7 @@ def lines(path: Path, standing: Standing) -> list[str]:
     left = standing.left
     said = [f"account    {path}", f"spent      {_spent(standing)}"]
     said.append(
-        "left       no cap limits the fits"
+        "left       the account has no cap"
         if left is None
         else f"left       {standing.measure} {left.loss:.6g}, delta {left.delta:.3g}"
     )

@@ -13,6 +13,7 @@ from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
     from synthdp.api import Release
+    from synthdp.report.statement import Statement
 
 Config = Mapping[str, Any]
 
@@ -32,7 +33,7 @@ def sample(config: Config) -> None:
         sources.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
     if release.statement.rehearsal:
-        print("rehearsal  the release's noise can be regenerated: not for release")
+        print("rehearsal  the release's noise can be generated again. Do not release these records")
 
 
 def schema(config: Config) -> None:
@@ -54,7 +55,7 @@ def schema(config: Config) -> None:
         part.write_text(drafted.seen, encoding="utf-8")
     with whole.file(out) as part:
         part.write_text(drafted.schema, encoding="utf-8")
-    print(f"draft     {out}: go through its review marks, and say in declared_by who stands for it")
+    print(f"draft     {out}: go through its review marks, and say in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
 
 
@@ -108,6 +109,25 @@ def demo(config: Config) -> None:
     for line in evaluations.headline(result):
         print(line)
     print(f"account             {spent_of(account)}")
+    print()
+    for line in _answers(statement, result, out):
+        print(line)
+
+
+def _answers(statement: "Statement", result: Mapping[str, Any], out: Path) -> list[str]:
+    """The steward's two questions as the pages answer them, and how to open the pages."""
+    from synthdp.evaluate.page import answers
+    from synthdp.report.promise import sharing
+
+    share, (use, *_) = sharing(statement), answers(result)
+    pages = [(out / name).resolve().as_uri() for name in ("report/statement.html", "evaluation/evaluation.html")]
+    return [
+        f"Can I share it?     {share.short} {share.text}",
+        f"Is it useful?       {use['verdict']}. {use['answers'][0]['text']}",
+        "",
+        f"Open the pages in a browser: {pages[0]} (the guarantee)",
+        f"                             {pages[1]} (internal: do not release)",
+    ]
 
 
 def _counted(release: "Release", options: settings.Sample, step: show.Step) -> Any:

@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from synthdp import generators
-from synthdp.cli import settings
+from synthdp.cli import records, settings
 from synthdp.data.named import conf_dir
 from synthdp.errors import BadInput, without_passwords
 
@@ -31,6 +31,7 @@ UNREADABLE = (
     UnicodeDecodeError,
 )  # what reading a file of a group may raise besides Hydra's own
 ACCOUNT = "account.path"  # account=FILE is short for it
+DEFAULT = "default"  # of the group generator: nobody chose one
 Config = dict[str, Any]
 
 
@@ -66,14 +67,13 @@ def help_text(command: str, summary: str, words: Sequence[str]) -> str:
     rows: list[tuple[str, Any, str]] = []
     lists: list[str] = []
     for group, default in settings.GROUPS.get(command, {}).items():
-        name = default if group == "account" else chosen.get(group, default)
-        choices = f"NAME   one of: {', '.join(_options(group))}   (default: {default})"
+        choices = f"NAME   one of: {', '.join(_options(group))}   (default: {_default(command, group, default)})"
         lists.append(f"  {group}={'FILE' if group == 'account' else choices}")
-        kind = generators.find(name) if group == "generator" else settings.KINDS[group]
+        kind = _kind(group, chosen)
         rows += [(f"{group}.{field}", value, text) for field, value, text in settings.helps(kind)]
     rows = [*settings.helps(settings.OPTIONS[command]), *rows]
     width = max(len(name) for name, _, _ in rows)
-    options = [f"  {name:<{width}}  {text} [{_shown(value)}]" for name, value, text in rows]
+    options = [f"  {name:<{width}}  {text} [{shown(value)}]" for name, value, text in rows]
     tail = [
         "",
         "  --multirun         run once for every combination of comma-separated values, into out/<override>/",
@@ -81,6 +81,22 @@ def help_text(command: str, summary: str, words: Sequence[str]) -> str:
     ]
     head = [f"usage: synthdp {command} key=value ...", "", summary, ""]
     return "\n".join([*head, *lists, *([""] if lists else []), *options, *tail])
+
+
+def _default(command: str, group: str, default: str) -> str:
+    if group != "generator":
+        return default
+    table, images = (generators.DEFAULT[kind] for kind in (generators.TABLE, generators.IMAGES))
+    with_images = "data" in settings.GROUPS[command]
+    return f"{table}, or {images} where the schema has an image column" if with_images else table
+
+
+def _kind(group: str, named: Mapping[str, str]) -> Any:
+    """The settings class of a group; of the generator that is named, or that tables get."""
+    if group != "generator":
+        return settings.KINDS[group]
+    name = named.get(group, DEFAULT)
+    return generators.find(generators.DEFAULT[generators.TABLE] if name == DEFAULT else name)
 
 
 def _flags(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
@@ -161,16 +177,37 @@ def _sweep(overrides: Sequence[str]) -> Iterator[tuple[list[str], str]]:
 
 def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
     _register(command)
+    if "generator" in settings.GROUPS.get(command, {}):
+        overrides = [*overrides, *_chosen(command, overrides, folders)]
+    node = _composed(command, overrides, folders)
+    missing = OmegaConf.missing_keys(node)
+    if missing:
+        needed = ", ".join(f"{key}=..." for key in sorted(missing))
+        raise BadInput(f"{command} needs {needed} (see synthdp {command} --help)")
+    return _typed(command, _resolved(command, overrides, node))
+
+
+def _chosen(command: str, overrides: Sequence[str], folders: Sequence[str]) -> list[str]:
+    """The override that says which generator the schema gets, where neither a word nor an experiment says so."""
+    if any(word.startswith("generator=") and word != f"generator={DEFAULT}" for word in overrides):
+        return []
+    others = [word for word in overrides if not word.startswith("generator.")]  # settings of a generator not yet known
+    plain = _resolved(command, others, _composed(command, others, folders))
+    if plain["generator"]["name"] != DEFAULT:
+        return []
+    given = plain.get("data", {})
+    data = settings.made(settings.Data, given, "data.") if isinstance(given, Mapping) else settings.Data()
+    if data.name is None and data.schema is None:  # no records, or what the command will refuse
+        return [f"generator={generators.DEFAULT[generators.TABLE]}"]
+    return [f"generator={generators.default(records.declared(data))}"]
+
+
+def _composed(command: str, overrides: Sequence[str], folders: Sequence[str]) -> Any:
     GlobalHydra.instance().clear()
     extra = [f"hydra.searchpath=[{','.join('file://' + folder for folder in folders)}]"] if folders else []
     try:
         with initialize_config_dir(str(conf_dir().resolve()), version_base="1.3"):
-            node = hydra_compose(command, [*overrides, *extra])
-        missing = OmegaConf.missing_keys(node)
-        if missing:
-            needed = ", ".join(f"{key}=..." for key in sorted(missing))
-            raise BadInput(f"{command} needs {needed} (see synthdp {command} --help)")
-        plain: Config = OmegaConf.to_container(node, resolve=True)
+            return hydra_compose(command, [*overrides, *extra])
     except (HydraException, OmegaConfBaseException) as error:
         raise BadInput(_explained(command, overrides, error)) from error
     except OSError as error:
@@ -179,7 +216,16 @@ def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
         raise BadInput(_unreadable(error)) from None
     except ValueError as error:  # a whole number of thousands of digits
         raise BadInput(f"a file of {' or '.join(folders) or 'the options'} cannot be read: {_line(error)}") from None
-    return _typed(command, plain)
+
+
+def _resolved(command: str, overrides: Sequence[str], node: Any) -> Config:
+    try:
+        plain: Config = OmegaConf.to_container(node, resolve=True)
+    except OmegaConfBaseException as error:
+        raise BadInput(_explained(command, overrides, error)) from error
+    except (*UNREADABLE, ValueError) as error:
+        raise BadInput(f"the options cannot be read: {_line(error)}") from None
+    return plain
 
 
 def _register(command: str) -> None:
@@ -196,6 +242,7 @@ def _register(command: str) -> None:
     for group, kind in settings.KINDS.items():
         store.store(group=group, name="default", node=settings.defaults(kind))
     if "generator" in groups:
+        store.store(group="generator", name=DEFAULT, node={"name": DEFAULT})
         for name in generators.names():
             store.store(group="generator", name=name, node={"name": name, **settings.defaults(generators.find(name))})
 
@@ -259,15 +306,14 @@ def _options(group: str) -> list[str]:
 def _explained(command: str, overrides: Sequence[str], error: Exception) -> str:
     known = [name for name, _, _ in settings.helps(settings.OPTIONS[command])]
     named = dict(word.split("=", 1) for word in overrides)
-    for group, default in settings.GROUPS.get(command, {}).items():
-        kind = generators.find(named.get(group, default)) if group == "generator" else settings.KINDS[group]
-        known += [group, *(f"{group}.{name}" for name, _, _ in settings.helps(kind))]
+    for group in settings.GROUPS.get(command, {}):
+        known += [group, *(f"{group}.{name}" for name, _, _ in settings.helps(_kind(group, named)))]
     match = re.search(r"Could not override '([^']+)'", str(error))
     if match:
         near = [name for name in difflib.get_close_matches(match[1], known, 2) if name != match[1]]
         hint = f"; did you mean {near[0]!r}?" if near else ""
         if match[1].startswith("generator."):
-            name = named.get("generator", "dpgan")
+            name = _kind("generator", named).name
             return f"generator {name} has no option {match[1]!r}{hint} (see synthdp {command} --help generator={name})"
         return f"{command} has no option {match[1]!r}{hint} (see synthdp {command} --help)"
     match = re.search(r"Could not find '([^/']+)/([^']+)'", str(error))
@@ -280,7 +326,7 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     if value == "???":
         return "required"
     if isinstance(value, Mapping | list | tuple):

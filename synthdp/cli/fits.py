@@ -41,8 +41,8 @@ def check_fit(config: Config) -> None:
     world = joined().world
     if world > 1 and (options.resume or changed(config["audit"], ("canaries", "records"))):
         raise BadInput("under torchrun a fit cannot be resumed and plants no canaries: leave resume= and audit.* out")
-    selections.check(config, world)
     schema = records.declared(config["data"])
+    selections.check(config, schema, world)
     if options.select:
         selections.offered(config, schema)
     else:
@@ -88,14 +88,14 @@ def fit(config: Config) -> None:
     statement = release.statement
     print(f"release    {out / 'release'}")
     if options.select:
-        print(f"generator  {statement.generator}, the best of a number of runs that is told to nobody")
+        print(f"generator  {statement.generator}, the best of several fits; how many there were stays secret")
     print(f"guarantee  {guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     for line in (*fitwords.brief(statement.fitness), *brief(account)):
         print(line)
     if math.isinf(statement.epsilon):
-        print("no privacy epsilon is infinite: nothing protects the records, and this is not for release")
+        print("no privacy epsilon is infinite, so nothing protects the records. Do not release this")
     if statement.rehearsal:
-        print("rehearsal  seeded noise can be regenerated: not for release")
+        print("rehearsal  the noise comes from a seed and can be generated again. Do not release this")
     if seen := read_off(statement.columns):
         print(f"observed   {seen} Not for release")
     return None
@@ -196,10 +196,10 @@ def _say_what_was_charged(ledger: Path, budget: Budget) -> None:
     if not ledger.exists():
         return
     accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
-    from_ = "the last checkpoint" if ledger.with_name(places.CHECKPOINT).exists() else "the answers that it has"
+    from_ = "the last checkpoint" if ledger.with_name(places.CHECKPOINT).exists() else "the answers that were kept"
     print(
-        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}. The same command with "
-        f"resume=true goes on from {from_}, at no further charge"
+        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}. Run the same command with "
+        f"resume=true to continue from {from_}, at no further charge"
     )
 
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from synthdp.data.schema import Schema
 
 Config = Mapping[str, Any]
-FORM = "candidates=[independent,{name:dpgan,steps:100}]"
+FORM = "candidates=[independent,{name:mixture,starts:1}]"
 
 
-def check(config: Config, processes: int) -> None:
+def check(config: Config, schema: "Schema", processes: int) -> None:
     """Refuse, before a record is read, options that do not go together."""
     options: settings.Fit = config["options"]
     if options.select is None:
@@ -32,7 +32,7 @@ def check(config: Config, processes: int) -> None:
         raise BadInput(f"select=private needs the fits to choose from, such as {FORM}")
     for candidate in options.candidates:
         generators.make(*_candidate(candidate))
-    if config["generator"] != generators.find(settings.GROUPS["fit"]["generator"])():
+    if config["generator"] != generators.find(generators.default(schema))():
         raise BadInput(
             "select=private fits its candidates: name generators and their settings there, not by generator="
         )

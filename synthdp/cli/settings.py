@@ -20,29 +20,31 @@ Format = Literal["text", "json"]
 class Data:
     """Which records: a named data set (`data=NAME`), or files with a schema."""
 
-    name: str | None = option(None, "named data set; chosen by data=NAME, see `synthdp data`")
+    name: str | None = option(None, "named data set, chosen by data=NAME; `synthdp data` lists them")
     path: str | None = option(
         None,
-        "sensitive records: a .csv, .csv.gz or .parquet file, or a folder of them; pictures: a .npz file, or a folder with labels.csv",
+        "sensitive records: a .csv, .csv.gz or .parquet file, or a folder of these; for images a .npz file, or a folder "
+        "with labels.csv",
     )
     schema: str | None = option(None, "schema.yaml of the records")
     target: str | None = option(None, "column to predict; default: the schema's targets")
-    train: str | None = option(None, "file or folder of the records that were fitted (evaluate)")
-    test: str | None = option(None, "file or folder of held-out records (evaluate)")
+    train: str | None = option(None, "evaluate: file or folder of the records that were fitted")
+    test: str | None = option(None, "evaluate: file or folder of held-out records")
     engine: Literal["auto", "memory", "duckdb"] = option(
         "auto",
-        "fit: where tables are counted: memory, or duckdb, which holds no more than data.memory (generators that ask for counts alone); "
-        "auto: duckdb for a folder and a pattern such as 'visits/*.parquet', memory for a file, which from 1 GiB on must be said",
+        "where tables are counted: memory, or duckdb, which holds at most data.memory and serves generators that ask for "
+        "counts alone. auto: duckdb for a folder or a pattern such as 'visits/*.parquet', memory for a file; files above "
+        "1 GiB need an explicit engine",
     )
-    memory: str = option("2GiB", "what duckdb may hold of a table")
+    memory: str = option("2GiB", "how much of a table duckdb may hold in memory")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapOf:
     """The cap of an account, as far as it is given."""
 
-    epsilon: float | None = option(None, "epsilon of all fits together; fixed when the account is made")
-    delta: float | None = option(None, "delta of all fits together; fixed when the account is made")
+    epsilon: float | None = option(None, "largest epsilon of all fits together; fixed when the account is made")
+    delta: float | None = option(None, "largest delta of all fits together; fixed when the account is made")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,44 +53,50 @@ class DataAccount:
 
     path: str | None = option(
         None,
-        "account=FILE; default: beside the data, for named sets in $SYNTHDP_HOME/accounts; account=none enters the fit nowhere",
+        "account=FILE is short for this; default: beside the data, or in $SYNTHDP_HOME/accounts for named data sets; "
+        "account=none enters the fit nowhere",
     )
     cap: CapOf = option(CapOf(), "what all fits together may spend")
     filter: Literal["additive", "renyi"] | None = option(
-        None, "how fits add up, fixed when the account is made: additive (default) or renyi"
+        None, "how fits add up: additive (the default) or renyi; fixed when the account is made"
     )
-    head: str | None = option(None, "hash that was kept elsewhere (synthdp budget prints it): the account must hold it")
+    head: str | None = option(
+        None, "hash kept elsewhere (synthdp budget prints it); the fit is refused if the account does not hold it"
+    )
     by: str | None = option(None, "who fits; default: the user's name")
     add_version: bool = option(
-        False, "the table is a newer version of the one that the account is kept for: same people"
+        False, "accept the table as a newer version of the account's table, about the same people"
     )
-    change_cap: bool = option(False, "record account.cap as a new cap")
+    change_cap: bool = option(False, "replace the account's cap by account.cap, and record the change")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
     """Options of `synthdp fit`."""
 
-    out: str = option(MISSING, "folder to write: release/ may leave, internal/ must not")
-    seed: int | None = option(None, "make a rehearsal: reproducible noise, stamped not for release")
+    out: str = option(MISSING, "folder to write; its release/ may leave, its internal/ must not")
+    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped not for release")
     invalid: Literal["error", "clamp"] = option(
-        "error", "records that break the schema: error, or clamp to allowed values"
+        "error", "records that break the schema: error refuses them, clamp maps them to allowed values"
     )
-    force: bool = option(False, "replace the release in an existing folder (its ledgers are kept)")
-    resume: bool = option(False, "go on with the fit that was stopped in this folder")
+    force: bool = option(False, "replace the release in an existing folder; its ledgers are kept")
+    resume: bool = option(False, "continue the fit that was stopped in this folder")
     select: Literal["private"] | None = option(
-        None, "private: release the best of a hidden number of fits of candidates=, all charged by one event"
+        None, "private: release the best of a hidden number of fits of candidates=, all charged as one event"
     )
     candidates: tuple[Any, ...] | None = option(
-        None, "select: generators to choose from, as [independent,{name:dpgan,steps:100}]"
+        None, "with select=private: generators to choose from, such as [independent,{name:mixture,starts:1}]"
     )
-    mean_runs: float = option(5.0, "select: how many fits are made on average; more cost more of epsilon")
+    mean_runs: float = option(
+        5.0, "with select=private: how many fits are made on average; more of them need more noise in each"
+    )
     trust: str | None = option(
-        None, "package whose generator may run, where it is not synthdp's own; several are joined by commas"
+        None, "package whose generator may run although it is not part of synthdp; separate several by commas"
     )
     fitness: float | None = option(
         None,
-        "share of the budget's precision, as 0.05, that pays for figures of how well the samples fit, in the statement",
+        "share of the budget's precision, such as 0.05, that buys noisy figures of how well the samples fit; they go into"
+        " the statement",
     )
 
 
@@ -96,8 +104,12 @@ class Fit:
 class Plant:
     """What a fit prepares for `synthdp audit` (the group `audit`)."""
 
-    canaries: int = option(0, "made-up records to plant, each by a coin, for synthdp audit (a thousand say something)")
-    records: int = option(0, "units of the data to use in their place: each stays in the training set by a coin")
+    canaries: int = option(
+        0, "made-up records for synthdp audit, each added by the toss of a coin; a useful audit needs about a thousand"
+    )
+    records: int = option(
+        0, "units of the data to use instead of made-up records; each stays in the training set by the toss of a coin"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,19 +117,20 @@ class Audit:
     """Options of `synthdp audit`: of a release by its canaries, or of a generator by many small fits."""
 
     release: str | None = option(None, "folder of a release that was fitted with audit.canaries= or audit.records=")
-    canaries: str | None = option(None, "internal/canaries.json of that fit")
-    rows: int = option(100_000, "records to draw from the release")
-    runs: int = option(1000, "fits a side that judge a generator")
-    tuning_runs: int = option(400, "further fits a side that choose what to look at")
+    canaries: str | None = option(None, "the file internal/canaries.json of that fit")
+    rows: int = option(100_000, "number of records to draw from the release")
+    runs: int = option(1000, "number of fits on each of the two tables, when a generator is audited")
+    tuning_runs: int = option(400, "number of further fits on each table, from which the attack is chosen")
     pair: Literal["own", "worst_case", "rare"] = option(
-        "own", "the two neighbouring tables of a generator's audit; own: those that tell most of it, as far as is known"
+        "own",
+        "the two neighbouring tables on which a generator is audited; own: those that reveal most of it, as far as is known",
     )
     error: float = option(0.05, "probability that the lower bound on epsilon is wrong")
-    gate_error: float = option(1e-3, "probability that a true claim is called contradicted")
-    workers: int | None = option(None, "processes; default: one per core")
-    out: str | None = option(None, "file for the result as JSON (internal); default: print")
+    gate_error: float = option(1e-3, "probability that a true claim is reported as contradicted")
+    workers: int | None = option(None, "number of processes; default: one per core")
+    out: str | None = option(None, "file for the result as JSON (internal); default: print it")
     format: Format = option("text", "text or json")
-    force: bool = option(False, "write over an existing file")
+    force: bool = option(False, "overwrite an existing file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,13 +139,14 @@ class Sample:
 
     release: str = option(MISSING, "folder of a release")
     rows: int = option(MISSING, "number of synthetic records")
-    out: str = option(MISSING, "file to write, .csv, .csv.gz or .parquet; pictures: .npz, or a folder of PNG files")
+    out: str = option(MISSING, "file to write: .csv, .csv.gz or .parquet; for images .npz, or a folder of PNG files")
     where: Mapping[str, Any] | None = option(
         None,
-        "draw records that satisfy a condition, as 'where={sex: F, age: [65, 80]}': a value, a list, a range, or null",
+        "draw records that satisfy a condition, such as 'where={sex: F, age: [65, 80]}'; a condition is a value, a list, "
+        "a range, or null",
     )
     seed: int | None = option(None, "the same seed gives the same records")
-    force: bool = option(False, "write over an existing file")
+    force: bool = option(False, "overwrite an existing file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,20 +155,20 @@ class Judge:
 
     models: tuple[str, ...] | None = option(
         None,
-        "models, as [hgb,lr,rf] (default): lr rf gnb bnb svm tree lda ada bag hgb mlp xgb, or a set: quick, paper; "
-        "of images lr, mlp, cnn (default: all three)",
+        "models to train, such as [hgb,lr,rf] (the default): lr rf gnb bnb svm tree lda ada bag hgb mlp xgb, or a set: "
+        "quick, paper; for images lr, mlp, cnn (default: all three)",
     )
-    seeds: int = option(3, "repetitions of every model, with seeds 0, 1, ...")
+    seeds: int = option(3, "how often each model is trained, with seeds 0, 1, ...")
     targets: tuple[str, ...] | None = option(None, "columns to predict; default: the schema's targets")
     samples: int = option(
         1,
-        "synthetic samples to judge: evaluate draws those beyond the file from release=, compare all from each release; "
-        "of images one",
+        "number of synthetic samples to judge; evaluate draws further ones from release=, compare draws all from each "
+        "release; for images always one",
     )
-    bootstrap: int = option(200, "draws of the test records behind each interval of 95 %; 0 gives none")
-    subgroups: tuple[str, ...] = option((), "columns whose groups are scored apart, as [sex,age]")
+    bootstrap: int = option(200, "resamples of the test records behind each 95 % interval; 0 gives no intervals")
+    subgroups: tuple[str, ...] = option((), "columns whose groups are scored separately, such as [sex,age]")
     attacks: bool = option(
-        True, "attack the synthetic records, beside what the guarantee of their release allows (evaluate: release=)"
+        True, "attack the synthetic records; with release= the guarantee's bound stands beside each attack"
     )
 
 
@@ -163,23 +177,23 @@ class Evaluate:
     """Options of `synthdp evaluate`."""
 
     synthetic: str = option(MISSING, "synthetic records, as `synthdp sample` wrote them")
-    release: str | None = option(None, "folder of the release that they come from: its guarantee stands beside attacks")
+    release: str | None = option(
+        None, "folder of the release that they come from; its guarantee is shown beside the attacks"
+    )
     out: str = option(MISSING, "folder for evaluation.json and evaluation.html (internal)")
     force: bool = option(False, "write into an existing folder")
-    pdf: bool = option(False, "also write evaluation.pdf; needs a browser of the Chromium family on the PATH")
+    pdf: bool = option(False, "also write evaluation.pdf; needs Chromium or a browser of its family on the PATH")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compare:
     """Options of `synthdp compare`."""
 
-    runs: str = option(MISSING, "folder under which the releases lie, as fit --multirun out=FOLDER wrote them")
-    out: str | None = option(
-        None, "folder for compare.json, .md, .html and .svg (internal); default: comparison, under runs"
-    )
+    runs: str = option(MISSING, "folder that holds the releases, as fit --multirun out=FOLDER wrote them")
+    out: str | None = option(None, "folder for compare.json, .md, .html and .svg (internal); default: RUNS/comparison")
     force: bool = option(
         False,
-        "write into an existing folder; releases that were judged there and have not changed are not judged again",
+        "write into an existing folder; releases that it has judged already are judged again only if they changed",
     )
 
 
@@ -190,9 +204,9 @@ class Report:
     release: str = option(MISSING, "folder of a release")
     out: str = option(MISSING, "folder for statement.html and statement.json")
     public: str | None = option(
-        None, "public key (public.pem) that the release must be signed by; never one from the release"
+        None, "public key (public.pem) that must have signed the release; never take it from the release itself"
     )
-    pdf: bool = option(False, "also write statement.pdf; needs a browser of the Chromium family on the PATH")
+    pdf: bool = option(False, "also write statement.pdf; needs Chromium or a browser of its family on the PATH")
     force: bool = option(False, "write into an existing folder")
 
 
@@ -202,7 +216,7 @@ class Verify:
 
     release: str = option(MISSING, "folder of a release")
     public: str | None = option(
-        None, "public key (public.pem) that the release must be signed by; never one from the release"
+        None, "public key (public.pem) that must have signed the release; never take it from the release itself"
     )
 
 
@@ -211,7 +225,8 @@ class Keygen:
     """Options of `synthdp keygen`."""
 
     out: str = option(
-        MISSING, "folder for private.pem and public.pem; SYNTHDP_PASSPHRASE in the environment encrypts the private key"
+        MISSING,
+        "folder for private.pem and public.pem; set SYNTHDP_PASSPHRASE in the environment to encrypt the private key",
     )
 
 
@@ -227,43 +242,44 @@ class Sign:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AccountOf:
-    """Options of `synthdp account`: a mechanism by rate, noise and steps, a ledger, or the votes of teachers (PATE)."""
+class EpsilonOf:
+    """Options of `synthdp epsilon`: a mechanism by rate, noise and steps, a ledger, or the votes of teachers (PATE)."""
 
-    rate: float = option(1.0, "probability of a unit to be in the sample; 1 is no sampling")
+    rate: float = option(1.0, "probability that a unit is in the sample; 1 means no sampling")
     noise: float | None = option(None, "noise multiplier: standard deviation / L2 sensitivity")
     steps: int = option(1, "number of compositions")
     sampler: Literal["poisson", "without_replacement", "shuffle"] = option(
         "poisson",
-        "how batches are drawn: poisson, without_replacement (with relation=replace_one) or shuffle (refused)",
+        "how batches are drawn: poisson, without_replacement (with relation=replace_one), or shuffle (refused)",
     )
-    ledger: str | None = option(None, "ledger.jsonl to account instead of rate, noise and steps")
+    ledger: str | None = option(None, "ledger.jsonl to account for, instead of rate, noise and steps")
     votes: str | None = option(
-        None, "matrix of teachers' votes to account instead, .npy or .csv: queries x classes, counts (give aggregator=)"
+        None,
+        "teachers' votes to account for instead: counts as a matrix of queries x classes, .npy or .csv; needs aggregator=",
     )
     aggregator: Literal["lnmax", "gnmax", "confident"] | None = option(
-        None, "how votes are answered: lnmax (gamma=), gnmax (sigma=), confident (threshold=, sigma1=, sigma2=)"
+        None, "how votes are answered: lnmax (gamma=), gnmax (sigma=), or confident (threshold=, sigma1=, sigma2=)"
     )
     gamma: float | None = option(None, "votes: inverse scale of the Laplace noise on each count")
-    sigma: float | None = option(None, "votes: deviation of the Gaussian noise on each count")
-    threshold: float | None = option(None, "votes: what the noisy largest count must reach to be answered")
-    sigma1: float | None = option(None, "votes: deviation of the noise at the threshold")
-    sigma2: float | None = option(None, "votes: deviation of the noise on each count of an answer")
-    queries: int | None = option(None, "votes: how many rows of the matrix; default: all")
-    answers: int | None = option(None, "votes: most answers behind the threshold that were declared; default: queries")
+    sigma: float | None = option(None, "votes: standard deviation of the Gaussian noise on each count")
+    threshold: float | None = option(None, "votes: a query is answered only if its noisy largest count reaches this")
+    sigma1: float | None = option(None, "votes: standard deviation of the noise at the threshold")
+    sigma2: float | None = option(None, "votes: standard deviation of the noise on each count of an answer")
+    queries: int | None = option(None, "votes: how many rows of the matrix to account for; default: all")
+    answers: int | None = option(None, "votes: declared maximum of answers above the threshold; default: queries")
     orders: tuple[float, ...] | None = option(
-        None, "votes: orders to try, as [1,2,3]; default: 1 to 8 (lnmax), 2 to 1,000 (gnmax, confident)"
+        None, "votes: orders to try, such as [1,2,3]; default: 1 to 8 (lnmax), 2 to 1,000 (gnmax, confident)"
     )
     delta: float = option(1e-6, "delta at which epsilon is computed")
     accountant: tuple[str, ...] = option(
-        ("all",), "one accountant, several as [moments,strong], or all that have a proof"
+        ("all",), "one accountant, several such as [moments,strong], or all that have a proof"
     )
     relation: Relation = option("add_remove", "neighbouring data sets: add_remove or replace_one")
-    group: int = option(1, "units of one person that are protected together")
-    plot: str | None = option(None, "file to draw epsilon against steps into, .png, .pdf or .svg")
+    group: int = option(1, "number of units that belong to one person and are protected together")
+    plot: str | None = option(None, "file for a plot of epsilon against steps: .png, .pdf or .svg")
     curve: bool = option(False, "also print epsilon at other deltas")
     format: Format = option("text", "text or json")
-    force: bool = option(False, "write over an existing plot")
+    force: bool = option(False, "overwrite an existing plot")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,10 +291,10 @@ class Calibrate:
     delta: float = option(1e-6, "delta to keep")
     noise: float | None = option(None, "noise multiplier; default: the least that keeps the budget")
     rate: float | None = option(
-        None, "Poisson sampling probability; default: 1, no sampling, or the largest where noise= and steps= are given"
+        None, "Poisson sampling probability; default: 1 (no sampling), or the largest if noise= and steps= are given"
     )
-    steps: int | None = option(None, "number of compositions; default: 1, or the most where noise= and rate= are given")
-    ledger: str | None = option(None, "ledger.jsonl of earlier fits, which the budget covers too")
+    steps: int | None = option(None, "number of compositions; default: 1, or the most if noise= and rate= are given")
+    ledger: str | None = option(None, "ledger.jsonl of earlier fits, which the budget has to cover as well")
     accountant: str = option("pld", "accountant to solve with")
     relation: Relation = option("add_remove", "neighbouring data sets: add_remove or replace_one")
     format: Format = option("text", "text or json")
@@ -290,9 +306,9 @@ class Draft:
 
     path: str = option(MISSING, "records to draft a schema from: a file, or a folder of pictures")
     out: str | None = option(
-        None, "file to write, with what was seen in NAME.seen.internal.yaml beside it; default: print the draft"
+        None, "file to write; what was seen goes to NAME.seen.internal.yaml beside it; default: print the draft"
     )
-    force: bool = option(False, "write over an existing file")
+    force: bool = option(False, "overwrite an existing file")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +330,7 @@ class Demo:
     """Options of `synthdp demo`."""
 
     out: str = option("outputs/demo", "folder for everything that the demo writes")
-    seed: int | None = option(None, "make a rehearsal: reproducible noise, stamped not for release")
+    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped not for release")
     force: bool = option(False, "run again in an existing folder")
 
 
@@ -328,7 +344,7 @@ OPTIONS: dict[str, Any] = {
     "verify": Verify,
     "keygen": Keygen,
     "sign": Sign,
-    "account": AccountOf,
+    "epsilon": EpsilonOf,
     "calibrate": Calibrate,
     "schema": Draft,
     "data": Listing,
@@ -337,12 +353,12 @@ OPTIONS: dict[str, Any] = {
     "demo": Demo,
 }
 GROUPS: dict[str, dict[str, str]] = {
-    "fit": {"data": "meps", "generator": "dpgan", "budget": "default", "account": "default", "audit": "default"},
+    "fit": {"data": "meps", "generator": "default", "budget": "default", "account": "default", "audit": "default"},
     "evaluate": {"data": "meps", "evaluate": "default"},
     "compare": {"data": "files", "evaluate": "default"},
     "budget": {"data": "meps", "account": "default"},
-    "audit": {"generator": "dpgan", "budget": "default"},
-    "demo": {"generator": "dpgan", "budget": "demo", "account": "default"},
+    "audit": {"generator": "default", "budget": "default"},
+    "demo": {"generator": "default", "budget": "demo", "account": "default"},
 }
 KINDS: dict[str, Any] = {"data": Data, "budget": Budget, "evaluate": Judge, "account": DataAccount, "audit": Plant}
 # Text that Hydra's grammar must not read: file names may hold spaces, commas, brackets and equals signs.

@@ -1,4 +1,4 @@
-"""`synthdp account votes=FILE`: what the answers of teachers cost, whatever they voted, and for the votes that they cast."""
+"""`synthdp epsilon votes=FILE`: what the answers of teachers cost, whatever they voted, and for the votes that they cast."""
 
 import json
 import math
@@ -32,7 +32,7 @@ class Analysis:
     events: Plan
 
 
-def account(options: settings.AccountOf) -> None:
+def epsilon(options: settings.EpsilonOf) -> None:
     """Print both figures side by side, and what a statement says of these queries; raises `BadInput` for impossible options."""
     _check(options)
     votes = _rows(options)
@@ -56,7 +56,7 @@ def account(options: settings.AccountOf) -> None:
 
 
 def _print_json(
-    options: settings.AccountOf,
+    options: settings.EpsilonOf,
     queries: int,
     independent: pate.DataIndependent,
     dependent: pate.DataDependent,
@@ -82,12 +82,12 @@ def _print_json(
     )
 
 
-def _check(options: settings.AccountOf) -> None:
+def _check(options: settings.EpsilonOf) -> None:
     if options.votes is None:
         raise BadInput(f"{_given(options)[0]}= is an option of votes=FILE: give the file, or leave it out")
     others = settings.changed(options, ELSE)
     if others:
-        raise BadInput(f"account takes votes=FILE or {others[0]}=..., not both")
+        raise BadInput(f"epsilon takes votes=FILE or {others[0]}=..., not both")
     if options.aggregator is None:
         raise BadInput("votes=FILE needs aggregator=lnmax, gnmax or confident")
     needs = NEEDS[options.aggregator]
@@ -99,12 +99,12 @@ def _check(options: settings.AccountOf) -> None:
             raise BadInput(f"{name}= is no option of aggregator={options.aggregator}: leave it out")
 
 
-def _given(options: settings.AccountOf) -> list[str]:
+def _given(options: settings.EpsilonOf) -> list[str]:
     names = ("aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
     return settings.changed(options, names)
 
 
-def _rows(options: settings.AccountOf) -> np.ndarray:
+def _rows(options: settings.EpsilonOf) -> np.ndarray:
     votes = pate.load(Path(str(options.votes)))
     if not len(votes):
         raise BadInput(f"{options.votes} holds no row of votes")
@@ -115,7 +115,7 @@ def _rows(options: settings.AccountOf) -> np.ndarray:
     return votes[: options.queries]
 
 
-def _lnmax(options: settings.AccountOf, votes: np.ndarray) -> Analysis:
+def _lnmax(options: settings.EpsilonOf, votes: np.ndarray) -> Analysis:
     gamma, delta = _positive("gamma", options.gamma), options.delta
     return Analysis(
         orders=pate.lnmax.ORDERS,
@@ -125,7 +125,7 @@ def _lnmax(options: settings.AccountOf, votes: np.ndarray) -> Analysis:
     )
 
 
-def _gnmax(options: settings.AccountOf, votes: np.ndarray) -> Analysis:
+def _gnmax(options: settings.EpsilonOf, votes: np.ndarray) -> Analysis:
     sigma, delta = _positive("sigma", options.sigma), options.delta
     return Analysis(
         orders=pate.gnmax.ORDERS,
@@ -135,7 +135,7 @@ def _gnmax(options: settings.AccountOf, votes: np.ndarray) -> Analysis:
     )
 
 
-def _confident(options: settings.AccountOf, votes: np.ndarray) -> Analysis:
+def _confident(options: settings.EpsilonOf, votes: np.ndarray) -> Analysis:
     threshold, delta = float(options.threshold or 0.0), options.delta
     sigma1, sigma2 = _positive("sigma1", options.sigma1), _positive("sigma2", options.sigma2)
     answers = len(votes) if options.answers is None else options.answers
@@ -155,7 +155,7 @@ def _positive(name: str, value: float | None) -> float:
     return value
 
 
-_ANALYSES: dict[str, Callable[[settings.AccountOf, np.ndarray], Analysis]] = {
+_ANALYSES: dict[str, Callable[[settings.EpsilonOf, np.ndarray], Analysis]] = {
     "lnmax": _lnmax,
     "gnmax": _gnmax,
     "confident": _confident,

@@ -148,8 +148,8 @@ def _warn_of_one_model(b: Values, ubar: Values, m: int) -> None:
     alike = chi2.sf((m - 1) * b / ubar, m - 1) > SUSPECT
     if np.mean(alike) > 0.5:  # of most of the numbers
         warnings.warn(
-            "the sets differ no more than samples of one fitted model do (Release.sample gives such); if they are, their spread does "
-            "not hold the model's own uncertainty, the interval is too narrow, and sets='one_model' is right",
+            "the sets differ no more than samples of one fitted model, such as Release.sample draws. If they come from one model, their "
+            "spread leaves out the uncertainty of the model itself, and the interval is too narrow: use sets='one_model'",
             stacklevel=3,
         )
 

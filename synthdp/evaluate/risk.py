@@ -39,11 +39,13 @@ def found(result: Mapping[str, Any]) -> dict[str, Any]:
         within = ", within what the guarantee allows" if allowed else ""
         some = "The one attack" if len(tried) == 1 else f"{len(concerns)} of {len(tried)} attacks"
         answer["verdict"] = f"{some} found something{within}: {names}"
-        verdict = "Only if what epsilon allows is acceptable" if allowed else "Not before the attacks are understood"
+        verdict = (
+            "Only if you accept what epsilon allows" if allowed else "Not before you understand what the attacks found"
+        )
     else:
         none = "The one attack did no" if len(tried) == 1 else f"None of {len(tried)} attacks did"
         answer["verdict"] = f"{none} better than its baseline"
-        verdict = "The attacks give no reason against it"
+        verdict = "The attacks found no reason not to"
     return _ask(verdict, bool(refuted or concerns), {**answer, "text": text + _promise(result)})
 
 
@@ -62,11 +64,13 @@ def _ask(verdict: str, bad: bool, answer: Mapping[str, Any]) -> dict[str, Any]:
 def _promise(result: Mapping[str, Any]) -> str:
     claim = result["about"].get("claim")
     if claim is None:
-        return "Attacks that fail prove nothing: whether the records may leave rests on the statement of their release."
+        return (
+            "Attacks that fail prove nothing. Whether the records may leave depends on the statement of their release."
+        )
     return (
-        f"Attacks that fail prove nothing; the guarantee does (epsilon {small(claim['epsilon'])}, delta "
-        f"{small(claim['delta'])}, per {claim['unit']}): the bound holds for every attacker. Share by the statement of "
-        "the release."
+        f"Attacks that fail prove nothing, but the guarantee does (epsilon {small(claim['epsilon'])}, delta "
+        f"{small(claim['delta'])}, per {claim['unit']}): its bound holds for every attacker. Decide by the statement "
+        "of the release."
     )
 
 
@@ -95,7 +99,7 @@ def _figures(item: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _told(attack: Mapping[str, Any], item: Mapping[str, Any]) -> str:
     """The strongest attack in a sentence."""
-    text = f"The furthest above its baseline: {attack['title']}, {item['label']} {said(item)}"
+    text = f"The strongest attack, measured against its baseline: {attack['title']}, {item['label']} {said(item)}"
     if item.get("baseline") is not None:
         text += f"; its baseline is {said(item['baseline'])}"
     if item.get("bound") is not None:

@@ -28,7 +28,7 @@ def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     close = faithful(result["fidelity"])
     whom = for_whom(result["targets"])
     if whom is None and result["schema_version"] > 1 and result["targets"]:
-        text = "No subgroup (sex, age, ethnicity) was judged, so a group that fares badly would not be seen here."
+        text = "No subgroup (sex, age, ethnicity) was judged, so this page cannot show whether one fares badly."
         whom = {"question": "For whom does it fail?", "figures": [], "verdict": "Not asked", "text": text}
     answers = [*uses, close, *([whom] if whom else [])]
     lead = (uses or [close])[0]["verdict"]
@@ -54,7 +54,7 @@ def useful(target: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     "kept", the share of what real rows offer above guessing, where it can be told."""
     metric, guess, name, said_guess = ("auroc", CHANCE, "AUROC", f"chance ({CHANCE})")
     if entry.get("kind") == "number":
-        metric, guess, name, said_guess = ("r2", 0.0, "R²", "always telling the mean")
+        metric, guess, name, said_guess = ("r2", 0.0, "R²", "always predicting the mean")
     averages = {arm: scores[metric] for arm, scores in entry["average"].items() if metric in scores}
     real, made, floor = (averages.get(arm) for arm in ("trtr", "tstr", "independent"))
     answer: dict[str, Any] = {"target": target, "question": f"Is it useful for predicting {target}?", "figures": []}
@@ -62,12 +62,14 @@ def useful(target: str, entry: Mapping[str, Any]) -> dict[str, Any]:
         return {**answer, **NOTHING}
     answer["figures"] = [_item("synthetic", made), _item("real", real), _item("floor", floor)]
     text = (
-        f"Mean {name} on real held-out rows of models trained on synthetic rows, on real rows (the ceiling), and on "
-        "columns without relations (the floor)."
+        f"Mean {name} on real held-out rows, of models trained on synthetic rows, on real rows (the ceiling), and on rows "
+        "whose columns are unrelated (the floor)."
     )
     signal = real["mean"] - guess
     if signal < LEAST_SIGNAL:
-        text += " Real rows hardly predict this column either, so this target is no test of the synthetic rows."
+        text += (
+            " Models trained on real rows hardly predict this column either, so it does not test the synthetic rows."
+        )
         return {**answer, "verdict": "Cannot be told", "text": text}
     kept = (made["mean"] - guess) / signal
     text += f" Synthetic rows keep {100 * max(kept, 0):.0f} % of what real rows offer above {said_guess}."
@@ -109,13 +111,13 @@ def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
     text = (
         "On average "
         + " and ".join(parts)
-        + " (total variation distance; real held-out rows differ by the figure in brackets)."
+        + " (total variation distance; in brackets, how much real held-out rows differ)."
     )
     detection = 1.0
     if "detection_auc" in found:
         detection = found["detection_auc"]["mean"]
         answer["figures"].append(_item("detection", found["detection_auc"]))
-        text += f" A classifier tells synthetic from real rows with AUROC {detection:.2f} (0.5: not at all; 1: always)."
+        text += f" A classifier tells synthetic rows from real ones with AUROC {detection:.2f} (0.5: no better than chance; 1: always)."
     verdict, worst = _closeness(excess, detection), worst_rule(found)
     if worst is not None:
         text += (
@@ -161,10 +163,10 @@ def for_whom(targets: Mapping[str, Any]) -> dict[str, Any] | None:
     text = group_text(target, column, group)
     others = len([g for entry in targets.values() for g in entry.get("subgroups", {}).values()]) - 1
     if others:
-        text += f" {others} more {'table' if others == 1 else 'tables'} of subgroups below."
+        text += f" There {'is one more table' if others == 1 else f'are {others} more tables'} of subgroups below."
     answer = {
         "question": "For whom does it fail?",
-        "verdict": _whom(targets, level, f"{column} = {level['level']}, predicting {target}"),
+        "verdict": _whom(targets, level, f"{column} = {level['level']} when predicting {target}"),
         "figures": [
             _item("synthetic", level["tstr"]),
             _item("real", level["trtr"]),
@@ -188,7 +190,7 @@ def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     worst = worst_group(result["targets"])
     if worst is not None:
         target, column, group, level = worst
-        name = f"{column} = {level['level']}, predicting {target}"
+        name = f"{column} = {level['level']} when predicting {target}"
         text = (
             f"{_whom(result['targets'], level, name)}: {METRIC_LABELS[group['metric']]} "
             f"{said(level['tstr'])}; trained on real records "
@@ -203,7 +205,7 @@ def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _whom(targets: Mapping[str, Any], level: Mapping[str, Any], name: str) -> str:
     """The verdict on the worst level, whose gap may be chance while that of another is not."""
     if level["gap"] <= 0:
-        return "No group loses by it"
+        return "No group loses anything"
     if clear(level) or level.get("gap_interval") is None:
         return f"Worst for {name}"
     others = [
@@ -214,8 +216,8 @@ def _whom(targets: Mapping[str, Any], level: Mapping[str, Any], name: str) -> st
         if clear(each)
     ]
     if not others:
-        return f"No group clearly loses; most {name}"
-    return f"Perhaps worst for {name}; clearly worse for {', '.join(dict.fromkeys(others))}"
+        return f"No group loses more than chance explains; the largest gap is for {name}"
+    return f"The largest gap is for {name}, but may be chance; it is not chance for {', '.join(dict.fromkeys(others))}"
 
 
 def clear(level: Mapping[str, Any]) -> bool:
@@ -244,7 +246,7 @@ def group_text(target: str, column: str, group: Mapping[str, Any]) -> str:
     rest = f" {left} of {len(group['levels'])} groups could not be judged." if left else ""
     worst = next((level for level in judged if level["level"] == group["worst"]), None)
     if worst is None:
-        return "No group can be named as the worst." + rest
+        return "No group stands out as the worst." + rest
     text = (
         f"Models that predict {target} lose most for {column} = {worst['level']} ({worst['rows']:,} rows): "
         f"{METRIC_LABELS[group['metric']]} {said(worst['tstr'])} when trained on synthetic rows, "

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 GROUP = "synthdp.generators"
 TABLE, IMAGES = "table", "images"  # what a generator may learn: its `data_kinds`, by default tables
+DEFAULT = {TABLE: "mixture", IMAGES: "classgauss"}  # the generator of each kind that is fitted where nobody names one
 
 ROUNDED = 1e-3  # by which shares that were added up in float32 may miss 1
 SHOWN = 60  # characters of a name that is somebody else's
@@ -164,6 +165,11 @@ def find(name: str) -> type[Generator]:
     return found
 
 
+def default(schema: Schema) -> str:
+    """The generator that is fitted where nobody names one. Only the schema decides, which is public."""
+    return DEFAULT[_kind(schema)]
+
+
 def make(name: str, settings: Mapping[str, Any]) -> Generator:
     """A generator with these settings; raises `BadInput` for an unknown setting or a value that it refuses."""
     kind: Any = find(name)
@@ -201,7 +207,7 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
 
 def check_kind(generator: Generator, schema: Schema) -> None:
     """Refuse a generator of tables for images, and the other way round; `data_kinds` says what one can learn."""
-    kinds, given = getattr(generator, "data_kinds", (TABLE,)), TABLE if schema.image is None else IMAGES
+    kinds, given = getattr(generator, "data_kinds", (TABLE,)), _kind(schema)
     if given not in kinds:
         able = [name for name in names() if given in getattr(find(name), "data_kinds", (TABLE,))]
         held = "has no image column" if schema.image is None else f"has the image column {schema.image.name!r}"
@@ -209,6 +215,10 @@ def check_kind(generator: Generator, schema: Schema) -> None:
         raise BadInput(
             f"generator {generator.name} does not learn {what}, and the schema {held}: use {', '.join(able)}"
         )
+
+
+def _kind(schema: Schema) -> str:
+    return TABLE if schema.image is None else IMAGES
 
 
 def check_source(generator: Generator, given: Any) -> Any:

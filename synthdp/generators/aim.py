@@ -3,7 +3,7 @@
 Round after round one table is chosen, by the exponential mechanism, that the graphical model fits worst beyond the error that
 measuring it would leave (the paper's equation 1); it is measured, the model is fitted to all tables so far, and where it hardly moved,
 later rounds measure with less noise (algorithm 4). How many rounds there are, and at which noise, follows from noisy answers, so all
-of it runs under a cap of zCDP (GUARANTEE 11); the last round spends what is left.
+of it runs under a cap of zCDP (law 11); the last round spends what is left.
 
 Unlike in the paper the columns alone are given a `share` of the budget, since they also say how codes are grouped
 (`marginals/grouping.py`).
@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -32,7 +32,9 @@ from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Capped, Entry, Plan
 from synthdp.privacy.questions.choice import MOST_OFFSET, Misfit
 from synthdp.privacy.safe import Safe
-from synthdp.privacy.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    from synthdp.privacy.sensitive import Sensitive
 
 MOST_GROUPS = 64  # of a column
 MOST_CANDIDATES = 20_000  # all pairs and triples of 49 columns
@@ -53,24 +55,29 @@ class AIM:
 
     workload: str = option(
         "all",
-        "tables that matter: all of `degree` columns, or those with a target (all where there is no target)",
+        "tables that the model should get right: all tables of `degree` columns, or those with a target (all, if there is"
+        " no target)",
         one_of("all", "target"),
     )
-    degree: int = option(2, "columns of a table of the workload; 3 costs more and wants model_size=40", whole())
+    degree: int = option(2, "columns in each table of the workload; 3 takes longer and needs model_size=40", whole())
     rounds: int | None = option(
-        None, "rounds that the first noise is made for; default: 16 a column, as in the paper", whole(most=MOST_ROUNDS)
+        None,
+        "number of rounds for which the first noise is chosen; default: 16 per column, as in the paper",
+        whole(most=MOST_ROUNDS),
     )
     share: float = option(0.1, "share of the budget spent on single columns, in (0, 1)", fraction())
     least: float = option(
         2.0,
-        "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
+        "least noisy count of a group of codes, in standard deviations of that count's noise; 0 turns grouping off",
         not_negative(),
     )
     model_size: float = option(
-        8.0, "megabytes of the model's tables, at most; what a round may add grows up to it", not_negative()
+        8.0,
+        "largest size of the model's tables in megabytes; each round may use more of it than the one before",
+        not_negative(),
     )
-    iterations: int = option(100, "steps of mirror descent in a round, at most", whole())
-    last: int = option(1000, "steps of mirror descent after the last round, at most", whole())
+    iterations: int = option(100, "largest number of mirror descent steps in a round", whole())
+    last: int = option(1000, "largest number of mirror descent steps after the last round", whole())
     engine: str = option(
         "numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)", one_of(*ENGINES)
     )
@@ -109,7 +116,7 @@ class AIM:
 
     def fit(
         self,
-        data: Sensitive,
+        data: "Sensitive",
         schema: Schema,
         budget: Budget,
         *,
@@ -140,7 +147,7 @@ class _Rounds:
     """What has been measured, and the model of it."""
 
     def __init__(
-        self, settings: AIM, data: Sensitive, safe: Safe, seen: Binned, candidates: dict[Clique, float], moves: float
+        self, settings: AIM, data: "Sensitive", safe: Safe, seen: Binned, candidates: dict[Clique, float], moves: float
     ) -> None:
         self._settings, self._data, self._safe, self._seen = settings, data, safe, seen
         self._candidates, self._moves = candidates, moves

@@ -48,27 +48,29 @@ class ClassGauss:
     audit_settings: ClassVar[dict[str, Any]] = {"agreement_rows": 40}
 
     dimensions: int | None = option(
-        None, f"principal axes kept; default: {MOST_AXES}, or all where there are fewer", whole()
+        None, f"number of principal axes kept; default: {MOST_AXES}, or all if there are fewer", whole()
     )
     components: int | None = option(
         None,
-        f"Gaussians per class; default: 1 for tables and where noise is above {SPLIT}, else up to {MOST_COMPONENTS}, by units",
+        f"Gaussians per class; default: 1 for tables or for noise above {SPLIT}, otherwise up to {MOST_COMPONENTS}, depending on units",
         whole(most=1000),
     )
-    rounds: int = option(3, "rounds of k-means that find the components, where there are several", whole(most=1000))
+    rounds: int = option(3, "rounds of k-means that find the components, if there are several", whole(most=1000))
     middle: float | None = option(
         None,
         f"share of the precision spent on means and the label's tables; default: {IMAGES} for images, {TABLES} for tables",
         fraction(),
     )
-    lengths: float = option(0.02, "share of the precision spent on the clip and on grey values", fraction())
+    lengths: float = option(0.02, "share of the precision spent on the clip and the grey values", fraction())
     basis: float = option(0.3, "share of the precision spent on the principal axes", fraction())
-    kmeans: float = option(0.15, "share of the precision spent on the rounds of k-means, all together", fraction())
-    quantile: float = option(0.8, "share of the vectors that the clip is to leave whole", fraction())
-    match: bool = option(True, "draws are made to agree with the noisy shares of grey values and categories", flag())
-    agreement_rows: int = option(4000, "rows drawn to make them agree, for every label where there are tables", whole())
+    kmeans: float = option(0.15, "share of the precision spent on all rounds of k-means together", fraction())
+    quantile: float = option(0.8, "share of the vectors that the clip should leave unchanged", fraction())
+    match: bool = option(
+        True, "adjust samples so that they agree with the noisy shares of grey values and categories", flag()
+    )
+    agreement_rows: int = option(4000, "number of rows drawn for that adjustment; for tables, per label", whole())
     condition: str | None = option(
-        None, "label column whose values are the classes; default: the first target, up to 64 codes", text()
+        None, "label column whose values are the classes; default: the first target, if it has at most 64 codes", text()
     )
 
     def __post_init__(self) -> None:

@@ -87,20 +87,24 @@ class DPDM:
         },
     }
 
-    steps: int = option(100, "steps of DP-SGD, each one charged sample", whole())
-    batch: int = option(2048, "expected units per sample; the rate is batch / units", whole(most=10**9))
+    steps: int = option(100, "steps of DP-SGD, each charged as one sample", whole())
+    batch: int = option(2048, "expected units per sample, so that the rate is batch / units", whole(most=10**9))
     rate: float | None = option(
-        None, "Poisson sampling probability, in place of batch; needed where units is not declared", number("[1e-9, 1]")
+        None,
+        "Poisson sampling probability, instead of batch; required where the schema does not declare units",
+        number("[1e-9, 1]"),
     )
     clip: float = option(1.0, "L2 bound on a unit's gradient", positive())
     multiplicity: int = option(
-        8, "noise multiplicity K: noise levels and vectors per record and step", whole(most=10_000)
+        8, "noise multiplicity K: noise levels and noise vectors per record and step", whole(most=10_000)
     )
-    learning_rate: float = option(1e-3, "learning rate of Adam, falling to zero along a cosine", number("(0, 1]"))
-    average: float = option(0.98, "decay of the average of the weights, which is what is kept (EMA)", number("[0, 1)"))
+    learning_rate: float = option(1e-3, "learning rate of Adam; it falls to zero along a cosine", number("(0, 1]"))
+    average: float = option(
+        0.98, "decay of the moving average of the weights; the average is the model (EMA)", number("[0, 1)")
+    )
     start: str = option(
         "gauss",
-        "gauss: class Gaussians, bought first, and their principal axes; none: pixels, as in the paper",
+        "gauss: class Gaussians and their principal axes, bought first; none: pixels, as in the paper",
         one_of(*LEVELS),
     )
     share: float | None = option(
@@ -109,33 +113,39 @@ class DPDM:
         fraction(),
     )
     dimensions: int | None = option(
-        None, "start=gauss: principal axes kept; default: those of classgauss, or all where there are fewer", whole()
+        None, "start=gauss: number of principal axes kept; default: as classgauss, or all if there are fewer", whole()
     )
-    architecture: str = option("mlp", "network F: mlp, or unet, which is for GPUs", one_of(*ARCHITECTURES))
+    architecture: str = option("mlp", "network F: mlp, or unet, which needs a GPU", one_of(*ARCHITECTURES))
     hidden: int | None = option(
         None, f"units of its hidden layers ({WIDTHS['mlp']}), or channels of its first level ({WIDTHS['unet']})", WIDTH
     )
     depth: int | None = option(
         None,
-        f"blocks of the mlp ({DEPTHS['mlp']}), or levels of the unet, each half as large ({DEPTHS['unet']})",
+        f"blocks of the mlp ({DEPTHS['mlp']}), or levels of the unet ({DEPTHS['unet']}), each at half the resolution",
         whole(most=64),
     )
     P_mean: float | None = option(
         None, "mean of ln(sigma) in training; default: 0.3 for gauss, -1.2 for none", number("[-20, 20]")
     )
     P_std: float | None = option(
-        None, "its standard deviation; default: 0.8 for gauss, 1.2 for none", number("(0, 20]")
+        None, "standard deviation of ln(sigma) in training; default: 0.8 for gauss, 1.2 for none", number("(0, 20]")
     )
     sigma_data: float = option(
-        0.5, "start=none: standard deviation of pixels in [-1, 1] that D is preconditioned for", positive()
+        0.5, "start=none: standard deviation of pixels in [-1, 1] for which D is preconditioned", positive()
     )
-    sampler_steps: int = option(18, "noise levels of the sampler (Heun: two evaluations each)", whole())
-    sigma_min: float = option(0.02, "lowest noise level of the sampler, where pixels are in [-1, 1]", positive())
-    sigma_max: float | None = option(None, "highest noise level; default: 20 for gauss, 80 for none", positive())
-    rho: float = option(7.0, "how levels are spaced: more means closer at the low end", number("[0.1, 1000]"))
-    churn: float = option(0.0, "S_churn of EDM's stochastic sampler; 0 is deterministic", not_negative())
+    sampler_steps: int = option(18, "noise levels of the sampler (Heun, with two evaluations each)", whole())
+    sigma_min: float = option(0.02, "lowest noise level of the sampler, for pixels in [-1, 1]", positive())
+    sigma_max: float | None = option(
+        None, "highest noise level of the sampler; default: 20 for gauss, 80 for none", positive()
+    )
+    rho: float = option(
+        7.0, "spacing of the noise levels; a larger value puts more of them at the low end", number("[0.1, 1000]")
+    )
+    churn: float = option(0.0, "S_churn of EDM's stochastic sampler; 0 makes it deterministic", not_negative())
     condition: str | None = option(
-        None, "label column that the model is conditional on; default: the first target, up to 64 codes", text()
+        None,
+        "label column that the model is conditioned on; default: the first target, if it has at most 64 codes",
+        text(),
     )
     device: str = option("auto", f"{devices.HELP}; it samples there too", devices.RULE)
 
@@ -344,7 +354,7 @@ class Training:
         kept = self.averaged
         if not all(bool(torch.isfinite(value).all()) for value in kept.state_dict().values()):
             warnings.warn(
-                "the denoiser diverged; the model is what it started from: lower the learning rate", stacklevel=3
+                "the training diverged, so the model is only its start; lower the learning rate", stacklevel=3
             )
             kept = self.first
         return kept.cpu()

@@ -2,7 +2,7 @@
 
 A row is one one-hot block per column. The generator is conditional on a label column and starts at noisy tables (label x
 column). The discriminator minimises E_real[-D] + E_fake[D + penalty D^2 / 2]; only its real half touches records, so only that half
-is clipped and noised (GUARANTEE 14): generated rows and their labels are functions of earlier noisy answers. Many
+is clipped and noised (law 14): generated rows and their labels are functions of earlier noisy answers. Many
 discriminator steps per generator step and averaged weights follow Bie, Kamath & Zhang 2023.
 
 Of images (Torkzadehmahani, Kairouz & Paten 2019 condition them on labels) it starts at class Gaussians and learns what is to be
@@ -46,7 +46,7 @@ class Terms:
 
 def _default(name: str) -> str:
     table, images = (choices.DEFAULTS[kind][name] for kind in (TABLE, IMAGES))
-    return f"default: {table} (tables), {images} (images)"
+    return f"default: {table} for tables, {images} for images"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,41 +72,50 @@ class DPGAN:
 
     steps: int | None = option(
         None,
-        f"discriminator steps, each one charged sample; {_default('steps')}, of images at most {choices.PASSES} passes over "
+        f"discriminator steps, each charged as one sample; {_default('steps')}, but for images at most {choices.PASSES} passes over "
         "the records",
         whole(),
     )
     batch: int | None = option(
-        None, f"expected units per sample; the rate is batch / units; {_default('batch')}", whole(most=10**9)
+        None, f"expected units per sample, so that the rate is batch / units; {_default('batch')}", whole(most=10**9)
     )
     rate: float | None = option(
-        None, "Poisson sampling probability, in place of batch; needed where units is not declared", number("[1e-9, 1]")
+        None,
+        "Poisson sampling probability, instead of batch; required where the schema does not declare units",
+        number("[1e-9, 1]"),
     )
-    clip: float = option(1.0, "L2 bound on a unit's gradient; where it moves, its first value", positive())
+    clip: float = option(
+        1.0, "L2 bound on a unit's gradient; where the bound changes during training, its first value", positive()
+    )
     clipping: str = option(
         "flat",
         "; ".join(f"{name}: {meaning}" for name, meaning in strategies.STRATEGIES.items()),
         one_of(*strategies.STRATEGIES),
     )
-    clip_quantile: float = option(0.5, "adaptive: share of the units that the clip is to leave whole", fraction())
+    clip_quantile: float = option(
+        0.5, "adaptive: share of the units whose gradients the clip should leave unchanged", fraction()
+    )
     clip_speed: float = option(
-        0.2, "adaptive: the clip moves by exp(-clip_speed x (share - quantile)) a step", positive()
+        0.2, "adaptive: each step multiplies the clip by exp(-clip_speed x (share - quantile))", positive()
     )
     clip_count_noise: float | None = option(
         None,
-        "adaptive: deviation of the noise on the count; default: batch / 20, or 5 x the gradient's noise if more",
+        "adaptive: standard deviation of the noise on the count; default: batch / 20, or 5 x the gradient's noise if that"
+        " is larger",
         positive(),
     )
     clip_decay: float = option(
-        0.1, "decay: the clip's last value over its first, along an exponential", number("(0, 1]")
+        0.1, "decay: ratio of the clip's last value to its first; it falls exponentially", number("(0, 1]")
     )
-    clip_gamma: float = option(0.01, "automatic: what is added to the norm that a gradient is divided by", positive())
+    clip_gamma: float = option(
+        0.01, "automatic: what is added to the norm that each gradient is divided by", positive()
+    )
     clip_shares: tuple[float, ...] = option(
         (), "per_group: proportions of the layers' bounds; default: equal", several(positive())
     )
     clip_allocation: str = option(
         "proportional",
-        "per_group: noise in proportion to the bounds, or by dimension, so that its norm is",
+        "per_group: noise in proportion to the bounds (proportional), or so that its norm is (by_dimension)",
         one_of(*ALLOCATIONS),
     )
     start: str | None = option(
@@ -120,11 +129,13 @@ class DPGAN:
     )
     architecture: str | None = option(
         None,
-        "of images: " + "; ".join(f"{name}: {meaning}" for name, meaning in choices.ARCHITECTURES.items()),
+        "images only. " + "; ".join(f"{name}: {meaning}" for name, meaning in choices.ARCHITECTURES.items()),
         one_of(*choices.ARCHITECTURES),
     )
     condition: str | None = option(
-        None, "label column that the generator is conditional on; default: the first target, up to 64 codes", text()
+        None,
+        "label column that the generator is conditioned on; default: the first target, if it has at most 64 codes",
+        text(),
     )
     hidden: tuple[int, ...] | None = option(
         None,
@@ -136,12 +147,14 @@ class DPGAN:
     generator_every: int = option(5, "discriminator steps per generator step", whole())
     fake_batch: int = option(256, "generated rows per step", whole())
     optimizer: str = option(
-        "adam", f"of the discriminator, over noisy gradients: {', '.join(OPTIMIZERS)}", one_of(*OPTIMIZERS)
+        "adam",
+        f"optimiser of the discriminator, which sees noisy gradients: {', '.join(OPTIMIZERS)}",
+        one_of(*OPTIMIZERS),
     )
-    momentum: float = option(0.9, "of optimizer=momentum", number("[0, 1)"))
+    momentum: float = option(0.9, "momentum, with optimizer=momentum", number("[0, 1)"))
     discriminator_rate: float = option(1e-3, "learning rate of the discriminator", positive(100))
     generator_rate: float = option(
-        1e-3, "learning rate of the generator (Adam), falling to zero along a cosine", positive(100)
+        1e-3, "learning rate of the generator (Adam); it falls to zero along a cosine", positive(100)
     )
     penalty: float | None = option(
         None,
@@ -150,11 +163,13 @@ class DPGAN:
         not_negative(),
     )
     table_weight: float = option(2.0, "weight of the tables in the generator's loss", not_negative())
-    average: float = option(0.995, "decay of the average of the generator's weights", number("[0, 1)"))
+    average: float = option(0.995, "decay of the moving average of the generator's weights", number("[0, 1)"))
     discriminator_average: float = option(
-        0.0, "decay of the average of the discriminator's weights that teaches the generator", number("[0, 1)")
+        0.0,
+        "decay of the moving average of the discriminator's weights that teaches the generator; 0 means none",
+        number("[0, 1)"),
     )
-    temperature: float = option(1.0, "of the straight-through Gumbel draws", positive())
+    temperature: float = option(1.0, "temperature of the straight-through Gumbel draws", positive())
     device: str = option("auto", devices.HELP, devices.RULE)
 
     def __post_init__(self) -> None:

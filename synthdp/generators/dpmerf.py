@@ -55,29 +55,29 @@ class DPMERF:
 
     features: int | None = option(
         None,
-        f"random Fourier features, an even number; default: {TABLES['features']}, of images {IMAGES['features']}",
+        f"number of random Fourier features, even; default: {TABLES['features']} for tables, {IMAGES['features']} for images",
         whole(2, 100_000),
     )
     sigma: float | None = option(
         None,
-        "width of the Gaussian kernel; default, from the schema alone: the usual distance of two pictures whose grey values "
-        "deviate by a quarter of the range, or of two rows of a table that agree in half of the columns",
+        "width of the Gaussian kernel; default, from the schema alone: the usual distance of two pictures whose grey "
+        "values deviate by a quarter of the range, or of two table rows that agree in half of the columns",
         positive(),
     )
-    counts: float = option(0.05, "share of the precision spent on the number of records of each class", fraction())
+    counts: float = option(0.05, "share of the precision spent on the number of records in each class", fraction())
     condition: str | None = option(
-        None, "label column whose values are the classes; default: the first target, up to 64 codes", text()
+        None, "label column whose values are the classes; default: the first target, if it has at most 64 codes", text()
     )
-    hidden: tuple[int, ...] = option((200,), "widths of the hidden layers of the network", several(WIDTH, 1))
+    hidden: tuple[int, ...] = option((200,), "widths of the network's hidden layers", several(WIDTH, 1))
     latent: int = option(10, "latent values per row", WIDTH)
     steps: int | None = option(
         None,
-        f"of the network's training, which reads no record; default: {TABLES['steps']}, of images {IMAGES['steps']}",
+        f"training steps of the network, which read no record; default: {TABLES['steps']} for tables, {IMAGES['steps']} for images",
         whole(),
     )
     batch: int = option(500, "rows drawn per step", whole())
-    learning_rate: float = option(3e-3, "of Adam, falling to zero along a cosine", positive(100))
-    temperature: float = option(1.0, "of the straight-through Gumbel draws of categories", positive())
+    learning_rate: float = option(3e-3, "learning rate of Adam; it falls to zero along a cosine", positive(100))
+    temperature: float = option(1.0, "temperature of the straight-through Gumbel draws of categories", positive())
     device: str = option("auto", devices.HELP, devices.RULE)
 
     def __post_init__(self) -> None:
@@ -133,7 +133,7 @@ class DPMERF:
         network = network.cpu()
         if not all(bool(torch.isfinite(value).all()) for value in network.state_dict().values()):
             warnings.warn(
-                "the training diverged; the model is what it started from: lower the learning rate", stacklevel=2
+                "the training diverged, so the model is only its start; lower the learning rate", stacklevel=2
             )
             network = beginning
         return Embedded(schema, vectors, network, shares, self.latent)

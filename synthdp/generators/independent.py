@@ -1,6 +1,6 @@
 """Independent noisy marginals: each column on its own. The floor that every other generator must beat.
 
-One stacked Gaussian query over all one-way tables (GUARANTEE 18); columns are then drawn independently.
+One stacked Gaussian query over all one-way tables (law 18); columns are then drawn independently.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,11 @@ from synthdp.data.where import EVERYTHING, Allowed
 from synthdp.generators import Model, Progress, Tensors, check_distributions, check_tensors, silent
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan
-from synthdp.privacy.sensitive import Sensitive
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from synthdp.privacy.sensitive import Sensitive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class Independent:
 
     def fit(
         self,
-        data: Sensitive,
+        data: "Sensitive",
         schema: Schema,
         budget: Budget,
         *,

@@ -20,11 +20,10 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
@@ -34,11 +33,14 @@ from synthdp.generators.marginals.mixed import MOST_CELLS, MixtureModel, beside,
 from synthdp.generators.marginals.products import Products, components_of, fit
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.checks import refuse_ignored
-from synthdp.generators.parts.networks import random
 from synthdp.options import check, fraction, not_negative, option, positive, whole
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan, merged
-from synthdp.privacy.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from synthdp.privacy.sensitive import Sensitive
 
 Array = NDArray[np.float64]
 SHOW_EVERY = 25
@@ -78,39 +80,48 @@ class Mixture:
     share: float = option(0.12, "share of the precision spent on single columns, in (0, 1)", fraction())
     cells: int = option(
         10_000,
-        "cells of the public grid on which numeric columns are counted beside their bins; 0: in their bins alone",
+        "cells of the public grid on which numeric columns are counted, besides their bins; 0: bins only",
         whole(0, MOST_CELLS),
     )
     grid_share: float = option(0.04, "share of the precision spent on these grids, in (0, 1)", fraction())
     label_share: float = option(
-        0.1, "share of the precision spent on each column with the label, in (0, 1)", fraction()
+        0.1, "share of the precision spent on tables of each column with the label, in (0, 1)", fraction()
     )
     pair_share: float = option(
         0.3,
-        "share of the precision spent on every two columns without the label, where there is one, in (0, 1)",
+        "share of the precision spent on tables of two columns without the label, in (0, 1); applies if there is a label",
         fraction(),
     )
     tables: int | None = option(
-        None, "most tables of the label with two columns; default: as many as the noise leaves worth asking", whole()
+        None,
+        "largest number of tables of two columns with the label; default: as many as are worth asking at this noise",
+        whole(),
     )
     pairs: int | None = option(
-        None, "most tables of two columns without the label; default: as many as the noise leaves worth asking", whole()
+        None,
+        "largest number of tables of two columns without the label; default: as many as are worth asking at this noise",
+        whole(),
     )
     least: float = option(
         2.0,
-        "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
+        "least noisy count of a group of codes, in standard deviations of that count's noise; 0 turns grouping off",
         not_negative(),
     )
     components: int | None = option(
-        None, "product distributions; default: what the noise lets be told apart, 100 to 800", whole(most=100_000)
+        None,
+        "number of product distributions in the mixture; default: as many as the noise lets the fit tell apart, from 100 "
+        "to 800",
+        whole(most=100_000),
     )
-    starts: int = option(2, "fits from different random starts, whose mixtures are averaged", whole(most=1000))
+    starts: int = option(
+        2, "number of fits from different random starts; their mixtures are averaged", whole(most=1000)
+    )
     iterations: int | None = option(
-        None, "steps of Adam of each fit; default: three for every four components, 300 or more", whole()
+        None, "steps of Adam in each fit; default: three for every four components, at least 300", whole()
     )
-    rate: float = option(0.1, "learning rate of Adam, falling to zero along a cosine", positive(100))
+    rate: float = option(0.1, "learning rate of Adam; it falls to zero along a cosine", positive(100))
     shrinkage: float = option(
-        3.0, "how strongly components are drawn to the single columns' distributions", not_negative()
+        3.0, "how strongly components are drawn towards the distributions of single columns", not_negative()
     )
     device: str = option("auto", devices.HELP, devices.RULE)
 
@@ -154,14 +165,16 @@ class Mixture:
         for name in ("tables", "label_share", "pair_share"):
             if getattr(self, name) != defaults[name]:
                 raise BadInput(
-                    f"generator.{name} is of tables with a target, and the schema has none: declare one, or leave {name} out "
+                    f"generator.{name} concerns tables with a target, and the schema has no target: declare one, or leave {name} out "
                     "(generator.pairs limits the tables of two columns)"
                 )
 
     def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
+        self, data: "Sensitive", schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
         """Single columns, groups, tables, mixture."""
+        from synthdp.generators.parts.networks import random
+
         device = devices.place(self.device)
         noise = data.commit(lambda z: self.plan(schema, z), budget)
         noises = self.noises(schema, noise)  # as it was planned: nothing bought
@@ -196,7 +209,7 @@ class Mixture:
         products = Products(weights=products.weights, label=products.label, columns=inorder)
         return MixtureModel(schema, tuple(seen.labels), tuple(seen.groups.values()), products, data.fine.cells)
 
-    def _labelled(self, data: Sensitive, seen: Look, noise: float | None) -> tuple[dict[str, Array], float]:
+    def _labelled(self, data: "Sensitive", seen: Look, noise: float | None) -> tuple[dict[str, Array], float]:
         """Noisy tables (groups, labels) of every column with the label, and their deviation; none without a noise."""
         if noise is None:
             return {}, 1.0
@@ -208,7 +221,7 @@ class Mixture:
         }, question.deviation
 
     def _asked(
-        self, data: Sensitive, seen: Look, names: list[str], noise: float | None, labels: Sequence[str]
+        self, data: "Sensitive", seen: Look, names: list[str], noise: float | None, labels: Sequence[str]
     ) -> Answers:
         """Noisy tables of every two of these columns with the labels, or of what there is of them; none without a noise."""
         if noise is None:
@@ -223,8 +236,10 @@ class Mixture:
 
 
 def _columns(clear: float, tables: int | None, worth: Worth) -> int:
-    """Of how many columns all pairs are asked, at most `tables` of them. `clear`: deviations of the noise of one table, asked with
-    all the precision, that all records make."""
+    """The number of columns of which the fit asks for every pair, so that there are at most `tables` pairs.
+
+    `clear` is the number of records over the standard deviation of the noise of one table that gets all the precision.
+    """
     count: float = tables if tables is not None else min(MOST_TABLES, max(worth.least, (clear / worth.records) ** 2))
     return max(2, int((1 + math.sqrt(1 + 8 * count)) / 2))  # m (m - 1) / 2 tables
 
@@ -235,14 +250,14 @@ def _tell(left: list[str], features: int, labels: bool) -> None:
         names = ", ".join(map(repr, left[:TOLD])) + (f" and {len(left) - TOLD} more" if len(left) > TOLD else "")
         known = "with the label" if labels else "by themselves"
         warnings.warn(
-            f"pairs of {features - len(left)} columns of {features} are asked, which is what noise and generator.pairs leave; the "
-            f"others are known only {known}: {names}. Leave columns that nobody needs out of the schema, or raise epsilon",
+            f"at this noise and generator.pairs the fit asks for pairs of {features - len(left)} of the {features} columns. The model "
+            f"knows the others only {known}: {names}. Leave columns that nobody needs out of the schema, or raise epsilon",
             UserWarning,
             stacklevel=3,
         )
 
 
-def _show(progress: Progress, step: int, steps: int, residual: Tensor) -> None:
+def _show(progress: Progress, step: int, steps: int, residual: "Tensor") -> None:
     if step % SHOW_EVERY == 0 or step == steps:
         progress(step, steps, {"residual": float(residual)})
 

@@ -12,7 +12,7 @@ neighbours), and pairs are counted by groups.
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -28,7 +28,9 @@ from synthdp.options import check, fraction, not_negative, one_of, option, whole
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Choice, Entry, Gaussian, Plan, merged
 from synthdp.privacy.questions.choice import Misfit
-from synthdp.privacy.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    from synthdp.privacy.sensitive import Sensitive
 
 MOST_GROUPS = 64  # of a column
 Pair = tuple[int, int]
@@ -48,10 +50,10 @@ class MST:
     structure: float = option(1 / 3, "share of the precision spent on choosing pairs, in (0, 1)", fraction())
     least: float = option(
         3.0,
-        "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
+        "least noisy count of a group of codes, in standard deviations of that count's noise; 0 turns grouping off",
         not_negative(),
     )
-    iterations: int = option(3000, "steps of mirror descent, at most", whole())
+    iterations: int = option(3000, "largest number of mirror descent steps", whole())
     engine: str = option(
         "numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)", one_of(*ENGINES)
     )
@@ -81,7 +83,7 @@ class MST:
 
     def fit(
         self,
-        data: Sensitive,
+        data: "Sensitive",
         schema: Schema,
         budget: Budget,
         *,
@@ -121,7 +123,7 @@ def single(seen: Binned) -> list[Measured]:
     ]
 
 
-def spanning(data: Sensitive, seen: Binned, epsilon: float, progress: Progress = silent) -> list[Pair]:
+def spanning(data: "Sensitive", seen: Binned, epsilon: float, progress: Progress = silent) -> list[Pair]:
     """Pairs of columns that span them all: one choice after another among the pairs that join two parts (Kruskal 1956, with the
     exponential mechanism in place of the largest: the paper's algorithm 2)."""
     names = data.codec.names

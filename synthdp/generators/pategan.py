@@ -79,41 +79,44 @@ class PATEGAN:
 
     mode: str = option(
         "shares",
-        "shares: noisy means of teachers' margins; original: the paper's noisy majority votes, of tables alone",
+        "shares: noisy means of the teachers' margins; original: the paper's noisy majority votes, for tables only",
         one_of(*DEFAULTS),
     )
     teachers: int | None = option(
         None,
-        f"number of teachers; default: units / {RECORDS} (shares), of images units / {IMAGE_RECORDS}, 10 (original)",
+        f"number of teachers; default: units / {RECORDS} for tables, units / {IMAGE_RECORDS} for images, 10 in mode original",
         whole(),
     )
     rounds: int | None = option(
         None,
-        "times that teachers are asked; default: 2 (shares), 10 (original), or what the budget buys at gamma",
+        "how often the teachers are asked; default: 2, or in mode original 10, or what the budget buys at gamma",
         whole(),
     )
     queries: int | None = option(
         None,
-        f"generated rows that teachers judge in a round; default: 2000 (shares), of images {IMAGES['queries']}, 10 (original)",
+        f"generated rows that teachers judge in a round; default: 2000 for tables, {IMAGES['queries']} for images, 10 in mode original",
         whole(),
     )
     steps: int | None = option(
-        None, f"generator steps in a round; default: 1000 (shares), of images {IMAGES['steps']}, 1 (original)", whole()
+        None,
+        f"generator steps in a round; default: 1000 for tables, {IMAGES['steps']} for images, 1 in mode original",
+        whole(),
     )
     start: str | None = option(
         None,
-        "noisy answers to start at: label (tables, label x column), columns (one-way) or none, of images gauss (those of "
-        "classgauss); default: label (shares), gauss (images), none (original)",
+        "noisy answers that the generator starts from: label (label x column), columns (one-way) or none; for images also"
+        " gauss (those of classgauss); default: label for tables, gauss for images, none in mode original",
         one_of(*STARTS, GAUSS),
     )
     tables: float | None = option(
         None,
-        f"share of the precision spent on the start, in (0, 1); default: 0.5, of images {IMAGES['tables']}",
+        f"share of the precision spent on the start, in (0, 1); default: 0.5 for tables, {IMAGES['tables']} for images",
         fraction(),
     )
     condition: str | None = option(
         None,
-        "label column that the generator is conditional on; default: the first target, up to 64 codes; none in mode original",
+        "label column that the generator is conditioned on; default: the first target, if it has at most 64 codes; none "
+        "in mode original",
         text(),
     )
     hidden: tuple[int, ...] = option(
@@ -122,30 +125,32 @@ class PATEGAN:
     latent: int = option(32, "latent values per row", WIDTH)
     fake_batch: int = option(512, "generated rows per generator step", whole())
     generator_rate: float = option(
-        3e-3, "learning rate of the generator (Adam), falling to zero along a cosine", positive(100)
+        3e-3, "learning rate of the generator (Adam); it falls to zero along a cosine", positive(100)
     )
     table_weight: float = option(2.0, "weight of the tables in the generator's loss", not_negative())
-    average: float = option(0.99, "decay of the average of the generator's weights", number("[0, 1)"))
-    temperature: float = option(1.0, "of the straight-through Gumbel draws", positive())
+    average: float = option(0.99, "decay of the moving average of the generator's weights", number("[0, 1)"))
+    temperature: float = option(1.0, "temperature of the straight-through Gumbel draws", positive())
     witness_weight: float = option(1.0, "shares: weight of the student in the generator's loss", positive())
     degree: int | None = option(
         None,
         "shares: degree of the polynomials in ordered columns, or in pictures' coefficients; default: 4, less where there are "
-        f"more than 32 columns; of images {IMAGES['degree']}",
+        f"more than 32 columns; {IMAGES['degree']} for images",
         whole(most=MOST_POWER),
     )
-    rare_floor: float = option(0.02, "shares: share below which a rare category's weight grows no more", fraction())
+    rare_floor: float = option(
+        0.02, "shares: a category rarer than this share gets no more weight than one of this share", fraction()
+    )
     clip_quantile: float = option(
-        0.5, "shares: share of mock teachers on generated rows that the clip leaves whole", fraction()
+        0.5, "shares: share of mock teachers, on generated rows, that the clip should leave unchanged", fraction()
     )
     gamma: float | None = option(
         None,
-        "original: 1 / gamma is the scale of the noise on each count; default: what the budget asks for",
+        "original: 1 / gamma is the scale of the noise on each count; default: what the budget requires",
         number("[1e-9, 1000]"),
     )
     teacher_hidden: tuple[int, ...] = option((16,), "original: widths of a teacher's hidden layers", several(WIDTH))
-    teacher_steps: int = option(5, "original: steps of every teacher in a round", whole())
-    teacher_batch: int = option(64, "original: records, and generated rows, of a teacher's step", whole())
+    teacher_steps: int = option(5, "original: steps of each teacher in a round", whole())
+    teacher_batch: int = option(64, "original: records in a teacher's step, and as many generated rows", whole())
     teacher_rate: float = option(1e-2, "original: learning rate of the teachers (Adam)", positive(100))
     student_steps: int = option(5, "original: steps of the student in a round", whole())
     student_rate: float = option(1e-3, "original: learning rate of the student (Adam)", positive(100))

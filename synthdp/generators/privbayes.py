@@ -12,7 +12,7 @@ records is nowhere assumed: the score counts records, and usefulness goes by the
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from synthdp.options import check, fraction, not_negative, option, whole
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Choice, Entry, Gaussian, Plan, merged
 from synthdp.privacy.questions.choice import Dependence
-from synthdp.privacy.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    from synthdp.privacy.sensitive import Sensitive
 
 MOST_GROUPS = 64  # of a column
 MOST_PARENTS = 1_000_000  # sets of a column's parents that are looked through
@@ -44,23 +46,25 @@ class PrivBayes:
     contract_settings: ClassVar[dict[str, Any]] = {"degree": 1}
     audit_settings: ClassVar[dict[str, Any]] = {"degree": 1, "least": 0.0, "usefulness": 0.0}  # models of one shape
 
-    degree: int = option(3, "parents of a column at most", whole())
+    degree: int = option(3, "largest number of parents of a column", whole())
     usefulness: float = option(
         4.0,
-        "mean count of a table over the deviation of its noise, at least: the paper's theta",
+        "least ratio of a table's mean count to the standard deviation of its noise: the paper's theta",
         not_negative(),
     )
     share: float = option(0.1, "share of the precision spent on single columns, in (0, 1)", fraction())
     structure: float = option(
-        0.3, "share of the rest spent on choosing parents, in (0, 1): the paper's beta", fraction()
+        0.3, "share of the remaining precision spent on choosing parents, in (0, 1): the paper's beta", fraction()
     )
     least: float = option(
         2.0,
-        "noisy records that a group of codes holds at least, in deviations of the noise of their count; 0: no grouping",
+        "least noisy count of a group of codes, in standard deviations of that count's noise; 0 turns grouping off",
         not_negative(),
     )
     candidates: int = option(
-        1000, "pairs of a column and parents that a choice is among, at most; more are left to chance", whole()
+        1000,
+        "largest number of (column, parents) pairs in one choice; if there are more, chance picks among them",
+        whole(),
     )
 
     def __post_init__(self) -> None:
@@ -91,7 +95,7 @@ class PrivBayes:
         return noise / math.sqrt(self.share), epsilon, noise / math.sqrt(rest * (1 - self.structure))
 
     def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
+        self, data: "Sensitive", schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
         """Single columns, the network column by column, tables."""
         noise = data.commit(lambda z: self.plan(schema, z), budget)

@@ -94,8 +94,8 @@ class Run:
         targets = np.concatenate(self._targets)
         if len(np.unique(targets.argmax(1))) < 2:
             warnings.warn(
-                f"all {len(targets)} noisy labels are of one class, so that the student can learn no other: ask more queries, "
-                "or spend more",
+                f"all {len(targets)} noisy labels are of one class, so the student can learn no other: ask more queries, "
+                "or raise epsilon",
                 stacklevel=4,
             )
         if len(targets) == 0:

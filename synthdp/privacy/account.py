@@ -28,7 +28,7 @@ class Account:
     """What one fit may spend, and the ledger that it writes.
 
     A plan is committed once, before the first answer, so that every privacy parameter is fixed beforehand and exact
-    accounting of the plan is valid (GUARANTEE 11); what it does not hold is refused. Charges are durable before they return.
+    accounting of the plan is valid (law 11); what it does not hold is refused. Charges are durable before they return.
     A ledger that holds charges already belongs to a fit that was stopped: they count.
 
     `noise` was found earlier for this very plan: it is checked, not searched again. `enter` is told the whole plan before it
@@ -199,7 +199,7 @@ class Account:
             del self._reserved[event]
 
     def settle(self) -> None:
-        """Charge what the committed plan holds and the fit did not ask, so that the ledger is the plan (GUARANTEE 11)."""
+        """Charge what the committed plan holds and the fit did not ask, so that the ledger is the plan (law 11)."""
         self.enter()
         for event in dict.fromkeys(entry.event for entry in self.plan):
             rest = self._left.pop(event, 0)
@@ -242,7 +242,8 @@ def _check_lost(noise: float, first: float) -> None:
         )
     if noise > 1.01 * first:
         warnings.warn(
-            f"answers of the fit that was stopped are lost, and charged: this one has {noise / first:.2f} times the noise of a new one",
+            f"some answers of the stopped fit are lost but stay charged: the resumed fit has {noise / first:.2f} times the noise "
+            "of a new one",
             UserWarning,
             stacklevel=2,
         )

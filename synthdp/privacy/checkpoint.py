@@ -1,4 +1,4 @@
-"""The state of a fit on disk, from which a stopped one goes on (GUARANTEE 23). Internal: never part of a release.
+"""The state of a fit on disk, from which a stopped one goes on (law 23). Internal: never part of a release.
 
 A checkpoint holds what earlier noisy answers made of the generator, and the public facts of the fit; no record and no state of
 the noise. It is one file, replaced whole. It can be continued once: its name is then written into the ledger.
@@ -55,7 +55,7 @@ class Checkpoint:
         """The checkpoint to continue; None where the fit was stopped before its first.
 
         Raises `BadInput` where it was continued before, belongs to another fit, or is gone: then answers may have been seen,
-        and a plan made anew on what they left would have been chosen by them (GUARANTEE 11).
+        and a plan made anew on what they left would have been chosen by them (law 11).
         """
         found = [self._read(path) for path in (self._path, self._next) if path.exists()]
         kept = [each for each in found if each is not None]

@@ -1,6 +1,6 @@
 """Records that stay in a database: bounded per unit and encoded there, once; questions get counts of them and nothing else.
 
-One statement makes the table of codes, so that all questions see one snapshot (GUARANTEE 18). It holds, for every kept record, its
+One statement makes the table of codes, so that all questions see one snapshot (law 18). It holds, for every kept record, its
 codes, its number within its unit and how many of the unit were kept; no unit's name. The database never sorts, joins or groups by a
 name either, but by its keyed hash: what does not fit in its memory it writes to disk.
 """

@@ -119,7 +119,7 @@ class Sampled(Event):
 @dataclass(frozen=True)
 class Capped(Event):
     """A block of queries whose parameters were chosen from earlier answers, stopped before their total passed a bound that
-    was fixed beforehand: a privacy filter. The whole bound is charged, whatever was spent (GUARANTEE 11).
+    was fixed beforehand: a privacy filter. The whole bound is charged, whatever was spent (law 11).
 
     `filter` says what was added up: "gaussian", unsampled Gaussians only, the sum of 1 / noise^2 up to bound^2, which is no
     worse than one Gaussian of noise 1 / bound (Smith & Thakurta 2022, theorem 4; Koskela, Tobaben & Honkela 2023); "zcdp",
@@ -252,7 +252,7 @@ def scoped_event(event: Event, *, relation: Relation, unit: str) -> Event:
 
 
 def canonical(entries: Iterable[Entry]) -> Plan:
-    """What may be released of a ledger: equal neighbours merged, a reason's free text left out (GUARANTEE 22)."""
+    """What may be released of a ledger: equal neighbours merged, a reason's free text left out (law 22)."""
     return merged(
         Entry(dataclasses.replace(entry.event, reason=""), entry.count) if isinstance(entry.event, Revealed) else entry
         for entry in entries

@@ -100,7 +100,7 @@ def _bought(column: Column, most: int, terms: Purchase, ask: Ask) -> dict[str, A
         found = ask(Domain(column.name, terms.noise, terms.delta, most))
         if not found:
             warnings.warn(
-                f"column {column.name!r}: no category can be told from noise at this budget; declare them in the schema",
+                f"column {column.name!r}: at this budget noise hides every category; declare the categories in the schema",
                 stacklevel=2,
             )
         return {"categories": found}
@@ -118,7 +118,7 @@ def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dic
         cells = clear(seen, coarse.deviation)
         if len(cells) == 0:
             warnings.warn(
-                f"column {column.name!r}: its bounds cannot be told from noise at this budget; declare them in the schema",
+                f"column {column.name!r}: at this budget noise hides the bounds; declare them in the schema",
                 stacklevel=2,
             )
         low, high = occupied(coarse.edges, seen, coarse.deviation)

@@ -284,7 +284,7 @@ class Ledger:
         )
 
     def write(self, path: Path) -> None:
-        """Write the canonical copy: merged events only, no times, paths or free text (GUARANTEE 22)."""
+        """Write the canonical copy: merged events only, no times, paths or free text (law 22)."""
         copy = Ledger.of(canonical(self.entries()))
         head, rows = GENESIS, []
         for body in copy._lines:

@@ -39,7 +39,7 @@ WORDS = {torch.float32: (torch.int32, 31), torch.float64: (torch.int64, 63)}
 
 
 class Noise:
-    """One stream of noise; `Noise()` is keyed by the operating system, `Noise(seed=7)` is a rehearsal (GUARANTEE 33).
+    """One stream of noise; `Noise()` is keyed by the operating system, `Noise(seed=7)` is a rehearsal (law 33).
 
     A rehearsal is the same construction under a key derived from the seed, stamped by `rehearsal`. In a process other
     than the one that made it, a stream takes a fresh key, and a rehearsal raises `BadInput`. It cannot be copied or

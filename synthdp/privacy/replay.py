@@ -1,4 +1,4 @@
-"""Replay (GUARANTEE 12): feed the answers of a run on D to a run on a neighbour, and see what moves.
+"""Replay (law 12): feed the answers of a run on D to a run on a neighbour, and see what moves.
 
 A right run asks the same questions in the same order, whatever the records are, and every bounded value moves by at most
 its sensitivity.

@@ -218,7 +218,7 @@ class Sensitive(AsksTables):
     @contextmanager
     def cap(self, event: Capped) -> Iterator[Safe]:
         """Questions whose parameters are chosen from earlier answers, refused where they would pass the cap. The committed
-        plan holds `event`; all of it is charged, now (GUARANTEE 11)."""
+        plan holds `event`; all of it is charged, now (law 11)."""
         self.resolve()
         if not self._answers.opened():
             self.account.book(event)
@@ -380,7 +380,9 @@ class Sensitive(AsksTables):
         if self._fine is not self._codec:
             raise BadInput("teachers do not learn from records that were resolved with `cells`: ask tables")
         if isinstance(units, int | float) and isinstance(count, int) and count > units:
-            warnings.warn(f"{count} teachers share {units:g} declared units: most have none", UserWarning, stacklevel=2)
+            warnings.warn(
+                f"{count} teachers share {units:g} declared units, so most teachers get none", UserWarning, stacklevel=2
+            )
         mark, kept = f"{HIDDEN}{place}/", {} if self._resumed is None else self._resumed.state
         state = {name.removeprefix(mark): value for name, value in kept.items() if name.startswith(mark)} or None
         seed = derived(self._key, b"teachers %d" % place)

@@ -214,7 +214,7 @@ def reading() -> Iterator[None]:
 def seal(frame: pd.DataFrame, schema: Schema, key: bytes) -> Records:
     """Group a frame by unit, keep at most `max_records_per_unit` of each, and give every unit a keyed 64-bit name.
 
-    Which records of a unit are kept depends on that unit and the key alone (GUARANTEE 18). Records whose unit is missing
+    Which records of a unit are kept depends on that unit and the key alone (law 18). Records whose unit is missing
     count as one unit.
     """
     if schema.unit is None:

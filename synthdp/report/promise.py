@@ -90,38 +90,40 @@ def sharing(statement: Statement) -> Answer:
     if math.isinf(statement.epsilon):
         return Answer(
             short="No.",
-            text="Nothing limits what they reveal. Treat them, and the model, as the real records.",
+            text="Nothing limits what these data reveal. Treat them, and the model, like the real records.",
             bad=True,
         )
     if statement.rehearsal:
         return Answer(
             short="No.",
-            text="This is a rehearsal: whoever learns its seed can take the noise away. Fit again without a seed to release.",
+            text="This is a rehearsal: whoever learns its seed can remove the noise. Fit again without a seed to release.",
             bad=True,
         )
     if seen := read_off(statement.columns):
-        remedy = "Declare what is publicly known in their place, or `learn`, and fit again."
+        remedy = "Replace them by publicly known facts, or by `learn`, and fit again."
         return Answer(short="Not like this.", text=f"{seen} {remedy}", bad=True)
     if loose_delta(statement):
         return Answer(
             short="Not like this.",
-            text="Delta is so large that somebody’s data could be published as they are. Fit again with a smaller delta.",
+            text="Delta is so large that somebody’s data could be published unchanged. Fit again with a smaller delta.",
             bad=True,
         )
     if attack(statement)["weak"]:
         return Answer(
             short="Only with people whom you would trust with the records.",
-            text="The guarantee is weak: it would not stop an attacker who tries. It is no ground for open publication.",
+            text="The guarantee is weak: it would not stop a determined attacker. It does not justify open publication.",
             bad=True,
         )
-    return Answer(short="Yes, as far as the guarantee below goes.", text=_terms(statement, whose), bad=False)
+    return Answer(short="Yes, within the limits of the guarantee.", text=_terms(statement, whose), bad=False)
 
 
 def _terms(statement: Statement, whose: Unit) -> str:
-    first = f"The guarantee covers the model, these data and all that is made from them, for each {whose.one}."
+    first = f"The guarantee covers the model, these data and everything made from them, for each {whose.one}."
     if statement.account is None:
-        return f"{first} But other releases from the same records add to it, and nobody keeps count of them here."
-    return f"{first} Other releases from the same records add to it; the steward’s account keeps count of them."
+        return (
+            f"{first} Other releases from the same records add to what is revealed, and no account keeps count of them."
+        )
+    return f"{first} Other releases from the same records add to what is revealed; the steward’s account keeps count of them."
 
 
 def bought(statement: Statement) -> list[str]:

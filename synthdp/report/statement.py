@@ -1,4 +1,4 @@
-"""The statement of the guarantee: machine-readable, and enough on its own to recompute epsilon (GUARANTEE 34)."""
+"""The statement of the guarantee: machine-readable, and enough on its own to recompute epsilon (law 34)."""
 
 import dataclasses
 import hashlib

@@ -121,7 +121,7 @@ def best(panel: Mapping[str, Any]) -> dict[str, Any]:
         mean, name, interval = ranked[0]
         leaders.append(name)
         close = [other for value, other, own in ranked[1:] if not _apart(mean, interval, value, own)]
-        doubt = f" ({' and '.join(close)} cannot be told from it)" if close else ""
+        doubt = f" (the difference from {' and '.join(close)} may be chance)" if close else ""
         parts.append(f"at epsilon {words.number(epsilon)} {name} with {mean:.3f}{doubt}")
     ceiling = next((entry["mean"] for entry in panel["references"] if entry["kind"] == "ceiling"), None)
     real = "" if ceiling is None else f" Models trained on real rows reach {ceiling:.3f}."
@@ -129,7 +129,7 @@ def best(panel: Mapping[str, Any]) -> dict[str, Any]:
     text = f"By mean {panel['label']}: {'; '.join(parts)}.{real}" if parts else "No release could be scored."
     return {
         "question": f"Which generator serves best for {target}?",
-        "verdict": _leader(leaders, clear=not any("cannot be told" in part for part in parts)),
+        "verdict": _leader(leaders, clear=not any("may be chance" in part for part in parts)),
         "text": text,
         "bad": False,
     }
@@ -141,7 +141,8 @@ def _leader(leaders: Sequence[str], *, clear: bool) -> str:
         return "Not computed"
     if len(set(leaders)) > 1:
         return "It depends on epsilon"
-    return f"{leaders[0]}{', at every epsilon' if len(leaders) > 1 else ''}{'' if clear else ', not always clearly'}"
+    lead = leaders[0] + (" leads at every epsilon" if len(leaders) > 1 else "")
+    return lead if clear else f"{lead}, but not always by more than chance explains"
 
 
 def between(point: Mapping[str, Any]) -> str:

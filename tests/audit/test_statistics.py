@@ -1,4 +1,4 @@
-"""The auditor itself is audited (GUARANTEE 28): bounds against exact binomials, power and false alarms on known Gaussians."""
+"""The auditor itself is audited (law 28): bounds against exact binomials, power and false alarms on known Gaussians."""
 
 import math
 
@@ -14,7 +14,7 @@ from synthdp.privacy.events import Capped, Choice, Entry, Gaussian, Sampled, Thr
 
 DELTA = 1e-5
 RUNS, TUNING, REPETITIONS = 1000, 500, 300
-NOISE_1 = 4.377178  # epsilon at delta 1e-5 (GUARANTEE 2)
+NOISE_1 = 4.377178  # epsilon at delta 1e-5 (law 2)
 DELTAS = (1e-5, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3)
 
 

@@ -114,7 +114,7 @@ def test_a_head_that_was_kept_is_checked_and_the_statement_says_so(files, fit, c
 
 def test_none_is_said_in_the_statement(fit, files, capsys, tmp_path):
     assert run(fit("one", "account=none")) == 0
-    assert "counted with no other" in capsys.readouterr().out
+    assert "this fit is not added to any other" in capsys.readouterr().out
     assert load(tmp_path / "one" / "release").statement.account is None
     assert not (files / "a=b (1).csv.account").exists()
     assert "contradict" in refused(capsys, fit("two", "account=none", "account.head=abc"))
@@ -228,12 +228,12 @@ def test_a_ledger_without_its_last_line_is_told_by_the_account_or_the_release(fi
     """Of the internal one the account holds the head; the released copy has its statement beside it."""
     assert run(fit("one")) == 0
     ledger = tmp_path / "one" / where / "ledger.jsonl"
-    words = ["account", f"ledger={ledger}", "accountant=pld", "format=json"]
+    words = ["epsilon", f"ledger={ledger}", "accountant=pld", "format=json"]
     said, whole = warned(capsys, words)
     assert not said
     cut(ledger)
     (line,), out = warned(capsys, words)
-    assert f"{ledger} is not whole, and epsilon is more than it says" in line
+    assert f"{ledger} is not complete, so epsilon is larger than its lines say" in line
     assert ("knows of lines that it does not hold" if where == "internal" else "release beside it") in line
     assert json.loads(out)["epsilon"]["pld"] < json.loads(whole)["epsilon"]["pld"]
 
@@ -242,7 +242,7 @@ def test_without_an_account_the_release_beside_it_tells_of_an_internal_ledger(fi
     assert run(fit("one", "account=none")) == 0
     ledger = tmp_path / "one" / "internal" / "ledger.jsonl"
     cut(ledger)
-    for words in (["account"], ["calibrate", "epsilon=1"]):
+    for words in (["epsilon"], ["calibrate", "epsilon=1"]):
         (line,), _ = warned(capsys, [*words, f"ledger={ledger}"])
         assert "the release beside it was charged for more" in line
 
@@ -252,15 +252,15 @@ def test_a_renamed_copy_of_the_records_is_noticed(files, fit, capsys):
     assert run(fit("one")) == 0
     (files / "copy.csv").write_bytes((files / "a=b (1).csv").read_bytes())
     (line,), _ = warned(capsys, fit("two", data="copy.csv"))
-    assert f"the same table is kept in another account: {files / 'a=b (1).csv.account'}" in line
+    assert f"another account knows the same table: {files / 'a=b (1).csv.account'}" in line
 
 
 def test_a_refusal_reads_as_a_sentence(files, fit, capsys):
     assert run(fit("one", *CAP)) == 0
     error = refused(capsys, fit("two", "budget.epsilon=1.5"))
-    assert "the fit asks for epsilon 1.5, delta 1e-06, which the account" in error
-    assert "does not have: epsilon 1, delta 9e-06 is left" in error
-    assert "Its limit is epsilon 2, delta 1e-05, and epsilon 1, delta 1e-06 is spent" in error
+    assert "the fit asks for epsilon 1.5, delta 1e-06, but in the account" in error
+    assert "only epsilon 1, delta 9e-06 is left" in error
+    assert "Its limit is epsilon 2, delta 1e-05; epsilon 1, delta 1e-06 is spent" in error
 
 
 def test_three_processes_at_once_on_a_budget_for_one(fit):

@@ -81,7 +81,7 @@ def test_help_of_each_command_shows_options_with_defaults(command, capsys):
     text = capsys.readouterr().out
     assert f"usage: synthdp {command}" in text
     if command == "fit":
-        for option in ("budget.epsilon", "generator.steps", "data.schema", "out", "seed"):
+        for option in ("budget.epsilon", "generator.components", "data.schema", "out", "seed"):
             assert option in text
         assert "[required]" in text
 
@@ -150,17 +150,17 @@ def test_evaluate_and_report(fitted, files, tmp_path):
     assert {path.name for path in (tmp_path / "report").iterdir()} == {"statement.html", "statement.json"}
 
 
-def test_account_json_is_the_published_form(capsys):
-    assert run(["account", "rate=0.005", "noise=1.1", "steps=2500", "delta=1e-5", "accountant=all", "format=json"]) == 0
+def test_epsilon_json_is_the_published_form(capsys):
+    assert run(["epsilon", "rate=0.005", "noise=1.1", "steps=2500", "delta=1e-5", "accountant=all", "format=json"]) == 0
     epsilon = json.loads(capsys.readouterr().out)["epsilon"]
     assert epsilon["pld"] == pytest.approx(1.1302, abs=2e-3)
     assert epsilon["rdp"] == pytest.approx(1.3027, rel=1e-3)
 
 
-def test_account_of_a_ledger_is_the_statement_s_epsilon(fitted, capsys):
+def test_epsilon_of_a_ledger_is_the_statement_s_epsilon(fitted, capsys):
     statement = load(fitted / "release").statement
     ledger = fitted / "release" / "ledger.jsonl"
-    assert run(["account", f"ledger={ledger}", f"delta={statement.delta}", "accountant=pld", "format=json"]) == 0
+    assert run(["epsilon", f"ledger={ledger}", f"delta={statement.delta}", "accountant=pld", "format=json"]) == 0
     assert json.loads(capsys.readouterr().out)["epsilon"]["pld"] == pytest.approx(statement.recompute(), abs=1e-9)
 
 
@@ -242,7 +242,7 @@ def test_ctrl_c_leaves_a_ledger_that_says_what_was_asked(files, tmp_path):
         (["out={tmp}/x", "budget.delta=1"], "budget.delta must lie strictly between 0 and 1"),
         (["out={tmp}/x", "budget.epsilom=1"], "did you mean 'budget.epsilon'"),
         (["out={tmp}/x", "generator=dpgam"], "generator"),
-        (["out={tmp}/x", "generator.steps=many"], "generator.steps must be a whole number"),
+        (["out={tmp}/x", "generator.starts=many"], "generator.starts must be a whole number"),
         (["out={tmp}/x", "data=nowhere"], "data"),
         (["out={tmp}/x", "data.path=/nowhere/file.csv"], "data.schema"),
         (["out={tmp}/x", "data.path=/nowhere/file.csv", "data.schema={files}/schema.yaml"], "file.csv"),
@@ -297,8 +297,8 @@ def test_a_wrong_setting_is_refused_before_anything_is_opened(files, tmp_path, c
     """Law 36: the records of these fits are not even there."""
     words = [f"data.path={tmp_path / 'nowhere.csv'}", f"data.schema={files / 'schema.yaml'}", f"out={tmp_path / 'run'}"]
     for wrong, said in (
-        (["generator.condition=nosuch"], "generator.condition: no modelled column named 'nosuch'"),
-        (["generator.steps=0"], "generator.steps must be a whole number"),
+        (["generator=dpgan", "generator.condition=nosuch"], "generator.condition: no modelled column named 'nosuch'"),
+        (["generator.starts=0"], "generator.starts must be a whole number"),
         (["generator=pategan", "generator.start=gauss"], "generator.start=gauss is for images"),
         (["generator=dpdm"], "generator dpdm does not learn tables"),
         (["generator=pategan", "generator.mode=original", "generator.gamma=9"], "generator.gamma fixes the noise"),
@@ -319,8 +319,8 @@ def test_a_sweep_is_refused_before_its_first_fit(files, tmp_path, capsys):
 
 
 def test_a_demo_with_a_wrong_setting_is_refused_before_anything_is_opened(tmp_path, capsys):
-    words = [f"out={tmp_path / 'demo'}", f"account={tmp_path / 'a'}", "generator.condition=nosuch"]
-    assert "generator.condition" in refused(capsys, "demo", *words)
+    words = [f"out={tmp_path / 'demo'}", f"account={tmp_path / 'a'}", "generator.starts=0"]
+    assert "generator.starts" in refused(capsys, "demo", *words)
     assert not list(tmp_path.iterdir())
 
 
@@ -336,7 +336,7 @@ def test_a_refused_fit_leaves_the_earlier_one_as_it_was(files, tmp_path, capsys)
 
 
 def test_a_diverged_game_still_gives_a_release(files, tmp_path):
-    fast = ["generator.steps=5", "generator.batch=64"]
+    fast = ["generator=dpgan", "generator.steps=5", "generator.batch=64"]
     wild = ["generator.optimizer=sgd", "generator.discriminator_rate=100", "generator.clip=1e12"]
     done = synthdp("fit", *of(files), *fast, *wild, f"out={tmp_path / 'run'}")
     assert done.returncode == 0, done.stderr

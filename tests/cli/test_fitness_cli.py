@@ -30,7 +30,7 @@ def test_figures_are_bought_told_and_accounted_for(data, tmp_path, capsys):
     statement = load(release).statement
     assert statement.fitness.share == 0.1
     ledger = [f"ledger={release / 'ledger.jsonl'}", "delta=1e-5", f"accountant={statement.accountant}", "format=json"]
-    assert run(["account", *ledger]) == 0
+    assert run(["epsilon", *ledger]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["epsilon"][statement.accountant] == pytest.approx(statement.epsilon, rel=1e-9)
     assert run(["report", f"release={release}", f"out={tmp_path / 'page'}"]) == 0

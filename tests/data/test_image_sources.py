@@ -444,7 +444,9 @@ def test_pictures_that_no_line_names_are_counted(tmp_path):
     where = listing(
         drawn(tmp_path / "ward", "a.png", "b.png", "c.png", ".d.png", "__MACOSX/e.png"), "file,finding", "b.png,left"
     )
-    with pytest.warns(UserWarning, match=r"labels\.csv names 1 pictures; 2 others in the folder are left out"):
+    with pytest.warns(
+        UserWarning, match=r"labels\.csv names 1 pictures; the folder holds 2 others, which are left out"
+    ):
         assert len(sources.read(where, schema_of())) == 1
 
 

@@ -265,7 +265,7 @@ def test_the_first_screen_names_who_loses_most(result):
     whom = next(answer for answer in use["answers"] if answer["question"] == "For whom does it fail?")
     target, column, group, level = words.worst_group(result["targets"])
     assert level["level"] == group["worst"]
-    assert whom["verdict"] == f"Worst for {column} = {level['level']}, predicting {target}"
+    assert whom["verdict"] == f"Worst for {column} = {level['level']} when predicting {target}"
     assert "epsilon 1, delta 1e-05, per patient" in share["answers"][0]["text"]
     assert share["answers"][0]["verdict"] == "None of 4 attacks did better than its baseline"
     assert share["answers"][1]["verdict"] == "Never"
@@ -275,12 +275,12 @@ def test_the_first_screen_names_who_loses_most(result):
             for each in found["levels"]:
                 each["gap_interval"] = [-0.01, 0.2]
     (whom,) = [a for a in words.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
-    assert whom["verdict"].startswith("No group clearly loses; most ")
+    assert whom["verdict"].startswith("No group loses more than chance explains; the largest gap is for ")
     small = min(unsure["targets"]["stage"]["subgroups"]["age"]["levels"][:2], key=lambda level: level["gap"])
     small["gap_interval"] = [0.001, 0.02]
     (whom,) = [a for a in words.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
-    assert whom["verdict"].startswith("Perhaps worst for ")
-    assert whom["verdict"].endswith(f"; clearly worse for age = {small['level']}")
+    assert whom["verdict"].startswith("The largest gap is for ")
+    assert whom["verdict"].endswith(f"; it is not chance for age = {small['level']}")
     for entry in unsure["targets"].values():
         entry["subgroups"] = {}
     (whom,) = [a for a in words.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
@@ -299,7 +299,12 @@ def test_one_attack_is_spoken_of_as_one(result):
 @pytest.mark.parametrize(
     ("change", "verdict", "sharing", "bad"),
     [
-        ({"verdict": "concern"}, "1 of 4 attacks found something, within what", "Only if what epsilon allows", True),
+        (
+            {"verdict": "concern"},
+            "1 of 4 attacks found something, within what",
+            "Only if you accept what epsilon allows",
+            True,
+        ),
         ({"verdict": "concern", "bound": None}, "1 of 4 attacks found something: Density", "Not before", True),
         (
             {"verdict": "concern", "value": 0.9, "interval": [0.88, 0.92]},
@@ -307,7 +312,7 @@ def test_one_attack_is_spoken_of_as_one(result):
             "No: the gua",
             True,
         ),
-        ({"verdict": "not computed", "figures": []}, "None of 3 attacks", "The attacks give no reason", False),
+        ({"verdict": "not computed", "figures": []}, "None of 3 attacks", "The attacks found no reason not to", False),
     ],
 )
 def test_sharing_follows_the_attacks_and_their_bounds(result, no_plots, change, verdict, sharing, bad):
@@ -351,7 +356,7 @@ def test_with_many_targets_the_worst_is_told(result, most):
 def test_the_terminal_is_told_of_subgroups_and_attacks(result):
     lines = dict(words.brief(result))
     _, column, _, level = words.worst_group(result["targets"])
-    assert lines["subgroups"].startswith(f"Worst for {column} = {level['level']}, predicting ")
+    assert lines["subgroups"].startswith(f"Worst for {column} = {level['level']} when predicting ")
     assert f"{level['tstr']['mean']:.3f} [" in lines["subgroups"]
     assert lines["attacks"] == "None of 4 attacks did better than its baseline"
     assert words.brief(first_version()) == []

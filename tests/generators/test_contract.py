@@ -1,4 +1,4 @@
-"""One contract suite: all generators x all laws (DESIGN 6.3). A generator that is added is found and judged here."""
+"""One contract suite: all generators x all laws. A generator that is added is found and judged here."""
 
 import dataclasses
 import functools

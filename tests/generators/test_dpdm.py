@@ -108,7 +108,7 @@ def test_the_loss_is_the_weighted_error_of_the_denoiser():
 
 
 def test_a_records_noise_is_a_function_of_the_record_and_the_step():
-    """Not of its place, nor of its company (GUARANTEE 12); equal records have equal noise, and each step new."""
+    """Not of its place, nor of its company (law 12); equal records have equal noise, and each step new."""
     _, codes = codes_of(40)
     draws = Draws(codes.shape[1], 7, LEVELS, 3, 11, CPU)
     sigma, n = draws.of(codes)
@@ -157,7 +157,7 @@ def test_the_mixer_is_splitmix64_and_spreads_neighbours():
 @pytest.mark.parametrize("units", [1, 4])
 @pytest.mark.parametrize("architecture", ["mlp", "unet", "unet in a basis"])
 def test_gradients_equal_those_of_one_record_at_a_time(architecture, units, monkeypatch):
-    """GUARANTEE 13, with K draws a record, in one pass, for units of up to two records."""
+    """Law 13, with K draws a record, in one pass, for units of up to two records."""
     vectors, codes = codes_of(2 * units)
     prior, basis = isotropic(vectors.width, 3, 0.5), None
     if architecture == "unet in a basis":

@@ -454,7 +454,7 @@ def test_shares_leave_something_for_the_tables():
 @pytest.mark.parametrize("given", [{"tables": 3}, {"pair_share": 0.2}, {"label_share": 0.2}])
 def test_settings_of_targets_are_refused_without_one(given):
     schema, frame = wide(4, targets=())
-    with pytest.raises(ValueError, match=rf"generator\.{next(iter(given))} is of tables with a target"):
+    with pytest.raises(ValueError, match=rf"generator\.{next(iter(given))} concerns tables with a target"):
         Synthesizer("mixture", schema=schema, budget=BUDGET, **given).fit(frame, seed=0)
 
 

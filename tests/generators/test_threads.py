@@ -1,4 +1,4 @@
-"""A rehearsal gives the same bytes on one thread and on two, for all generators but those that the README names."""
+"""A rehearsal gives the same bytes on one thread and on two, for all generators but those that the tutorial names."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from clinic import contracts
 
 TESTS = Path(__file__).parents[1]
-README = TESTS.parent / "README.md"
+TUTORIAL = TESTS.parent / "docs" / "tutorial.md"
 
 FITS = """
 import hashlib, sys, warnings
@@ -35,8 +35,8 @@ for given in sys.argv[2:]:
 
 
 def exempt():
-    """The generators that the README names."""
-    (said,) = re.findall(r"With other numbers of threads (.*?) differ", README.read_text(encoding="utf-8"))
+    """The generators that the tutorial names."""
+    (said,) = re.findall(r"With other numbers of threads (.*?) differ", TUTORIAL.read_text(encoding="utf-8"))
     return set(re.findall(r"`(\w+)`", said))
 
 

@@ -51,7 +51,7 @@ def test_every_aggregator_teaches_within_its_budget(name):
 
 
 def test_what_a_batch_of_votes_costs_is_known_in_closed_form():
-    """60 Gaussian votes of multiplier sigma / sqrt(2) are one of sigma / sqrt(120): noise 2 costs 1.993091 (GUARANTEE 2)."""
+    """60 Gaussian votes of multiplier sigma / sqrt(2) are one of sigma / sqrt(120): noise 2 costs 1.993091 (law 2)."""
     made = fitted(aggregator=GNMax(2 * math.sqrt(120)))
     assert made.statement.epsilon == pytest.approx(1.993091, abs=1e-3)
     assert made.ledger.entries()[0].count == 60

@@ -13,7 +13,7 @@ from synthdp import Budget, NotEntered, Synthesizer
 from synthdp.privacy import fingerprint
 from synthdp.privacy.accounts import AccountFile, registry
 
-KEPT = "the same table is kept in another account"
+KEPT = "another account knows the same table"
 
 
 @pytest.fixture

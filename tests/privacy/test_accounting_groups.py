@@ -1,4 +1,4 @@
-"""GUARANTEE 6: all k units of one person at once."""
+"""Law 6: all k units of one person at once."""
 
 import itertools
 import math

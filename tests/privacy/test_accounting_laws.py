@@ -1,4 +1,4 @@
-"""GUARANTEE 3, 5, 10: what holds for every event and every accountant."""
+"""Laws 3, 5, 10: what holds for every event and every accountant."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""GUARANTEE 1, 2, 5: epsilon against published figures, dp-accounting, closed forms and certified lower bounds."""
+"""Laws 1, 2, 5: epsilon against published figures, dp-accounting, closed forms and certified lower bounds."""
 
 import csv
 import math

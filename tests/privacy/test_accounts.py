@@ -1,4 +1,4 @@
-"""The account of a data set: charged before anything is asked, never passed, never altered unseen (GUARANTEE 11, 22 to 26)."""
+"""The account of a data set: charged before anything is asked, never passed, never altered unseen (laws 11, 22 to 26)."""
 
 import json
 import math
@@ -220,7 +220,7 @@ def test_renyi_needs_a_cap_and_keeps_it(tmp_path):
 def test_another_table_is_refused_and_a_newer_version_is_recorded(account):
     enter(account)
     for refuse in (lambda: account.check_table(table("theirs")), lambda: enter(account, of="theirs")):
-        with pytest.raises(BadInput, match=r"kept for another table.*account.add_version=true"):
+        with pytest.raises(BadInput, match=r"belongs to another table.*account.add_version=true"):
             refuse()
     enter(replace(account, add_version=True), of="theirs")
     enter(account, of="theirs")
@@ -413,7 +413,7 @@ def test_a_fit_is_charged_and_its_statement_says_so(synth, account, frame):
     assert [fit.state for fit in account.read().fits] == ["finished", "finished"]
     assert any("epsilon 3" in line for line in statement.not_covered)
     assert synth.fit(frame).statement.account is None
-    with pytest.raises(BadInput, match="kept for another table"):
+    with pytest.raises(BadInput, match="belongs to another table"):
         synth.fit(make_frame(30, seed=5), account=account)
 
 

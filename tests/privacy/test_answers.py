@@ -83,7 +83,7 @@ class Asker:
                 file.write(f"{self.told[-1][0]} {self.told[-1][1]}\n")
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:the same table is kept in another account")
+pytestmark = pytest.mark.filterwarnings("ignore:another account knows the same table")
 
 
 def fit(folder, *, resume=False, seed=None, account=True, rows=200, **settings):
@@ -233,7 +233,7 @@ def wrecks(tmp_path_factory):
     return found
 
 
-@pytest.mark.filterwarnings("ignore:answers of the fit that was stopped are lost")
+@pytest.mark.filterwarnings("ignore:some answers of the stopped fit are lost")
 def test_killed_at_any_write_nothing_is_lost_but_an_answer_that_nobody_saw(wrecks):
     """What was seen is seen again, at no charge. Only where noise was being drawn when the fit died is that answer lost, and
     counts: the plan is made anew under its cap, or refused. The account is charged once in any case."""

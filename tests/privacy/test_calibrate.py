@@ -1,4 +1,4 @@
-"""GUARANTEE 4: the least noise and the most steps that keep a budget."""
+"""Law 4: the least noise and the most steps that keep a budget."""
 
 import math
 import subprocess

@@ -1,4 +1,4 @@
-"""`data.cap`: adaptive questions under a privacy filter (GUARANTEE 11)."""
+"""`data.cap`: adaptive questions under a privacy filter (law 11)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""GUARANTEE 11: caps for adaptive questions, and what they cost."""
+"""Law 11: caps for adaptive questions, and what they cost."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Clipped gradient sums against one unit at a time (GUARANTEE 12, 13, 15)."""
+"""Clipped gradient sums against one unit at a time (laws 12, 13, 15)."""
 
 import copy
 
@@ -275,7 +275,7 @@ def test_noise_is_added_to_every_coordinate(units):
 
 
 def test_zero_gradients_get_the_noise_alone():
-    """GUARANTEE 15: mean 0, the stated deviation, over many draws (five standard errors)."""
+    """Law 15: mean 0, the stated deviation, over many draws (five standard errors)."""
     module, records, _ = make("linear", 0)
     sums = clipped_gradient_sum(module, loss, records, None, 0.5)
     noise = Noise(seed=5)

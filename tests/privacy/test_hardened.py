@@ -1,4 +1,4 @@
-"""Noise on a public grid: exact, whatever the sum is, and the same as a recomputation from the bits (GUARANTEE 9, 15)."""
+"""Noise on a public grid: exact, whatever the sum is, and the same as a recomputation from the bits (laws 9, 15)."""
 
 import itertools
 import os

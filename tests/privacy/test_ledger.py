@@ -1,4 +1,4 @@
-"""The ledger: durable before it answers, chained, never saying less than was charged (GUARANTEE 22, 23, 25)."""
+"""The ledger: durable before it answers, chained, never saying less than was charged (laws 22, 23, 25)."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The stream of noise: distribution, independence, processes, rehearsals, coins (GUARANTEE 9, 12, 15, 33)."""
+"""The stream of noise: distribution, independence, processes, rehearsals, coins (laws 9, 12, 15, 33)."""
 
 import copy
 import itertools

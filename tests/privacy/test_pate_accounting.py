@@ -1,4 +1,4 @@
-"""GUARANTEE 8: what votes cost, against published formulas, stored figures, and the mechanisms themselves integrated exactly."""
+"""Law 8: what votes cost, against published formulas, stored figures, and the mechanisms themselves integrated exactly."""
 
 import csv
 import itertools
@@ -190,7 +190,7 @@ def exact_binary(queries, q, other, delta):
 
 
 def test_the_bound_for_two_noises_does_not_hold_for_one():
-    """GUARANTEE 9: ten teachers agree, gamma 1, 10^4 queries: 28.9 is claimed. One noise on one count, compared with half of the
+    """Law 9: ten teachers agree, gamma 1, 10^4 queries: 28.9 is claimed. One noise on one count, compared with half of the
     teachers, errs with probability e^-5 / 2 (e^-4 / 2 with one teacher less): 45.4. With two noises the claim holds."""
     claimed = binary.dependent(np.tile([10, 0], (10_000, 1)), 1.0, 1e-5)
     assert claimed.epsilon == pytest.approx(28.909, abs=1e-3)

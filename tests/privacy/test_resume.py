@@ -1,4 +1,4 @@
-"""Resume (GUARANTEE 23): killed at every durable write, a fit goes on, and its ledger never says less than the truth."""
+"""Resume (law 23): killed at every durable write, a fit goes on, and its ledger never says less than the truth."""
 
 import json
 import math
@@ -141,7 +141,7 @@ def test_killed_anywhere_the_ledger_never_says_less_than_the_truth(wrecks):
             assert counts[kind] >= number, folder.name
 
 
-@pytest.mark.filterwarnings("ignore:answers of the fit that was stopped are lost")
+@pytest.mark.filterwarnings("ignore:some answers of the stopped fit are lost")
 def test_killed_anywhere_the_fit_goes_on_within_its_budget(wrecks):
     for folder in wrecks:
         before = charged(folder)
@@ -299,7 +299,7 @@ def test_what_lost_answers_left_must_be_worth_a_fit(tmp_path):
 
 def test_a_plan_made_anew_after_lost_answers_is_charged_the_whole_cap_that_the_first_line_fixed(tmp_path):
     """Law 11: what was lost and what is asked now add up to at most the cap, which is charged, never what was realised."""
-    with pytest.warns(UserWarning, match=r"are lost, and charged: this one has 1\.1[56] times the noise"):
+    with pytest.warns(UserWarning, match=r"are lost but stay charged: the resumed fit has 1\.1[56] times the noise"):
         release = lost(tmp_path / "some", 0.25)
     ledger = Ledger.read(tmp_path / "some" / "ledger.jsonl")
     (entry,) = ledger.entries()

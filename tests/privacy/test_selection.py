@@ -1,4 +1,4 @@
-"""The best of K hidden runs (GUARANTEE 26): the event, its price, the distribution of K, and what the seal holds runs to."""
+"""The best of K hidden runs (law 26): the event, its price, the distribution of K, and what the seal holds runs to."""
 
 import itertools
 import json

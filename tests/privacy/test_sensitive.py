@@ -325,5 +325,5 @@ def test_bounds_that_cannot_be_told_from_noise_are_warned_of():
     schema = make_schema(columns={"dose": {"kind": "continuous", "bounds": "learn"}})
     data = sealed(make_frame(5), schema, Budget(0.1, 1e-6))
     data.commit(lambda z: (Entry(Gaussian(z)),), Budget(0.1, 1e-6))
-    with pytest.warns(UserWarning, match="'dose': its bounds cannot be told from noise"):
+    with pytest.warns(UserWarning, match="'dose': at this budget noise hides the bounds"):
         data.resolve()

@@ -1,4 +1,4 @@
-"""Teachers: disjoint, fixed, alone with their part, and sealed (GUARANTEE 12, 15, 16, 19, 20)."""
+"""Teachers: disjoint, fixed, alone with their part, and sealed (laws 12, 15, 16, 19, 20)."""
 
 import contextlib
 import io

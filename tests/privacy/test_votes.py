@@ -1,4 +1,4 @@
-"""Votes: what one teacher can move, what noise is drawn, what is charged and what is refused (GUARANTEE 8, 9, 12)."""
+"""Votes: what one teacher can move, what noise is drawn, what is charged and what is refused (laws 8, 9, 12)."""
 
 import itertools
 import math

@@ -28,7 +28,7 @@ def releases(tmp_path_factory):
     )
     synthesizer = Synthesizer("independent", schema=rich, budget=Budget(30.0, 1e-5))
     about = {"account": folder / "patients.account", "invalid": "clamp", "fitness": 0.1, "audit": "It was prepared."}
-    with pytest.warns(UserWarning, match="rules that the synthetic records may break"):
+    with pytest.warns(UserWarning, match="synthetic records may break these rules"):
         synthesizer.fit(make_frame(300, repeats=2), **about).save(folder / "rich")
     sampled = Synthesizer(
         "dpgan", schema=make_schema(), budget=Budget(3.0, 1e-5), rate=0.2, steps=4, hidden=(4,), latent=2

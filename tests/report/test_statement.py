@@ -1,4 +1,4 @@
-"""The statement as JSON: lossless, refused when it is not one, and enough to recompute epsilon (GUARANTEE 34)."""
+"""The statement as JSON: lossless, refused when it is not one, and enough to recompute epsilon (law 34)."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from synthdp.report.statement import CURVE_DELTAS, NOT_COVERED, Statement, colum
 
 
 def make_statement(**changes):
-    """A statement made by hand; its epsilon is that of one Gaussian of noise 1 (GUARANTEE 2)."""
+    """A statement made by hand; its epsilon is that of one Gaussian of noise 1 (law 2)."""
     made = Statement(
         epsilon=4.377178,
         delta=1e-5,
@@ -154,7 +154,7 @@ def test_the_json_alone_gives_epsilon_again(events, relation, tmp_path):
     read = Statement.load(tmp_path / "statement.json")
     assert read.recompute() == pytest.approx(statement.epsilon, abs=1e-9)
     if relation == "replace_one" or len(events) == 1:
-        assert read.epsilon == pytest.approx(4.377178, abs=1e-3), "GUARANTEE 2 and 5"
+        assert read.epsilon == pytest.approx(4.377178, abs=1e-3), "laws 2 and 5"
 
 
 def test_the_statement_follows_the_ledger_and_not_the_budget():

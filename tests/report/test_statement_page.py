@@ -230,7 +230,7 @@ def test_accountants_curve_and_recipe_are_there():
     assert "pld counts 4.378" in page.text
     assert "rdp 4.729" in page.text
     assert 'Statement.load("statement.json").recompute()' in page.text
-    assert "synthdp account ledger=ledger.jsonl delta=1e-05 accountant=pld" in page.text
+    assert "synthdp epsilon ledger=ledger.jsonl delta=1e-05 accountant=pld" in page.text
     assert "4.377178" in page.text
     assert {"svg", "title", "desc"} <= set(page.tags)
     for limit in make_statement().not_covered:
@@ -283,8 +283,8 @@ def test_the_first_screen_answers_whether_the_data_may_be_shared():
         return text[text.index("Can I share it?") : text.index("Who is protected")]
 
     good = {"curve": ((0.1, 0.0),)}
-    assert "Yes, as far as" in answer(**good)
-    assert "nobody keeps count" in answer(**good)
+    assert "Yes, within the limits" in answer(**good)
+    assert "no account keeps count" in answer(**good)
     assert "account keeps count" in answer(**good, **VARIANTS["account"])
     assert "whom you would trust" in answer(curve=())
     for other in (

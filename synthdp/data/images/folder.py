@@ -89,7 +89,9 @@ def listed(folder: Path, schema: Schema) -> Listed:
         files.append(folder / name)
     left = len(set(held) - {file.relative_to(folder).as_posix() for file in files})
     if left:
-        warnings.warn(f"{path} names {len(files)} pictures; {left} others in the folder are left out", stacklevel=2)
+        warnings.warn(
+            f"{path} names {len(files)} pictures; the folder holds {left} others, which are left out", stacklevel=2
+        )
     return Listed(tuple(files), table.drop(columns=FILE))
 
 

@@ -1,6 +1,6 @@
 """What a discriminator minimises: over records one loss each, and over generated rows, whose gradients are exact, its slope.
 
-Both losses separate over records, and nothing in the generated half comes from them (GUARANTEE 14).
+Both losses separate over records, and nothing in the generated half comes from them (law 14).
 """
 
 from collections.abc import Callable

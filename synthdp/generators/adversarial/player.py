@@ -124,7 +124,7 @@ class Player:
         kept = self.g_average
         if not all(bool(torch.isfinite(value).all()) for value in kept.state_dict().values()):
             warnings.warn(
-                "the adversarial game diverged; the model is what it started from: lower the learning rates",
+                "the adversarial training diverged, so the model is only its start; lower the learning rates",
                 stacklevel=3,
             )
             kept = self.beginning

@@ -1,7 +1,7 @@
 """How a discriminator's gradients on records are clipped, as settings `clipping` and `clip_...` of a generator.
 
 The noise *multipliers* are fixed by the plan; a clip that moves does so by the step or by earlier noisy answers, so ledger and
-plan are the same whatever the strategy (GUARANTEE 11). Why each is private: `privacy/clipping.py`.
+plan are the same whatever the strategy (law 11). Why each is private: `privacy/clipping.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,12 +21,12 @@ from synthdp.privacy.questions.gradient import Gradient
 from synthdp.privacy.questions.together import Counted
 
 STRATEGIES = {
-    "flat": "the whole gradient to clip",
-    "per_layer": "each layer to clip / sqrt(layers)",
-    "per_group": "each layer to its share of clip (clip_shares), noise shared by clip_allocation",
+    "flat": "the whole gradient is clipped to clip",
+    "per_layer": "each layer is clipped to clip / sqrt(layers)",
+    "per_group": "each layer is clipped to its share of clip (clip_shares), and noise is shared by clip_allocation",
     "adaptive": "clip follows a quantile of the norms, by a noisy count",
     "decay": "clip falls over the steps to clip_decay times its first value",
-    "automatic": "every gradient scaled to nearly clip: clip * g / (|g| + clip_gamma)",
+    "automatic": "each gradient is scaled to nearly clip: clip * g / (|g| + clip_gamma)",
 }
 APPLIES = {  # setting -> the only strategy that reads it
     "clip_quantile": "adaptive",

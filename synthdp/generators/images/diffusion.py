@@ -110,7 +110,7 @@ class Draws:
     """The noise of one step: K levels and K Gaussian vectors for a record, as a function of its codes and of public numbers.
 
     A record's loss may depend on no other record and not on its place in the sample, or one unit more would change every other
-    unit's contribution (GUARANTEE 12). So the codes are hashed by the step's public factors (sum of codes x factors mod
+    unit's contribution (law 12). So the codes are hashed by the step's public factors (sum of codes x factors mod
     2^64: a universal family, Carter & Wegman 1979), and the hash, mixed by SplitMix64's finaliser, picks K vectors of the
     step's public bank, and the levels. To whoever draws the factors and the bank at random, independently of the records,
     each vector is N(0, I) and the loss is an unbiased estimate; whoever knows them learns nothing, for clipping and noise

@@ -9,9 +9,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from synthdp.data.columns import Continuous, Datetime, Integer
@@ -19,9 +19,10 @@ from synthdp.data.schema import Schema
 from synthdp.generators.marginals.grouping import Counts, Groups, agreed, grouped
 from synthdp.generators.marginals.mixed import beside
 from synthdp.generators.marginals.products import Evidence
-from synthdp.generators.parts.networks import nearest_distribution
 from synthdp.privacy.questions.marginals import Grouping
-from synthdp.privacy.sensitive import Sensitive
+
+if TYPE_CHECKING:
+    from synthdp.privacy.sensitive import Sensitive
 
 Array = NDArray[np.float64]
 MOST_LABELS = 16  # groups of the label: each is a table of its own for every pair of columns
@@ -57,6 +58,10 @@ class Look:
 
     def shares(self, name: str) -> Array:
         """Their nearest distribution."""
+        import torch
+
+        from synthdp.generators.parts.networks import nearest_distribution
+
         found: Array = nearest_distribution(torch.from_numpy(self.sums(name) / self.total)).numpy()
         return found
 
@@ -74,7 +79,7 @@ def numeric(schema: Schema) -> list[str]:
     return [column.name for column in schema.coded if isinstance(column, Integer | Continuous | Datetime)]
 
 
-def look(data: Sensitive, noises: Mapping[str, float], least: float) -> Look:
+def look(data: "Sensitive", noises: Mapping[str, float], least: float) -> Look:
     """Ask every column by itself with the noise `columns`, and numeric ones on their grids with the noise `grids`, if there is one.
 
     `least`: see the setting of `mixture`.
@@ -175,6 +180,8 @@ def evidence(
 ) -> tuple[Evidence, list[str]]:
     """What to fit, and the names of its columns in order: those of the tables with the label, of the pairs without it, the others.
     `labelled` (groups, labels) are single columns with the label."""
+    import torch
+
     together = seen.size(seen.labels)
     tables, pairs = tables.padded(), pairs.padded()
     order = list(dict.fromkeys([*tables.names, *pairs.names, *seen.features]))

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from synthdp.data.codec import Codec
 from synthdp.data.columns import Column, Continuous, Datetime, Integer, Ordinal
 from synthdp.generators import distributions
 from synthdp.generators.marginals.products import stratified
-from synthdp.generators.parts.networks import nearest_distribution
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -199,6 +197,10 @@ def _within(held: Array, leaves: Places, of: Places, deviation: float) -> Array:
 
 
 def _shares(counts: Array, of: Places) -> Array:
+    import torch
+
+    from synthdp.generators.parts.networks import nearest_distribution
+
     within = np.zeros(len(counts))
     order = np.argsort(of, kind="stable")
     for codes in np.split(order, np.flatnonzero(np.diff(of[order])) + 1):

@@ -9,12 +9,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 Array = NDArray[np.float64]
 BETAS = (
@@ -90,23 +92,23 @@ class Evidence:
     label, where its precision is not 0."""
 
     sizes: tuple[int, ...]  # groups of each column
-    tables: Tensor
-    measured: Tensor
+    tables: "Tensor"
+    measured: "Tensor"
     precision: float  # 1 / deviation of a cell of `tables`
-    pairs: Tensor
-    pairs_measured: Tensor
+    pairs: "Tensor"
+    pairs_measured: "Tensor"
     pairs_precision: float
-    ones: Tensor
-    ones_precision: Tensor  # (width,)
-    labelled: Tensor
-    labelled_precision: Tensor  # (width,)
+    ones: "Tensor"
+    ones_precision: "Tensor"  # (width,)
+    labelled: "Tensor"
+    labelled_precision: "Tensor"  # (width,)
 
     @property
     def ends(self) -> list[int]:
         """Where each column begins in the width, and the width."""
         return [0, *np.cumsum(self.sizes).tolist()]
 
-    def to(self, device: torch.device) -> "Evidence":
+    def to(self, device: "torch.device") -> "Evidence":
         """The same elsewhere."""
         return replace(
             self,
@@ -125,7 +127,7 @@ class Evidence:
         """Measured cells of all tables."""
         return float(self.measured.sum()) * len(self.tables) + float(self.pairs_measured.sum())
 
-    def residual(self, w: Tensor, y: Tensor, p: Tensor) -> Tensor:
+    def residual(self, w: "Tensor", y: "Tensor", p: "Tensor") -> "Tensor":
         """Mean squared residual of the cells, in deviations, of a mixture: weights `w` (components,), labels `y` (components,
         labels), columns `p` (components, width)."""
         total, part = p.new_zeros(()), p[:, : self.tables.shape[1]]
@@ -137,13 +139,13 @@ class Evidence:
         return (total * self.precision**2 + apart * self.pairs_precision**2) / max(1.0, self.cells)
 
 
-def fit(evidence: Evidence, *, starts: int, progress: Callable[[int, Tensor], None], **settings: Any) -> Products:
+def fit(evidence: Evidence, *, starts: int, progress: "Callable[[int, Tensor], None]", **settings: Any) -> Products:
     """The average of `starts` fits: their errors differ, and the tables of the average are the averages of the tables.
 
     `settings` and the rest as in `fit_once`; `progress` counts the steps of all.
     """
 
-    def counted(start: int) -> Callable[[int, Tensor], None]:
+    def counted(start: int) -> "Callable[[int, Tensor], None]":
         return lambda step, residual: progress(start * int(settings["iterations"]) + step, residual)
 
     fits = [fit_once(evidence, progress=counted(start), **settings) for start in range(starts)]
@@ -161,9 +163,9 @@ def fit_once(
     iterations: int,
     rate: float,
     shrinkage: float,
-    generator: torch.Generator,
-    device: torch.device,
-    progress: Callable[[int, Tensor], None],
+    generator: "torch.Generator",
+    device: "torch.device",
+    progress: "Callable[[int, Tensor], None]",
 ) -> Products:
     """Adam on the sum of squared residuals in deviations of the noise, plus `shrinkage` times the number of deviations in all records
     times the components' mean Kullback-Leibler divergence from the one-way distributions: what holds components back from fitting
@@ -172,6 +174,8 @@ def fit_once(
     `progress` gets the step and the mean squared residual of the tables, about 1 where the model is right; it lies on the
     `device`, for whose work nobody waits who does not look at it.
     """
+    import torch
+
     evidence = evidence.to(device)
     labels, width = len(evidence.tables), len(evidence.ones)
     common = evidence.ones.clamp_min(1e-6).log()
@@ -204,8 +208,10 @@ def fit_once(
 
 
 def _distributions(
-    weights: Tensor, label: Tensor, columns: Tensor, ends: Sequence[int]
-) -> tuple[Tensor, Tensor, Tensor]:
+    weights: "Tensor", label: "Tensor", columns: "Tensor", ends: Sequence[int]
+) -> "tuple[Tensor, Tensor, Tensor]":
+    import torch
+
     parts = [columns[:, start:end].softmax(1) for start, end in pairwise(ends)]
     return weights.softmax(0), label.softmax(1), torch.cat(parts, 1) if parts else columns
 

@@ -7,11 +7,14 @@ would be too much for that, the bank of `images/diffusion.Draws`, is drawn there
 What is kept, a model, is on the CPU again.
 """
 
-import torch
+from typing import TYPE_CHECKING
 
 from synthdp.errors import BadInput
 from synthdp.options import one_of
 from synthdp.privacy.store import moved
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["HELP", "RULE", "chance", "moved", "opened", "place"]
 
@@ -19,19 +22,25 @@ RULE = one_of("auto", "cpu", "cuda")  # of the option `device`
 HELP = "where networks are trained: auto (a GPU if there is one), cpu or cuda"
 
 
-def place(device: str) -> torch.device:
+def place(device: str) -> "torch.device":
     """The device that is meant, here; raises `BadInput` where it is not there. A fit asks before it is charged."""
+    import torch
+
     there = torch.cuda.is_available()
     if device == "cuda" and not there:
         raise BadInput("generator.device=cuda, and no CUDA device is there: use device=auto or cpu")
     return torch.device("cpu" if device == "cpu" or not there else "cuda")
 
 
-def opened(device: str) -> torch.device:
+def opened(device: str) -> "torch.device":
     """The device that is meant, or else the CPU: a release opens anywhere."""
+    import torch
+
     return torch.device("cpu") if device == "cuda" and not torch.cuda.is_available() else place(device)
 
 
-def chance(device: torch.device, seed: int) -> torch.Generator:
+def chance(device: "torch.device", seed: int) -> "torch.Generator":
     """A stream on the device itself."""
+    import torch
+
     return torch.Generator(device).manual_seed(seed)

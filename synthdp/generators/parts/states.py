@@ -1,4 +1,4 @@
-"""The state of a training as named arrays, and back: what a stopped fit goes on from (GUARANTEE 23)."""
+"""The state of a training as named arrays, and back: what a stopped fit goes on from (law 23)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol

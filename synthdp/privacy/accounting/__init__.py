@@ -140,7 +140,7 @@ def calibrate(
     `calibrate_groups`). Returns 0.0 where `budget.epsilon` is inf. Raises `BadInput` where the fixed part alone overspends,
     and says what it costs.
 
-    Adaptivity (GUARANTEE 11): the noise may be calibrated on what earlier events left only if all later parameters are fixed
+    Adaptivity (law 11): the noise may be calibrated on what earlier events left only if all later parameters are fixed
     before any answer is seen, that is if the plan given here is the whole fit. A fit that chooses parameters from answers
     runs under a cap and books the cap.
     """
@@ -193,7 +193,7 @@ def calibrate_groups(
 
 
 def provenance() -> dict[str, Any]:
-    """Per accountant: versions and grid, as a statement records them (GUARANTEE 34)."""
+    """Per accountant: versions and grid, as a statement records them (law 34)."""
     return {name: _accountant(name).provenance() for name in ACCOUNTANTS}
 
 
@@ -211,7 +211,7 @@ def _without_replacement(charged: Charges) -> bool:
 
 @lru_cache(maxsize=1024)  # a plan is solved before anything is opened, and once more where it is committed
 def _bound(accountant: Accountant, charged: Charges, delta: float) -> float:
-    """Apply a theorem to what the events' own deltas leave (GUARANTEE 10)."""
+    """Apply a theorem to what the events' own deltas leave (law 10)."""
     if not 0 < delta < 1:
         raise BadInput(f"delta must lie strictly between 0 and 1, got {delta}")
     left = delta - charged.own_delta

@@ -89,7 +89,7 @@ def _candidates(event: Event) -> Iterable[Event]:
 
 @singledispatch
 def own_delta(event: Event) -> float:  # noqa: ARG001
-    """The delta that one repetition of an event claims for itself, whatever epsilon is (GUARANTEE 10)."""
+    """The delta that one repetition of an event claims for itself, whatever epsilon is (law 10)."""
     return 0.0
 
 
@@ -217,7 +217,7 @@ def contributions(event: Event) -> float:
 
 
 def combined(noises: Iterable[float]) -> float:
-    """(sum z^-2)^-1/2: the noise multiplier of Gaussians that are answered together; infinite for none (GUARANTEE 7)."""
+    """(sum z^-2)^-1/2: the noise multiplier of Gaussians that are answered together; infinite for none (law 7)."""
     smallest, *others = sorted(noises) or [math.inf]
     if smallest == 0 or math.isinf(smallest) or not others:
         return smallest

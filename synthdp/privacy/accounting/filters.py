@@ -1,4 +1,4 @@
-"""Privacy filters: adaptive queries that stop before a bound that was fixed beforehand (GUARANTEE 11).
+"""Privacy filters: adaptive queries that stop before a bound that was fixed beforehand (law 11).
 
 The analyst chooses each event after seeing the answers to all earlier ones. What every event would add is known before its
 answer, so a filter refuses the first event that would pass the bound. The whole bound is charged as one `Capped`, whatever

@@ -1,4 +1,4 @@
-"""Accounts: the budget of one data set over all its fits, in a file that outlives every output folder (GUARANTEE 25, 26)."""
+"""Accounts: the budget of one data set over all its fits, in a file that outlives every output folder (laws 25, 26)."""
 
 from synthdp.privacy.accounts.entry import Entered, Entry, entered, warn_of_no_account
 from synthdp.privacy.accounts.file import AccountFile

@@ -132,7 +132,9 @@ class Entry:
         try:
             ours = self._account.mark(self._number, state, claim=self._claim, ledger_head=head)
         except BadInput as error:
-            warnings.warn(f"the fit is charged, but that it {state} could not be recorded: {error}", stacklevel=2)
+            warnings.warn(
+                f"the fit is charged, but the account could not record that it {state}: {error}", stacklevel=2
+            )
             return
         if state in ("fitted", "finished") and not ours:
             raise BadInput(overtaken(self._account.path))
@@ -177,8 +179,8 @@ def entered(
 def warn_of_no_account() -> None:
     """A fit of real records that nobody keeps count of: the user should know before it."""
     warnings.warn(
-        "this fit is entered in no account: what it spends of the records' privacy is added to no other fit's. account=FILE keeps count "
-        "of all fits of these records",
+        "this fit is entered in no account, so nobody adds what it spends to the other fits of these records. Give account=FILE to "
+        "keep count of all of them",
         NotEntered,
         stacklevel=3,
     )

@@ -94,8 +94,8 @@ class AccountFile:
         kept = [str(path) for path in self._copies((fingerprint, *more))]
         if kept:
             warnings.warn(
-                f"the same table is kept in another account: {', '.join(kept)}. What was spent there does not count in {self.path}, and "
-                f"its cap does not hold here; account={kept[0]} enters the fit there",
+                f"another account knows the same table: {', '.join(kept)}. {self.path} does not count what was spent there, and its cap "
+                f"does not apply here. Give account={kept[0]} to enter the fit there",
                 stacklevel=2,
             )
 
@@ -114,8 +114,8 @@ class AccountFile:
             registry.add(self.path)
         except (OSError, BadInput) as error:
             warnings.warn(
-                f"the list of this user's accounts cannot be written ({error}): a copy of this table in another account will not be "
-                "noticed",
+                f"the list of this user's accounts cannot be written ({error}), so synthdp will not notice a copy of this table in "
+                "another account",
                 stacklevel=2,
             )
         if not self.path.exists():
@@ -294,9 +294,8 @@ class AccountFile:
         ):
             if held != asked:
                 raise BadInput(
-                    f"the fit's {name} is {asked!r}, that of the account {self.path} is {held!r}: no accountant adds those up; "
-                    f"where {asked!r} is right, give it an account of its own (account=FILE), and the guarantees stand apart; "
-                    f"else use {name} {held!r}"
+                    f"the fit's {name} is {asked!r}, but that of the account {self.path} is {held!r}, and no accountant adds the two up. "
+                    f"Use {name} {held!r}, or give the fit an account of its own (account=FILE), whose guarantee stands apart"
                 )
 
     def _afford(self, found: Standing, asked: Price) -> None:
@@ -306,15 +305,15 @@ class AccountFile:
             return
         measure = found.measure
         raise BadInput(
-            f"the fit asks for {_pair(asked, measure)}, which the account {self.path} does not have: {_pair(found.left, measure)} is left. "
-            f"Its limit is {_pair(found.limit, measure)}, and {_pair(found.spent, measure)} is spent (filter {found.filter.name})"
+            f"the fit asks for {_pair(asked, measure)}, but in the account {self.path} only {_pair(found.left, measure)} is left. Its "
+            f"limit is {_pair(found.limit, measure)}; {_pair(found.spent, measure)} is spent (filter {found.filter.name})"
         )
 
     def _check_table(self, found: Standing, known: str) -> None:
         if found.fingerprints and known not in found.fingerprints and not self.add_version:
             raise BadInput(
-                f"the account {self.path} is kept for another table; if this is a newer version of the same people's table "
-                f"(or the same one in another form), {NEW} records it; else name an account of its own with account=FILE"
+                f"the account {self.path} belongs to another table. If this is a newer version of that table, or the same table in "
+                f"another form, give {NEW} to record it; otherwise give this table an account of its own with account=FILE"
             )
 
     def _recognise(self, book: chain.Book, found: Standing, known: str) -> None:

@@ -99,7 +99,7 @@ class Renyi:
 
     Half of the cap's delta is for that conversion and half for what thresholds in the plans claim for themselves. What holds
     for all fits together is the cap, however little of it is spent: a smaller epsilon from the sum so far would be a bound
-    chosen after the fact (GUARANTEE 11).
+    chosen after the fact (law 11).
     """
 
     order: float

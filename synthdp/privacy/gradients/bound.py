@@ -9,7 +9,7 @@ from torch import Tensor
 from synthdp.privacy.clipping import Automatic, Flat, Layout, Rule
 
 FLAT = Flat()
-MARGIN = 1e-4  # what rounding may move a sum by, in clips (GUARANTEE 12); float64 needs far less
+MARGIN = 1e-4  # what rounding may move a sum by, in clips (law 12); float64 needs far less
 CHUNK = 1024  # units whose scaled copies are held at a time
 CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
 RAMP = 0.05  # of the clip, to either side: where a count of units within the clip goes from 1/2 to -1/2

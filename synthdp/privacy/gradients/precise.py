@@ -2,7 +2,7 @@
 
 In float32 a product's rounding depends on how many rows it has. One unit more then moves every other unit's contribution a
 little, all in one direction where records are alike, and a sum over thousands of them by more than its clip allows. In float64
-the same shift is below 1e-14 of a contribution, and a sum over a hundred million units keeps within GUARANTEE 12's margin.
+the same shift is below 1e-14 of a contribution, and a sum over a hundred million units keeps within law 12's margin.
 """
 
 import copy

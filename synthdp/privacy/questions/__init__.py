@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from synthdp.privacy.events import Event
-from synthdp.privacy.noise import Noise
-from synthdp.privacy.store import Records
+
+if TYPE_CHECKING:
+    from synthdp.privacy.noise import Noise
+    from synthdp.privacy.store import Records
 
 Answer = TypeVar("Answer", covariant=True)
 
@@ -59,11 +61,11 @@ class Question(Protocol[Answer]):
         """The most that `bounded` moves when one unit is added or removed."""
         ...
 
-    def bounded(self, records: Records) -> Any:
+    def bounded(self, records: "Records") -> Any:
         """The exact value, every unit's contribution bounded."""
         ...
 
-    def noised(self, bounded: Any, noise: Noise) -> Answer:
+    def noised(self, bounded: Any, noise: "Noise") -> Answer:
         """The answer: `bounded` with fresh noise."""
         ...
 

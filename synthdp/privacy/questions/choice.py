@@ -1,6 +1,6 @@
 """One of several sets of columns, chosen by a score that the seal knows: the exponential mechanism.
 
-Which scores there are is decided here, and so is how far one unit moves them (GUARANTEE 20): a generator hands in candidates and
+Which scores there are is decided here, and so is how far one unit moves them (law 20): a generator hands in candidates and
 public numbers, never a function of records.
 """
 
@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,12 @@ from synthdp.errors import BadInput
 from synthdp.privacy.budget import Relation
 from synthdp.privacy.events import Choice, Event
 from synthdp.privacy.exponential import drawn
-from synthdp.privacy.noise import Noise
 from synthdp.privacy.norms import MARGIN
 from synthdp.privacy.questions.marginals import Grouping, Marginals, Table
 from synthdp.privacy.store import Records
+
+if TYPE_CHECKING:
+    from synthdp.privacy.noise import Noise
 
 MOST_RECORDS = 2**30  # of a table: rounding of sums of so many stays far below what `MARGIN` leaves
 MOST_OFFSET = 2.0**36  # in records: beside more, rounding would move a distance by more than `MARGIN` leaves
@@ -150,7 +152,7 @@ class Chosen:
             scores += [self.score.of(len(scores) + place, table) for place, table in enumerate(asked.bounded(records))]
         return MARGIN * np.array(scores)
 
-    def noised(self, bounded: NDArray[np.float64], noise: Noise) -> int:
+    def noised(self, bounded: NDArray[np.float64], noise: "Noise") -> int:
         """The chosen place; with infinite epsilon the first of the best."""
         if math.isinf(self.epsilon):
             return int(np.argmax(bounded))

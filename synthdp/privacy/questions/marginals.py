@@ -4,15 +4,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.privacy.events import Event, Gaussian
-from synthdp.privacy.noise import Noise
 from synthdp.privacy.store import Countable, within
+
+if TYPE_CHECKING:
+    from synthdp.privacy.noise import Noise
 
 Table = NDArray[np.float64]
 Grouping = NDArray[np.int64]
@@ -23,7 +25,7 @@ class Marginals:
     """One table per clique, every cell of the declared domain plus N(0, deviation^2) noise.
 
     A unit of at most R records adds at most R to the cells of each of the m tables, so the stacked vector moves by at most
-    R * sqrt(m) in L2 (GUARANTEE 18), and deviation = noise * R * sqrt(m).
+    R * sqrt(m) in L2 (law 18), and deviation = noise * R * sqrt(m).
 
     `groups[j]`, where there is one, is what column j is counted by: a public map (codes of the column,) -> 0 .. groups - 1,
     such as the bins that earlier noisy answers asked for. Counting by groups adds cells up, which moves no unit further.
@@ -62,7 +64,7 @@ class Marginals:
         within(records, self.max_records)
         return records.counts(self.cliques, self.sizes, self.groups)
 
-    def noised(self, bounded: list[Table], noise: Noise) -> list[Table]:
+    def noised(self, bounded: list[Table], noise: "Noise") -> list[Table]:
         """The noisy counts."""
         flat = [table.ravel() for table in bounded]
         noisy = noise.added(np.concatenate([np.zeros(0), *flat]), self.deviation)

@@ -4,7 +4,7 @@ al. 2018, sections 2 to 4). How to share noise among groups: `proportional` and 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.privacy.callbacks import ByRow
 from synthdp.privacy.events import Event, Gaussian
-from synthdp.privacy.noise import Noise
 from synthdp.privacy.norms import check_clip, clipped
 from synthdp.privacy.store import Codes, Records
+
+if TYPE_CHECKING:
+    from synthdp.privacy.noise import Noise
 
 Vector = NDArray[np.float64]
 
@@ -64,7 +66,7 @@ class Sums:
         """The clipped sums, float64."""
         return [clipped_sum(records, group) for group in self.groups]
 
-    def noised(self, bounded: list[Vector], noise: Noise) -> list[Vector]:
+    def noised(self, bounded: list[Vector], noise: "Noise") -> list[Vector]:
         """One noisy vector per group."""
         pairs = zip(bounded, self.groups, strict=True)
         return [noise.added(total, group.noise * group.clip) for total, group in pairs]
@@ -126,7 +128,7 @@ class Joint:
         """The clipped sum of the scaled groups, one after another, float64."""
         return clipped_sum(records, Group(self._together, self._dimension, self.clip, self.noise))
 
-    def noised(self, bounded: Vector, noise: Noise) -> list[Vector]:
+    def noised(self, bounded: Vector, noise: "Noise") -> list[Vector]:
         """One noisy vector per group, in the group's own scale."""
         noisy = noise.added(bounded, self.noise * self.clip)
         ends = np.cumsum([group.dimension for group in self.groups])[:-1]

@@ -1,4 +1,4 @@
-"""The records dealt to teachers: each unit to one of them, by its own secret key alone (GUARANTEE 19)."""
+"""The records dealt to teachers: each unit to one of them, by its own secret key alone (law 19)."""
 
 from dataclasses import dataclass
 

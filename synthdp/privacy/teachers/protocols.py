@@ -18,7 +18,7 @@ class Ensemble(Protocol):
     """Teachers on disjoint parts. Each is a function of its own part, of its own seed and of public input alone.
 
     That is the whole of their privacy: whatever a teacher makes of its part, a unit more changes what one teacher says. Shapes
-    and control flow depend on public numbers; content never raises (GUARANTEE 32).
+    and control flow depend on public numbers; content never raises (law 32).
     """
 
     classes: int

@@ -9,7 +9,7 @@
 
 Each analysis has two answers. `independent(...)` uses public numbers only and returns `DataIndependent`. `dependent(votes, ...)`
 reads the votes and returns `DataDependent`: that number is itself private. Ledger, calibration, stopping and statement know
-the data-independent one alone (GUARANTEE 8): they account the event `Vote`, by the accountants of `accounting/`, most of which
+the data-independent one alone (law 8): they account the event `Vote`, by the accountants of `accounting/`, most of which
 are tighter than the papers' own bounds here.
 """
 

@@ -3,7 +3,7 @@
 It is LNMax with two classes, at orders 1 to 100. The bound belongs to TWO independent noises, whose difference makes up for a
 gap with probability (2 + gamma gap) / (4 e^(gamma gap)). A mechanism that adds one Laplace noise to one count and compares it
 with half of the teachers is another one, for which this bound is too small: 10 teachers of one opinion, gamma 1, 10^4
-queries, delta 1e-5: 28.9 here, 45.4 in truth (GUARANTEE 9).
+queries, delta 1e-5: 28.9 here, 45.4 in truth (law 9).
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`synthdp account` and `synthdp calibrate`: what they print, solve, draw and refuse."""
+"""`synthdp epsilon` and `synthdp calibrate`: what they print, solve, draw and refuse."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def sgd(rate, noise, steps):
 
 
 def test_all_accountants_side_by_side_with_the_reason_of_those_without_a_figure(capsys):
-    assert run(["account", "rate=0.01", "noise=4", "steps=10000", "delta=1e-5"]) == 0
+    assert run(["epsilon", "rate=0.01", "noise=4", "steps=10000", "delta=1e-5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert sorted(line.split()[0] for line in lines) == sorted(ACCOUNTANTS)
     figures = [line for line in lines if " epsilon " in line and "at delta" in line]
@@ -39,42 +39,53 @@ def test_all_accountants_side_by_side_with_the_reason_of_those_without_a_figure(
 
 
 def test_json_keeps_its_published_form(capsys):
-    words = ["account", "rate=0.01", "noise=1", "steps=100", "delta=1e-5", "format=json"]
+    words = ["epsilon", "rate=0.01", "noise=1", "steps=100", "delta=1e-5", "format=json"]
     found = answer(capsys, *words, "accountant=[moments,strong]")
     assert set(found) == {"epsilon", "delta"}
     assert set(found["epsilon"]) == {"moments", "strong"}
     assert answer(capsys, *words, "accountant=rdp")["epsilon"] == {"rdp": epsilon(sgd(0.01, 1.0, 100), 1e-5, "rdp")}
     curve = answer(capsys, *words, "accountant=rdp", "curve=true")["curve"]["rdp"]
     assert [point["epsilon"] for point in curve] == [epsilon(sgd(0.01, 1.0, 100), p["delta"], "rdp") for p in curve]
-    assert answer(capsys, "account", "noise=0", "accountant=pld", "format=json")["epsilon"] == {"pld": "inf"}
+    assert answer(capsys, "epsilon", "noise=0", "accountant=pld", "format=json")["epsilon"] == {"pld": "inf"}
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_old_name_answers_and_warns(capsys):
+    words = ["noise=2", "accountant=rdp", "format=json"]
+    assert run(["account", *words]) == 0
+    old = capsys.readouterr()
+    assert old.err.startswith("synthdp: warning: `synthdp account` is now `synthdp epsilon`")
+    assert json.loads(old.out) == answer(capsys, "epsilon", *words)
+    run(["--help"])
+    assert "\n  account " not in capsys.readouterr().out
 
 
 def test_a_group_of_one_person_s_records(capsys):
-    found = answer(capsys, "account", "rate=0.01", "noise=2", "steps=50", "group=3", "accountant=rdp", "format=json")
+    found = answer(capsys, "epsilon", "rate=0.01", "noise=2", "steps=50", "group=3", "accountant=rdp", "format=json")
     assert found["group"] == 3
     assert found["epsilon"]["rdp"] == group_epsilon(sgd(0.01, 2.0, 50), 1e-6, 3, "rdp")
-    assert run(["account", "rate=0.01", "noise=2", "steps=50", "group=3", "accountant=rdp"]) == 0
+    assert run(["epsilon", "rate=0.01", "noise=2", "steps=50", "group=3", "accountant=rdp"]) == 0
     assert "for 3 units together" in capsys.readouterr().out
-    assert "group" in refused(capsys, "account", "noise=2", "group=0")
+    assert "group" in refused(capsys, "epsilon", "noise=2", "group=0")
 
 
 def test_samplers(capsys):
-    error = refused(capsys, "account", "rate=0.01", "noise=1", "steps=10", "sampler=shuffle")
+    error = refused(capsys, "epsilon", "rate=0.01", "noise=1", "steps=10", "sampler=shuffle")
     assert "sampler=shuffle" in error
     assert "10.99" in error
-    assert "relation=replace_one" in refused(capsys, "account", "rate=0.1", "noise=1", "sampler=without_replacement")
-    words = ["account", "rate=0.0064", "noise=1", "steps=5000", "delta=1e-5", "format=json"]
+    assert "relation=replace_one" in refused(capsys, "epsilon", "rate=0.1", "noise=1", "sampler=without_replacement")
+    words = ["epsilon", "rate=0.0064", "noise=1", "steps=5000", "delta=1e-5", "format=json"]
     found = answer(capsys, *words, "sampler=without_replacement", "relation=replace_one")["epsilon"]
     assert found["analytic_moments"] == pytest.approx(32.44017, rel=1e-5)
     assert set(found) == {"analytic_moments", "naive", "strong"}
-    assert "sampler" in refused(capsys, "account", "noise=1", "sampler=dice")
+    assert "sampler" in refused(capsys, "epsilon", "noise=1", "sampler=dice")
 
 
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
 def test_a_plot(ending, tmp_path, capsys):
     path = tmp_path / "new" / f"steps = (1).{ending}"
     words = [
-        "account",
+        "epsilon",
         "rate=0.01",
         "noise=4",
         "steps=1000",
@@ -93,9 +104,9 @@ def test_a_plot(ending, tmp_path, capsys):
 def test_plots_that_cannot_be(tmp_path, capsys):
     Ledger(tmp_path / "ledger.jsonl").append(Gaussian(2.0))
     ledger = f"ledger={tmp_path / 'ledger.jsonl'}"
-    assert "ledger" in refused(capsys, "account", ledger, f"plot={tmp_path / 'a.png'}")
-    assert ".svg" in refused(capsys, "account", "noise=1", f"plot={tmp_path / 'a.bmp'}")
-    assert "steps" in refused(capsys, "account", "noise=1", "steps=0", f"plot={tmp_path / 'a.png'}")
+    assert "ledger" in refused(capsys, "epsilon", ledger, f"plot={tmp_path / 'a.png'}")
+    assert ".svg" in refused(capsys, "epsilon", "noise=1", f"plot={tmp_path / 'a.bmp'}")
+    assert "steps" in refused(capsys, "epsilon", "noise=1", "steps=0", f"plot={tmp_path / 'a.png'}")
     assert not (tmp_path / "a.png").exists()
 
 
@@ -147,7 +158,7 @@ def test_calibrate_refuses(words, named, capsys):
     assert named in refused(capsys, "calibrate", "epsilon=1", *words)
 
 
-def test_account_answers_within_a_second_above_importing_dp_accounting():
+def test_epsilon_answers_within_a_second_above_importing_dp_accounting():
     """Processor time, the least of five runs each, taken in turns so that a busy minute touches both. The second is promised
     for a machine on which the import takes `usual` seconds; a slower one is given as much more.
     """
@@ -161,7 +172,7 @@ def test_account_answers_within_a_second_above_importing_dp_accounting():
         after = os.times()
         return after.children_user - before.children_user + after.children_system - before.children_system
 
-    words = ["-m", "synthdp", "account", "rate=0.005", "noise=1.1", "steps=2500", "delta=1e-5", "format=json"]
+    words = ["-m", "synthdp", "epsilon", "rate=0.005", "noise=1.1", "steps=2500", "delta=1e-5", "format=json"]
     ours, theirs = [
         min(times)
         for times in zip(*((seconds(*words), seconds("-c", "import dp_accounting")) for _ in range(5)), strict=True)
@@ -172,7 +183,7 @@ def test_account_answers_within_a_second_above_importing_dp_accounting():
 @pytest.mark.parametrize("word", ["rate=0.1", "steps=3", "relation=replace_one", "noise=2"])
 def test_what_a_ledger_says_already_is_refused_beside_it(word, tmp_path, capsys):
     Ledger.of(sgd(0.1, 2.0, 5)).write(tmp_path / "ledger.jsonl")
-    assert word.split("=")[0] in refused(capsys, "account", f"ledger={tmp_path / 'ledger.jsonl'}", word)
+    assert word.split("=")[0] in refused(capsys, "epsilon", f"ledger={tmp_path / 'ledger.jsonl'}", word)
 
 
 def test_no_step_at_all_is_no_answer(capsys):

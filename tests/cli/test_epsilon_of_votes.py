@@ -1,4 +1,4 @@
-"""`synthdp account votes=FILE`: epsilon of teachers' votes, with the data-dependent figure marked as internal."""
+"""`synthdp epsilon votes=FILE`: epsilon of teachers' votes, with the data-dependent figure marked as internal."""
 
 import json
 import math
@@ -32,12 +32,12 @@ def file(tmp_path):
 
 
 def answer(capsys, *words):
-    assert run(["account", *words, "format=json"]) == 0
+    assert run(["epsilon", *words, "format=json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def refused(capsys, *words):
-    assert run(["account", *words]) == 2
+    assert run(["epsilon", *words]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert len(captured.err.strip().splitlines()) == 1
@@ -45,7 +45,7 @@ def refused(capsys, *words):
 
 
 def test_both_figures_side_by_side_and_the_private_one_is_marked(file, capsys):
-    assert run(["account", file, "aggregator=lnmax", "gamma=0.05", "queries=100", "delta=1e-5"]) == 0
+    assert run(["epsilon", file, "aggregator=lnmax", "gamma=0.05", "queries=100", "delta=1e-5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["data-independent", "statement", "data-dependent"]
     assert [line.split()[2] for line in (lines[0], lines[2])] == ["5.30259", "2.0511"]
@@ -55,7 +55,7 @@ def test_both_figures_side_by_side_and_the_private_one_is_marked(file, capsys):
 
 def test_as_a_process(file, tmp_path):
     """The words of the task, as someone types them; a bad option ends with status 2 and one line."""
-    words = [sys.executable, "-m", "synthdp", "account", file, "aggregator=lnmax", "delta=1e-5", "queries=100"]
+    words = [sys.executable, "-m", "synthdp", "epsilon", file, "aggregator=lnmax", "delta=1e-5", "queries=100"]
     done = subprocess.run([*words, "gamma=0.05"], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert "2.0511" in done.stdout
     failed = subprocess.run([*words, "gamma=0"], capture_output=True, text=True, check=False, cwd=tmp_path)
@@ -171,7 +171,7 @@ def test_files_that_are_none(tmp_path, capsys):
 
 
 def test_help_names_the_options(capsys):
-    assert run(["account", "--help"]) == 0
+    assert run(["epsilon", "--help"]) == 0
     shown = capsys.readouterr().out
     for name in (
         "votes",
