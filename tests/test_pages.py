@@ -59,6 +59,7 @@ def test_the_commands_run_in_order(page, tmp_path, monkeypatch, capsys):
     """In this process (tests/cli starts them in processes of their own), but torchrun."""
     pytest.importorskip("linearmodels", reason="the embedded data set comes with the extra `demo`")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 500)
     make_frame(200).to_csv("patients.csv", index=False)
     commands = [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]
     assert commands
