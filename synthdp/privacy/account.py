@@ -53,7 +53,7 @@ class Account:
         self._budget = cap
         self._left: Counter[Event] = Counter()
         self._reserved: Counter[Event] = Counter()  # of a block that is open
-        self._unasked: Counter[Event] = Counter()  # charged by the part that was stopped, which drew no answer for it
+        self._unasked: Counter[Event] = Counter()  # charged by the part that was stopped, which gave no answer for it
         self._entered = False
 
     def commit(self, plan: Callable[[float], Plan], budget: Budget) -> float:
@@ -176,7 +176,7 @@ class Account:
             self._charge(event, count)
 
     def _charge(self, event: Event, count: int) -> None:
-        """A line in the ledger, but for what the part that was stopped had charged and drew no answer for."""
+        """A line in the ledger, but for what the part that was stopped had charged and gave no answer for."""
         self.enter()
         again = min(count, self._unasked[event])
         self._unasked[event] -= again

@@ -33,6 +33,7 @@ class Ledger:
 
     def __init__(self, path: Path | None = None) -> None:
         self._lines: list[dict[str, Any]] = []
+        self._place = 0
         self.samples = 0  # repetitions of sampled events that were ever charged: the place of the next sample's coins
         self._head = GENESIS
         self._process = os.getpid()
@@ -174,8 +175,8 @@ class Ledger:
 
     @property
     def place(self) -> int:
-        """Number of lines that charge something or say that an answer is drawn: no two answers outside a block share it."""
-        return sum("event" in line or "asked" in line for line in self._lines)
+        """Number of lines that charge something or say that an answer is given: no two answers outside a block share it."""
+        return self._place
 
     @property
     def resumed(self) -> frozenset[str]:
@@ -226,7 +227,7 @@ class Ledger:
         )
 
     def asking(self, what: str = "question", inner: Iterable[Event] = ()) -> int:
-        """Say, durably, that the answer to what was charged last is drawn now; returns the line's number.
+        """Say, durably, that what was charged last is answered now; returns the line's number.
 
         `what` is a "question", a "block" of a loop, a "cap" that is opened, or an "inner" question under it with its events.
         """
@@ -248,7 +249,7 @@ class Ledger:
 
     @property
     def unasked(self) -> Plan:
-        """What was charged last and never drawn an answer for: the fit was stopped before. Older ledgers do not tell."""
+        """What was charged last and never answered: the fit was stopped before. Older ledgers do not tell."""
         if not self._lines or "cap" not in self._lines[0]:
             return ()
         places = [number for number, line in enumerate(self._lines) if "asked" in line or "replanned" in line]
@@ -313,6 +314,7 @@ class Ledger:
 
     def _take(self, body: dict[str, Any]) -> None:
         self._lines.append(body)
+        self._place += "event" in body or "asked" in body
         if body.get("event", {}).get("type") == Sampled.__name__:
             self.samples += int(body["count"])
 

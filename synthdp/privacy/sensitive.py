@@ -208,7 +208,7 @@ class Sensitive(AsksTables):
             filtered.spend(event)
         if self._answers.waiting:
             return cast("Answer", self._answers.again(question, None, self._codec))
-        return self._answer(question, asking=lambda: self.account.ledger.asking("inner", events))
+        return self._answer(question, first=lambda: self.account.ledger.asking("inner", events))
 
     def spend_lost(self, filtered: Filter) -> None:
         """Under a cap: what the part of this fit that was stopped asked here, and lost the answer of, counts as spent."""
@@ -419,10 +419,19 @@ class Sensitive(AsksTables):
         return question
 
     def _answer(
-        self, question: Question[Answer], rate: float | None = None, *, asking: Callable[[], int] | None = None
+        self,
+        question: Question[Answer],
+        rate: float | None = None,
+        *,
+        asking: Callable[[], int] | None = None,
+        first: Callable[[], int] | None = None,
     ) -> Answer:
-        """The exact value, bounded; then, with `asking`, a line that says that noise is drawn now; then the answer, kept if that
-        line was written. A fit that is stopped before the line drew nothing: its charge is good for the same question."""
+        """The exact value, bounded, with noise; then, by `asking`, a line that says so; then the answer is kept, and given.
+
+        A fit that is stopped before that line gave its answer to nobody: its charge is good for the same question, with other
+        noise. The less there is between the line and the kept answer, the fewer answers are lost. `first` writes its line before
+        noise is drawn: under a cap that line is what counts as spent.
+        """
         if os.getpid() != self._process:
             raise BadInput(
                 "this fit was forked: a charge pays for one answer, which the process that began the fit draws"
@@ -431,15 +440,18 @@ class Sensitive(AsksTables):
         with reading():
             records = self._sealed.read()
             bounded = question.bounded(records if rate is None else self._sampled(records, rate))
-        line = 0 if asking is None else asking()
-        if asking is not None:
+        line = None if first is None else first()
+        if first is not None or asking is not None:
             self._turn()
         if self._ranks.world > 1:
-            return cast("Answer", self._ranks.told(question.noised(self._ranks.total(bounded), self._noise)))
-        if self._recorder is not None:
-            return self._recorder.answer(question, bounded, lambda: question.noised(bounded, self._noise))
-        answer = question.noised(bounded, self._noise)
+            answer = cast("Answer", self._ranks.told(question.noised(self._ranks.total(bounded), self._noise)))
+        elif self._recorder is not None:
+            answer = self._recorder.answer(question, bounded, lambda: question.noised(bounded, self._noise))
+        else:
+            answer = question.noised(bounded, self._noise)
         if asking is not None:
+            line = asking()
+        if line is not None and self._ranks.world == 1 and self._recorder is None:
             self._answers.keep(line, question, rate, self._codec, answer)
         return answer
 
