@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test test-slow browser-test report-shots lint bench bench-evaluate bench-gpu audit recipes any-size clean
+.PHONY: install demo test test-slow fuzz fuzz-short browser-test report-shots lint bench bench-evaluate bench-gpu audit recipes any-size clean
 
 install: $(STAMP)
 
@@ -18,10 +18,16 @@ demo: install
 	$(BIN)/synthdp demo out=outputs/demo force=true
 
 test: install
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not slow and not fuzz" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow
+
+fuzz-short: install  ## 15 seconds of each target
+	SYNTHDP_FUZZ_SECONDS=15 $(BIN)/python -m pytest -m fuzz -n 2 tests/fuzz
+
+fuzz: install  ## 15 minutes of each target; hours
+	SYNTHDP_FUZZ_SECONDS=900 $(BIN)/python -m pytest -m fuzz -n 2 -rA tests/fuzz
 
 browser-test: install  ## needs chromium
 	$(BIN)/python -m pytest -m browser

@@ -5,13 +5,24 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from synthdp.api import Release, Synthesizer, load
+    from synthdp.api import Release, Synthesizer, load, verify
     from synthdp.data.schema import Schema
     from synthdp.errors import BadInput, NotEntered
     from synthdp.pate.fit import PATE
     from synthdp.privacy.budget import Budget
 
-__all__ = ["PATE", "BadInput", "Budget", "NotEntered", "Release", "Schema", "Synthesizer", "__version__", "load"]
+__all__ = [
+    "PATE",
+    "BadInput",
+    "Budget",
+    "NotEntered",
+    "Release",
+    "Schema",
+    "Synthesizer",
+    "__version__",
+    "load",
+    "verify",
+]
 
 _HOMES = {
     "BadInput": "synthdp.errors",
@@ -22,6 +33,7 @@ _HOMES = {
     "Schema": "synthdp.data.schema",
     "Synthesizer": "synthdp.api",
     "load": "synthdp.api",
+    "verify": "synthdp.api",
 }
 
 

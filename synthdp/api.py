@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 from safetensors.numpy import save as dump
 
 import synthdp
@@ -37,18 +35,15 @@ from synthdp.privacy.events import RECORD, Plan
 from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.ranks import ALONE, Ranks
 from synthdp.privacy.sensitive import Sensitive
-from synthdp.report import claim
-from synthdp.report.folder import written
+from synthdp.report.folder import FORMAT, LEDGER, MODEL, RELEASE, Verified, opened, written
 from synthdp.report.statement import Statement, state
 
 if TYPE_CHECKING:
     import ibis
     import pandas as pd
 
-FORMAT = 1
 CHUNK = 50_000  # rows sampled at a time
 PIXELS = 1 << 26  # of all pictures sampled at a time
-MODEL, RELEASE, LEDGER = "model.safetensors", "release.json", "ledger.jsonl"
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,32 +128,38 @@ class Release:
         self.ledger.write(folder / LEDGER)
 
 
-def load(folder: Path | str) -> Release:
-    """Read a release folder. Every part is checked before any of it is used; raises `BadInput` where one is not right."""
-    folder = Path(folder)
-    for name in (MODEL, RELEASE, LEDGER):
-        if not (folder / name).is_file():
-            raise BadInput(f"{folder} is not a release: it holds no {name}")
+def load(folder: Path | str, *, public: Path | str | None = None) -> Release:
+    """Read a release folder. Every part is checked before any of it is used; raises `BadInput` where one is not right.
+
+    The files must be those of the manifest, and the statement must say what follows from the other parts, but for epsilon, which
+    can take seconds: `verify` works it out again. `public` is the file of a public key; the release must be signed by it.
+    """
+    release, _ = _read(Path(folder), public, costly=False)
+    return release
+
+
+def verify(folder: Path | str, *, public: Path | str | None = None) -> Verified:
+    """Check a release folder as `load` does, and work out again what epsilon its events cost (law 34).
+
+    Returns what was checked and what is as claimed by whoever made the release; raises `BadInput` that names what does not hold.
+    """
+    _, verified = _read(Path(folder), public, costly=True)
+    return verified
+
+
+def _read(folder: Path, public: Path | str | None, *, costly: bool) -> tuple[Release, Verified]:
+    found = opened(folder, MODEL, public=public)
     try:
-        description = json.loads((folder / RELEASE).read_text(encoding="utf-8"))
-        tensors = load_file(folder / MODEL)
-    except (json.JSONDecodeError, UnicodeDecodeError, SafetensorError) as error:
-        raise BadInput(f"{folder} is not a release: {type(error).__name__} while reading it") from error
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise BadInput(f"{folder / RELEASE} is not of format {FORMAT}")
-    try:
-        name, settings = description["generator"]["name"], description["generator"]["settings"]
-        schema_values, statement_values = description["schema"], description["statement"]
-    except (KeyError, TypeError) as error:
-        raise BadInput(f"{folder / RELEASE} lacks its generator, schema or statement") from error
-    statement = Statement.from_json(statement_values)
-    ledger = claim.checked(folder / LEDGER, statement)
-    try:
+        name, settings = (found.description["generator"][key] for key in ("name", "settings"))
         generator = generators.make(name, settings)
-        model = generator.restore(Schema.from_dict(schema_values).as_released(), tensors)
-    except (TypeError, AttributeError, KeyError, IndexError, RuntimeError) as error:
+        origin = generators.origin(generator)
+        verified = found.check(name, settings, package=None if origin is None else origin["package"], costly=costly)
+        model = generator.restore(found.schema, found.tensors)
+    except BadInput:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise BadInput(f"{folder}: the settings do not describe the model; the release was altered") from error
-    return Release(generator, model, statement, ledger)
+    return Release(generator, model, found.statement, found.ledger), verified
 
 
 @dataclass(frozen=True, init=False)
@@ -288,7 +289,7 @@ class Synthesizer:
                 declared=self.schema,
                 resolved=model.schema,
                 generator=self.generator.name,
-                origin=generators.origin(self.generator),
+                package=generators.origin(self.generator),
                 settings=settings,
                 rehearsal=data.rehearsal,
                 account=entry.statement,

@@ -167,7 +167,7 @@ def select(
             resolved=model.schema,
             generator=made[place].name,
             settings=settings_of(made[place]),
-            origin=generators.origin(made[place]),
+            package=generators.origin(made[place]),
             rehearsal=data.rehearsal,
             account=entry.statement,
         )

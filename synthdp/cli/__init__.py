@@ -11,14 +11,17 @@ from typing import Any
 
 import synthdp
 from synthdp.data.private import asked_to_end
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, without_passwords
 
 COMMANDS = {
     "fit": "learn a generator from sensitive records, within a privacy budget",
     "sample": "draw synthetic records from a release",
     "evaluate": "judge synthetic records against real ones (internal)",
     "compare": "judge all releases of a sweep, and plot utility against epsilon (internal)",
-    "report": "write the statement of a release's guarantee, as a page and as JSON",
+    "report": "check a release and write the statement of its guarantee, as a page and as JSON",
+    "verify": "check a release: what was altered, what it costs, who signed it, and what is only claimed",
+    "keygen": "make a pair of keys to sign releases with",
+    "sign": "sign a release, so that whoever has the public key can tell every change",
     "budget": "show what the fits of a data set have spent, and what is left",
     "audit": "attack a release or a generator, and compare what leaks with what was claimed",
     "account": "compute epsilon of a mechanism, of a ledger, or of votes of teachers",
@@ -35,8 +38,13 @@ ELSEWHERE = {
     "budget": "budgets",
     "audit": "audits",
     "compare": "compare",
+    "report": "releases",
+    "verify": "releases",
+    "keygen": "releases",
+    "sign": "releases",
 }  # commands that are not in commands.py
 BAD_INPUT, INTERRUPTED = 2, 130
+LONG, LONGEST = 1_000, 10_000  # characters of a word and of a line that are shown of an error
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -96,10 +104,17 @@ def _run(command: str, arguments: list[str]) -> int:
 
 
 def _refuse(reason: Any) -> int:
-    print("synthdp: " + " ".join(str(reason).split()), file=sys.stderr)
+    print("synthdp: " + _line(str(reason)), file=sys.stderr)
     return BAD_INPUT
+
+
+def _line(text: str) -> str:
+    """The text in one line that a terminal can show: names that it quotes may be long, and somebody else's."""
+    words = (word if len(word) <= LONG else f"{word[:LONG]}..." for word in without_passwords(text).split())
+    line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in " ".join(words))
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     if issubclass(category, UserWarning):
-        print(f"synthdp: warning: {message}", file=sys.stderr)
+        print(f"synthdp: warning: {_line(str(message))}", file=sys.stderr)

@@ -109,10 +109,11 @@ def forget(internal: Path) -> None:
 
 
 def _release(options: settings.Audit) -> tuple[list[str], dict[str, Any]]:
-    from synthdp.api import load
+    from synthdp.api import load, verify
     from synthdp.auditing import one_run
     from synthdp.evaluate.audit import Canaries
 
+    verify(str(options.release))  # its claim is what the audit is held against
     release = load(str(options.release))
     canaries = Canaries.load(Path(str(options.canaries)))
     _check_bound(Path(str(options.canaries)), Path(str(options.release)))

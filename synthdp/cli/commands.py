@@ -35,18 +35,6 @@ def sample(config: Config) -> None:
         print("rehearsal  the release's noise can be regenerated: not for release")
 
 
-def report(config: Config) -> None:
-    """Write the statement of a release as a page and as JSON."""
-    from synthdp.api import load
-    from synthdp.report.page import write
-
-    options: settings.Report = config["options"]
-    release = load(options.release)
-    out = places.folder(options.out, force=options.force)
-    write(release.statement, out, pdf=options.pdf)
-    print(f"statement  {out / 'statement.html'}{' and statement.pdf' if options.pdf else ''}")
-
-
 def schema(config: Config) -> None:
     """Draft a schema from a file, or from a folder of pictures, for review; and show beside it what was seen."""
     from synthdp.data import sources, whole
@@ -87,6 +75,7 @@ def data(config: Config) -> None:
 
 def demo(config: Config) -> None:
     """Fit, sample, evaluate and report on the embedded data set."""
+    from synthdp.api import verify
     from synthdp.data import named, sources
     from synthdp.report.page import write
 
@@ -104,7 +93,7 @@ def demo(config: Config) -> None:
     with show.progress("sample") as step:
         request = settings.Sample(release="", rows=rows, out=str(synthetic), seed=options.seed)
         sources.write(_counted(release, request, step), synthetic, release.schema)
-    write(release.statement, out / "report")
+    write(release.statement, out / "report", verified=verify(out / "release"))
     frame = sources.read(synthetic, schema=release.schema)
     statement = release.statement
     judge, claim = settings.Judge(), judged.claim_of(statement)

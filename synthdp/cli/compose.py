@@ -2,10 +2,11 @@
 
 import difflib
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
@@ -15,13 +16,20 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from synthdp import generators
 from synthdp.cli import settings
 from synthdp.data.named import conf_dir
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, without_passwords
 
 MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
+MOST_RUNS = 10_000  # of one --multirun
+UNREADABLE = (
+    YAMLError,
+    RecursionError,
+    UnicodeDecodeError,
+)  # what reading a file of a group may raise besides Hydra's own
 ACCOUNT = "account.path"  # account=FILE is short for it
 Config = dict[str, Any]
 
@@ -36,6 +44,7 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
     if "account" in settings.GROUPS.get(command, {}):
         words = [ACCOUNT + word.removeprefix("account") if word.startswith("account=") else word for word in words]
     _check_experiment(words, folders)
+    _check_groups(command, words)
     overrides = [_readable(_quoted(word, command)) for word in words]
     if command in settings.GROUPS and "data" in settings.GROUPS[command]:
         keys = {word.split("=", 1)[0] for word in words}
@@ -104,6 +113,13 @@ def _check_experiment(words: Sequence[str], folders: Sequence[str]) -> None:
             raise BadInput(f"no experiment named {name!r}; known: {', '.join(known)}")
 
 
+def _check_groups(command: str, words: Sequence[str]) -> None:
+    for word in words:
+        key, _, name = word.partition("=")
+        if key in settings.GROUPS.get(command, {}) and name.lower() in ("null", "none"):
+            raise BadInput(f"{key}={name} chooses nothing: give one of {', '.join(_options(key))}, or leave {key}= out")
+
+
 def _quoted(word: str, command: str) -> str:
     key, _, value = word.partition("=")
     number = isinstance(
@@ -120,7 +136,7 @@ def _readable(word: str) -> str:
     """The word, if Hydra's grammar reads it; raises `BadInput` that names it otherwise."""
     try:
         OverridesParser.create().parse_override(word)
-    except HydraException as error:
+    except (HydraException, ValueError, RecursionError) as error:
         raise BadInput(
             f"{word!r} cannot be read: close every bracket, and put quotes around text with [ ] {{ }} , or ="
         ) from error
@@ -130,11 +146,13 @@ def _readable(word: str) -> str:
 def _sweep(overrides: Sequence[str]) -> Iterator[tuple[list[str], str]]:
     parsed = OverridesParser.create().parse_overrides(list(overrides))
     choices = [
-        [f"{item.get_key_element()}={value}" for value in item.sweep_string_iterator()]
+        [f"{item.get_key_element()}={value}" for value in itertools.islice(item.sweep_string_iterator(), MOST_RUNS + 1)]
         if item.is_sweep_override()
         else [str(item.input_line)]
         for item in parsed
     ]
+    if math.prod(map(len, choices)) > MOST_RUNS:
+        raise BadInput(f"--multirun would run more than {MOST_RUNS:,} times: give fewer values")
     swept = [item.is_sweep_override() for item in parsed]
     for combination in itertools.product(*choices):
         name = ",".join(word for word, varies in zip(combination, swept, strict=True) if varies)
@@ -155,6 +173,12 @@ def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
         plain: Config = OmegaConf.to_container(node, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise BadInput(_explained(command, overrides, error)) from error
+    except OSError as error:
+        raise BadInput(f"{error.filename}: cannot be looked up ({error.strerror})") from None
+    except UNREADABLE as error:
+        raise BadInput(_unreadable(error)) from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise BadInput(f"a file of {' or '.join(folders) or 'the options'} cannot be read: {_line(error)}") from None
     return _typed(command, plain)
 
 
@@ -178,17 +202,52 @@ def _register(command: str) -> None:
 
 def _typed(command: str, plain: Config) -> Config:
     """Groups and flat options as validated dataclasses; the generator with its settings made."""
+    _check_no_password(plain)
     flat = {name: value for name, value in plain.items() if name not in settings.GROUPS.get(command, {})}
     config: Config = {"options": settings.made(settings.OPTIONS[command], flat), "plain": plain}
     config["out"] = flat.get("out")
     for group in settings.GROUPS.get(command, {}):
-        values = dict(plain[group])
+        values = _of_group(group, plain[group])
         if group == "generator":
-            kind: Any = generators.find(values.pop("name"))
+            kind: Any = generators.find(values.pop("name", None) or _nameless())
             config[group] = settings.made(kind, values, "generator.")
         else:
             config[group] = settings.made(settings.KINDS[group], values, f"{group}.")
     return config
+
+
+def _of_group(group: str, values: Any) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        raise BadInput(f"{group} must be a mapping of options to values, such as those of `{group}=...` in a file")
+    return dict(values)
+
+
+def _nameless() -> NoReturn:
+    raise BadInput(
+        f"a file of the group generator must say name: which one, of {', '.join(generators.names())}, and may set its options beside it"
+    )
+
+
+def _check_no_password(values: Any, at: str = "") -> None:
+    """What is composed is written to `internal/config.yaml`, and messages repeat parts of it."""
+    if isinstance(values, Mapping):
+        for key, value in values.items():
+            _check_no_password(value, f"{at}.{key}" if at else str(key))
+    elif isinstance(values, list):
+        for value in values:
+            _check_no_password(value, at)
+    elif isinstance(values, str) and without_passwords(values) != values:
+        raise BadInput(
+            f"{at} holds a password, which is not taken here: records are read from files. A table of a database is fitted from Python, "
+            "where your connection holds the password (synthdp.data.tables.table)"
+        )
+
+
+def _unreadable(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = f"{mark.name}, line {mark.line + 1}" if mark is not None else str(getattr(error, "name", "") or "a file")
+    reason = getattr(error, "problem", None) or getattr(error, "reason", None)
+    return f"{where}: not valid YAML: {reason or 'nested too deep'}"
 
 
 def _options(group: str) -> list[str]:

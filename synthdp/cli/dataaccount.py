@@ -1,12 +1,12 @@
 """Which account a command means: the one that is named, or the data set's own; and what accounts know of a ledger."""
 
-import json
 import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from synthdp.cli import bigtables, settings
+from synthdp.data import jsonfile
 from synthdp.errors import BadInput, NotEntered
 from synthdp.privacy.accounts import AccountFile, Cap, registry
 from synthdp.privacy.events import Plan, canonical
@@ -76,8 +76,8 @@ def _released(path: Path) -> Plan:
 
     home = path.parent.parent / "release" if path.parent.name == "internal" else path.parent
     try:
-        return Statement.from_json(json.loads((home / "release.json").read_text(encoding="utf-8"))["statement"]).events
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):  # what it is not, `load` will say
+        return Statement.from_json(jsonfile.load(home / "release.json", infinite=True)["statement"]).events
+    except (ValueError, LookupError, TypeError, AttributeError):  # what it is not, `load` will say
         return ()
 
 

@@ -14,6 +14,7 @@ from synthdp.cli import audits, bigtables, places, records, selections, settings
 from synthdp.cli.budgets import brief
 from synthdp.cli.dataaccount import account_of
 from synthdp.cli.settings import changed
+from synthdp.data import private
 from synthdp.data.tables import Files
 from synthdp.errors import BadInput
 from synthdp.privacy.accounts import AccountFile
@@ -72,6 +73,7 @@ def fit(config: Config) -> None:
     ranks = joined()
     if ranks.rank > 0:
         return _follow(config, ranks)
+    places.clear(config["out"])
     out = places.folder(config["out"], force=options.force or options.resume)
     if options.resume:
         places.check_unfinished(out)
@@ -139,7 +141,9 @@ def fitted(
     ledger = places.open_ledger(internal, resume=resume)
     if account is not None and account.source is None:
         account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
-    if not isinstance(frame, Files):
+    if isinstance(frame, Files):
+        frame = dataclasses.replace(frame, folder=internal)
+    else:
         frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
     select = getattr(options, "select", None)
     synthesizer = None
@@ -179,9 +183,9 @@ def fitted(
             raise
     places.close_ledger(internal)
     internal.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (internal / "config.yaml").write_text(yaml.safe_dump(config["plain"], sort_keys=False), encoding="utf-8")
+    private.write(internal / "config.yaml", yaml.safe_dump(config["plain"], sort_keys=False))
     run = {"training": history} if select else {"seconds": time.monotonic() - start, "training": history}
-    (internal / "training.json").write_text(json.dumps(run, indent=1), encoding="utf-8")
+    private.write(internal / "training.json", json.dumps(run, indent=1))
     return release
 
 

@@ -35,8 +35,9 @@ def samples_of(
         if count > 1:
             raise BadInput(f"evaluate.samples={count} needs release=FOLDER, to draw the further ones from")
         return [first], None
-    from synthdp.api import load
+    from synthdp.api import load, verify
 
+    verify(release)  # its claim is shown beside what attacks find
     source = load(release)
     further = [source.sample(len(first), seed=FURTHER + i) for i in range(count - 1)]
     return [first, *further], claim_of(source.statement)

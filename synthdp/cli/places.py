@@ -1,9 +1,11 @@
 """Where commands write: folders and files that are refused before any work is done, and ledgers that are never lost."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from synthdp.data import private, whole
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -21,6 +23,14 @@ def folder(name: str, *, force: bool) -> Path:
     if chosen.is_dir() and any(chosen.iterdir()) and not force:
         raise BadInput(f"out={chosen} exists and is not empty; choose another folder or pass force=true")
     return chosen
+
+
+def clear(name: str) -> None:
+    """Remove what a killed fit could not: records that did not fit in memory, and the folders where they alone lay."""
+    internal = Path(name) / "internal"
+    private.clear(internal)
+    with contextlib.suppress(OSError):  # only where nothing else is in it
+        internal.rmdir()
 
 
 def file(name: str, *, force: bool) -> Path:
@@ -67,7 +77,8 @@ def open_ledger(internal: Path, *, resume: bool) -> Path:
 
 
 def check_unfinished(out: Path) -> None:
-    """Refuse to resume where no fit was stopped."""
+    """Refuse to resume where no fit was stopped. A release that was complete when its writer was stopped takes its place first."""
+    whole.recover(out / "release")
     if (out / "internal" / NEW).exists():
         return
     if (out / RELEASE).exists():

@@ -1,6 +1,7 @@
 """The options of each command: dataclasses, from which the command line's schema and `--help` are derived."""
 
 import dataclasses
+import difflib
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
@@ -188,8 +189,41 @@ class Report:
 
     release: str = option(MISSING, "folder of a release")
     out: str = option(MISSING, "folder for statement.html and statement.json")
+    public: str | None = option(
+        None, "public key (public.pem) that the release must be signed by; never one from the release"
+    )
     pdf: bool = option(False, "also write statement.pdf; needs a browser of the Chromium family on the PATH")
     force: bool = option(False, "write into an existing folder")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verify:
+    """Options of `synthdp verify`."""
+
+    release: str = option(MISSING, "folder of a release")
+    public: str | None = option(
+        None, "public key (public.pem) that the release must be signed by; never one from the release"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keygen:
+    """Options of `synthdp keygen`."""
+
+    out: str = option(
+        MISSING, "folder for private.pem and public.pem; SYNTHDP_PASSPHRASE in the environment encrypts the private key"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sign:
+    """Options of `synthdp sign`."""
+
+    release: str = option(MISSING, "folder of a release")
+    key: str = option(
+        MISSING, "private key (private.pem); SYNTHDP_PASSPHRASE in the environment opens an encrypted one"
+    )
+    force: bool = option(False, "replace an existing signature")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,6 +325,9 @@ OPTIONS: dict[str, Any] = {
     "evaluate": Evaluate,
     "compare": Compare,
     "report": Report,
+    "verify": Verify,
+    "keygen": Keygen,
+    "sign": Sign,
     "account": AccountOf,
     "calibrate": Calibrate,
     "schema": Draft,
@@ -313,6 +350,8 @@ TEXT = (
     "out",
     "runs",
     "release",
+    "public",
+    "key",
     "canaries",
     "synthetic",
     "path",
@@ -353,6 +392,11 @@ def helps(kind: Any) -> Iterator[tuple[str, Any, str]]:
 def made(kind: type[Made], values: Mapping[str, Any], where: str = "") -> Made:
     """The dataclass with these values, each checked against its type; raises `BadInput` that names the option."""
     hints = typing.get_type_hints(kind)
+    for name in values:
+        if name not in hints:
+            close = difflib.get_close_matches(str(name), hints, 1)
+            hint = f"; did you mean {where}{close[0]}?" if close else ""
+            raise BadInput(f"no option {f'{where}{name}'!r}{hint} (a file of --config-dir may set it)")
     return kind(**{name: _checked(value, hints[name], where + name) for name, value in values.items()})
 
 

@@ -113,7 +113,7 @@ def _stopped(folder: Path) -> Iterator[Path]:
 
 def _read(folder: Path, place: Path) -> Found:
     """A run with its release, if that can be read, and with what else was charged there."""
-    from synthdp.api import load
+    from synthdp.api import load, verify
 
     named = str(place.relative_to(folder))
     name = place.resolve().name if named == "." else named
@@ -121,6 +121,7 @@ def _read(folder: Path, place: Path) -> Found:
     release, reason = None, "its fit was not finished: there is no release (fit resume=true goes on with it)"
     if (where / "release.json").exists():
         try:
+            verify(where)
             release, reason = load(where), ""
         except (BadInput, OSError) as error:
             reason = in_one_line(error)

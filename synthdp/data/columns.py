@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -23,6 +24,7 @@ MICROSECONDS: dict[str, int] = {
     "microsecond": 1,
 }
 EXACT = 2**53  # the codec counts grid points in float64; beyond this, neighbouring integers are one number
+WIDEST = 10**300
 MAX_BINS = 10_000
 MAX_PIXELS = 1 << 20
 _EPOCH = datetime(1970, 1, 1)
@@ -284,7 +286,7 @@ def _check_categories(name: str, categories: Sequence[str]) -> None:
         raise BadInput(f"column {name!r}: categories must be a list of at least one; write learn to buy them")
     if not all(isinstance(category, str) for category in categories):
         raise BadInput(f"column {name!r}: categories must be text; put quotes around true, false, null and decimals")
-    repeated = sorted({category for category in categories if categories.count(category) > 1})
+    repeated = sorted(category for category, times in Counter(categories).items() if times > 1)
     if repeated:
         raise BadInput(f"column {name!r}: categories listed twice: {', '.join(map(repr, repeated))}; keep one of each")
 
@@ -315,7 +317,7 @@ def _check_bins(name: str, low: float, high: float, bins: Any) -> None:
             raise BadInput(f"column {name!r}: edges in bins must rise strictly and lie within bounds")
         if len(bins) > MAX_BINS:
             raise BadInput(f"column {name!r}: at most {MAX_BINS} edges, got {len(bins)}")
-    elif not _is_number(bins) or bins != int(bins) or not 1 <= bins <= MAX_BINS:
+    elif not _is_number(bins) or not math.isfinite(bins) or bins != int(bins) or not 1 <= bins <= MAX_BINS:
         raise BadInput(f"column {name!r}: bins must be a count of 1 to {MAX_BINS}, a list of edges, or learn")
 
 
@@ -351,4 +353,7 @@ def _is_int(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """A whole number beyond what a float holds is none: it can be compared with no bound."""
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and (type(value) is float or abs(value) < WIDEST)
+    )

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from synthdp.data import cells
+from synthdp.data import cells, limits
 from synthdp.data.columns import (
     Boolean,
     Categorical,
@@ -50,11 +51,13 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
         raise BadInput(
             f"{path}: column {place} has no name in the header; name it, or save the table without its index"
         )
-    repeated = sorted({name for name in plain if plain.count(name) > 1})
+    repeated = sorted(name for name, times in Counter(plain).items() if times > 1)
     if repeated and schema is not None and not set(plain) & {column.name for column in schema.columns}:
         raise BadInput(f"{path}: no column of the schema is in the first row; is the header row missing?")
     if repeated:
         raise BadInput(f"{path}: duplicate columns {', '.join(map(repr, repeated))} in the header; keep one of each")
+    if path.name.lower().endswith(".gz"):
+        limits.check_unpacked(path)
     table = _table(path, names, delimiter)
     declared = {column.name: column for column in schema.columns} if schema else {}
     made = {
@@ -90,16 +93,18 @@ def header(path: Path) -> tuple[list[str], str]:
     try:
         with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
             start = file.read(HEADER_BYTES).decode("utf-8-sig", errors="ignore")
-    except (gzip.BadGzipFile, EOFError):
+    except limits.BROKEN:
         raise BadInput(f"{path}: is not a whole gzip file") from None
     line = start.lstrip("\r\n").split("\n", 1)[0]
     if not line.strip():
         raise BadInput(f"{path}: the file is empty, expected a header line")
     delimiter = max(",;\t", key=line.count)
     try:
-        return next(csv.reader(io.StringIO(start.lstrip("\r\n"), newline=""), delimiter=delimiter)), delimiter
+        names = next(csv.reader(io.StringIO(start.lstrip("\r\n"), newline=""), delimiter=delimiter))
     except (csv.Error, StopIteration):
         raise BadInput(f"{path}: the header line cannot be read as CSV") from None
+    limits.check_width(path, len(names))
+    return names, delimiter
 
 
 def _table(path: Path, names: list[str], delimiter: str) -> pa.Table:

@@ -21,8 +21,9 @@ WHOSE = {"id", "identifier", "mrn", "participant", "patient", "person", "pseudon
 LISTED = 30  # categories are listed up to here
 HEAD = """\
 # DRAFT of a schema for {file}: what may be known to everyone about these records.
-# The kinds of the columns were guessed from the cells; nothing else here was read off them. What stays at `learn` is bought with a
-# part of the budget. What you declare instead, from a code book, a form or a round number, costs nothing and is not protected.
+# The form of the columns was guessed from the cells (their kinds, the resolution of dates, the size of pictures); nothing else
+# here was read off them. What stays at `learn` is bought with a part of the budget. What you declare instead, from a code book,
+# a form or a round number, costs nothing and is not protected.
 #
 # 1. Go through the columns. Where one is as you declare it, delete its line `review: true`.
 # 2. If a person may have several records, name in `unit` the column that tells whose they are.

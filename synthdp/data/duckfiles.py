@@ -1,11 +1,13 @@
 """Files as tables of a DuckDB of our own: Parquet of one schema, CSV as text."""
 
+import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from synthdp.data import limits
 from synthdp.data.faults import asking
 from synthdp.errors import BadInput
 
@@ -14,12 +16,26 @@ if TYPE_CHECKING:
 
     from synthdp.data.tables import Files
 
+OPTIONS = "DUCKDB_JE_MALLOC_CONF"  # of the allocator (jemalloc) in DuckDB's wheels for Linux, which reads it when it is loaded
+
+
+def load() -> None:
+    """Import DuckDB, with memory that is cleared before it is used again: see `_clears_memory`. Raises `ImportError`."""
+    os.environ.setdefault(OPTIONS, "zero:true")
+    import duckdb  # noqa: F401
+
 
 @contextmanager
 def connected(source: "Files", folder: Path) -> Iterator[Any]:
-    """A DuckDB of our own that holds its tables in memory, up to the limit, and beyond it in `folder`."""
+    """A DuckDB of our own that holds its tables in memory, up to the limit, and beyond it in `folder`.
+
+    DuckDB writes whole blocks, with whatever its memory held before in the places that it did not fill: pieces of the files that
+    it read. Where its allocator does not clear memory the blocks are encrypted, which costs several times the CPU; the key is in
+    memory alone (DuckDB calls its own cipher unsafe, since its key is drawn from 64 bits of chance).
+    """
     import ibis
 
+    hidden = {} if _clears_memory() else {"temp_file_encryption": True, "force_mbedtls_unsafe": True}
     with asking():
         connection = ibis.duckdb.connect(
             ":memory:",
@@ -28,12 +44,28 @@ def connected(source: "Files", folder: Path) -> Iterator[Any]:
             threads=source.threads or len(os.sched_getaffinity(0)),
             preserve_insertion_order=False,
             perfect_ht_threshold=24,  # bits of a cell's number up to which counts lie in an array
+            enable_external_file_cache=False,  # parts of the files, in buffers that are used again
+            **hidden,
         )
     try:
         yield connection
     finally:
         with asking():
             connection.disconnect()
+
+
+def _clears_memory() -> bool:
+    """Whether DuckDB's allocator zeroes what it hands out. It does not where there is no jemalloc in it (macOS), and where the
+    program loaded DuckDB before `load` could ask for it."""
+    import _duckdb
+
+    zeroes, size = ctypes.c_bool(), ctypes.c_size_t(ctypes.sizeof(ctypes.c_bool))
+    try:
+        option = ctypes.CDLL(_duckdb.__file__).duckdb_je_mallctl
+    except (OSError, AttributeError):
+        return False
+    failed = option(b"opt.zero", ctypes.byref(zeroes), ctypes.byref(size), None, ctypes.c_size_t(0))
+    return not failed and zeroes.value
 
 
 def read(source: "Files", files: list[Path], connection: Any) -> "ibis.Table":
@@ -68,6 +100,7 @@ def _check_parquet(files: list[Path]) -> None:
             found = pq.read_schema(path).remove_metadata()
         except (pa.ArrowException, OSError) as error:
             raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
+        limits.check_width(path, len(found.names))
         odd = [field for field in found if pa.types.is_decimal256(field.type) or pa.types.is_duration(field.type)]
         if odd:
             raise BadInput(

@@ -1,26 +1,104 @@
-"""A folder for what of the records does not fit in memory: nobody else's, and gone at the end, also where a signal asks for that."""
+"""A folder for what of the records does not fit in memory: nobody else's, and gone at the end, also where a signal asks for that.
+Where the process is killed, the next run finds by its lock that nobody uses it, and removes it."""
 
+import fcntl
+import os
 import shutil
 import signal
+import stat
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 ENDING = ("SIGTERM", "SIGHUP")  # signals that end a process, and ask first
+SPILL = "synthdp-spill-"
+LOCK = "lock"  # in such a folder: held by flock for as long as its run lives, on every machine that sees the file
 
 
 @contextmanager
 def private_folder(within: Path | None) -> Iterator[Path]:
-    """A folder of our own (mode 0700) while the block runs; `within` is where it lies, by default where temporary files do."""
-    with asked_to_end():
-        folder = Path(tempfile.mkdtemp(prefix="synthdp-", dir=within))
+    """A folder of our own (mode 0700, its files 0600) while the block runs; `within` is where it lies, by default where temporary
+    files do. `within` is made (0700) where it is missing. What killed runs left, there and among the temporary files, is removed."""
+    temporary = Path(tempfile.gettempdir())
+    place = within or temporary
+    missing = [each for each in (place, *place.parents) if not each.exists()]
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with asked_to_end(), _umask():
+        clear(place)
+        clear(temporary)
+        folder, lock = _new(place)
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+            with suppress(OSError):  # something else is in it by now
+                for each in missing:
+                    each.rmdir()
+
+
+def clear(place: Path) -> None:
+    """Remove the private folders in `place` that killed runs of this user left; those of living ones stay."""
+    for folder in place.glob(SPILL + "*"):
+        with suppress(OSError):  # it is being removed by another run, or cannot be locked here: then nobody may judge
+            about = folder.lstat()
+            if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
+                continue
+            lock = _locked(folder)
+            if lock is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that is nobody else's to read (mode 0600), also where it was."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(text)
+
+
+def _new(place: Path) -> tuple[Path, int]:
+    """A new folder and its lock, which is ours until it is closed."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=SPILL, dir=place))
+        lock = _locked(folder)
+        if lock is not None:  # else another run took it for a left-over before it was locked
+            return folder, lock
+
+
+def _locked(folder: Path) -> int | None:
+    """The lock of a folder; None where another run holds it, or the folder is gone."""
+    try:
+        file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(file), (folder / LOCK).stat()):
+            return file
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(file)
+        raise
+    os.close(file)
+    return None
+
+
+@contextmanager
+def _umask() -> Iterator[None]:
+    """Whatever is made while the block runs is nobody else's: DuckDB gives its files the mode that the umask leaves."""
+    if threading.current_thread() is not threading.main_thread():  # blocks of several threads would end in any order
+        yield
+        return
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The schema: what is public about a table. Everything else about it must be bought with budget."""
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from synthdp.data.columns import (
     Learn,
     Ordinal,
 )
+from synthdp.data.limits import check_width
 from synthdp.data.rules import Rule
 from synthdp.errors import BadInput
 
@@ -42,6 +44,7 @@ __all__ = [
 
 
 CALLER = "the calling program"
+MOST = 10**12  # of units and of records of one; no accountant could tell more from infinitely many
 MARKS = ("review", "observed")
 OLD_MARK = "# REVIEW:"  # of drafts that held what they had seen
 
@@ -78,12 +81,13 @@ class Schema:
         for key in ("columns", "targets", "notes"):
             if isinstance(getattr(self, key), list):  # equal schemas are equal, and can be hashed
                 object.__setattr__(self, key, tuple(getattr(self, key)))
+        check_width("schema", len(self.columns))
         names = self.names
         if not self.modelled:
             raise BadInput("schema: columns must hold at least one column that is not an identifier")
         if not all(isinstance(name, str) and name for name in names):
             raise BadInput("schema: every column needs a name that is text; put quotes around numbers")
-        repeated = sorted({name for name in names if names.count(name) > 1})
+        repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         if repeated:
             raise BadInput(f"schema: columns declared twice: {_listed(repeated)}; keep one of each")
         if self.unit == "record":
@@ -265,7 +269,7 @@ def _column(name: Any, values: Any) -> Column:
     if not isinstance(values, Mapping) or "kind" not in values:
         raise BadInput(f"column {name!r}: needs a mapping with kind, one of {', '.join(KINDS)}")
     kind = values["kind"]
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise BadInput(f"column {name!r}: unknown kind {kind!r}{nearest(str(kind), KINDS)}; kinds: {', '.join(KINDS)}")
     made = KINDS[kind]
     known = [field for field in _in_order(made) if field.name not in ("name", "numbers")]
@@ -326,8 +330,8 @@ def _places(given: Any, count: int) -> tuple[int, ...]:
 
 
 def _check_count(key: str, value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise BadInput(f"schema: {key} must be a whole number of at least 1, got {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
+        raise BadInput(f"schema: {key} must be a whole number of at least 1 and at most {MOST:,}")
 
 
 def _refuse_unknown(where: str, values: Mapping[Any, Any], known: list[str]) -> None:

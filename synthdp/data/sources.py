@@ -4,6 +4,7 @@ Tables: CSV (.csv, .csv.gz) and Parquet (.parquet). Pictures: .npz, or a folder 
 Errors name the file and the remedy in one line, and never repeat what stands in it.
 """
 
+from collections import Counter
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from synthdp.data import csvfile, whole
+from synthdp.data import csvfile, limits, whole
 from synthdp.data.columns import in_numbers
 from synthdp.data.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
 from synthdp.errors import BadInput
@@ -154,9 +155,17 @@ def _parquet(path: Path) -> "DataFrame":
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            repeated = sorted({name for name in names if names.count(name) > 1})
+            if not names:
+                raise BadInput(f"{path}: holds no columns")
+            limits.check_width(path, len(names))
+            repeated = sorted(name for name, times in Counter(names).items() if times > 1)
             if repeated:
                 raise BadInput(f"{path}: duplicate columns {', '.join(map(repr, repeated))}; keep one of each")
+            cells = 8 * file.metadata.num_rows * len(names)
+            if cells > limits.FREE and cells > limits.RATIO * path.stat().st_size:
+                raise BadInput(
+                    f"{path}: would unpack to over {limits.RATIO} times its size; data.engine=duckdb counts it where it lies"
+                )
             table = file.read()
             table.validate(full=True)  # text that is no UTF-8 would be found later, one cell at a time
             frame: DataFrame = _in_the_calendar(table).to_pandas()

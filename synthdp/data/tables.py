@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Format = Literal["parquet", "csv"]
 FORMATS: dict[Format, tuple[str, ...]] = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz")}
-MEMORY = "2GiB"  # what DuckDB may hold; beyond it, it writes codes to the private folder
+MEMORY = "2GiB"  # what DuckDB may hold; beyond it, it writes codes and keyed hashes to the private folder
 KNOWN = ("duckdb", "postgres", "pyspark")
 GLOB = frozenset("*?[")
 SIZE = re.compile(r"[0-9]+(\.[0-9]+)? ?([KMGT]i?B)", re.IGNORECASE)
@@ -36,7 +36,7 @@ class Files:
     """Files of one format and the same columns: one, those in a folder, or those that a pattern such as `visits/*.parquet` finds.
 
     `memory` is what DuckDB may hold of them, `threads` how many it uses (default: all cores), `folder` where its private folder
-    for what does not fit is made (default: the system's for temporary files).
+    for what does not fit is made (default: the system's for temporary files; a fit of the command line: `internal/`).
     """
 
     path: Path
@@ -173,8 +173,8 @@ def opened(source: Source) -> Iterator[Opened]:
     """The table, while the block runs; nothing of it is left behind, however the block ends.
 
     Files are read by a DuckDB of their own that holds its tables in memory, up to the limit, and beyond it in a private folder
-    (mode 0700) which is removed at the end, also where a signal asks the process to end. (Where it is killed, or the power fails,
-    that folder stays: give `folder` on a disk that may hold records.)
+    (mode 0700) which is removed at the end, also where a signal asks the process to end. Where it is killed, or the power fails,
+    that folder stays until the next table is opened there. It holds codes and keyed hashes of units (`CountedTable`), no names.
     """
     _installed()
     if isinstance(source, Query):
@@ -211,7 +211,7 @@ def _known(source: Files) -> list[tuple[Path, int, int, int]]:
 
 def _installed() -> None:
     try:
-        import duckdb  # noqa: F401
+        duckfiles.load()
         import ibis  # noqa: F401
     except ImportError as error:
         raise BadInput(

@@ -4,6 +4,7 @@ YAML 1.1 turns `No` into false, `01` into 1 and `2020-01-31` into a date, which 
 silence. Here only true, false, null and plain decimal numbers are anything but text, and a key given twice is refused.
 """
 
+import math
 import os
 import re
 from pathlib import Path
@@ -11,7 +12,11 @@ from typing import Any
 
 import yaml
 
+from synthdp.data.jsonfile import DIGITS
 from synthdp.errors import BadInput
+
+MOST_BYTES = 2 << 20
+MOST_VALUES = 1_000_000
 
 
 class _Loader(yaml.SafeLoader):
@@ -44,7 +49,23 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     return result
 
 
+def _whole(loader: _Loader, node: yaml.ScalarNode) -> int:
+    text = str(loader.construct_scalar(node))
+    if len(text) > DIGITS:
+        raise yaml.constructor.ConstructorError(None, None, f"a whole number of {len(text)} digits", node.start_mark)
+    return int(text)
+
+
+def _finite(loader: _Loader, node: yaml.ScalarNode) -> float:
+    value = float(loader.construct_yaml_float(node))
+    if not math.isfinite(value):
+        raise yaml.constructor.ConstructorError(None, None, "a number too large for a float", node.start_mark)
+    return value
+
+
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_Loader.add_constructor("tag:yaml.org,2002:int", _whole)
+_Loader.add_constructor("tag:yaml.org,2002:float", _finite)
 
 
 def load(path: Path) -> Any:
@@ -55,7 +76,12 @@ def load(path: Path) -> Any:
 def parse(text: str, where: str) -> Any:
     """The content of YAML text; `where` names it in the error."""
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader with fewer rules)
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        _check_size(root, where)
+        return None if root is None else loader.construct_document(root)
+    except RecursionError:
+        raise BadInput(f"{where}: not read, since it is nested too deep") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark is not None else ""
@@ -64,11 +90,38 @@ def parse(text: str, where: str) -> Any:
         raise BadInput(f"{where}: not valid YAML: a number cannot be read") from None
 
 
+def _check_size(root: yaml.Node | None, where: str) -> None:
+    """Refuse aliases (`*name`) that lead back to themselves, or that a few lines make millions of values of."""
+    sizes: dict[int, int] = {}
+    above: set[int] = set()
+
+    def size(node: yaml.Node) -> int:
+        known = sizes.get(id(node))
+        if known is not None:
+            return known
+        if id(node) in above:
+            raise BadInput(f"{where}: not read, since an alias in it leads back to itself")
+        above.add(id(node))
+        inside = node.value if isinstance(node, yaml.CollectionNode) else ()
+        children = (child for each in inside for child in (each if isinstance(each, tuple) else (each,)))
+        total = 1 + sum(map(size, children))
+        above.discard(id(node))
+        sizes[id(node)] = total
+        return total
+
+    if root is not None and size(root) > MOST_VALUES:
+        raise BadInput(f"{where}: not read, since it holds more than {MOST_VALUES:,} values")
+
+
 def read_text(path: Path) -> str:
     """The text of a file; `BadInput` in one line where it cannot be had."""
     if path.is_dir():
         raise BadInput(f"{path}: is a folder, expected a YAML file")
     try:
+        if path.exists() and not path.is_file():
+            raise BadInput(f"{path}: is no plain file")
+        if path.stat().st_size > MOST_BYTES:
+            raise BadInput(f"{path}: holds {path.stat().st_size:,} bytes; at most {MOST_BYTES:,} are read")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file") from None

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 GROUP = "synthdp.generators"
 TABLE, IMAGES = "table", "images"  # what a generator may learn: its `data_kinds`, by default tables
 
+ROUNDED = 1e-3  # by which shares that were added up in float32 may miss 1
+SHOWN = 60  # characters of a name that is somebody else's
+
 Tensors = dict[str, NDArray[Any]]
 Progress = Callable[[int, int, Mapping[str, float]], None]  # step, steps, public figures of the training
 
@@ -103,29 +106,28 @@ class Generator(Protocol):
         ...
 
 
-@dataclasses.dataclass(frozen=True)
-class Origin:
-    """The package that a generator of a third party comes from; the version is that of its distribution, if it has one."""
+def origin(generator: Generator) -> dict[str, str] | None:
+    """The package that a generator of a third party comes from, and the version of its distribution ("not known" without one).
 
-    package: str
-    version: str | None
-
-
-def origin(generator: Generator) -> Origin | None:
-    """Where a generator comes from; None for synthdp's own: the very class, not one that only says so."""
+    None for synthdp's own: the very class, not one that only says so.
+    """
     kind, name = type(generator), getattr(generator, "name", "")
     if name in _own() and importlib.import_module(f"{__name__}.{name}").GENERATOR is kind:
         return None
     package = kind.__module__.partition(".")[0]
     distribution = next(iter(packages_distributions().get(package, ())), None)
-    return Origin(package, None if distribution is None else version(distribution))
+    return {"package": package, "version": "not known" if distribution is None else version(distribution)}
 
 
 def check_trust(made: Iterable[Generator], trust: str | None) -> None:
     """Refuse generators of packages that the steward did not name: a generator is trusted code, which no check can hold to its
     questions. `trust` is a package, or several joined by commas."""
     trusted = () if trust is None else tuple(name.strip() for name in trust.split(","))
-    needed = {found.package: one.name for one in made if (found := origin(one)) is not None}
+    if "synthdp" in trusted:
+        raise BadInput(
+            "trust names 'synthdp', whose own generators need none: name the package that the generator comes from"
+        )
+    needed = {found["package"]: one.name for one in made if (found := origin(one)) is not None}
     for package, name in needed.items():
         if package not in trusted:
             raise BadInput(
@@ -236,9 +238,32 @@ def conditional(generator: Generator, model: Model) -> Conditional:
 
 
 def check_tensors(tensors: Tensors, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse a release whose arrays are not the ones its schema and settings imply."""
+    """Refuse a release whose arrays are not the ones its schema and settings imply: by name, shape, and as numbers that a float32
+    can hold."""
     if set(tensors) != set(shapes):
-        raise BadInput(f"the model holds {sorted(tensors)[:5]}..., its settings imply {sorted(shapes)[:5]}...")
+        raise BadInput(f"the model holds {_some(tensors)}, its settings imply {_some(shapes)}")
     for name, shape in shapes.items():
-        if tensors[name].shape != shape or not np.isfinite(tensors[name]).all():
+        array = tensors[name]
+        if array.dtype.kind not in "fiu" or array.shape != shape or not _finite(array):
             raise BadInput(f"array {name!r} of the model is not finite or not of shape {shape}")
+
+
+def check_distributions(tensors: Tensors, names: Iterable[str]) -> None:
+    """Refuse a release where one of these arrays does not hold distributions along its last axis."""
+    for name in names:
+        if not distributions(tensors[name]):
+            raise BadInput(f"array {name!r} of the model is no distribution; the release was altered")
+
+
+def distributions(array: NDArray[Any]) -> bool:
+    """Whether numbers are 0 or more and add up to 1 along the last axis, as far as their rounding lets them."""
+    return bool((array >= 0).all() and (np.abs(array.sum(-1, dtype=np.float64) - 1) <= ROUNDED).all())
+
+
+def _finite(array: NDArray[Any]) -> bool:
+    return array.size == 0 or bool(np.abs(array).max() <= np.finfo(np.float32).max)
+
+
+def _some(names: Iterable[str]) -> str:
+    shown = [name[:SHOWN] for name in sorted(names)[:5]]
+    return f"{shown}..."

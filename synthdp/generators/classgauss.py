@@ -17,9 +17,9 @@ import numpy as np
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, silent
 from synthdp.generators.gaussians import shots
-from synthdp.generators.gaussians.drawing import Mixture, agreed, distribution, plain_greys, shapes
+from synthdp.generators.gaussians.drawing import Mixture, agreed, distribution, plain_greys, restored
 from synthdp.generators.gaussians.estimates import estimated
 from synthdp.generators.parts.model import check_label, label_place
 from synthdp.generators.parts.vectors import Vectors
@@ -161,9 +161,7 @@ class ClassGauss:
         vectors = Vectors(Codec(schema), label_place(self.condition, schema))
         held = tensors["weights"].shape if "weights" in tensors else ()
         components = self.components or (held[-1] if held and 1 <= held[-1] <= MOST_COMPONENTS else 1)
-        implied = shapes(vectors, self.axes(vectors), components)
-        check_tensors(tensors, implied)
-        return Mixture(schema, vectors, **{name: np.asarray(tensors[name], np.float64) for name in implied})
+        return restored(schema, vectors, self.axes(vectors), components, tensors)
 
 
 GENERATOR = ClassGauss

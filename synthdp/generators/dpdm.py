@@ -23,7 +23,7 @@ from synthdp.data.schema import LEARN, Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
 from synthdp.generators.classgauss import ClassGauss
-from synthdp.generators.gaussians.drawing import Mixture, shapes
+from synthdp.generators.gaussians.drawing import Mixture, restored
 from synthdp.generators.images.denoisers import ARCHITECTURES
 from synthdp.generators.images.diffusion import Draws, Levels, Sampler, losses
 from synthdp.generators.images.latent import DiffusionModel, blank, prior_of, rows_of
@@ -249,7 +249,7 @@ class DPDM:
         counts = np.ones(1) if label is None else data.marginals([(data.codec.names[label],)], noises[0])[0]
         return blank(data.schema, Vectors(data.codec, label), counts)
 
-    def network(self, start: Mixture, generator: torch.Generator) -> nn.Module:
+    def network(self, start: Mixture, generator: torch.Generator | None) -> nn.Module:
         """F for these shapes."""
         vectors = start.vectors
         picture = vectors.codec.picture
@@ -265,9 +265,7 @@ class DPDM:
         """The start of these arrays."""
         vectors = Vectors(Codec(schema), label_place(self.condition, schema))
         axes = self.gaussians.axes(vectors) if self.start == "gauss" else 0
-        implied = shapes(vectors, axes, 1)
-        check_tensors(tensors, implied)
-        return Mixture(schema, vectors, **{name: np.asarray(tensors[name], np.float64) for name in implied})
+        return restored(schema, vectors, axes, 1, tensors)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The start, and the network's weights."""
@@ -276,9 +274,11 @@ class DPDM:
             kind, _, rest = name.partition("/")
             apart.setdefault(kind, {})[rest] = value
         start = self.mixture(schema, apart["start"])
-        network = self.network(start, random(0))
-        own = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+        if (self.depth or 0) > len(apart["network"]):  # before so many layers are made
+            raise BadInput(f"the model has fewer layers than its settings say, depth={self.depth}")
+        own = states.implied(lambda: self.network(start, None))
         check_tensors(apart["network"], own)
+        network = self.network(start, random(0))
         network.load_state_dict({name: torch.from_numpy(np.array(apart["network"][name], np.float32)) for name in own})
         return DiffusionModel(start, network, self.sampler, self.sigma_data, devices.opened(self.device))
 

@@ -19,11 +19,12 @@ from torch import Tensor
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, check_distributions, check_tensors, silent
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.embeddings import Features, Sketcher, rows_of
 from synthdp.generators.parts.model import check_label, label_place
 from synthdp.generators.parts.networks import WIDTH, Blocks, draw_latent, nearest_distribution, random
+from synthdp.generators.parts.states import implied
 from synthdp.generators.parts.vectors import Vectors
 from synthdp.options import check, fraction, option, positive, several, text, whole
 from synthdp.privacy.budget import Budget
@@ -170,9 +171,10 @@ class DPMERF:
         widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(self.hidden)))
         if widths != self.hidden:  # before anything of these widths is allocated
             raise BadInput(f"the model's layers have widths {widths}, its settings say {self.hidden}")
-        network = Sketcher(vectors, self.latent, self.hidden, random(0))
-        shapes = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+        shapes = implied(lambda: Sketcher(vectors, self.latent, self.hidden, None))
         check_tensors(tensors, {**shapes, "labels": (vectors.labels,)})
+        check_distributions(tensors, ["labels"])
+        network = Sketcher(vectors, self.latent, self.hidden, random(0))
         arrays = {name: torch.from_numpy(np.array(tensors[name], np.float32)) for name in (*shapes, "labels")}
         labels = arrays.pop("labels")
         network.load_state_dict(arrays)

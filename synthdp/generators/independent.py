@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.data.where import EVERYTHING, Allowed
-from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, check_distributions, check_tensors, silent
 from synthdp.privacy.budget import Budget
 from synthdp.privacy.events import Entry, Gaussian, Plan
 from synthdp.privacy.sensitive import Sensitive
@@ -58,6 +58,7 @@ class Independent:
         """One array of probabilities per column."""
         sizes = Codec(schema).sizes
         check_tensors(tensors, {f"column.{place}": (size,) for place, size in enumerate(sizes)})
+        check_distributions(tensors, tensors)
         return IndependentModel(schema, tuple(tensors[f"column.{place}"] for place in range(len(sizes))))
 
 

@@ -2,7 +2,7 @@
 
 from synthdp.pate.classifier import Answers, Classifier
 from synthdp.pate.fit import PATE
-from synthdp.pate.release import load
+from synthdp.pate.release import load, verify
 from synthdp.pate.selection import Selection
 from synthdp.pate.students.estimator import Estimator
 from synthdp.pate.students.network import Network
@@ -26,4 +26,5 @@ __all__ = [
     "SemiSupervised",
     "Shares",
     "load",
+    "verify",
 ]

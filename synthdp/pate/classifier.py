@@ -17,15 +17,14 @@ from synthdp.pate.features import check_frame, classes, feature_map, public_code
 from synthdp.pate.students import Learned, Lesson, Probabilities, Student
 from synthdp.pate.students.choice import called, settings_of
 from synthdp.privacy.ledger import Ledger
-from synthdp.report.folder import written
+from synthdp.report.folder import FORMAT, LEDGER, RELEASE, written
+from synthdp.report.folder import STUDENT as MODEL
 from synthdp.report.statement import Statement
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KIND = "pate"
-FORMAT = 1
-MODEL, RELEASE, LEDGER = "student.safetensors", "release.json", "ledger.jsonl"
 STUDENT, ANSWERS = "student/", "answers/"
 
 

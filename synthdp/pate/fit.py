@@ -6,7 +6,7 @@ and a student learns from them. Everything after the votes is post-processing.
 
 import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,7 +152,7 @@ class PATE:
                 rehearsal=data.rehearsal,
                 account=entry.statement,
             )
-        return run.classifier(_with_public(said, len(run.asked), len(public)), book)
+        return run.classifier(_with_public(said, len(public)), book)
 
     def validate(self, schema: Schema, budget: Budget, *, target: str, public: int) -> None:
         """Raise `BadInput` for what settings, schema, budget and the number of public records leave no fit to make. Nothing is opened
@@ -241,11 +241,13 @@ def _checked_public(public: "pd.DataFrame", schema: Schema, target: str, invalid
         raise BadInput(f"public: {error}") from None
 
 
-def _with_public(statement: Statement, asked: int, records: int) -> Statement:
+def _with_public(statement: Statement, records: int) -> Statement:
     """The statement, with what it says of synthetic rows replaced by what there is to say of public records."""
-    lines = [line for line in statement.not_covered if not line.startswith(INDEPENDENT)]
-    return replace(
-        statement,
-        not_covered=(*lines, PUBLIC.format(count=asked, all=records)),
-        declared={**statement.declared, "public_records": records},
-    )
+    said = replace(statement, declared={**statement.declared, "public_records": records})
+    return replace(said, not_covered=limits(said, statement.not_covered))
+
+
+def limits(statement: Statement, lines: Iterable[str]) -> tuple[str, ...]:
+    """What the statement of a classifier does not cover, from the sentences on a fit in general."""
+    public = PUBLIC.format(count=statement.settings["queries"], all=statement.declared["public_records"])
+    return (*(line for line in lines if not line.startswith(INDEPENDENT)), public)

@@ -1,83 +1,119 @@
 """Reading a classifier's folder back: every part is checked before any of it is used."""
 
-import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from synthdp.data.codec import Codec, Codes
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-from synthdp.pate.classifier import ANSWERS, FORMAT, KIND, LEDGER, MODEL, RELEASE, STUDENT, Answers, Classifier
+from synthdp.generators import distributions
+from synthdp.pate.classifier import ANSWERS, KIND, STUDENT, Answers, Classifier
 from synthdp.pate.features import ENCODINGS, classes, feature_map
-from synthdp.pate.students import Lesson, Student
-from synthdp.pate.students.choice import of_name
-from synthdp.report import claim
-from synthdp.report.statement import Statement
+from synthdp.pate.fit import NAME, limits
+from synthdp.pate.students import Learned, Lesson, Student
+from synthdp.pate.students.choice import of_name, student_of
+from synthdp.report.folder import RELEASE, Opened, Verified, opened
+from synthdp.report.folder import STUDENT as MODEL
 
 
 def load(
-    folder: Path | str, *, student: Student | None = None, features: Callable[[Codes], Any] | None = None
+    folder: Path | str,
+    *,
+    student: Any = None,
+    features: Callable[[Codes], Any] | None = None,
+    public: Path | str | None = None,
 ) -> Classifier:
     """Read a release folder; every part is checked before any of it is used, and `BadInput` says which is not right.
 
     A student that is not stored (scikit-learn, or a module of your own) is given as `student` and learns from the stored
-    answers again, with the same randomness; a `features` function of your own is given again too.
+    answers again, with the same randomness; a `features` function of your own is given again too. `public` is the file of a
+    public key; the release must be signed by it.
     """
-    folder = Path(folder)
-    description, tensors = _parts(folder)
+    found = opened(Path(folder), MODEL, KIND, public)
+    said, answers, _ = _parts(found, costly=False)
+    return _restored(found, said, answers, student, features)
+
+
+def verify(folder: Path | str, *, public: Path | str | None = None) -> Verified:
+    """As `synthdp.verify`, for a classifier. A student is read where it is stored."""
+    found = opened(Path(folder), MODEL, KIND, public)
+    said, answers, verified = _parts(found, costly=True)
+    if said["student"]["stored"] and said["features"] in ENCODINGS:
+        _restored(found, said, answers, None, None)
+    return verified
+
+
+def _parts(found: Opened, *, costly: bool) -> tuple[Mapping[str, Any], Answers, Verified]:
+    """What release.json says besides, the answers, and what was checked."""
+    said = found.description
     try:
-        name, settings, stored = (description["student"][key] for key in ("name", "settings", "stored"))
-        draw, mapping, target = int(description["draw"]), description["features"], description["target"]
-        schema, statement = (
-            Schema.from_dict(description["schema"]).as_released(),
-            Statement.from_json(description["statement"]),
-        )
-        answers = Answers(**{name: tensors.pop(f"{ANSWERS}{name}") for name in ("codes", "places", "targets")})
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{folder / RELEASE} lacks a part, or it has the wrong form") from error
-    ledger = claim.checked(folder / LEDGER, statement)
-    if features is None and mapping not in ENCODINGS:
+        student = {name: said["student"][name] for name in ("name", "settings", "stored")}
+        parts = {"student": student, "draw": int(said["draw"]), "features": said["features"], "target": said["target"]}
+        stored = {name: found.tensors[f"{ANSWERS}{name}"] for name in ("codes", "places", "targets")}
+        if not isinstance(said["target"], str):
+            raise TypeError("a target is named by text")
+    except (ArithmeticError, KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"{found.folder / RELEASE} lacks a part, or it has the wrong form") from error
+    verified = found.check(NAME, None, partial(limits, found.statement), costly=costly)
+    answers = Answers(**stored)
+    _check_answers(found.folder, answers, found.schema, parts["target"])
+    return parts, answers, verified
+
+
+def _restored(
+    found: Opened,
+    said: Mapping[str, Any],
+    answers: Answers,
+    student: Any,
+    features: Callable[[Codes], Any] | None,
+) -> Classifier:
+    folder, schema, target, draw = found.folder, found.schema, said["target"], said["draw"]
+    if features is None and said["features"] not in ENCODINGS:
         raise BadInput(f"{folder} was made with a function for its features; pass the same one as features=")
-    _check_answers(folder, answers, schema, target)
-    own = of_name(name, settings) if student is None else student
-    if own is None or (student is None and not stored):
-        raise BadInput(f"{folder} holds answers, but no student ({name} is not stored); pass one like it as student=")
-    fields: dict[str, Any] = {"answers": answers, "schema": schema, "target": target, "statement": statement}
-    fields |= {"features": features or mapping, "ledger": ledger, "draw": draw}
-    if student is not None:
-        rows = feature_map(fields["features"], Codec(schema), target)(answers.codes)
-        learned = own.learn(Lesson(rows=rows, targets=answers.targets, pool=rows), draw)
+    mapped = feature_map(features or said["features"], Codec(schema), target)
+    if student is None:
+        student, learned = _stored(found, said["student"], mapped(answers.codes[:0]).shape[1], answers)
     else:
-        width = feature_map(fields["features"], Codec(schema), target)(answers.codes[:0]).shape[1]
-        arrays = {key.removeprefix(STUDENT): array for key, array in tensors.items()}
-        learned = own.restore(width, answers.targets.shape[1], arrays)
-    return Classifier(student=own, learned=learned, **fields)
+        rows = mapped(answers.codes)
+        student = student_of(student)
+        learned = student.learn(Lesson(rows=rows, targets=answers.targets, pool=rows), draw)
+    return Classifier(
+        student=student,
+        learned=learned,
+        answers=answers,
+        schema=schema,
+        target=target,
+        features=features or said["features"],
+        draw=draw,
+        statement=found.statement,
+        ledger=found.ledger,
+    )
 
 
-def _parts(folder: Path) -> tuple[Mapping[str, Any], dict[str, NDArray[Any]]]:
-    for name in (MODEL, RELEASE, LEDGER):
-        if not (folder / name).is_file():
-            raise BadInput(f"{folder} is not a release of PATE: it holds no {name}")
+def _stored(found: Opened, said: Mapping[str, Any], width: int, answers: Answers) -> tuple[Student, Learned]:
+    """The student that release.json names, and what it had learned."""
+    arrays = {key.removeprefix(STUDENT): array for key, array in found.tensors.items() if not key.startswith(ANSWERS)}
     try:
-        description = json.loads((folder / RELEASE).read_text(encoding="utf-8"))
-        tensors = load_file(folder / MODEL)
-    except (json.JSONDecodeError, UnicodeDecodeError, SafetensorError) as error:
-        raise BadInput(f"{folder} is not a release: {type(error).__name__} while reading it") from error
-    if not isinstance(description, dict) or (description.get("kind"), description.get("format")) != (KIND, FORMAT):
-        raise BadInput(f"{folder / RELEASE} is not a release of PATE of format {FORMAT}")
-    return description, tensors
+        own = of_name(said["name"], said["settings"])
+        if own is not None and said["stored"] is True:
+            return own, own.restore(width, answers.targets.shape[1], arrays)
+    except BadInput:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise BadInput(f"{found.folder}: the settings do not describe the student; the release was altered") from error
+    raise BadInput(
+        f"{found.folder} holds answers, but no student ({said['name']} is not stored); pass one like it as student="
+    )
 
 
 def _check_answers(folder: Path, answers: Answers, schema: Schema, target: str) -> None:
-    sizes, codes = np.array(Codec(schema).sizes), answers.codes
+    sizes, codes, labels = np.array(Codec(schema).sizes), answers.codes, answers.targets
     fits = codes.ndim == 2 and codes.shape[1] == len(sizes) and codes.dtype == np.int32
-    fits = fits and answers.places.shape == (len(codes),)
-    fits = fits and answers.targets.shape == (len(codes), len(classes(schema, target)))
-    if not fits or (codes < 0).any() or (codes >= sizes).any() or not np.isfinite(answers.targets).all():
+    fits = fits and answers.places.shape == (len(codes),) and answers.places.dtype == np.int64
+    fits = fits and labels.shape == (len(codes), len(classes(schema, target))) and labels.dtype == np.float32
+    if not fits or (codes < 0).any() or (codes >= sizes).any() or not distributions(labels):
         raise BadInput(f"{folder}: the stored answers do not fit the schema; the release was altered")

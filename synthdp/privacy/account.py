@@ -162,6 +162,11 @@ class Account:
         """Whether an open block of a loop holds it."""
         return self._reserved[self.scoped_event(event)] >= count
 
+    @property
+    def looping(self) -> bool:
+        """Whether a block of a loop is open."""
+        return bool(self._reserved)
+
     def book(self, event: Event, count: int = 1) -> None:
         """Charge before the answer: from an open block if there is one, else as a line of its own."""
         event = self.scoped_event(event)

@@ -19,8 +19,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from synthdp.data import jsonfile
 from synthdp.data.codec import Codec
 from synthdp.errors import BadInput
 from synthdp.privacy.callbacks import made_up
@@ -68,17 +70,17 @@ class Answers:
         found = [] if self._path is None else _whole(self._path)
         if not found:
             return not asked
-        facts = json.loads(found[0][0])
-        of = facts.pop("of")
+        try:
+            facts, of, kept = _read(found)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, SafetensorError) as error:
+            raise BadInput(
+                f"{self._path} does not hold answers as synthdp keeps them ({type(error).__name__}); it was altered"
+            ) from None
         other = sorted(name for name in {*self._of, *of} if of.get(name) != self._of.get(name))
         if other:
             raise BadInput(
                 f"{self._path} is of another fit ({', '.join(other)} differ): resume with what it began with"
             )
-        kept: dict[int, Stored] = {}
-        for said, blob in found[1:]:
-            told = json.loads(said)
-            kept[told["line"]] = Stored(told["question"], _unpacked(told["answer"], load(blob)))
         waiting: deque[Stored | Lost | Opened] = deque()
         for line, (what, events) in asked.items():
             if what == "cap":
@@ -234,6 +236,17 @@ def _record(said: str, tensors: Mapping[str, NDArray[Any]]) -> bytes:
     return len(blob).to_bytes(LENGTH, "little") + hashlib.sha256(blob).digest() + blob
 
 
+def _read(found: list[tuple[str, bytes]]) -> tuple[dict[str, Any], dict[str, str], dict[int, Stored]]:
+    """What the fit is, in two parts, and the answers by their ledger's line."""
+    facts = jsonfile.parse(found[0][0].encode(), "answers", infinite=True)
+    of = dict(facts.pop("of"))
+    kept: dict[int, Stored] = {}
+    for said, blob in found[1:]:
+        told = jsonfile.parse(said.encode(), "an answer", infinite=True)
+        kept[told["line"]] = Stored(dict(told["question"]), _unpacked(told["answer"], load(blob)))
+    return facts, of, kept
+
+
 def _whole(path: Path) -> list[tuple[str, bytes]]:
     """What each whole record of the file says, and its blob. What follows from a torn one on is cut off: it was shown to nobody,
     and what is appended from now on must be readable."""
@@ -250,7 +263,7 @@ def _whole(path: Path) -> list[tuple[str, bytes]]:
         try:
             header = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
             found.append((header["__metadata__"][SAID], blob))
-        except (UnicodeDecodeError, json.JSONDecodeError, KeyError):
+        except (KeyError, RecursionError, TypeError, ValueError):
             break
         at = start + size
     if at < len(held):

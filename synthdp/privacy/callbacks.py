@@ -22,6 +22,7 @@ Codes = NDArray[Any]
 ByRow = Callable[[Codes], Any]  # codes (rows, columns) -> an answer for each row, (rows, ...)
 
 ROWS = 12
+AS_THEY_ARE = ("builtins", "numpy", "torch")  # answers; what else there is becomes an array under guard
 CLOSE = 1e-9  # relative: a float64 product rounds differently in another company, by some 1e-15 of its size
 
 
@@ -38,10 +39,13 @@ class Guarded:
     def __call__(self, *arguments: Any) -> Any:
         """What the function returns."""
         try:
-            return self.__wrapped__(*arguments)
-        except Exception as error:
+            found = self.__wrapped__(*arguments)
+            return found if type(found).__module__.partition(".")[0] in AS_THEY_ARE else np.asarray(found)
+        except BaseException as error:
             if not is_open():
                 raise  # on made-up rows, or in a generator's own hands
+            if isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
             kind = type(error).__name__ if type(error).__module__ == "builtins" else "an exception"
         raise CallbackError(
             f"{named(self)} raised {kind} while sealed records were open; its text is not shown, since it may hold a record. Run "

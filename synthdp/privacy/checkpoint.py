@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from synthdp.data import jsonfile
 from synthdp.errors import BadInput
 from synthdp.privacy.ledger import Ledger, sync_folder
 
@@ -92,8 +93,14 @@ class Checkpoint:
         """None for a file that was not written to its end."""
         try:
             with safe_open(path, "numpy") as file:
-                facts = json.loads((file.metadata() or {})[FACTS])
+                facts = jsonfile.parse((file.metadata() or {})[FACTS].encode(), str(path), infinite=True)
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, KeyError, json.JSONDecodeError):
+        except (SafetensorError, KeyError, BadInput, TypeError, ValueError):
+            return None
+        if (
+            not isinstance(facts, dict)
+            or not isinstance(facts.get("name"), str)
+            or not isinstance(facts.get("of"), dict)
+        ):
             return None
         return Kept(str(facts.pop("name")), facts, state)

@@ -1,7 +1,8 @@
 """Records that stay in a database: bounded per unit and encoded there, once; questions get counts of them and nothing else.
 
 One statement makes the table of codes, so that all questions see one snapshot (GUARANTEE 18). It holds, for every kept record, its
-codes, its number within its unit and how many of the unit were kept; no unit's name.
+codes, its number within its unit and how many of the unit were kept; no unit's name. The database never sorts, joins or groups by a
+name either, but by its keyed hash: what does not fit in its memory it writes to disk.
 """
 
 import hashlib
@@ -152,7 +153,7 @@ class CountedTable:
     def _bounded(self, codes: "ibis.Table") -> "ibis.Table":
         """At most `max_records` records of a unit: those whose keyed lot is lowest.
 
-        A lot is the hash of the key, the unit, the record's codes and, among a unit's records of equal codes, a number. Records of
+        A lot is the hash of the unit (its keyed hash), the record's codes and, among a unit's records of equal codes, a number. Records of
         equal codes are alike, so which of them has which number changes nothing: what is kept depends on that unit and the key alone.
         """
         import ibis
@@ -160,11 +161,7 @@ class CountedTable:
         names = [name for name in codes.columns if name != UNIT]
         alike = ibis.row_number().over(ibis.window(group_by=[UNIT, *names], order_by=names))
         numbered = codes.mutate(alike=alike)
-        parts: list[Any] = [
-            ibis.literal(self.key.hex()),
-            *(numbered[name].cast("string") for name in (*names, "alike")),
-            numbered[UNIT],
-        ]
+        parts: list[Any] = [numbered[UNIT], *(numbered[name].cast("string") for name in (*names, "alike"))]
         lot = coded.md5(ibis.literal("/").join(parts))
         drawn = numbered.mutate(lot=lot)
         order = [drawn.lot, *(drawn[name] for name in (*names, "alike"))]
@@ -179,8 +176,11 @@ class CountedTable:
         return kept.select(*names, **{PLACE: kept[PLACE].cast("int32"), KEPT: least})
 
     def _unit(self) -> Any:
-        """The unit's name as text; records whose unit is missing count as one unit."""
-        return self.cells[str(self.schema.unit)].cast("string").fill_null("")
+        """A keyed hash of the unit's name; records whose unit is missing count as one unit."""
+        import ibis
+
+        name: Any = self.cells[str(self.schema.unit)].cast("string").fill_null("")
+        return coded.md5(ibis.literal("/").join([ibis.literal(self.key.hex()), name]))
 
     def _number(self, expression: Any) -> int:
         (row,) = self.table.rows(expression.name(COUNT).as_table()).to_pylist()

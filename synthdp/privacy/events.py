@@ -9,10 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from synthdp.errors import BadInput
 from synthdp.privacy.budget import Relation
 
 RECORD = "record"
+PLAIN = (str, float, int, bool, tuple)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +24,12 @@ class Event:
 
     relation: Relation = "add_remove"
     unit: str = RECORD
+
+    def __post_init__(self) -> None:
+        """Make every number and text a plain one: a subclass of float could say one thing to the accountant and another to the noise."""
+        for name, value in vars(self).items():
+            if type(value) not in PLAIN:
+                object.__setattr__(self, name, _plain(value))
 
 
 @dataclass(frozen=True)
@@ -158,6 +167,8 @@ class Entry:
     count: int = 1
 
     def __post_init__(self) -> None:
+        if type(self.count) is not int:
+            object.__setattr__(self, "count", _plain(self.count))
         if self.count < 0:
             raise BadInput(f"an event's count must be 0 or more, got {self.count}")
 
@@ -205,6 +216,16 @@ def from_json(values: Mapping[str, Any]) -> Event:
         return kind(**fields)
     except (TypeError, KeyError, AttributeError) as error:
         raise BadInput(f"event {kind.__name__} in a ledger has wrong fields: {sorted(fields)}") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    kinds: tuple[Any, ...] = (float, int, str)
+    kind = next((kind for kind in kinds if isinstance(value, kind)), None)
+    if kind is None:
+        return value
+    return str.__str__(value) if kind is str else kind.__pos__(value)
 
 
 def inner(event: Event) -> tuple[Event, ...]:

@@ -23,6 +23,7 @@ Array = np.ndarray
 Fingerprint = Callable[[bytes], str]  # key -> fingerprint as hexadecimal digits
 CHUNK = 50_000  # records at a time
 WIDTH = 16  # bytes per cell
+MOST_WHOLE = 2**53  # up to which every whole number is a double of its own
 
 
 def of_file(path: Path) -> Fingerprint:
@@ -129,11 +130,24 @@ def _cells(column: "pd.Series[Any]", key: bytes) -> Array:
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column):
+        if pd.api.types.is_integer_dtype(column) and _beyond_doubles(column):
+            return _texts(column, key)
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0  # -0.0 is 0.0
         numbers[np.isnan(numbers)] = np.nan  # one of the many
         return numbers.astype("<f8").view(np.uint8).reshape(len(numbers), 8)
     if any(isinstance(cell, np.ndarray) for cell in column):
         return np.stack([_of_array(cell, key) for cell in column])
+    return _texts(column, key)
+
+
+def _beyond_doubles(column: "pd.Series[Any]") -> bool:
+    """Whether a double would say the same of two whole numbers."""
+    return bool(len(column.dropna())) and max(abs(int(column.min())), abs(int(column.max()))) > MOST_WHOLE
+
+
+def _texts(column: "pd.Series[Any]", key: bytes) -> Array:
+    import pandas as pd
+
     held = column.astype(object).to_numpy()
     try:
         codes, values = pd.factorize(held)

@@ -11,12 +11,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from synthdp.data import jsonfile
 from synthdp.errors import BadInput
+from synthdp.privacy import parsing
 from synthdp.privacy.events import Capped, Entry, Event, Plan, Revealed, Sampled, canonical, from_json, merged, to_json
 
 GENESIS = "0" * 64
 START = '{"count":'  # how a line that charges begins
 TELLING = 4  # characters by which a line that charges is told from one that does not
+MOST_BYTES = 1 << 28  # of a ledger that is read: a million lines
 BLOCKS = 32  # lines that a loop of equal questions is charged in
 
 
@@ -32,6 +35,7 @@ class Ledger:
         self._lines: list[dict[str, Any]] = []
         self.samples = 0  # repetitions of sampled events that were ever charged: the place of the next sample's coins
         self._head = GENESIS
+        self._process = os.getpid()
         self._path = path
         self._file: int | None = None  # open, and held, from the first line on
         self.torn: str | None = None
@@ -80,7 +84,7 @@ class Ledger:
         if not path.is_file():
             raise BadInput(f"no ledger at {path}")
         ledger = cls()
-        rows = path.read_bytes().decode("utf-8", "surrogateescape").splitlines(keepends=True)
+        rows = jsonfile.read(path, MOST_BYTES).decode("utf-8", "surrogateescape").splitlines(keepends=True)
         for number, row in enumerate(rows, 1):
             line = _parsed(row)
             if line is None:
@@ -93,6 +97,7 @@ class Ledger:
                 raise BadInput(
                     f"{path}: line {number} of the ledger does not follow from the line before it; it was altered"
                 )
+            _check(body, number, path)
             ledger._take(body)
             ledger._head = line["hash"]
         ledger.entries()
@@ -293,6 +298,8 @@ class Ledger:
         return file
 
     def _write(self, body: dict[str, Any]) -> int:
+        if os.getpid() != self._process:
+            raise BadInput("this fit was forked: only the process that began it writes its ledger")
         if self._path is not None:
             file = self._file
             if file is None:
@@ -332,10 +339,27 @@ def _begins(torn: str, start: str) -> bool:
 
 def _parsed(row: str) -> dict[str, Any] | None:
     try:
-        line = json.loads(row)
-    except json.JSONDecodeError:
+        line = jsonfile.parse(row.encode("utf-8", "surrogateescape"), "a line of a ledger", infinite=True)
+    except BadInput:
         return None
     return line if isinstance(line, dict) else None
+
+
+def _check(body: Mapping[str, Any], number: int, path: Path) -> None:
+    """Raise `BadInput` where a line that hangs together with the others is none that a ledger writes."""
+    try:
+        if "event" in body:
+            parsing.entry(body)
+        for event in (*body.get("events", ()), *filter(None, [body.get("cap")])):
+            parsing.event(event)
+        of_lines = [body[name] for name in ("line", "unused") if name in body]
+        if not all(type(value) is int and value >= 0 for value in of_lines) or body.get("line", 0) >= number:
+            raise BadInput("it gives back what no line charged")
+        told = [body[name] for name in ("asked", "resumed", "token") if name in body]
+        if not all(isinstance(value, str) for value in told):
+            raise BadInput("its words are no text")
+    except (BadInput, TypeError) as error:
+        raise BadInput(f"{path}: line {number} of the ledger is none of a fit ({error})") from None
 
 
 def _canonical(body: Mapping[str, Any]) -> str:

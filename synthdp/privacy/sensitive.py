@@ -1,5 +1,6 @@
 """The sealed door: records go in, only charged and noised answers come out."""
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from synthdp.privacy import callbacks, learning, selection
 from synthdp.privacy.account import Account
 from synthdp.privacy.accounting.filters import Filter
 from synthdp.privacy.answers import Answers
-from synthdp.privacy.asking import NOT_COUNTED, AsksTables, checked
+from synthdp.privacy.asking import NOT_COUNTED, AsksTables, checked, plain
 from synthdp.privacy.batch import Batch
 from synthdp.privacy.budget import Budget, Relation
 from synthdp.privacy.checkpoint import Checkpoint, Kept, State
@@ -104,7 +105,8 @@ class Sensitive(AsksTables):
         self._tosses = 0  # of the sampling coins: grows with every sample of the fit, and is never set back (law 35)
         self._loop = -1  # which loop of `steps` this is
         self._beside = beside
-        self._by_row: set[Any] = set()  # functions that were checked on made-up rows
+        self._by_row: set[Any] = set()  # functions of loops that were checked on made-up rows
+        self._process = os.getpid()
 
     def commit(self, plan: Callable[[float], Plan], budget: Budget) -> float:
         """Fix every event of the fit before its first answer, and return the noise that keeps the budget.
@@ -332,6 +334,7 @@ class Sensitive(AsksTables):
     @contextmanager
     def sample(self, rate: float) -> Iterator[Batch]:
         """A Poisson sample of units: each is in it with probability `rate`, by a coin of its own."""
+        rate = plain(rate)
         if not 0 <= rate <= 1:
             raise BadInput(f"rate must lie in [0, 1], got {rate}")
         if self._counted:
@@ -407,8 +410,8 @@ class Sensitive(AsksTables):
                 f"{type(question).__name__} is not asked of records that were resolved with `cells`: ask tables"
             )
         for name, function, answer in getattr(question, "by_row", ()):
-            mark = type(question), name, callbacks.source(function)
-            if mark not in self._by_row:
+            mark = self._loop, type(question), name, callbacks.source(function)
+            if not (self.account.looping and mark in self._by_row):
                 callbacks.check(name, function, answer, self.codec)
                 self._by_row.add(mark)
         return question
@@ -418,6 +421,10 @@ class Sensitive(AsksTables):
     ) -> Answer:
         """The exact value, bounded; then, with `asking`, a line that says that noise is drawn now; then the answer, kept if that
         line was written. A fit that is stopped before the line drew nothing: its charge is good for the same question."""
+        if os.getpid() != self._process:
+            raise BadInput(
+                "this fit was forked: a charge pays for one answer, which the process that began the fit draws"
+            )
         self._ranks.wait()  # until the first process has charged
         with reading():
             records = self._sealed.read()

@@ -3,17 +3,18 @@
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from synthdp import paper
+from synthdp.data import whole
 from synthdp.errors import BadInput
 from synthdp.paper import pdf as printer
 from synthdp.privacy.accounting import COMPARED
 from synthdp.report import fitwords, plots, promise, words
 from synthdp.report.dictionary import facts
+from synthdp.report.folder import Verified
 from synthdp.report.hazards import hazards
 from synthdp.report.statement import Statement, read_off
 
@@ -21,24 +22,23 @@ FOLD = 8  # longer lists are folded
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def write(statement: Statement, out: Path, *, pdf: bool = False) -> None:
+def write(statement: Statement, out: Path, *, verified: Verified | None = None, pdf: bool = False) -> None:
     """Write statement.json, statement.html and, if asked, statement.pdf into the folder `out`; older ones are replaced.
 
-    Each appears whole or not at all. The page is one file that loads nothing; its only script sorts tables. Raises `BadInput`
-    where `out` is a file, or where a PDF is asked for and no browser can print one.
+    Each appears whole or not at all. The page is one file that loads nothing; its only script sorts tables. It says what of the
+    statement was `verified`. Raises `BadInput` where `out` is a file, or where a PDF is asked for and no browser can print one.
     """
     out = Path(out)
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file; give a folder for statement.json and statement.html")
     text = to_text(statement)
-    page = render(statement)
+    page = render(statement, verified)
     if pdf:
         printer.check()
     out.mkdir(parents=True, exist_ok=True)
     for name, content in (("statement.json", text), ("statement.html", page)):
-        draft = out / f".{name}.part"
-        draft.write_text(content, encoding="utf-8")
-        os.replace(draft, out / name)
+        with whole.file(out / name) as part:
+            part.write_text(content, encoding="utf-8")
     if pdf:
         printer.write_pdf(page, out / "statement.pdf")
 
@@ -48,7 +48,7 @@ def to_text(statement: Statement) -> str:
     return json.dumps(statement.to_json(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def render(statement: Statement) -> str:
+def render(statement: Statement, verified: Verified | None = None) -> str:
     """The page as text. Names and categories are other people's words, so everything is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -72,6 +72,7 @@ def render(statement: Statement) -> str:
     plot = plots.epsilon_curve(statement.curve, statement.delta, statement.epsilon)
     return environment.get_template("statement.html.j2").render(
         s=statement,
+        verified=verified,
         script=Markup(paper.SORT),  # noqa: S704 - a file of this package
         policy=Markup(paper.policy(paper.SORT)),  # noqa: S704 - fixed words and a hash
         infinite=math.isinf(statement.epsilon),

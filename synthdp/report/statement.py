@@ -1,30 +1,29 @@
 """The statement of the guarantee: machine-readable, and enough on its own to recompute epsilon (GUARANTEE 34)."""
 
 import dataclasses
-import json
+import hashlib
 import math
 import os
 import platform
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import synthdp
+from synthdp.data import jsonfile
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-from synthdp.privacy import accounting
+from synthdp.privacy import accounting, parsing
 from synthdp.privacy.accounts import Cap, Entered
 from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Entry, Plan, Selection, canonical, from_json, to_json
+from synthdp.privacy.events import Plan, Selection, canonical, to_json
 from synthdp.privacy.ledger import Ledger
 from synthdp.report.fitness import Fitness
 
-if TYPE_CHECKING:
-    from synthdp.generators import Origin
-
+Read = TypeVar("Read")
 SCHEMA_VERSION = 1
 LATER = {"release_id", "fitness"}  # what a statement of this version may lack, since it was added later
 # Small deltas are for promises; the large ones give the tighter bounds on an attacker (`meaning.advantage`).
@@ -51,6 +50,7 @@ SELECTED = (
     "How long the selection took: it makes a hidden number of fits, and who timed it knows about how many. The privacy of the best "
     "one rests on that number being unknown."
 )
+NOBODY = "not said: the schema has no `declared_by`"
 OTHER_FITS = "Other fits, tuning runs and releases from the same records: what they spend adds up, and this statement counts one fit"
 
 
@@ -107,15 +107,18 @@ class Statement:
         fields = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(values, Mapping):
             raise BadInput("not a statement: its JSON is not an object")
-        missing = sorted(fields - set(values) - LATER)
+        missing, unknown = (
+            sorted(fields - set(values) - LATER),
+            sorted(map(str, set(values) - fields - {"schema_version"})),
+        )
+        if unknown:
+            raise BadInput(
+                f"not a statement that this version of synthdp reads: it does not know {unknown[0][:40]!r}. Was it written by a newer "
+                "one, or edited?"
+            )
         if missing or values.get("schema_version") != SCHEMA_VERSION:
             raise BadInput(f"not a statement of version {SCHEMA_VERSION}: missing {missing or 'schema_version'}")
-        try:
-            return cls(**{name: values[name] for name in fields & set(values)} | _typed(values))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, BadInput):
-                raise
-            raise BadInput("not a statement: a field has the wrong form; take a fresh copy of the release") from error
+        return cls(**{name: _read(name, values[name]) for name in fields & set(values)})
 
     @classmethod
     def load(cls, path: Path | str) -> "Statement":
@@ -123,10 +126,7 @@ class Statement:
         path = Path(path)
         if not path.is_file():
             raise BadInput(f"no statement at {path}")
-        try:
-            return cls.from_json(json.loads(path.read_text(encoding="utf-8")))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise BadInput(f"{path} is not JSON") from error
+        return cls.from_json(jsonfile.load(path))
 
 
 def state(
@@ -138,7 +138,7 @@ def state(
     generator: str,
     settings: Mapping[str, Any],
     rehearsal: bool,
-    origin: "Origin | None" = None,
+    package: Mapping[str, str] | None = None,
     account: Entered | None = None,
     audit: str | None = None,
     processes: int = 1,
@@ -147,12 +147,12 @@ def state(
 ) -> Statement:
     """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought.
 
-    `chance` are the 16 random bytes that a release's identifier is made of; without them the operating system is asked. It
-    is drawn, not derived: it says nothing of the records. A rehearsal is not released and has none.
+    `package` is the name and the version of the package of a generator that is not synthdp's own. `chance` are the 16 random bytes
+    that a release's identifier is made of; without them the operating system is asked. It is drawn, not derived: it says nothing of
+    the records. A rehearsal is not released and has none.
     """
     accountant, epsilon = accounting.best(ledger, budget.delta)
     facts = columns(declared, resolved)
-    seen = read_off(facts)
     return Statement(
         epsilon=epsilon,
         delta=budget.delta,
@@ -169,7 +169,7 @@ def state(
         settings=settings,
         columns=facts,
         declared={
-            "by": declared.declared_by,
+            "by": declared.declared_by or NOBODY,
             "units": "learned" if declared.units == "learn" else declared.units,
             "targets": list(declared.targets),
             "name": declared.name,
@@ -177,24 +177,13 @@ def state(
             **({} if audit is None else {"audit": audit}),
             **({} if processes == 1 else {"processes": processes}),
         },
-        noise_source=_noise_source(rehearsal=rehearsal),
+        noise_source=noise_source(rehearsal=rehearsal),
         rehearsal=rehearsal,
-        not_covered=(
-            other_fits(account),
-            *(() if origin is None else (foreign(generator, origin),)),
-            *NOT_COVERED,
-            *((seen,) if seen else ()),
-            *broken_rules(declared),
-            *(() if processes == 1 else (together(processes),)),
-            *((SELECTED,) if any(isinstance(entry.event, Selection) for entry in ledger.entries()) else ()),
-        ),
+        not_covered=limits(account, declared, facts, processes, ledger.entries(), generator=generator, package=package),
         provenance={
             "synthdp": synthdp.__version__,
-            **(
-                {}
-                if origin is None
-                else {"generator": {"package": origin.package, "version": origin.version or "not known"}}
-            ),
+            "wording": wording(),
+            **({} if package is None else {"generator": dict(package)}),
             "python": platform.python_version(),
             **{name: metadata.version(name) for name in ("torch", "numpy", "cryptography")},
             **accounting.provenance(),
@@ -204,12 +193,50 @@ def state(
     )
 
 
-def foreign(generator: str, origin: "Origin") -> str:
+def foreign(generator: str, package: str, version: str) -> str:
     """What a fit by a third party's generator rests on."""
     return (
-        f"The generator {generator} comes from the package {origin.package}, version {origin.version or 'not known'}, and not from "
+        f"The generator {generator} comes from the package {package}, version {version}, and not from "
         "synthdp. A generator is trusted code: that it learns from noisy answers alone is that package's word."
     )
+
+
+def limits(
+    account: Entered | None,
+    schema: Schema,
+    columns: Sequence[Mapping[str, Any]],
+    processes: int,
+    events: Plan,
+    *,
+    generator: str,
+    package: Mapping[str, str] | None,
+) -> tuple[str, ...]:
+    """What the statement of a fit does not cover, in sentences: a function of its other facts.
+
+    `package` is the name and the version of the package of a generator that is not synthdp's own.
+    """
+    seen = read_off(columns)
+    return (
+        other_fits(account),
+        *(() if package is None else (foreign(generator, package["package"], package["version"]),)),
+        *NOT_COVERED,
+        *((seen,) if seen else ()),
+        *broken_rules(schema),
+        *(() if processes == 1 else (together(processes),)),
+        *((SELECTED,) if any(isinstance(entry.event, Selection) for entry in events) else ()),
+    )
+
+
+def wording() -> str:
+    """A digest of what this version of synthdp writes of its own accord: its sentences, and the deltas of the curve.
+
+    A statement of the same wording is held against these; of another, they are as claimed by whoever made the release.
+    """
+    capped = Entered(filter="additive", order=None, cap=Cap(epsilon=1.0, delta=1e-6), head_checked=False)
+    accounts = (None, dataclasses.replace(capped, cap=None), capped)
+    sources = (noise_source(rehearsal=False), noise_source(rehearsal=True))
+    said = (NOT_COVERED, SELECTED, CURVE_DELTAS, together(2), *sources, *map(other_fits, accounts))
+    return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
 
 def together(processes: int) -> str:
@@ -271,7 +298,8 @@ def columns(declared: Schema, resolved: Schema) -> list[dict[str, Any]]:
     return rows
 
 
-def _noise_source(*, rehearsal: bool) -> str:
+def noise_source(*, rehearsal: bool) -> str:
+    """Where the noise came from."""
     if rehearsal:
         return "a seed: the noise can be regenerated, so this is a rehearsal and not for release"
     return (
@@ -291,21 +319,33 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that JSON cannot hold as they are. Text elsewhere stays text: a category may be called inf."""
-    return {
-        "epsilon": float(values["epsilon"]),
-        "delta": float(values["delta"]),
-        "epsilons": {str(name): float(value) for name, value in values["epsilons"].items()},
-        "curve": tuple((float(point["delta"]), float(point["epsilon"])) for point in values["curve"]),
-        "events": tuple(Entry(from_json(_numbers(item["event"])), int(item["count"])) for item in values["events"]),
-        "budget": Budget(**_numbers(values["budget"])),
-        "account": None if values["account"] is None else _entered(values["account"]),
-        "settings": _numbers(values["settings"]),
-        "not_covered": tuple(values["not_covered"]),
-        "release_id": None if values.get("release_id") is None else str(uuid.UUID(values["release_id"])),
-        "fitness": None if values.get("fitness") is None else Fitness.from_json(values["fitness"]),
-    }
+def _read(name: str, value: Any) -> Any:
+    """A field as it is in memory; `BadInput` where it has another form. Text stays text: a category may be called inf."""
+    try:
+        return _READERS[name](value)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        why = f" ({error})" if isinstance(error, BadInput) else ""
+        raise BadInput(f"not a statement: {name} has the wrong form{why}; take a fresh copy of the release") from error
+
+
+def _a(kind: type[Read]) -> Callable[[Any], Read]:
+    """Reads a value that is of this kind already; a truth value is no number."""
+
+    def read(value: Any) -> Read:
+        if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+            raise TypeError(f"expected {kind.__name__}")
+        return value
+
+    return read
+
+
+def _events(values: Any) -> Plan:
+    return tuple(parsing.entry({**item, "event": _numbers(item["event"])}) for item in values)
+
+
+def _column(values: Any) -> dict[str, Any]:
+    parts = (_a(str)(values["name"]), _a(str)(values["kind"]), dict(values["declared"]), dict(values["bought"]))
+    return dict(zip(("name", "kind", "declared", "bought"), parts, strict=True))
 
 
 def _entered(values: Mapping[str, Any]) -> Entered:
@@ -314,8 +354,15 @@ def _entered(values: Mapping[str, Any]) -> Entered:
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The mapping with its infinite numbers read back, inner events too; `reason` is text."""
-    return {name: value if name == "reason" else _number(value) for name, value in values.items()}
+    """The mapping with its infinite numbers read back, inner events too; `reason` and `unit` are text."""
+    return {name: value if name in ("reason", "unit") else _number(value) for name, value in values.items()}
+
+
+def _real(value: Any) -> float:
+    found = _number(value)
+    if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
+        raise TypeError("expected a number")
+    return float(found)
 
 
 def _number(value: Any) -> Any:
@@ -324,3 +371,23 @@ def _number(value: Any) -> Any:
     if isinstance(value, list):
         return [_number(item) for item in value]
     return float(value) if value in ("inf", "-inf") else value
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("relation", "unit", "accountant", "generator", "noise_source"), _a(str)),
+    **dict.fromkeys(("declared", "provenance"), _a(dict)),
+    "epsilon": _real,
+    "delta": _real,
+    "max_records_per_unit": _a(int),
+    "epsilons": lambda values: {name: _real(value) for name, value in values.items()},
+    "curve": lambda values: tuple((_real(point["delta"]), _real(point["epsilon"])) for point in values),
+    "events": _events,
+    "budget": lambda values: Budget(**_numbers(values)),
+    "account": lambda values: None if values is None else _entered(values),
+    "settings": _numbers,
+    "columns": lambda values: [_column(column) for column in _a(list)(values)],
+    "rehearsal": _a(bool),
+    "not_covered": lambda values: tuple(_a(str)(line) for line in _a(list)(values)),
+    "release_id": lambda value: None if value is None else str(uuid.UUID(value)),
+    "fitness": lambda values: None if values is None else Fitness.from_json(values),
+}

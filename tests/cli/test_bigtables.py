@@ -9,7 +9,8 @@ from clinic import make_frame, make_schema
 
 from synthdp import BadInput, generators
 from synthdp.cli import bigtables, dataaccount, records, settings
-from synthdp.data import tables
+from synthdp.cli import run as main
+from synthdp.data import private, tables
 
 MIXTURE, GAN = generators.find("mixture")(), generators.find("dpgan")()
 
@@ -88,3 +89,15 @@ def test_the_fitted_records_are_named_once(folder):
     done = run(folder, "fit", "data.path=parts", "data.train=parts", "data.schema=schema.yaml", "out=run")
     assert done.returncode == 2
     assert "data.path and data.train both name" in done.stderr
+
+
+@pytest.mark.parametrize("engine", ["auto", "memory"])
+def test_a_fit_that_was_killed_before_its_first_charge_is_in_nobodys_way(folder, monkeypatch, engine):
+    """What DuckDB had spilled is all that is there: the same command removes it and runs."""
+    monkeypatch.chdir(folder.parent)
+    left = folder.parent / "run" / "internal" / f"{private.SPILL}of-a-killed-run"
+    left.mkdir(parents=True)
+    (left / "duckdb_temp_storage_DEFAULT-0.tmp").touch()
+    words = ["data.train=parts", "data.schema=schema.yaml", f"data.engine={engine}", "generator=independent"]
+    assert main(["fit", *words, "out=run"]) == 0
+    assert not left.exists()

@@ -89,6 +89,7 @@ def test_help_of_each_command_shows_options_with_defaults(command, capsys):
 def test_fit_leaves_a_release_and_internal_files(fitted):
     assert sorted(path.name for path in (fitted / "release").iterdir()) == [
         "ledger.jsonl",
+        "manifest.json",
         "model.safetensors",
         "release.json",
     ]

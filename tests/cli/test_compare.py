@@ -105,7 +105,7 @@ def test_broken_and_unfinished_runs_are_listed_with_the_reason(stopped_and_finis
     found = stopped_and_finished[2]
     reasons = {entry["run"]: entry["reason"] for entry in found["not_compared"]}
     assert set(reasons) == {"broken", "stopped"}
-    assert "not a release" in reasons["broken"]
+    assert "'model.safetensors' is not the file" in reasons["broken"]
     assert "not finished" in reasons["stopped"]
 
 

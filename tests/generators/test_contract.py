@@ -9,9 +9,9 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from clinic import contracts, kind_of, make_frame, make_schema, quick
+from clinic import contracts, kind_of, make_frame, make_schema, quick, reseal
 
-from synthdp import BadInput, Budget, Synthesizer, load
+from synthdp import BadInput, Budget, Synthesizer, load, verify
 from synthdp.data.codec import Codec
 from synthdp.privacy import accounting
 from synthdp.privacy.account import Account
@@ -133,8 +133,10 @@ def test_saved_and_loaded_it_gives_the_same_frame(name, tmp_path):
     pd.testing.assert_frame_equal(release.sample(60, seed=2), back.sample(60, seed=2))
     assert back.statement == release.statement
     assert back.statement.recompute() == pytest.approx(release.statement.epsilon, abs=1e-9)
+    assert {"epsilon", "columns", "not_covered", "settings"} <= set(verify(tmp_path / "release").checked)
     assert sorted(file.name for file in (tmp_path / "release").iterdir()) == [
         "ledger.jsonl",
+        "manifest.json",
         "model.safetensors",
         "release.json",
     ]
@@ -145,12 +147,18 @@ def test_an_altered_release_is_refused(name, tmp_path):
     ledger = tmp_path / "release" / "ledger.jsonl"
     text = ledger.read_text()
     ledger.write_text(re.sub('"(noise|bound)":', r'"\1":1', text, count=1))
+    with pytest.raises(BadInput, match=r"'ledger\.jsonl' is not the file"):
+        load(tmp_path / "release")
+    reseal(tmp_path / "release")
     with pytest.raises(BadInput, match="altered"):
         load(tmp_path / "release")
     ledger.write_text(text)
     description = json.loads((tmp_path / "release" / "release.json").read_text())
     description["schema"]["columns"]["sex"]["categories"].append("x")
+    sex = next(column for column in description["statement"]["columns"] if column["name"] == "sex")
+    sex["declared"]["categories"].append("x")
     (tmp_path / "release" / "release.json").write_text(json.dumps(description))
+    reseal(tmp_path / "release")
     with pytest.raises(BadInput, match="model"):
         load(tmp_path / "release")
 
@@ -159,10 +167,13 @@ def test_a_release_that_claims_too_little_is_refused(name, tmp_path):
     usual(name).save(tmp_path / "release")
     file = tmp_path / "release" / "release.json"
     description = json.loads(file.read_text())
-    description["statement"]["epsilon"] = 0.01
+    description["statement"]["epsilon"] = description["statement"]["epsilons"][
+        description["statement"]["accountant"]
+    ] = 0.01
     file.write_text(json.dumps(description))
-    with pytest.raises(BadInput, match="less epsilon"):
-        load(tmp_path / "release")
+    reseal(tmp_path / "release")
+    with pytest.raises(BadInput, match="statement's epsilons is not what the ledger's events cost"):
+        verify(tmp_path / "release")
 
 
 def test_the_release_holds_no_rows(name, frame, schema, tmp_path):

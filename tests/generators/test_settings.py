@@ -184,7 +184,9 @@ def test_whatever_is_learned_is_fitted(data, name):
     schema = schema_of(data, targets=[name_of])
     declared = schema.to_dict()
     wide = Schema.from_dict({**declared, "columns": {**declared["columns"], name_of: learned}})
-    alone = Schema.from_dict({"units": 400, "targets": ["sex"], "columns": {"sex": learned}})
+    alone = Schema.from_dict(
+        {"declared_by": "the tests", "units": 400, "targets": ["sex"], "columns": {"sex": learned}}
+    )
     short = {"steps": 2} if "steps" in {field.name for field in dataclasses.fields(kind_of(name))} else {}
     short |= {"agreement_rows": 40} if kind_of(name).name == "classgauss" else {}
     for each in (wide, alone) if data == "table" else (wide,):

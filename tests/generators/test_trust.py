@@ -40,6 +40,8 @@ def test_a_third_party_s_generator_needs_trust_by_name():
         made(Foreign(), trust="another")
     with pytest.raises(BadInput, match="from which no generator of this fit comes"):
         made(Independent(), trust="another")
+    with pytest.raises(BadInput, match="whose own generators need none"):
+        made(Sly(), trust="synthdp")
     assert made(Foreign(), trust=f"{__name__}").generator == Foreign()
 
 
@@ -57,8 +59,8 @@ def test_the_version_is_that_of_the_distribution(monkeypatch):
     monkeypatch.setattr(generators, "packages_distributions", lambda: {__name__: ["numpy"]})
     found = generators.origin(Foreign())
     assert found is not None
-    assert found.package == __name__
-    assert found.version[0].isdigit()
+    assert found["package"] == __name__
+    assert found["version"][0].isdigit()
     assert generators.origin(Independent()) is None
 
 

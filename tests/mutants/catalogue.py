@@ -10,6 +10,7 @@ CONTRACT = "tests/generators/test_contract.py"
 REFERENCE = "tests/privacy/test_accounting_reference.py"
 PATE_ACCOUNTING = "tests/privacy/test_pate_accounting.py"
 SMOOTH = "tests/privacy/test_pate_smooth.py"
+MANIFEST = "tests/report/test_manifest.py"
 GRADIENTS = "tests/privacy/test_gradients.py"
 MOMENTS = "tests/privacy/test_moments.py"
 RESUME = "tests/privacy/test_resume.py"
@@ -21,9 +22,14 @@ GRADIENT_NOISE = "tests/privacy/test_questions.py::test_the_gradient_s_noise_is_
 MOMENTS_MOVE = f"{MOMENTS}::test_one_unit_moves_the_answer_by_at_most_the_sensitivity"
 MOMENTS_NOISE = f"{MOMENTS}::test_the_noise_of_moments_is_what_is_charged"
 PUBLISHED = f"{REFERENCE}::test_published_figures_of_strong_composition_and_moments"
+SPILL = "tests/privacy/test_spill.py::test_a_spill"
 SAMPLING_COINS = "tests/privacy/test_sampling.py"
 CALLBACKS = "tests/privacy/test_callbacks.py"
 ANSWERS = "tests/privacy/test_answers.py"
+ACCOUNTS = f"{PRIVACY}.accounts"
+CLAIMS = "tests/privacy/test_account_claims.py"
+DAMAGE = "tests/privacy/test_account_damage.py"
+DECLARED = "tests/cli/test_declared.py"
 AUDITED = "tests/audit/test_door.py::test_the_door_keeps_its_claim_and_the_audit_finds_a_part"
 LNMAX_ERRS = f"{VOTES}::test_lnmax_errs_as_often_as_two_laplace_noises_make_it"
 TEACHERS_APART = f"{TEACHERS}::test_a_patient_more_changes_what_one_teacher_says_and_not_a_bit_of_the_others"
@@ -526,6 +532,120 @@ HANDED_IN = (
     ),
 )
 
+RELEASES = (
+    Mutant(
+        "files are not compared with the manifest",
+        "synthdp.report.manifest:check",
+        "(folder / name).stat().st_size != size or digest(folder / name) != sha256",
+        "False",
+        (f"{MANIFEST}::test_a_changed_or_missing_file_is_refused_by_its_name[release.json]",),
+    ),
+    Mutant(
+        "files that are not listed pass",
+        "synthdp.report.manifest:check",
+        "found - set(files) - {MANIFEST, SIGNATURE}",
+        "set()",
+        (f"{MANIFEST}::test_what_is_not_listed_is_refused_by_its_name",),
+    ),
+    Mutant(
+        "a signature is read and not checked",
+        "synthdp.report.signature:check",
+        "key.verify(found[1], PREFIX + manifest)",
+        "pass",
+        (f"{MANIFEST}::test_a_change_that_contradicts_nothing_is_refused_by_the_signature_alone",),
+    ),
+    Mutant(
+        "what a release claims is not worked out again",
+        "synthdp.report.facts:check",
+        "answer is False",
+        "False",
+        (f"{CONTRACT}::test_a_release_that_claims_too_little_is_refused[independent]",),
+    ),
+    Mutant(
+        "files get their names before they are on the disk",
+        "synthdp.data.whole:folder",
+        "sync(inner)",
+        "pass",
+        ("tests/data/test_whole.py::test_everything_is_synced_before_it_gets_its_name_and_the_name_after",),
+    ),
+)
+
+DECLARED_AND_ENTERED = (
+    Mutant(
+        "a schema that nobody declares is fitted",
+        "synthdp.data.schema:Schema.check_declared",
+        """raise BadInput(f"schema: {'; '.join(problems)}")""",
+        "pass",
+        (f"{DECLARED}::test_nor_in_python",),
+    ),
+    Mutant(
+        "a draft proposes the bounds that it saw",
+        "synthdp.data.draft:_proposed",
+        'column["bounds"] = LEARN',
+        'column["bounds"] = guess["bounds"]',
+        ("tests/data/test_draft.py::test_one_record_more_changes_nothing_in_a_draft",),
+    ),
+    Mutant(
+        "what was read off the records is not said",
+        "synthdp.report.statement:read_off",
+        'column["declared"].get("observed")',
+        "False",
+        (f"{DECLARED}::test_what_was_read_off_the_records_is_said_on_the_page_and_is_not_to_be_shared",),
+    ),
+    Mutant(
+        "a third party's generator needs no trust",
+        "synthdp.generators:check_trust",
+        "package not in trusted",
+        "False",
+        ("tests/generators/test_trust.py::test_a_third_party_s_generator_needs_trust_by_name",),
+    ),
+    Mutant(
+        "a copy of a stopped fit goes on with a claim that was replaced",
+        f"{ACCOUNTS}.file:AccountFile._check_claim",
+        "fit.claims and fit.claims[-1] not in held",
+        "False",
+        (f"{CLAIMS}::test_of_two_copies_one_goes_on_in_turn",),
+    ),
+    Mutant(
+        "an emptied ledger is a new start",
+        f"{ACCOUNTS}.file:AccountFile._stopped",
+        "fit.claims or ledger.head == GENESIS",
+        "False",
+        (f"{CLAIMS}::test_a_ledger_that_is_gone_is_no_new_start",),
+    ),
+    Mutant(
+        "a trigger in an account passes",
+        f"{ACCOUNTS}.chain:Book._check",
+        "expected ^ found",
+        "expected - found",
+        (f"{DAMAGE}::test_what_synthdp_did_not_make_is_refused_by_name",),
+    ),
+    Mutant(
+        "what is entered is not read back",
+        f"{ACCOUNTS}.chain:Book.append",
+        "self._connection.execute(read).fetchone() != written",
+        "False",
+        (f"{DAMAGE}::test_a_row_that_is_not_there_when_it_is_read_back_is_no_charge",),
+    ),
+)
+
+IN_DATABASES = (
+    Mutant(
+        "a database sorts by the names of units",
+        f"{PRIVACY}.counted:CountedTable._unit",
+        "coded.md5(ibis.literal('/').join([ibis.literal(self.key.hex()), name]))",
+        "name",
+        (f"{SPILL}_holds_keyed_hashes_and_no_units_name_and_goes_with_the_next_run",),
+    ),
+    Mutant(
+        "blocks are written with what memory held before",
+        "synthdp.data.duckfiles:_clears_memory",
+        "not failed and zeroes.value",
+        "True",
+        ("tests/privacy/test_spill.py::test_where_duckdb_does_not_clear_its_memory_the_spill_is_encrypted",),
+    ),
+)
+
 AUDITS = (
     Mutant(
         "an attack that finds nothing says that the claim stands",
@@ -543,4 +663,17 @@ AUDITS = (
     ),
 )
 
-MUTANTS = (*CLIPPING, *NOISE, *DOOR, *SAMPLING, *HANDED_IN, *STOPPED_FITS, *TEACHERS_AND_VOTES, *ACCOUNTING, *AUDITS)
+MUTANTS = (
+    *CLIPPING,
+    *NOISE,
+    *DOOR,
+    *SAMPLING,
+    *HANDED_IN,
+    *IN_DATABASES,
+    *STOPPED_FITS,
+    *TEACHERS_AND_VOTES,
+    *ACCOUNTING,
+    *RELEASES,
+    *DECLARED_AND_ENTERED,
+    *AUDITS,
+)

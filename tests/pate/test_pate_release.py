@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from clinic import make_frame, make_schema
+from clinic import make_frame, make_schema, reseal
 from pate.pate_tables import accuracy, fitted, problem, problem_schema, without_labels
 from sklearn.linear_model import LogisticRegression
 
 from synthdp import BadInput, Budget
 from synthdp.data.codec import Codec
-from synthdp.pate import PATE, Network, SemiSupervised, load
+from synthdp.pate import PATE, Network, SemiSupervised, load, verify
 from synthdp.pate.features import features, public_codes
 
 NETWORK = Network(hidden=(8,), steps=100, learning_rate=1e-2)
@@ -93,17 +93,26 @@ def test_an_altered_release_is_refused(made, tmp_path):
 
     def refused(words, **changes):
         path.write_text(json.dumps({**whole, **changes}), encoding="utf-8")
-        with pytest.raises(BadInput, match=words):
+        with pytest.raises(BadInput, match=r"'release\.json' is not the file"):
             load(folder)
+        reseal(folder)
+        with pytest.raises(BadInput, match=words):
+            verify(folder)
 
-    refused("claims less epsilon", statement={**whole["statement"], "epsilon": 0.1})
+    refused("statement's epsilon is", statement={**whole["statement"], "epsilon": 0.1})
+    refused("statement's generator is", statement={**whole["statement"], "generator": "dpgan"})
+    refused("statement's not_covered is", statement={**whole["statement"], "not_covered": []})
     refused("not a release of PATE", kind="dpgan")
     refused("do not fit|not those", schema={**problem_schema(("a", "b", "c")).to_dict()})
     refused("not known", student={**whole["student"], "name": "other"})
     refused("altered", student={**whole["student"], "settings": {"width": 3}})
-    refused("not those", student={**whole["student"], "settings": {**whole["student"]["settings"], "hidden": [9]}})
+    refused(
+        "layers.0.weight", student={**whole["student"], "settings": {**whole["student"]["settings"], "hidden": [9]}}
+    )
     refused("lacks a part", target=None, student=None)
     path.write_text(json.dumps(whole), encoding="utf-8")
+    reseal(folder)
+    assert "declared.public_records" in verify(folder).claimed
     (folder / "ledger.jsonl").unlink()
     with pytest.raises(BadInput, match="ledger"):
         load(folder)

@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
 
@@ -630,3 +631,13 @@ def test_twenty_processes_at_once_on_a_budget_for_five(tmp_path):
     assert len(fitted) == 5, answers
     assert all("is left" in out for out, _ in answers if out != "fitted\n")
     assert [fit.state for fit in AccountFile(path=tmp_path / "a").read().fits] == ["finished"] * 5
+
+
+def test_a_whole_number_that_no_double_holds_is_told_from_its_neighbour():
+    key = bytes(32)
+    frames = [pd.DataFrame({"patient": [2**60, 2**60 + each, 5]}) for each in (0, 1)]
+    one, other = (fingerprint.of_frame(frame)(key) for frame in frames)
+    assert one != other
+    assert fingerprint.of_frame(frames[1].astype("Int64"))(key) == other
+    small = pd.DataFrame({"patient": [1, 2]})
+    assert fingerprint.of_frame(small)(key) == fingerprint.of_frame(small.astype(float))(key)

@@ -1,5 +1,6 @@
 """Law 43: what was paid for is not lost. Answers are on disk before anyone sees them, and a stopped fit goes on from them."""
 
+import os
 from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,12 +12,15 @@ from clinic import make_frame, make_schema
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.options import option
+from synthdp.privacy.account import Account
 from synthdp.privacy.accounts import AccountFile
+from synthdp.privacy.accounts.entry import entered
 from synthdp.privacy.answers import Answers, digest
 from synthdp.privacy.events import Capped, Choice, Entry, Gaussian
 from synthdp.privacy.ledger import Ledger
 from synthdp.privacy.questions.choice import Dependence
 from synthdp.privacy.questions.marginals import Marginals
+from synthdp.privacy.sensitive import Sensitive
 
 BUDGET = Budget(2.0, 1e-5)
 PAIRS = (("sex", "ill"), ("stage", "ill"), ("age", "ill"))
@@ -265,3 +269,47 @@ def test_killed_at_any_write_nothing_is_lost_but_an_answer_that_nobody_saw(wreck
     assert ends["went on"] > 0.8 * ends.total()
     assert ends["planned anew"] >= 1
     print(ends)
+
+
+def in_a_fork(act):
+    """What `act` raised in a forked process, by its name; "" where nothing."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        said = b""
+        try:
+            act()
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}".encode()
+        os.write(writing, said)
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        return told.read()
+
+
+def test_a_forked_fit_is_answered_in_the_process_that_began_it_alone(tmp_path):
+    """One charge pays for one answer: the fork would draw another."""
+    book = Ledger(tmp_path / "ledger.jsonl")
+    data = Sensitive(make_frame(50), make_schema(), Account(BUDGET, ledger=book), seed=None)
+    data.commit(lambda noise: (Entry(Gaussian(noise), 4),), BUDGET)
+    noise = data.account.plan[0].event.noise
+    data.resolve()
+    for _ in data.steps(Gaussian(noise), 2, dict):
+        said = in_a_fork(lambda: data.marginals([("sex",)], noise))
+        assert "BadInput: this fit was forked" in said
+        assert "BadInput: this fit was forked" in in_a_fork(lambda: book.append(Gaussian(noise)))
+        data.marginals([("sex",)], noise)
+    assert Ledger.read(tmp_path / "ledger.jsonl").booked() == (Entry(data.account.plan[0].event, 2),)
+
+
+def test_a_forked_fit_marks_no_account(tmp_path):
+    account = tmp_path / "account"
+    about = {"generator": "a", "settings": {}, "rehearsal": False}
+    with entered(account, make_frame(20), BUDGET, "record", ledger=Ledger(), **about) as entry:
+        entry.enter((Entry(Gaussian(9.0)),), BUDGET)
+        assert "BadInput: this fit was forked" in in_a_fork(lambda: entry.mark("finished"))
+        assert in_a_fork(lambda: entry.mark("failed")) == ""
+        assert AccountFile(path=account).read().fits[0].state == "running"
+    assert AccountFile(path=account).read().fits[0].state == "finished"

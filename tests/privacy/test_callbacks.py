@@ -1,6 +1,7 @@
 """Laws 38 and 41: functions handed in answer for each record alone; questions are the house's own, of plain numbers."""
 
 import dataclasses
+import functools
 import importlib
 import math
 import pkgutil
@@ -13,7 +14,7 @@ from torch import nn
 from synthdp import BadInput, Budget
 from synthdp.privacy import questions
 from synthdp.privacy.account import Account
-from synthdp.privacy.events import Entry, Gaussian
+from synthdp.privacy.events import Entry, Gaussian, Sampled
 from synthdp.privacy.questions.gradient import Gradient
 from synthdp.privacy.questions.marginals import Marginals
 from synthdp.privacy.questions.moments import GroupMoments, GroupSums
@@ -124,11 +125,38 @@ def test_a_loop_s_closures_are_checked_once():
 
         return vectors
 
-    data.sum(step(1.0), 6, 1.0, 1.0)
-    before = len(asked)
-    for scale in (2.0, 3.0):
-        data.sum(step(scale), 6, 1.0, 1.0)
-    assert asked[before:] == [ROWS, ROWS]
+    before = 0
+    for place in data.steps(Gaussian(1.0), 2, dict):
+        data.sum(step(2.0 + place), 6, 1.0, 1.0)
+        before = before or len(asked)
+    assert before > 1
+    assert asked[before:] == [ROWS]
+
+
+class Centred:
+    """One class, whose instances do different things."""
+
+    def __init__(self, share):
+        self.share = share
+
+    def __call__(self, codes):
+        return floats(codes) - self.share * floats(codes).mean(axis=0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda share: lambda codes: floats(codes) - share * floats(codes).mean(axis=0),
+        lambda share: functools.partial(lambda codes, by: floats(codes) - by * floats(codes).mean(axis=0), by=share),
+        Centred,
+    ],
+)
+def test_the_same_lines_with_other_values_are_another_function(make):
+    data = sealed()
+    data.sum(make(0.0), 6, 1.0, 1.0)
+    with pytest.raises(BadInput, match="must treat each record on its own"):
+        data.sum(make(1.0), 6, 1.0, 1.0)
+    assert data.account.ledger.entries() == (Entry(Gaussian(1.0)),)
 
 
 def failing(codes):
@@ -141,6 +169,43 @@ def failing_loss(module, codes):
     if len(codes) > 100:
         raise KeyError(f"a canary: {codes[:3].tolist()}")
     return row_by_row(module, codes)
+
+
+class Lazy:
+    """What fails only when it becomes an array."""
+
+    def __init__(self, codes):
+        self.codes = codes
+
+    def __array__(self, *_, **__):
+        raise ValueError(f"a canary: {self.codes[:3].tolist()}")
+
+
+def lazily_failing(codes):
+    return Lazy(codes) if len(codes) == ROWS else floats(codes)
+
+
+def exiting_failing(codes):
+    if len(codes) == ROWS:
+        raise SystemExit(f"a canary: {codes[:3].tolist()}")
+    return floats(codes)
+
+
+def test_whatever_else_a_function_raises_says_nothing_either():
+    for function, kind in ((lazily_failing, "ValueError"), (exiting_failing, "SystemExit")):
+        with pytest.raises(BadInput, match=rf"{function.__name__} raised {kind} while sealed records") as caught:
+            sealed().sum(function, 6, 1.0, 1.0)
+        assert "canary" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+    def stopped(codes):
+        if len(codes) == ROWS:
+            raise KeyboardInterrupt(f"a canary: {codes[:3].tolist()}")
+        return floats(codes)
+
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        sealed().sum(stopped, 6, 1.0, 1.0)
+    assert not interrupted.value.args
 
 
 @pytest.mark.parametrize(
@@ -185,6 +250,22 @@ def test_numbers_in_a_question_are_plain_ones():
     group = question.groups[0]
     assert [type(each) for each in (group.dimension, group.clip, group.noise)] == [int, float, float]
     assert (group.dimension, group.clip, group.noise) == (6, 1.0, 1.0)
+
+
+class AlwaysMore(float):
+    def __ge__(self, other):
+        return True
+
+
+def test_numbers_in_an_event_and_the_rate_of_a_sample_are_plain_ones():
+    event = Sampled(Sly(0.5), (Gaussian(np.float64(2.0)),), "poisson")
+    assert [type(each) for each in (event.rate, event.queries[0].noise)] == [float, float]
+    assert type(Entry(event, SlyInt(3)).count) is int
+    data = Sensitive(make_frame(ROWS), make_schema(), Account(ANY), seed=0)
+    data.commit(lambda _: (Entry(Sampled(0.01, (Gaussian(1e-6),))),), ANY)
+    with data.sample(AlwaysMore(0.01)) as batch:
+        found = batch.sum(lambda codes: np.ones((len(codes), 1)), 1, 1.0, 1e-6)
+    assert found[0] < ROWS / 4
 
 
 @dataclasses.dataclass(frozen=True)

@@ -279,8 +279,8 @@ def test_files_that_change_between_the_look_at_them_and_the_count_are_refused(tm
     account = tmp_path / "account"
 
     class Meanwhile(AccountFile):
-        def enter(self, *given):
-            number = super().enter(*given)
+        def enter(self, *given, **named):
+            number = super().enter(*given, **named)
             make_frame(50, seed=7).to_parquet(folder / ("a.parquet" if change == "other records" else "b.parquet"))
             return number
 

@@ -1,14 +1,17 @@
 """Where a release is saved, and in what parts it is sampled."""
 
+import errno
 import json
+import os
 
 import numpy as np
 import pytest
-from clinic import make_frame, make_schema
+from clinic import make_frame, make_schema, reseal
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.api import load
 from synthdp.cli import run
+from synthdp.report import manifest
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,38 @@ def test_a_fit_says_so_before_it_asks_anything(tmp_path, monkeypatch, capsys):
     assert not list(tmp_path.glob("*.account"))
 
 
+def test_a_disk_that_is_full_when_a_fit_ends_is_one_line_and_leaves_no_half_of_a_release(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    make_frame(50).to_csv("patients.csv", index=False)
+    make_schema().save(tmp_path / "schema.yaml")
+
+    def full(folder):
+        assert len(list(folder.iterdir())) == 3
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(manifest, "write", full)
+    words = ["data.path=patients.csv", "data.schema=schema.yaml", "generator=independent", "account=none", "out=out"]
+    assert run(["fit", *words]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "synthdp: out/release: cannot be written (No space left on device)"
+    )
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["internal"]
+
+
+def test_what_a_power_cut_left_is_found_by_the_next_fit_and_named_to_a_reader(release, tmp_path):
+    """The new release was complete and had not got its name yet."""
+    release.save(tmp_path / "release")
+    (tmp_path / "release").rename(tmp_path / ".release.new")
+    with pytest.raises(
+        BadInput, match=r"the machine stopped while it was written: rename \S+\.release\.new to release"
+    ):
+        load(tmp_path / "release")
+    with pytest.raises(BadInput, match="exists"):
+        release.save(tmp_path / "release")
+    assert load(tmp_path / "release").statement == release.statement
+    assert [path.name for path in tmp_path.iterdir()] == ["release"]
+
+
 @pytest.mark.parametrize("chunk", [0, -5, 2.5, "a", True])
 def test_a_chunk_is_a_whole_number_of_one_or_more(release, chunk):
     with pytest.raises(BadInput, match="chunk must be a whole number of 1 or more"):
@@ -62,7 +97,8 @@ def test_a_statement_of_other_neighbours_than_its_events_is_refused(release, tmp
     assert name in body["statement"]
     body["statement"][name] = value
     path.write_text(json.dumps(body))
-    with pytest.raises(BadInput, match="other units or neighbours"):
+    reseal(path.parent)
+    with pytest.raises(BadInput, match=f"statement's {name} is not"):
         load(tmp_path / "release")
 
 

@@ -14,14 +14,13 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.data.limits import FREE, RATIO
 from synthdp.errors import BadInput
 
 Array = NDArray[Any]
 ENDING = ".npy"
 HEADER = 10_000  # bytes; numpy's own bound
 BLOCK = 1 << 24  # bytes read at a time
-FREE = 1 << 30  # bytes that a file may unpack to whatever its own size
-RATIO = 200  # beyond that: so many times its own size. Deflate reaches 1,032 on a file that was made to.
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError)
 
 

@@ -4,7 +4,6 @@ Membership and cells of canaries are internal: who has them has (made-up or real
 """
 
 import json
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synthdp.data import cells
+from synthdp.data import cells, private
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
@@ -61,10 +60,8 @@ class Canaries:
             "positions": self.positions.tolist(),
             "columns": {str(name): [_plain(cell) for cell in self.frame[name].astype(object)] for name in self.frame},
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(body, file, ensure_ascii=False)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private.write(path, json.dumps(body, ensure_ascii=False))
 
     @classmethod
     def load(cls, path: Path) -> "Canaries":

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.data.schema import Schema
-from synthdp.generators import Tensors
+from synthdp.generators import Tensors, check_distributions, check_tensors
 from synthdp.generators.parts.vectors import Array, Labels, Vectors
 
 if TYPE_CHECKING:
@@ -91,6 +91,14 @@ def shapes(vectors: Vectors, axes: int, components: int) -> dict[str, tuple[int,
         "greys": (2 * FINE,),
         "offsets": (vectors.labels, vectors.width - vectors.pixels),
     }
+
+
+def restored(schema: Schema, vectors: Vectors, axes: int, components: int, tensors: Tensors) -> Mixture:
+    """The mixture of these arrays; raises `BadInput` where names, shapes or numbers do not fit."""
+    implied = shapes(vectors, axes, components)
+    check_tensors(tensors, implied)
+    check_distributions(tensors, ["labels", "weights"])
+    return Mixture(schema, vectors, **{name: np.asarray(tensors[name], np.float64) for name in implied})
 
 
 def plain_greys() -> Array:

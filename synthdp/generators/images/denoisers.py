@@ -25,7 +25,7 @@ def features(c_noise: Tensor) -> Tensor:
 class MLP(nn.Module):
     """A residual MLP: `depth` blocks of two layers of `hidden` units."""
 
-    def __init__(self, width: int, labels: int, hidden: int, depth: int, generator: torch.Generator) -> None:
+    def __init__(self, width: int, labels: int, hidden: int, depth: int, generator: torch.Generator | None) -> None:
         super().__init__()
         self.enter = nn.Linear(width, hidden)
         self.time = nn.Linear(2 * FREQUENCIES, hidden, bias=False)
@@ -62,7 +62,7 @@ class UNet(nn.Module):
         labels: int,
         hidden: int,
         depth: int,
-        generator: torch.Generator,
+        generator: torch.Generator | None,
         basis: Tensor | None = None,
     ) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ def _groups_normalised(hidden: Tensor) -> Tensor:
     return normed.reshape(rows, draws, *normed.shape[1:]).transpose(1, 2)
 
 
-def initialise(module: nn.Module, zeros: list[nn.Module], generator: torch.Generator) -> None:
+def initialise(module: nn.Module, zeros: list[nn.Module], generator: torch.Generator | None) -> None:
     """Weights of variance 1 / fan-in, biases zero; the layers in `zeros` wholly zero."""
     with torch.no_grad():
         for layer in module.modules():

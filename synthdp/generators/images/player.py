@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
-from synthdp.generators import Tensors, check_tensors
+from synthdp.generators import Tensors, check_distributions, check_tensors
 from synthdp.generators.adversarial.optimizers import BETAS
 from synthdp.generators.adversarial.player import Judgement
 from synthdp.generators.classgauss import ClassGauss
@@ -209,11 +209,11 @@ def network(settings: Settings, canvas: Canvas, generator: torch.Generator | Non
 def restored(settings: Settings, schema: Schema, tensors: Tensors, label: int | None) -> ImageModel:
     """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
     canvas = Canvas.of(Codec(schema), label)
-    with torch.device("meta"):  # shapes alone: nothing of these widths is allocated before they are compared
-        shapes = {name: tuple(value.shape) for name, value in network(settings, canvas, None).state_dict().items()}
+    shapes = states.implied(lambda: network(settings, canvas, None))
     mixture = begun(settings, schema, tensors) if settings.start == "gauss" else None
     own = {name: value for name, value in tensors.items() if not name.startswith(MIXTURE)}
     check_tensors(own, {**shapes, "labels": (canvas.labels,)})
+    check_distributions(own, ["labels"])
     made = network(settings, canvas, random(0))
     made.load_state_dict({name: torch.from_numpy(np.array(own[name], np.float32)) for name in shapes})
     labels = torch.from_numpy(np.array(own["labels"], np.float32))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from synthdp.data.codec import Codec
 from synthdp.data.columns import Column, Continuous, Datetime, Integer, Ordinal
+from synthdp.generators import distributions
 from synthdp.generators.marginals.products import stratified
 from synthdp.generators.parts.networks import nearest_distribution
 
@@ -37,6 +38,11 @@ class Groups:
     def count(self) -> int:
         """Number of groups."""
         return int(self.of.max(initial=0)) + 1
+
+    @property
+    def shared(self) -> bool:
+        """Whether the shares of every group are a distribution of its codes."""
+        return distributions(np.bincount(self.of, self.within, self.count)[:, None]) and bool((self.within >= 0).all())
 
     def ungrouped(self, groups: Places, rng: np.random.Generator) -> NDArray[np.int32]:
         """A code of each group (rows,), by the codes' shares."""

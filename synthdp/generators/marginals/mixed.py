@@ -12,7 +12,7 @@ from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.data.where import EVERYTHING, Allowed
 from synthdp.errors import BadInput
-from synthdp.generators import Tensors, check_tensors
+from synthdp.generators import Tensors, check_distributions, check_tensors
 from synthdp.generators.marginals.conditioned import code_of, events
 from synthdp.generators.marginals.grouping import Groups
 from synthdp.generators.marginals.products import Products
@@ -122,6 +122,7 @@ def restored(schema: Schema, tensors: Tensors) -> "MixtureModel":
     shapes["label"] = (components, together)
     shapes |= {f"column.{name}": (components, counts[codec.names.index(name)]) for name in features}
     check_tensors(tensors, shapes)
+    check_distributions(tensors, ["weights", "label", *(f"column.{name}" for name in features)])
     groups = tuple(
         Groups(
             of=np.asarray(tensors[f"of.{place}"], np.int64),
@@ -130,7 +131,8 @@ def restored(schema: Schema, tensors: Tensors) -> "MixtureModel":
         for place in range(len(codec.sizes))
     )
     if any(
-        each.of.min(initial=0) < 0 or (each.of != tensors[f"of.{place}"]).any() for place, each in enumerate(groups)
+        each.of.min(initial=0) < 0 or (each.of != tensors[f"of.{place}"]).any() or not each.shared
+        for place, each in enumerate(groups)
     ):
         raise BadInput("the model's groups do not fit the columns of its schema")
     columns = tuple(np.asarray(tensors[f"column.{name}"], np.float64) for name in features)

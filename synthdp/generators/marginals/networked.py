@@ -10,7 +10,7 @@ from synthdp.data.codec import Codec
 from synthdp.data.schema import Schema
 from synthdp.data.where import EVERYTHING, Allowed
 from synthdp.errors import BadInput
-from synthdp.generators import Tensors, check_tensors
+from synthdp.generators import Tensors, check_distributions, check_tensors
 from synthdp.generators.marginals.conditioned import code_of, events
 from synthdp.generators.marginals.grouping import Groups
 from synthdp.generators.marginals.junction import given
@@ -93,8 +93,9 @@ def restored(schema: Schema, tensors: Tensors) -> NetworkModel:
     shapes |= {f"table.{column}": (*(counts[p] for p in parents[column]), counts[column]) for column in range(d)}
     check_tensors(tensors, shapes)
     tables = tuple(np.asarray(tensors[f"table.{column}"], np.float64) for column in range(d))
-    if any((table < 0).any() or (table.sum(-1) <= 0).any() for table in tables):
-        raise BadInput("a table of the model's network is no distribution")
+    check_distributions(tensors, [f"table.{column}" for column in range(d)])
+    if not all(each.shared for each in groups):
+        raise BadInput("the model's groups do not fit the columns of its schema")
     return NetworkModel(schema, groups, Network(order=order, parents=parents, tables=tables))
 
 

@@ -46,7 +46,7 @@ class Sketcher(nn.Module):
     blocks. A picture is drawn small and doubled twice: by interpolation, then by a convolution to four values per place (Shi et al.
     2016), which costs a quarter of Harder et al.'s two convolutions."""
 
-    def __init__(self, vectors: Vectors, latent: int, hidden: Sequence[int], generator: torch.Generator) -> None:
+    def __init__(self, vectors: Vectors, latent: int, hidden: Sequence[int], generator: torch.Generator | None) -> None:
         super().__init__()
         picture = vectors.codec.picture
         self._pixels, self._shape = vectors.pixels, (0, 0, 0) if picture is None else picture.shape

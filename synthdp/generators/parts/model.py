@@ -11,8 +11,9 @@ from synthdp.data.codec import Codec
 from synthdp.data.coders import coder_of
 from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-from synthdp.generators import Tensors, check_tensors
+from synthdp.generators import Tensors, check_distributions, check_tensors
 from synthdp.generators.parts.networks import Blocks, Network, draw_latent, random, with_label
+from synthdp.generators.parts.states import implied
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +93,7 @@ def surely_label(condition: str | None, schema: Schema) -> str | None:
     return condition if name in dict(schema.learned) else name
 
 
-def network(settings: Shape, sizes: tuple[int, ...], label: int | None, generator: torch.Generator) -> Network:
+def network(settings: Shape, sizes: tuple[int, ...], label: int | None, generator: torch.Generator | None) -> Network:
     """The generator's network for columns of these sizes."""
     labels = 1 if label is None else sizes[label]
     return Network(settings.latent, labels, settings.hidden, sum(sizes), generator)
@@ -104,9 +105,10 @@ def restored(settings: Shape, schema: Schema, tensors: Tensors, label: int | Non
     widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(settings.hidden)))
     if widths != settings.hidden:  # before anything of these widths is allocated
         raise BadInput(f"the model's layers have widths {widths}, its settings say {settings.hidden}")
-    made = network(settings, sizes, label, random(0))
-    shapes = {name: tuple(value.shape) for name, value in made.state_dict().items()}
+    shapes = implied(lambda: network(settings, sizes, label, None))
     check_tensors(tensors, {**shapes, "labels": (1 if label is None else sizes[label],)})
+    check_distributions(tensors, ["labels"])
+    made = network(settings, sizes, label, random(0))
     made.load_state_dict({name: _float32(tensors[name]) for name in shapes})
     return NetworkModel(schema, made, _float32(tensors["labels"]), label, settings.latent)
 

@@ -126,7 +126,9 @@ class Discriminator(nn.Module):
 class Network(nn.Module):
     """The generator's MLP: latent values and a one-hot label -> logits of every column, with a bias table per label."""
 
-    def __init__(self, latent: int, labels: int, hidden: Sequence[int], width: int, generator: torch.Generator) -> None:
+    def __init__(
+        self, latent: int, labels: int, hidden: Sequence[int], width: int, generator: torch.Generator | None
+    ) -> None:
         super().__init__()
         sizes = [latent + labels, *hidden]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))

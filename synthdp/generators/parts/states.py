@@ -1,6 +1,6 @@
 """The state of a training as named arrays, and back: what a stopped fit goes on from (GUARANTEE 23)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,10 +9,27 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
+from torch.overrides import TorchFunctionMode
 
 Arrays = dict[str, NDArray[Any]]
 State = Mapping[str, NDArray[Any]]
 NETWORKS = ("g", "g_average", "beginning")  # of a generator in training
+
+
+class _Undrawn(TorchFunctionMode):
+    """Weights stay as they are: drawing them where there is no memory makes torch import its compiler, which takes seconds."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
+    ) -> Any:
+        del types
+        return None if function in (torch.Tensor.normal_, nn.init.normal_) else function(*arguments, **(options or {}))
+
+
+def implied(make: Callable[[], nn.Module]) -> dict[str, tuple[int, ...]]:
+    """The shapes of a network's parameters and buffers, without the memory that they take."""
+    with torch.device("meta"), _Undrawn():
+        return {name: tuple(value.shape) for name, value in make().state_dict().items()}
 
 
 def module_state(name: str, module: nn.Module) -> Arrays:

@@ -11,7 +11,7 @@ from torch.nn import functional
 class WeightNorm(nn.Module):
     """A dense layer y = g (v / |v|) x + b, one gain per output (Salimans & Kingma 2016)."""
 
-    def __init__(self, width: int, out: int, generator: torch.Generator, scale: float = 1.0) -> None:
+    def __init__(self, width: int, out: int, generator: torch.Generator | None, scale: float = 1.0) -> None:
         super().__init__()
         self.direction = nn.Parameter(torch.randn(out, width, generator=generator) * 0.05)
         self.gain = nn.Parameter(torch.full((out,), float(scale)))
@@ -38,7 +38,7 @@ class WeightNorm(nn.Module):
 class Normal:
     """Standard normals from a stream of their own, added while training."""
 
-    def __init__(self, generator: torch.Generator) -> None:
+    def __init__(self, generator: torch.Generator | None) -> None:
         self._generator = generator
 
     def add(self, rows: Tensor, deviation: float) -> Tensor:
@@ -46,7 +46,7 @@ class Normal:
         return rows if deviation == 0 else rows + deviation * torch.randn(rows.shape, generator=self._generator)
 
 
-def dense(sizes: Sequence[int], generator: torch.Generator) -> nn.ModuleList:
+def dense(sizes: Sequence[int], generator: torch.Generator | None) -> nn.ModuleList:
     """Plain layers of these widths, initialised from `generator` (He et al. 2015)."""
     layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
     with torch.no_grad():

@@ -1,7 +1,7 @@
 """A network as a student: supervised, on hard or soft noisy labels."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
+from synthdp.generators import check_tensors
+from synthdp.generators.parts.states import implied
 from synthdp.pate.students import Learned, Lesson, Probabilities, Tensors, check_positive
 from synthdp.pate.students.layers import Normal, cross_entropy, dense
 
@@ -63,16 +65,17 @@ class Network:
 
     def restore(self, width: int, classes: int, tensors: Tensors) -> Learned:
         """See `Student`."""
-        return Trained(load(self._network(width, classes, torch.Generator().manual_seed(0)), tensors), classes)
+        made = load(lambda generator: self._network(width, classes, generator), self.hidden, tensors)
+        return Trained(made, classes)
 
-    def _network(self, width: int, classes: int, generator: torch.Generator) -> nn.Module:
+    def _network(self, width: int, classes: int, generator: torch.Generator | None) -> nn.Module:
         return MLP(width, self.hidden, classes, generator) if self.module is None else copy.deepcopy(self.module)
 
 
 class MLP(nn.Module):
     """Dense layers with rectifiers, (rows, width) -> (rows, classes) logits."""
 
-    def __init__(self, width: int, hidden: tuple[int, ...], classes: int, generator: torch.Generator) -> None:
+    def __init__(self, width: int, hidden: tuple[int, ...], classes: int, generator: torch.Generator | None) -> None:
         super().__init__()
         self.layers = dense((width, *hidden, classes), generator)
 
@@ -104,11 +107,12 @@ class Trained:
         return {key: value.detach().numpy().copy() for key, value in self.network.state_dict().items()}
 
 
-def load(network: nn.Module, tensors: Tensors) -> nn.Module:
-    """The network with these parameters; raises `BadInput` where names or shapes do not fit."""
-    expected = {key: tuple(value.shape) for key, value in network.state_dict().items()}
-    if {key: value.shape for key, value in tensors.items()} != expected:
-        raise BadInput("the release's arrays are not those that the student's settings imply; the release was altered")
+def load(make: Callable[[torch.Generator | None], nn.Module], hidden: tuple[int, ...], tensors: Tensors) -> nn.Module:
+    """The network that `make` makes, with these parameters; raises `BadInput` where names, shapes or numbers do not fit."""
+    if len(hidden) > len(tensors):  # before so many layers are made
+        raise BadInput("the student has fewer layers than its settings say; the release was altered")
+    check_tensors(tensors, implied(lambda: make(None)))
+    network = make(torch.Generator().manual_seed(0))
     network.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in tensors.items()})
     return network.eval()
 

@@ -72,15 +72,15 @@ class SemiSupervised:
 
     def restore(self, width: int, classes: int, tensors: Tensors) -> Learned:
         """See `Student`."""
-        network = Discriminator(width, self.hidden, classes, torch.Generator().manual_seed(0), self)
-        return Trained(load(network, tensors), classes)
+        made = load(lambda stream: Discriminator(width, self.hidden, classes, stream, self), self.hidden, tensors)
+        return Trained(made, classes)
 
 
 class Discriminator(nn.Module):
     """(rows, width) -> (rows, K) logits; the fake class has logit 0 (Salimans et al. 2016, section 5)."""
 
     def __init__(
-        self, width: int, hidden: tuple[int, ...], classes: int, stream: torch.Generator, student: SemiSupervised
+        self, width: int, hidden: tuple[int, ...], classes: int, stream: torch.Generator | None, student: SemiSupervised
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(WeightNorm(a, b, stream) for a, b in pairwise((width, *hidden)))

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import singledispatch
 
+from synthdp.errors import BadInput
 from synthdp.privacy.accounting.checks import Unproven, check, check_count, check_neighbours
 from synthdp.privacy.events import (
     Capped,
@@ -32,6 +33,7 @@ from synthdp.privacy.ledger import Ledger
 __all__ = ["CAP_ALLOWANCE", "Charges", "Unproven", "canonical", "charges", "combined", "contributions", "own_delta"]
 
 CAP_ALLOWANCE = 1e-12  # relative: what a filter lets pass for round-off, and what its cap is charged beyond its bound
+MOST_DIFFERENT, MOST_COSTLY = 5_000, 64  # events of a ledger, in canonical form
 ANY_SAMPLER = ("poisson", "without_replacement")  # samplers whose joint Gaussian queries are one Gaussian query
 
 
@@ -65,8 +67,24 @@ def charges(ledger: Ledger | Iterable[Entry]) -> Charges:
         for event in canonical(entry.event):
             counts[event] = counts.get(event, 0) + entry.count
     check_neighbours(entry.event for entry in entries if entry.count)
+    _check_different(counts)
     ordered = sorted(counts, key=lambda event: json.dumps(to_json(event), sort_keys=True, default=str))
     return Charges(entries=tuple(Entry(event, counts[event]) for event in ordered), own_delta=claimed)
+
+
+def _check_different(events: Iterable[Event]) -> None:
+    """Each event that is no plain Gaussian costs an accountant up to a tenth of a second, and no fit asks hundreds of different ones."""
+    held = [each for event in events for each in _candidates(event)]
+    plain = sum(isinstance(event, Gaussian) for event in held)
+    for name, count, most in (("", len(held), MOST_DIFFERENT), (" beside Gaussians", len(held) - plain, MOST_COSTLY)):
+        if count > most:
+            raise BadInput(
+                f"the ledger holds {count:,} different events{name}; at most {most:,} are accounted together"
+            )
+
+
+def _candidates(event: Event) -> Iterable[Event]:
+    return (entry.event for plan in event.candidates for entry in plan) if isinstance(event, Selection) else (event,)
 
 
 @singledispatch
@@ -102,7 +120,7 @@ def canonical(event: Event) -> tuple[Event, ...]:
 @canonical.register(Gaussian)
 @canonical.register(Laplace)
 def _(event: Gaussian | Laplace) -> tuple[Event, ...]:
-    if event.noise == 0:
+    if event.noise == 0 or math.isinf(contributions(event) / event.noise):
         return (_revealed(event, "noise 0"),)
     return () if math.isinf(event.noise) else (event,)
 

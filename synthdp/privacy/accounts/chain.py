@@ -239,6 +239,7 @@ def _check_kept(path: Path, book: Book) -> None:
 def _write(new: Path, first: Mapping[str, Any]) -> None:
     """A whole account under another name, on disk."""
     key = secrets.token_bytes(32)
+    os.close(os.open(new, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite gives its journals the same mode
     with closing(sqlite3.connect(new, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("BEGIN")
@@ -278,7 +279,7 @@ def _check_no_journal(path: Path) -> None:
 def _make_folder(folder: Path) -> None:
     if not folder.is_dir():
         _make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         _sync(folder.parent)
 
 

@@ -1,5 +1,6 @@
 """One fit's place in an account: entered before its first question, marked when it ends."""
 
+import os
 import secrets
 import warnings
 from collections.abc import Iterator, Mapping
@@ -62,6 +63,7 @@ class Entry:
         self._number: int | None = None
         self._claim: str | None = None
         self._statement: Entered | None = None
+        self._process = os.getpid()
         if account is not None:
             self._number = account.check(budget, unit, resumed=ledger.path if resume else None)
             self._prints = [lru_cache(maxsize=None)(fingerprint.of(_named(table))) for table in _forms(account, frame)]
@@ -121,6 +123,10 @@ class Entry:
         machine is a snapshot): one charge does not pay for both models.
         """
         if self._account is None or self._number is None:
+            return
+        if os.getpid() != self._process:
+            if state in ("fitted", "finished"):
+                raise BadInput("this fit was forked: its model leaves by the process that began it")
             return
         head = None if self._claim is None else self._ledger.head
         try:

@@ -142,7 +142,9 @@ class Clones:
         try:
             with _alone(seed):
                 return _fitted(self._kind.estimator, self._features(codes), labels, seed)
-        except Exception:  # as in `_said`
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None
+        except BaseException:  # as in `_said`
             return None
 
     def _features(self, codes: Codes) -> NDArray[Any]:
@@ -171,7 +173,9 @@ class Clones:
         try:
             with _alone(derived(self._seed, b"asked %d" % teacher)):
                 found = asked(self._fitted[teacher], features.copy())
-        except Exception:
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None
+        except BaseException:
             return None
         return found if found.shape == (len(features),) else None
 

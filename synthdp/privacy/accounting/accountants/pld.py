@@ -27,6 +27,8 @@ MOST_RANGE = (
     30.0  # of a choice: beyond it, or on a grid that is coarser, a bounded range gains little over a pure epsilon
 )
 MANY = 1000  # repetitions
+MOST_FFT = 1 << 23  # points that are transformed at once
+TAIL = 1e-15  # dp-accounting's own truncation of a composition
 MOST_EXPONENT = 700.0  # of which dp-accounting takes the exponential
 MOST_SAMPLED_NOISE = 1e6  # above it dp-accounting's squares overflow at last; less noise is never cheaper
 
@@ -81,9 +83,10 @@ def _(event: Gaussian) -> Loss:
 def _(event: Laplace) -> Loss:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    return lambda grid: pld.from_laplace_mechanism(
-        event.noise / contributions(event), value_discretization_interval=grid
-    )
+    noise = event.noise / contributions(event)
+    if noise * MOST_EXPONENT < 1:  # nothing is hidden, and the grid would be huge
+        return pure(1 / noise)
+    return lambda grid: pld.from_laplace_mechanism(noise, value_discretization_interval=grid)
 
 
 @rule.register
@@ -229,9 +232,25 @@ def _repeated(part: Any, count: int) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     if count > MANY:
-        sides = (part._pmf_remove,) if part._symmetric else (part._pmf_remove, part._pmf_add)
-        part = pld.PrivacyLossDistribution(*(side.to_dense_pmf() for side in sides))
+        sides = [
+            side.to_dense_pmf()
+            for side in ((part._pmf_remove,) if part._symmetric else (part._pmf_remove, part._pmf_add))
+        ]
+        part = pld.PrivacyLossDistribution(*sides)
+        if any(_points(side, count) > MOST_FFT for side in sides):
+            often, rest = divmod(count, MANY)
+            whole = _repeated(_repeated(part, MANY), often)
+            return whole.compose(_repeated(part, rest)) if rest else whole
     return part.self_compose(count) if count > 1 else part
+
+
+def _points(side: Any, count: int) -> int:
+    """Length of the Fourier transform by which `count` of a dense distribution are composed at once. The bound that decides it is far
+    too wide where the distribution is short and the count is huge; a thousand at a time are composed quickly."""
+    from dp_accounting.pld import common
+
+    low, high = common.compute_self_convolve_bounds(side._probs, count, TAIL)
+    return int(high - low)
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,90 @@
+"""Commands on the folder of a release: `verify` checks it, `report` writes its statement as a page, `keygen` and `sign` bind it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from synthdp.cli import places, settings
+from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    from synthdp.report.folder import Verified
+
+Config = Mapping[str, Any]
+PASSPHRASE = "SYNTHDP_PASSPHRASE"  # noqa: S105 - the name of an environment variable
+
+
+def verify(config: Config) -> None:
+    """Say what of a release was checked, and what is as claimed by whoever made it."""
+    options: settings.Verify = config["options"]
+    found = verified(options.release, options.public)
+    print(f"release    {found.folder} (format {found.format})")
+    print(f"binding    {found.binding}")
+    for name, text in found.checked.items():
+        print(f"checked    {name}: {text}")
+    for name, text in found.claimed.items():
+        print(f"claimed    {name}: {text}")
+    print(f"guarantee  {found.promise}; what is claimed is said by the releaser alone")
+
+
+def report(config: Config) -> None:
+    """Check a release, and write its statement as a page and as JSON."""
+    from synthdp.report.page import write
+
+    options: settings.Report = config["options"]
+    found = verified(options.release, options.public)
+    out = places.folder(options.out, force=options.force)
+    write(found.statement, out, verified=found, pdf=options.pdf)
+    print(f"statement  {out / 'statement.html'}{' and statement.pdf' if options.pdf else ''}")
+    print(f"release    checked; {found.binding}")
+
+
+def keygen(config: Config) -> None:
+    """Make the pair of keys that releases are signed with."""
+    from synthdp.report import signature
+
+    options: settings.Keygen = config["options"]
+    out, passphrase = Path(options.out), _passphrase()
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"out={out} is a file; give a folder for {signature.PRIVATE} and {signature.PUBLIC}")
+    name = signature.keygen(out, passphrase)
+    kept = "encrypted with the passphrase" if passphrase else f"not encrypted: set {PASSPHRASE} for that"
+    print(f"private    {out / signature.PRIVATE} (keep it where releases are made; {kept})")
+    print(f"public     {out / signature.PUBLIC} (hand it out apart from any release)")
+    print(f"key        {name}")
+
+
+def sign(config: Config) -> None:
+    """Check a release, and sign its manifest."""
+    from synthdp.report import manifest, signature
+
+    options: settings.Sign = config["options"]
+    found = verified(options.release, None)
+    bound = manifest.check(found.folder)
+    if bound is None:
+        raise BadInput(
+            f"{found.folder} is of format {found.format}, without {manifest.MANIFEST}: load it and save it again, then sign that"
+        )
+    if found.signer is not None and not options.force:
+        raise BadInput(f"{found.folder} is signed by {found.signer}; pass force=true to replace that signature")
+    name = signature.sign(found.folder, bound, Path(options.key), _passphrase())
+    print(f"signature  {found.folder / manifest.SIGNATURE}")
+    print(f"key        {name}")
+
+
+def verified(release: str, public: str | None) -> "Verified":
+    """The release's folder, checked; of a generator or of a classifier."""
+    from synthdp.report.folder import STUDENT
+
+    folder = Path(release)
+    if (folder / STUDENT).is_file():
+        from synthdp.pate import verify as check
+    else:
+        from synthdp.api import verify as check
+    return check(folder, public=public)
+
+
+def _passphrase() -> bytes | None:
+    found = os.environ.get(PASSPHRASE)
+    return found.encode() if found else None

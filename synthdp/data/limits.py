@@ -1,0 +1,40 @@
+"""How wide a table of unknown origin may be, and to how much a packed file may unpack."""
+
+import gzip
+import zlib
+from pathlib import Path
+
+from synthdp.errors import BadInput
+
+MOST_COLUMNS = 10_000
+FREE = 1 << 30  # bytes that a file may unpack to whatever its own size
+FREE_TEXT = 1 << 27  # the same of a CSV file, whose cells take several times their text in memory
+RATIO = 200  # beyond that: so many times its own size. Deflate reaches 1,032 on a file that was made to.
+BLOCK = 1 << 20
+BROKEN = (gzip.BadGzipFile, EOFError, zlib.error)
+
+
+def check_width(where: object, columns: int) -> None:
+    """Raise `BadInput` for a table of more columns than are read."""
+    if columns > MOST_COLUMNS:
+        raise BadInput(
+            f"{where}: has {columns:,} columns; at most {MOST_COLUMNS:,} are read. Keep those that are needed"
+        )
+
+
+def check_unpacked(path: Path) -> None:
+    """Raise `BadInput` for a gzip file that is broken, or unpacks to far more than it is. Files of usual sizes are not unpacked."""
+    size = path.stat().st_size
+    if size * 1_100 < FREE_TEXT:
+        return
+    most, done = max(FREE_TEXT, RATIO * size), 0
+    try:
+        with gzip.open(path) as file:
+            while block := file.read(BLOCK):
+                done += len(block)
+                if done > most:
+                    raise BadInput(
+                        f"{path}: unpacks to over {RATIO} times its size; unpack it, look at it, and give the .csv file"
+                    )
+    except BROKEN:
+        raise BadInput(f"{path}: is not a whole gzip file") from None

@@ -1,0 +1,374 @@
+"""What a stored release claims, fact by fact: what it is held against, or that nothing in the folder can tell (law 43).
+
+A statement says a few things of its own, and many that follow from the ledger, the schema, the settings and the model beside
+it. These are worked out again and compared. The rest is as claimed by whoever made the release, and so are the ledger,
+the schema, the settings and the model themselves: nothing but a signature says whose they are.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from synthdp.data.columns import LEARN
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+from synthdp.privacy import accounting
+from synthdp.privacy.accounting.charges import charges
+from synthdp.privacy.events import RECORD, Capped, Gaussian, Plan, Threshold
+from synthdp.report import statement as stating
+from synthdp.report.statement import CURVE_DELTAS, Statement, plain
+
+SAME, OTHER = (
+    1e-9,
+    1e-3,
+)  # how near epsilon comes with the recorded versions and grid of its accountant, and with others (law 34)
+BOUGHT = {"categories", "other", "bounds", "bins"}  # items that can be: see `data.learn`
+ALTERED = "the release was altered or damaged: take a fresh copy"
+
+Limits = Callable[[tuple[str, ...]], tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """A statement, and what stands beside it in the folder. `limits` makes a kind of release's own sentences of a fit's."""
+
+    folder: Path
+    statement: Statement
+    events: Plan
+    schema: Schema
+    generator: str
+    settings: Mapping[str, Any] | None  # None: what stands there shapes no model
+    old: bool = False  # a release of format 1: older versions let other accountants claim, and gave no id
+    package: str | None = None  # that the generator comes from, where it is not synthdp's own
+    limits: Limits = tuple
+
+    @cached_property
+    def epsilons(self) -> Mapping[str, float]:
+        """By every accountant that has a proof, from the events."""
+        return accounting.epsilons(self.events, self.statement.delta)
+
+    @cached_property
+    def versions(self) -> Mapping[str, Any]:
+        """Of the accountants, here."""
+        found: dict[str, Any] = plain(accounting.provenance())
+        return found
+
+    @property
+    def worded_here(self) -> bool:
+        """Whether this version of synthdp knows the sentences that the release was written with."""
+        return bool(self.statement.provenance.get("wording") == stating.wording())
+
+    def near(self, accountant: str, found: float, again: float) -> bool:
+        """Whether a figure of an accountant is what it comes to here."""
+        same = self.statement.provenance.get(accountant) == self.versions.get(accountant)
+        close = SAME if same else OTHER
+        return math.isclose(found, again, rel_tol=close, abs_tol=SAME)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """A field of the statement, or a part of one. `checked` says against what it is held, `claimed` what of it nobody can tell.
+
+    `holds` is None where nothing can be compared, and answers None where this version cannot: then it is as claimed.
+    """
+
+    name: str
+    checked: str = ""
+    claimed: str = ""
+    holds: Callable[[Held], bool | None] | None = None
+    costly: bool = False  # takes the accountants seconds
+
+
+def check(held: Held, *, costly: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """Fact -> what it was held against, and fact -> what is as claimed. Raises `BadInput` that names a fact that does not hold.
+
+    Without `costly` the accountants are not asked, and what they would say is left out.
+    """
+    checked: dict[str, str] = {}
+    claimed = dict(BESIDE)
+    for fact in FACTS:
+        absent = fact.holds is None and fact.name.partition(".")[2] not in {"", *held.statement.declared}
+        if absent or (fact.costly and not costly):
+            continue
+        answer = _answer(fact, held)
+        if answer is False:
+            raise BadInput(f"{held.folder}: the statement's {fact.name} is not {fact.checked}; {ALTERED}")
+        if answer:
+            checked[fact.name] = fact.checked
+        if fact.claimed or answer is None:
+            claimed[fact.name] = fact.claimed or "as another version of synthdp has it"
+    known = {fact.name for fact in FACTS}
+    others = (f"declared.{name}" for name in held.statement.declared)
+    claimed |= {name: "what this version does not know" for name in others if name not in known}
+    return checked, claimed
+
+
+def _answer(fact: Fact, held: Held) -> bool | None:
+    if fact.holds is None:
+        return None
+    try:
+        return fact.holds(held)
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError) as error:
+        raise BadInput(f"{held.folder}: the statement's {fact.name} has the wrong form; {ALTERED}") from error
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal as JSON values, in which true is not 1."""
+    return bool(_told(plain(one)) == _told(plain(other)))
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _told(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_told(item) for item in value]
+    return (bool, value) if isinstance(value, bool) else value
+
+
+def _events(held: Held) -> bool:
+    """Possible ones, too: the accountants' first step says so, and it is quick."""
+    charges(held.events)
+    return held.statement.events == held.events
+
+
+def _neighbours(held: Held, name: str) -> bool:
+    return {getattr(entry.event, name) for entry in held.events} <= {getattr(held.statement, name)}
+
+
+def _accountant(held: Held) -> bool | None:
+    """One that may make a claim, and of these the one that says least. An older version let the older theorems claim, too."""
+    name, least = accounting.best(held.events, held.statement.delta)
+    claimed = held.statement.accountant
+    if claimed not in accounting.CLAIMING:
+        return None if claimed in held.epsilons and held.old else False
+    return name == claimed or held.near(claimed, held.epsilons[claimed], least)
+
+
+def _epsilons(held: Held) -> bool:
+    """Those of all accountants that were there when the statement was written, and none besides."""
+    found, again = held.statement.epsilons, held.epsilons
+    expected = {name for name in again if name in held.statement.provenance}
+    return expected <= set(found) <= set(again) and all(held.near(name, found[name], again[name]) for name in found)
+
+
+def _curve(held: Held) -> bool:
+    deltas = [delta for delta, _ in held.statement.curve]
+    if held.worded_here and deltas != list(CURVE_DELTAS):
+        return False
+    again = accounting.curve(held.events, deltas, held.statement.accountant)
+    pairs = zip(held.statement.curve, again, strict=True)
+    return all(held.near(held.statement.accountant, found, epsilon) for (_, found), (_, epsilon) in pairs)
+
+
+def _budget(held: Held) -> bool:
+    """Records that were handed out beside a plan pass every budget."""
+    said = held.statement
+    within = said.epsilon <= said.budget.epsilon * (1 + OTHER) or math.isinf(said.epsilon)
+    return said.budget.relation == said.relation and within
+
+
+def _columns(held: Held) -> bool:
+    """Every column with the items that the schema has for it, each either declared or bought, and bought ones paid for."""
+    known = held.schema.to_dict()["columns"]
+    said = held.statement.columns
+    if [column["name"] for column in said] != list(known):
+        return False
+    for column in said:
+        declared, bought = column["declared"], column["bought"]
+        items = {"kind": column["kind"], **declared, **bought}
+        if set(declared) & set(bought) or set(bought) - BOUGHT or not _same(items, known[column["name"]]):
+            return False
+    return _paid(held)
+
+
+def _paid(held: Held) -> bool:
+    """Whether there are events enough to have bought what is said to be bought. A cap stands for all that was asked under it."""
+    if any(isinstance(entry.event, Capped) for entry in held.events):
+        return True
+    lists = sum("categories" in column["bought"] for column in held.statement.columns)
+    grids = sum(bool({"bounds", "bins"} & set(column["bought"])) for column in held.statement.columns)
+    asked: Counter[type] = Counter()
+    for entry in held.events:
+        asked[type(entry.event)] += entry.count
+    learned = held.statement.declared.get("units") == "learned"
+    return asked[Threshold] >= lists and asked[Gaussian] >= grids + learned
+
+
+def _units(held: Held) -> bool:
+    found, units = held.statement.declared["units"], held.schema.units
+    return _same(found, units) or (found == "learned" and units is not None and units != LEARN and _paid(held))
+
+
+def _rules(held: Held) -> bool:
+    return _same(held.statement.declared.get("rules"), stating.rules(held.schema).get("rules"))
+
+
+def _noise_source(held: Held) -> bool | None:
+    expected = stating.noise_source(rehearsal=held.statement.rehearsal)
+    return held.statement.noise_source == expected if held.worded_here else None
+
+
+def _not_covered(held: Held) -> bool | None:
+    said = held.statement
+    again = stating.limits(
+        said.account,
+        held.schema,
+        said.columns,
+        said.declared.get("processes", 1),
+        held.events,
+        generator=said.generator,
+        package=said.provenance.get("generator"),
+    )
+    return tuple(said.not_covered) == tuple(held.limits(again)) if held.worded_here else None
+
+
+def _provenance(held: Held) -> bool:
+    """A generator of another package is named with it, and one of synthdp's own is not."""
+    told = held.statement.provenance.get("generator")
+    return (None if told is None else told["package"]) == held.package
+
+
+def _release_id(held: Held) -> bool:
+    """Releases of format 1 may have none."""
+    said = held.statement
+    return said.release_id is None if said.rehearsal else said.release_id is not None or held.old
+
+
+def _fitness(held: Held) -> bool:
+    """Its noise is that of a question that was asked, its columns are the schema's, its ends are in order."""
+    found = held.statement.fitness
+    if found is None:
+        return True
+    noises = {entry.event.noise for entry in held.events if isinstance(entry.event, Gaussian)}
+    capped = any(isinstance(entry.event, Capped) for entry in held.events)
+    names = {column.name for column in held.schema.coded}
+    return (capped or found.noise in noises) and all(
+        set(table.columns) <= names and group.worst[1] == max(each.interval[1] for each in group.tables)
+        for group in (found.single, found.with_target)
+        if group is not None
+        for table in group.tables
+    )
+
+
+def _settings(held: Held) -> bool | None:
+    return None if held.settings is None else _same(held.statement.settings, held.settings)
+
+
+def _of_schema(name: str, value: Callable[[Schema], Any]) -> Callable[[Held], bool]:
+    def holds(held: Held) -> bool:
+        part, _, item = name.partition(".")
+        found = getattr(held.statement, part)
+        return _same(found[item] if item else found, value(held.schema))
+
+    return holds
+
+
+BESIDE = {
+    "ledger": "that these questions were asked, and no others",
+    "schema": "what is public of the columns, and that it was not read off the records",
+    "model": "that it was made of the answers",
+}
+FACTS = (
+    Fact(name="events", checked="those of the ledger", holds=_events),
+    Fact(name="relation", checked="that of the ledger's events", holds=lambda held: _neighbours(held, "relation")),
+    Fact(
+        name="unit",
+        checked="that of the schema and of the ledger's events",
+        holds=lambda held: held.statement.unit == (held.schema.unit or RECORD) and _neighbours(held, "unit"),
+    ),
+    Fact(
+        name="max_records_per_unit",
+        checked="that of the schema",
+        holds=_of_schema("max_records_per_unit", lambda schema: schema.max_records_per_unit),
+    ),
+    Fact(
+        name="delta",
+        checked="that of the budget",
+        holds=lambda held: held.statement.delta == held.statement.budget.delta,
+    ),
+    Fact(name="epsilons", checked="what the ledger's events cost by each accountant", holds=_epsilons, costly=True),
+    Fact(name="accountant", checked="the one that may claim and says least", holds=_accountant, costly=True),
+    Fact(
+        name="epsilon",
+        checked="what the ledger's events cost by the accountant",
+        holds=lambda held: held.near(
+            held.statement.accountant, held.statement.epsilon, held.epsilons[held.statement.accountant]
+        ),
+        costly=True,
+    ),
+    Fact(name="curve", checked="what the ledger's events cost at each delta", holds=_curve, costly=True),
+    Fact(
+        name="budget",
+        checked="at least what the events cost, under their relation",
+        claimed="how much more was granted than was spent",
+        holds=_budget,
+    ),
+    Fact(name="account", claimed="in which account the fit was entered, if in any, and what that account allows"),
+    Fact(
+        name="generator",
+        checked="the one that reads the model",
+        holds=lambda held: held.statement.generator == held.generator,
+    ),
+    Fact(
+        name="settings",
+        checked="those that the model is read with",
+        holds=_settings,
+        claimed="those that leave no trace in the model",
+    ),
+    Fact(
+        name="columns",
+        checked="those of the schema, with what was bought paid for in the ledger",
+        claimed="which facts were declared and which were bought",
+        holds=_columns,
+    ),
+    Fact(
+        name="declared.by",
+        checked="whom the schema names",
+        holds=_of_schema("declared.by", lambda schema: schema.declared_by or stating.NOBODY),
+    ),
+    Fact(name="declared.units", checked="those of the schema", holds=_units),
+    Fact(
+        name="declared.targets",
+        checked="those of the schema",
+        holds=_of_schema("declared.targets", lambda schema: schema.targets),
+    ),
+    Fact(
+        name="declared.name",
+        checked="that of the schema",
+        holds=_of_schema("declared.name", lambda schema: schema.name),
+    ),
+    Fact(name="declared.rules", checked="those of the schema", holds=_rules),
+    Fact(name="declared.audit", claimed="how the records were prepared for an audit"),
+    Fact(name="declared.processes", claimed="how many processes held the records"),
+    Fact(name="declared.public_records", claimed="how many public records there were"),
+    Fact(name="noise_source", checked="what this version writes", holds=_noise_source),
+    Fact(name="rehearsal", claimed="that the noise came from the operating system, or from a seed"),
+    Fact(
+        name="provenance",
+        checked="of the package that the generator comes from",
+        claimed="the versions that the fit ran on",
+        holds=_provenance,
+    ),
+    Fact(name="not_covered", checked="what follows from the other facts", holds=_not_covered),
+    Fact(
+        name="release_id",
+        checked="one for a release, none for a rehearsal",
+        claimed="the withdrawal id",
+        holds=_release_id,
+    ),
+    Fact(
+        name="fitness",
+        checked="of the schema's columns, asked with noise that is in the ledger",
+        claimed="the figures of fitness, if there are any",
+        holds=_fitness,
+    ),
+)
+
+
+def names(facts: Iterable[Fact] = FACTS) -> list[str]:
+    """The fields of the statement that the facts are about."""
+    return list(dict.fromkeys(fact.name.partition(".")[0] for fact in facts))

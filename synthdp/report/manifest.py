@@ -1,0 +1,89 @@
+"""manifest.json: which files a release has, byte for byte (law 43). It detects damage; a signature over it detects forgery."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from synthdp.data import jsonfile
+from synthdp.errors import BadInput
+
+MANIFEST, SIGNATURE = "manifest.json", "signature"
+VERSION = 1
+MOST_BYTES = 4 << 30  # of a model; what is JSON is read whole, and smaller: `jsonfile.MOST_BYTES`
+SHOWN = 60  # characters of a name that is somebody else's
+CHUNK = 1 << 20
+
+
+def write(folder: Path) -> None:
+    """List every file of the folder; to be called when all of them are written."""
+    listed = sorted(path for path in folder.iterdir() if path.name not in (MANIFEST, SIGNATURE))
+    files = {path.name: {"bytes": path.stat().st_size, "sha256": digest(path)} for path in listed}
+    text = json.dumps({"manifest": VERSION, "files": files}, indent=2)
+    (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+def check(folder: Path) -> bytes | None:
+    """The bytes of the manifest, where the folder holds exactly the files that it lists; None where there is no manifest.
+
+    Raises `BadInput` by name for a file that is missing, not listed, no plain file, or not the one that was listed.
+    """
+    path = folder / MANIFEST
+    if not os.path.lexists(path):
+        return None
+    found = _plain_files(folder)
+    data = jsonfile.read(path)
+    files = _files(jsonfile.parse(data, str(path)), path)
+    for name in sorted(found - set(files) - {MANIFEST, SIGNATURE}):
+        raise BadInput(f"{folder}: {shown(name)} is not listed in {MANIFEST}; remove it, or take a fresh copy")
+    for name, (size, sha256) in files.items():
+        if name not in found:
+            raise BadInput(f"{folder}: {shown(name)} is missing; take a fresh copy of the release")
+        if (folder / name).stat().st_size != size or digest(folder / name) != sha256:
+            raise BadInput(
+                f"{folder}: {shown(name)} is not the file that {MANIFEST} lists; it was altered or damaged: take a fresh copy"
+            )
+    return data
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(CHUNK):
+            found.update(part)
+    return found.hexdigest()
+
+
+def shown(name: str) -> str:
+    """A name that somebody else chose, for an error in one line."""
+    return repr(name if len(name) <= SHOWN else name[:SHOWN] + "...")
+
+
+def _plain_files(folder: Path) -> set[str]:
+    with os.scandir(folder) as entries:
+        sizes = {
+            entry.name: entry.stat().st_size if entry.is_file(follow_symlinks=False) else None for entry in entries
+        }
+    for name, size in sorted(sizes.items()):
+        if size is None:
+            raise BadInput(
+                f"{folder}: {shown(name)} is a folder or a link; a release holds plain files and nothing else"
+            )
+        most = MOST_BYTES if name.endswith(".safetensors") else jsonfile.MOST_BYTES
+        if size > most:
+            raise BadInput(f"{folder}: {shown(name)} holds {size:,} bytes; at most {most:,} are read")
+    return set(sizes)
+
+
+def _files(values: Any, path: Path) -> dict[str, tuple[int, str]]:
+    """Name -> size and SHA-256. Names are compared with those in the folder, and lead nowhere else."""
+    try:
+        if values["manifest"] != VERSION:
+            raise BadInput(f"{path} is not of version {VERSION}: it was made by a later synthdp, or altered")
+        return {str(name): (int(file["bytes"]), str(file["sha256"])) for name, file in values["files"].items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{path} is no manifest; it was altered or damaged: take a fresh copy") from None

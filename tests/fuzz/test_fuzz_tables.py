@@ -1,0 +1,139 @@
+"""Tables: CSV cell by cell and byte by byte, Parquet of any types and with flipped bytes; read, checked, drafted and encoded."""
+
+import gzip
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from clinic import make_frame, make_schema
+from fuzzing import TEXTS, flipped, fuzz
+from hypothesis import strategies as st
+
+from synthdp.data import sources
+from synthdp.data.codec import Codec
+from synthdp.data.draft import draft
+from synthdp.data.schema import Schema
+from synthdp.errors import BadInput
+
+COMPAT = Path(__file__).parents[1] / "compat" / "format1"
+KINDS = Schema.load(COMPAT / "schemas" / "kinds.yaml")
+pytestmark = pytest.mark.fuzz
+
+
+def use(path):
+    for schema in (KINDS, make_schema()):
+        with suppress(BadInput):
+            frame = schema.validate(sources.read(path, schema), "clamp")
+            if not schema.learned:
+                Codec(schema).encode(frame)
+    draft(sources.read(path), path)
+
+
+CELLS = st.one_of(
+    TEXTS,
+    st.sampled_from(
+        [
+            "1",
+            "0",
+            "-1.5",
+            "1e308",
+            "1e999",
+            "0x1F",
+            "NA",
+            "true",
+            "2020-01-31",
+            "9999-12-31T23:59:59Z",
+            "0000-00-00",
+            '"',
+            "'",
+            ",",
+            "a,b",
+            "١",
+        ]
+    ),
+    st.integers().map(str),
+    st.floats().map(str),
+)
+
+
+def test_csv_cells(tmp_path):
+    names = st.one_of(st.sampled_from([*KINDS.names, *make_schema().names]), CELLS)
+
+    def prop(header, rows, mark, packed):
+        path = tmp_path / f"a.csv{'.gz' * packed}"
+        lines = [mark.join(each) for each in (header, *rows)]
+        data = "\n".join(lines).encode("utf-8", "replace")
+        path.write_bytes(gzip.compress(data) if packed else data)
+        use(path)
+
+    rows = st.lists(st.lists(CELLS, min_size=1, max_size=5), max_size=6)
+    whole = st.integers(1, 5).flatmap(lambda n: st.lists(st.lists(CELLS, min_size=n, max_size=n), max_size=6))
+    fuzz(
+        prop, header=st.lists(names, min_size=1, max_size=5), rows=st.one_of(whole, rows), mark=st.sampled_from([",", ";", "\t"]),
+        packed=st.booleans(),
+    )  # fmt: skip
+
+
+def test_csv_bytes(tmp_path):
+    kept = (COMPAT / "tables" / "kinds.csv").read_bytes()[:3000]
+    sources.write([make_frame(20)], tmp_path / "made.csv", make_schema())
+    held = [kept, gzip.compress(kept), (tmp_path / "made.csv").read_bytes()]
+
+    def prop(data):
+        path = tmp_path / f"b.csv{'.gz' if data.startswith(bytes([31, 139])) else ''}"
+        path.write_bytes(data)
+        use(path)
+
+    fuzz(prop, data=st.sampled_from(held).flatmap(flipped))
+
+
+VALUES = {
+    pa.int64(): st.integers(-(2**63), 2**63 - 1), pa.uint64(): st.integers(0, 2**64 - 1), pa.float64(): st.floats(),
+    pa.string(): st.text(max_size=6), pa.binary(): st.binary(max_size=6), pa.bool_(): st.booleans(), pa.date32(): st.dates(),
+    pa.date64(): st.dates(), pa.timestamp("ns"): st.integers(-(2**62), 2**62), pa.timestamp("us", "UTC"): st.integers(-(2**60), 2**60),
+    pa.time64("us"): st.times(), pa.duration("s"): st.integers(-(2**40), 2**40), pa.decimal128(20, 3): st.integers(-(10**9), 10**9),
+    pa.list_(pa.int64()): st.lists(st.integers(0, 3), max_size=3), pa.struct([("a", pa.int64())]): st.just({"a": 1}),
+    pa.dictionary(pa.int32(), pa.string()): st.sampled_from(["a", "b"]), pa.null(): st.none(), pa.float16(): st.just(None),
+    pa.map_(pa.string(), pa.int64()): st.just([("a", 1)]), pa.large_string(): st.text(max_size=3),
+}  # fmt: skip
+
+
+@st.composite
+def tables(draw):
+    rows = draw(st.integers(0, 5))
+    names = draw(
+        st.lists(
+            st.one_of(st.sampled_from([*KINDS.names, *make_schema().names]), st.text(max_size=5)),
+            min_size=0,
+            max_size=5,
+        )
+    )
+    arrays = []
+    for _ in names:
+        kind = draw(st.sampled_from(list(VALUES)))
+        arrays.append(pa.array(draw(st.lists(st.one_of(st.none(), VALUES[kind]), min_size=rows, max_size=rows)), kind))
+    return pa.Table.from_arrays(arrays, names=names)
+
+
+def test_parquet_tables(tmp_path):
+    def prop(table, small):
+        path = tmp_path / "c.parquet"
+        with suppress(pa.ArrowException):
+            pq.write_table(table, path, row_group_size=2 if small else None)
+            use(path)
+
+    fuzz(prop, table=tables(), small=st.booleans())
+
+
+def test_parquet_bytes(tmp_path):
+    sources.write([make_frame(20)], tmp_path / "made.parquet", make_schema())
+    whole = (tmp_path / "made.parquet").read_bytes()
+
+    def prop(data):
+        path = tmp_path / "d.parquet"
+        path.write_bytes(data)
+        use(path)
+
+    fuzz(prop, data=flipped(whole))
