@@ -170,7 +170,7 @@ def main() -> None:
     rows = made([task for task in tasks if chosen.only in task.name], terms, chosen.workers, ends)
     if not chosen.only:
         config = {"delta": DELTA, "epsilon": EPSILON, "error": ERROR, "gate_error": GATE, "audits": len(tasks)}
-        config |= {"quick": chosen.quick, "minutes": chosen.minutes}
+        config |= {"quick": chosen.quick, "limited": chosen.minutes is not None}
         result = {"config": config, "rows": rows, "provenance": provenance}
         record.write("audit", result, audit_page.report(result, list(WAYS)))
         audit_page.plot(rows, EPSILON).savefig(record.REPORTS / "audit.png", dpi=150)

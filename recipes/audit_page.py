@@ -49,8 +49,8 @@ WITHOUT = """Some questions have no row of their own here: {questions}. Their no
 one unit moves them by is tested against exact worst cases (`test_questions.py`, `test_votes.py` and `test_vote_cost.py` under
 `tests/privacy`), and some of them are part of what the generators below ask."""
 
-FEWER = """The time for this report was {minutes:g} minutes of one core, so that some generators had fewer fits a side than are asked for
-("250 of 1000"): their bounds are looser, and just as valid."""
+FEWER = """The time for this report was limited: all rows together took {minutes:.0f} CPU minutes of one core. Some generators therefore
+had fewer fits a side than are asked for ("250 of 1000"): their bounds are looser, and just as valid."""
 
 OF_GENERATORS = """Many small fits on both sides of a worst-case pair at epsilon {epsilon:g}. The attack sees the model alone: Fisher's
 discriminant of its arrays, learned from rehearsals in which both sides have the same noise."""
@@ -74,7 +74,7 @@ def report(result: Mapping[str, Any], ways: Sequence[str]) -> str:
         WITHOUT.format(questions=", ".join(f"{words} (`{name}`)" for name, words in NO_ROW.items())),
         "## Generators",
         OF_GENERATORS.format(**config),
-        *([] if config["minutes"] is None else [FEWER.format(**config)]),
+        *([FEWER.format(minutes=seconds / 60)] if config["limited"] else []),
         table(of_generators, ("generator", "pair", "fits a side")),
         "## In one run",
         IN_ONE_RUN,

@@ -93,7 +93,7 @@ def test_a_row_names_every_figure_s_estimator_error_and_delta(recipe, noise, ver
 def result_of(rows):
     provenance = {"processor": "one", "cores": 1, "synthdp": "abc", "uncommitted_changes": False}
     config = {"delta": 1e-5, "epsilon": 4.0, "error": 0.05, "gate_error": 1e-3, "audits": len(rows)}
-    config["minutes"] = None
+    config["limited"] = False
     return {"config": config, "rows": rows, "provenance": provenance}
 
 
@@ -150,9 +150,34 @@ def test_a_budget_of_time_thins_rows_and_drops_none(recipe, monkeypatch, tmp_pat
     assert left * 0.97 < 4 * (runs["slow"] + recipe.tuning_of(runs["slow"])) * 0.1 <= left
     assert rows[-1]["verdict"] == "not run"
     result = result_of(rows)
-    result["config"]["minutes"] = 12.0
+    result["config"]["limited"] = True
     page = recipe.audit_page.report(result, list(recipe.WAYS))
     assert "| hopeless | its own | 0 of 200 |" in page
     assert "**not run**: too little of the time was left for it" in page
-    assert "12 minutes of one core" in page
+    assert "CPU minutes of one core" in page
     recipe.audit_page.plot(rows, 4.0)
+
+
+REPORT = json.loads((HOME / "reports" / "audit.json").read_text(encoding="utf-8"))
+
+
+def test_the_committed_report_contradicts_no_claim():
+    """A bound of the gate above its claim stays a failure until it is explained."""
+    assert [row["name"] for row in REPORT["rows"] if row["verdict"] == "contradicted"] == []
+    assert REPORT["config"]["gate_error"] <= 1e-3
+
+
+def test_the_committed_report_says_what_each_figure_is_and_of_which_code(recipe):
+    rows = REPORT["rows"]
+    assert len(rows) == REPORT["config"]["audits"] == len({row["name"] for row in rows})
+    for row in rows:
+        assert row["verdict"] in ("stands", "no power", "not run")
+        assert row["verdict"] != "not run" or row["why"]
+        for figure in [*row.get("figures", []), *row.get("figures_at_half_the_noise", [])]:
+            assert {"estimator", "epsilon", "delta"} < set(figure)
+            assert ("error" in figure) != ("one standard error" in figure)
+    commits = {row["synthdp"] for row in rows if row["verdict"] != "not run"}
+    assert commits == {REPORT["provenance"]["synthdp"]}
+    page = (HOME / "reports" / "audit.md").read_text(encoding="utf-8")
+    assert commits.pop() in page
+    assert page == recipe.audit_page.report(REPORT, list(recipe.WAYS))
