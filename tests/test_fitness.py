@@ -83,9 +83,9 @@ OWN = {"walk": Walk, "adaptive": Adaptive}
 def fitted(name, rows=200, schema=None, budget=BUDGET, fitness=SHARE, **more):
     frame = make_frame(rows)
     generator = OWN[name]() if name in OWN else quick(name)
-    return Synthesizer(generator, schema=schema or make_schema(), budget=budget).fit(
-        frame, seed=1, fitness=fitness, **more
-    )
+    trust = __name__ if name in OWN else None
+    synthesizer = Synthesizer(generator, schema=schema or make_schema(), budget=budget, trust=trust)
+    return synthesizer.fit(frame, seed=1, fitness=fitness, **more)
 
 
 def total(entries):

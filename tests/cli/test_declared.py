@@ -12,6 +12,7 @@ import pytest
 from synthdp import PATE, BadInput, Budget, Schema, Synthesizer, load
 from synthdp.cli import run
 from synthdp.data.schema import Categorical, Integer
+from synthdp.report.statement import NOBODY
 from synthdp.selecting import select
 
 RARE, EXTREME = "Fabry disease", 987654.25
@@ -129,7 +130,7 @@ def test_a_draft_that_is_declared_releases_no_patients_cell(patients, draft, tmp
     assert run(["sample", f"release={out / 'release'}", "rows=50", f"out={tmp_path / 'made.csv'}"]) == 0
     left = [draft, *(out / "release").iterdir(), *(tmp_path / "page").iterdir(), tmp_path / "made.csv"]
     left += (out / "internal").glob("ledger*")
-    assert len(left) == 8
+    assert len(left) == 9
     for path in left:
         content = path.read_bytes()
         for cell in (RARE, "Fabry", "987654"):
@@ -157,7 +158,7 @@ def test_what_was_read_off_the_records_is_said_on_the_page_and_is_not_to_be_shar
     answer = page[page.index("Can I share it?") : page.index("Who is protected")]
     assert "Not like this." in answer
     assert "Facts of diagnosis were read off the records" in answer
-    assert "or `learn`, and fit again" in answer
+    assert "or by `learn`, and fit again" in answer
     assert "Nothing about the table was learned" not in page
 
 
@@ -180,7 +181,12 @@ def test_a_release_whose_schema_nobody_declared_still_opens(tmp_path):
     Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-5)).fit(frame).save(tmp_path / "release")
     text = json.loads((tmp_path / "release" / "release.json").read_text())
     del text["schema"]["declared_by"]
+    text |= {
+        "format": 1,
+        "statement": {**text["statement"], "declared": {**text["statement"]["declared"], "by": NOBODY}},
+    }
     (tmp_path / "release" / "release.json").write_text(json.dumps(text))
+    (tmp_path / "release" / "manifest.json").unlink()
     release = load(tmp_path / "release")
     assert release.schema.declared_by is None
     assert len(release.sample(3)) == 3

@@ -79,7 +79,7 @@ def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp
     capsys.readouterr()
     mixed = [f"release={tmp_path / 'a' / 'release'}", f"canaries={tmp_path / 'b' / 'internal' / 'canaries.json'}"]
     assert run(["audit", *mixed]) == 2
-    assert "of another fit" in capsys.readouterr().err
+    assert "belongs to another fit" in capsys.readouterr().err
     own = [mixed[0], f"canaries={tmp_path / 'a' / 'internal' / 'canaries.json'}"]
     assert run(["audit", *own]) == 0
     said = load(tmp_path / "a" / "release").statement.declared["audit"]
@@ -110,7 +110,7 @@ def test_a_signal_that_asks_for_the_end_is_as_ctrl_c_and_the_fit_goes_on_from_it
     assert run(words) == 130
     said = capsys.readouterr()
     assert "interrupted" in said.err
-    assert "resume=true goes on from the answers that it has, at no further charge" in said.out
+    assert "resume=true to continue from the answers that were kept, at no further charge" in said.out
     internal = tmp_path / "run" / "internal"
     assert {path.name for path in internal.iterdir()} == {"ledger.new.jsonl", "checkpoint.safetensors.answers"}
     assert internal.stat().st_mode & 0o777 == 0o700
