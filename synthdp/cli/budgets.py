@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from synthdp.cli import show
 from synthdp.cli.dataaccount import account_of
 from synthdp.errors import BadInput
 from synthdp.privacy.accounts import AccountFile, Standing
@@ -70,9 +71,9 @@ def lines(path: Path, standing: Standing) -> list[str]:
     rows += [
         (
             str(number),
-            fit.time,
-            fit.by,
-            f"{fit.body['generator']}{' (rehearsal)' if fit.body['rehearsal'] else ''}",
+            show.name(fit.time),
+            show.name(fit.by),
+            f"{show.name(fit.body['generator'])}{' (rehearsal)' if fit.body['rehearsal'] else ''}",
             f"{fit.budget[0]:.6g}",
             f"{fit.budget[1]:.3g}",
             fit.state,
@@ -81,7 +82,9 @@ def lines(path: Path, standing: Standing) -> list[str]:
     ]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     table = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    changes = [f"{change['time']}  {change['by']}  {_change(change)}" for change in standing.changes]
+    changes = [
+        f"{show.name(change['time'])}  {show.name(change['by'])}  {_change(change)}" for change in standing.changes
+    ]
     return [*said, "", *(table if standing.fits else ["no fits yet"]), "", *changes]
 
 

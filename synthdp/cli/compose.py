@@ -24,6 +24,7 @@ from synthdp.data.named import conf_dir
 from synthdp.errors import BadInput, without_passwords
 
 MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
+MOST_LETTERS = 50_000  # of a word
 MOST_RUNS = 10_000  # of one --multirun
 UNREADABLE = (
     YAMLError,
@@ -105,6 +106,8 @@ def _flags(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
     multirun = False
     rest = iter(words)
     for word in rest:
+        if len(word) > MOST_LETTERS:
+            raise BadInput(f"an option of {len(word):,} characters is not read; at most {MOST_LETTERS:,} are")
         if word in (MULTIRUN, "-m"):
             multirun = True
         elif word == CONFIG_DIR or word.startswith(CONFIG_DIR + "="):
@@ -254,7 +257,7 @@ def _typed(command: str, plain: Config) -> Config:
     config: Config = {"options": settings.made(settings.OPTIONS[command], flat), "plain": plain}
     config["out"] = flat.get("out")
     for group in settings.GROUPS.get(command, {}):
-        values = _of_group(group, plain[group])
+        values = _of_group(group, plain.get(group))
         if group == "generator":
             kind: Any = generators.find(values.pop("name", None) or _nameless())
             config[group] = settings.made(kind, values, "generator.")

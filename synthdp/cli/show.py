@@ -4,10 +4,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+MOST_NAME = 60  # characters of a name that somebody else chose
 LINES = 10  # printed where there is no terminal
 Step = Callable[..., None]
 
@@ -53,3 +55,10 @@ def _lines(label: str) -> Step:
 
 def _note(note: Mapping[str, float] | str) -> str:
     return note if isinstance(note, str) else "  ".join(f"{name} {value:.3g}" for name, value in note.items())
+
+
+def name(given: Any) -> str:
+    """A name that somebody else chose, in a table on a terminal: shortened, and without what moves the cursor or colours."""
+    text = str(given)
+    text = text if len(text) <= MOST_NAME else f"{text[:MOST_NAME]}..."
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

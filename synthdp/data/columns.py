@@ -154,7 +154,7 @@ class Datetime(Named):
 
     def __post_init__(self) -> None:
         _freeze(self)
-        if self.resolution not in MICROSECONDS:
+        if self.resolution not in get_args(Resolution):
             raise BadInput(f"column {self.name!r}: resolution must be one of {', '.join(get_args(Resolution))}")
         ends = self.bounds if isinstance(self.bounds, str) else tuple(self._instant(end) for end in self.bounds)
         edges = tuple(self._instant(edge) for edge in self.bins) if isinstance(self.bins, tuple) else self.bins

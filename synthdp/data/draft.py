@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.data import cells, yamlfile
-from synthdp.data.columns import LEARN, MAX_PIXELS, iso
+from synthdp.data.columns import LEARN, MAX_PIXELS, iso, microseconds
 
 if TYPE_CHECKING:
     from synthdp.data.images.look import Seen
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Series = pd.Series[Any]
 
 WHOSE = {"id", "identifier", "mrn", "participant", "patient", "person", "pseudonym", "ssn", "subject", "uid", "uuid"}
+CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
 LISTED = 30  # categories are listed up to here
 HEAD = """\
 # DRAFT of a schema for {file}: what may be known to everyone about these records.
@@ -224,6 +225,7 @@ def outward(value: float) -> float:
 def _dated(instants: NDArray[Any]) -> dict[str, Any]:
     day = 86_400_000_000
     whole = bool((instants % day == 0).all())
-    first, last = iso(int(instants.min()))[:4], iso(int(instants.max()))[:4]
+    # A table may hold instants beyond the years 1 to 9999, for which Python has no word.
+    first, last = (iso(int(end))[:4] for end in np.clip([instants.min(), instants.max()], *CALENDAR))
     bounds = [f"{first}-01-01", f"{last}-12-31" if whole else f"{last}-12-31T23:59:59"]
     return {"kind": "datetime", "bounds": bounds, "resolution": "day" if whole else "second"}

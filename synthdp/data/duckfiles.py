@@ -97,6 +97,7 @@ def _check_parquet(files: list[Path]) -> None:
     first: pa.Schema | None = None
     for path in files:
         try:
+            limits.check_footer(path)
             found = pq.read_schema(path).remove_metadata()
         except (pa.ArrowException, OSError) as error:
             raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None

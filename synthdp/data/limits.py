@@ -11,6 +11,7 @@ FREE = 1 << 30  # bytes that a file may unpack to whatever its own size
 FREE_TEXT = 1 << 27  # the same of a CSV file, whose cells take several times their text in memory
 RATIO = 200  # beyond that: so many times its own size. Deflate reaches 1,032 on a file that was made to.
 BLOCK = 1 << 20
+MOST_FOOTER = 1 << 25  # bytes of a Parquet footer, which takes 20 times as much once it is read
 BROKEN = (gzip.BadGzipFile, EOFError, zlib.error)
 
 
@@ -19,6 +20,18 @@ def check_width(where: object, columns: int) -> None:
     if columns > MOST_COLUMNS:
         raise BadInput(
             f"{where}: has {columns:,} columns; at most {MOST_COLUMNS:,} are read. Keep those that are needed"
+        )
+
+
+def check_footer(path: Path) -> None:
+    """Raise `BadInput` for a Parquet file that describes itself at great length: it has far too many columns or row groups."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 8))
+        length = int.from_bytes(file.read(4), "little")
+    if MOST_FOOTER < length < path.stat().st_size:
+        raise BadInput(
+            f"{path}: its footer holds {length:,} bytes, at most {MOST_FOOTER:,} are read. Keep the columns that are needed (at most "
+            f"{MOST_COLUMNS:,}), in fewer row groups"
         )
 
 

@@ -152,6 +152,7 @@ def _write_pictures(chunks: "Iterable[DataFrame]", where: Path, schema: Schema) 
 
 
 def _parquet(path: Path) -> "DataFrame":
+    limits.check_footer(path)
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names

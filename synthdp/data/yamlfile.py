@@ -80,6 +80,8 @@ def parse(text: str, where: str) -> Any:
         root = loader.get_single_node()
         _check_size(root, where)
         return None if root is None else loader.construct_document(root)
+    except BadInput:
+        raise
     except RecursionError:
         raise BadInput(f"{where}: not read, since it is nested too deep") from None
     except yaml.YAMLError as error:

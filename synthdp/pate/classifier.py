@@ -15,7 +15,7 @@ from synthdp.data.columns import Boolean
 from synthdp.data.schema import Schema
 from synthdp.pate.features import check_frame, classes, feature_map, public_codes, public_schema
 from synthdp.pate.students import Learned, Lesson, Probabilities, Student
-from synthdp.pate.students.choice import called, settings_of
+from synthdp.pate.students.choice import called, settings_of, student_of
 from synthdp.privacy.ledger import Ledger
 from synthdp.report.folder import FORMAT, LEDGER, RELEASE, written
 from synthdp.report.folder import STUDENT as MODEL
@@ -84,11 +84,12 @@ class Classifier:
         codes = public_codes(Codec(self.schema), self.target, wanted.validate(known, "clamp"))
         return self.learned.probabilities(feature_map(self.features, Codec(self.schema), self.target)(codes))
 
-    def relearn(self, student: Student, *, draw: int | None = None) -> "Classifier":
+    def relearn(self, student: Any, *, draw: int | None = None) -> "Classifier":
         """The same answers with another student, for free; public records that were not asked about are not kept, so it
         learns from the answered ones alone."""
         draw = self.draw if draw is None else draw
         rows = feature_map(self.features, Codec(self.schema), self.target)(self.answers.codes)
+        student = student_of(student)
         learned = student.learn(Lesson(rows=rows, targets=self.answers.targets, pool=rows), draw)
         fields = {
             name: getattr(self, name) for name in ("answers", "schema", "target", "features", "statement", "ledger")

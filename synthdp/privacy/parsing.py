@@ -15,6 +15,7 @@ from synthdp.errors import BadInput
 from synthdp.privacy.budget import RELATIONS
 from synthdp.privacy.events import EVENTS, Entry, Event, from_json
 
+EXACT = 2**53  # up to here a whole number is a float, too; beyond it numpy would take it for an object
 MOST = 10**9  # repetitions of an event: more are no fit's, and no accountant's grid holds them
 
 
@@ -62,7 +63,8 @@ def _listed(name: str, value: Any) -> list[Any]:
 def _fits(value: Any, kind: Any) -> bool:
     """Whether a value is of one of the plain types that fields have; a plug-in's others are its own."""
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+        exact = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= EXACT
+        return exact or (isinstance(value, float) and not math.isnan(value))
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return not isinstance(kind, type) or isinstance(value, kind)

@@ -49,12 +49,12 @@ def test_what_cannot_be_stored_learns_again(student, tmp_path):
     folder = made.save(tmp_path / "release")
     with pytest.raises(BadInput, match="student="):
         load(folder)
-    again = load(folder, student=made.student)
+    again = load(folder, student=student)
     np.testing.assert_allclose(made.predict_proba(TEST), again.predict_proba(TEST), atol=1e-6)
 
 
 def test_the_answers_teach_another_student_for_free(made):
-    other = made.relearn(fitted(teachers=10).student)
+    other = made.relearn(LogisticRegression())
     assert other.statement == made.statement
     assert accuracy(other) > 0.8
 

@@ -136,6 +136,7 @@ def test_settings_that_would_need_memory_are_compared_with_the_arrays_first(host
         [], "Gaussian", None, 5,
         {}, {"type": []}, {**EVENT, "type": "Nothing"}, {**EVENT, "more": 1},
         {**EVENT, "noise": None}, {**EVENT, "noise": "2"}, {**EVENT, "noise": [2]}, {**EVENT, "noise": True}, {**EVENT, "noise": -1},
+        {**EVENT, "noise": 10**30},
         {**EVENT, "unit": 5}, {**EVENT, "unit": ["record"]}, {**EVENT, "relation": "none"}, {**EVENT, "relation": []},
         {**EVENT, "type": "Sampled", "rate": 0.5},
         {"type": "Sampled", "rate": "x", "queries": [EVENT]}, {"type": "Sampled", "rate": 0.5, "queries": EVENT},

@@ -6,6 +6,7 @@ upwards by "connect the dots" and composed; any grid gives a valid upper bound, 
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, singledispatch
 from typing import Any
 
@@ -27,6 +28,9 @@ MOST_RANGE = (
     30.0  # of a choice: beyond it, or on a grid that is coarser, a bounded range gains little over a pure epsilon
 )
 MANY = 1000  # repetitions
+MOST_GRID = (
+    100.0  # beyond it epsilon is over 10^8, no grid tells more than rdp, and dp-accounting's exponentials overflow
+)
 MOST_FFT = 1 << 23  # points that are transformed at once
 TAIL = 1e-15  # dp-accounting's own truncation of a composition
 MOST_EXPONENT = 700.0  # of which dp-accounting takes the exponential
@@ -47,7 +51,10 @@ def epsilon(charges: Charges, delta: float) -> float:
     if not sampled or math.isinf(mu):
         return gaussian_epsilon(mu, delta)
     grid = _grid(_range(mu, sampled), _composed_range(charges, delta))
-    least = _on_grid(mu, sampled, delta, grid)
+    if grid > MOST_GRID:
+        with suppress(Unproven):
+            return rdp.epsilon(charges, delta)
+    grid, least = _first(mu, sampled, delta, grid)
     while grid > FINEST and max(_range(mu, sampled), 2 * least) * FINER / grid < CHEAP_POINTS:
         grid /= FINER
         finer = _on_grid(mu, sampled, delta, grid)
@@ -221,6 +228,19 @@ def _grid(widest: float, whole: float) -> float:
     return grid
 
 
+def _first(mu: float, events: tuple[tuple[Event, int], ...], delta: float, grid: float) -> tuple[float, float]:
+    """Epsilon on this grid, or on the next coarser one that fits in memory: any grid gives an upper bound."""
+    while True:
+        try:
+            return grid, _on_grid(mu, events, delta, grid)
+        except _TooFine:
+            grid *= FINER
+
+
+class _TooFine(Exception):
+    """A composition on this grid would take more than `MOST_FFT` points."""
+
+
 def _on_grid(mu: float, events: tuple[tuple[Event, int], ...], delta: float, grid: float) -> float:
     return float(_composed(mu, events, grid).get_epsilon_for_delta(delta))
 
@@ -241,6 +261,8 @@ def _repeated(part: Any, count: int) -> Any:
             often, rest = divmod(count, MANY)
             whole = _repeated(_repeated(part, MANY), often)
             return whole.compose(_repeated(part, rest)) if rest else whole
+    elif count > 1 and any(_points(side, count) > MOST_FFT for side in (part._pmf_remove, part._pmf_add)):
+        raise _TooFine
     return part.self_compose(count) if count > 1 else part
 
 
@@ -249,6 +271,8 @@ def _points(side: Any, count: int) -> int:
     too wide where the distribution is short and the count is huge; a thousand at a time are composed quickly."""
     from dp_accounting.pld import common
 
+    if not hasattr(side, "_probs"):  # a sparse one is short
+        return 0
     low, high = common.compute_self_convolve_bounds(side._probs, count, TAIL)
     return int(high - low)
 
