@@ -191,7 +191,7 @@ URLS = [
 def test_a_password_is_never_echoed(refused, url):
     for words in (
         fit(f"data.path={url}"), fit(f"data.schema={url}"), fit(f"out={url}/x", f"data.schema={url}"), ("schema", f"path={url}"),
-        ("verify", f"release={url}"), ("account", f"ledger={url}"), ("budget", f"account={url}"), (url,), ("fit", url),
+        ("verify", f"release={url}"), ("epsilon", f"ledger={url}"), ("budget", f"account={url}"), (url,), ("fit", url),
         ("fit", f"{url}=3"),
     ):  # fmt: skip
         error = refused(*words)
@@ -202,7 +202,7 @@ def test_a_password_is_never_echoed(refused, url):
 def test_hundreds_of_costly_events_are_refused(folder, refused):
     ledger = Ledger.of([Entry(Sampled(0.001, (Gaussian(1 + n / 100),)), 10) for n in range(300)])
     ledger.write(folder / "ledger.jsonl")
-    assert "at most 64 are accounted together" in refused("account", "ledger=ledger.jsonl")
+    assert "at most 64 are accounted together" in refused("epsilon", "ledger=ledger.jsonl")
 
 
 @pytest.mark.parametrize(
