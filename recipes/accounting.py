@@ -8,9 +8,9 @@ from typing import Any
 
 import record
 
-from synthdp.privacy import accounting
-from synthdp.privacy.accounting.accountants import moments, strong
-from synthdp.privacy.events import Choice, Entry, Event, Gaussian, Laplace, Plan, Sampled
+from synthdp import accounting
+from synthdp.accounting.accountants import moments, strong
+from synthdp.ledger.events import Choice, Entry, Event, Gaussian, Laplace, Plan, Sampled
 from synthdp.report import compared
 
 DELTA = 1e-5

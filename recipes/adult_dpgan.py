@@ -12,8 +12,8 @@ from typing import Any
 from record import provenance, spread, write
 
 from synthdp import Budget, Synthesizer
-from synthdp.data import named
 from synthdp.evaluate import evaluate
+from synthdp.sets import named
 
 DELTA = 1e-5
 MODELS = ("hgb", "lr", "rf")

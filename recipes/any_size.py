@@ -21,7 +21,8 @@ import pandas as pd
 import record
 
 from synthdp import Budget, Schema, Synthesizer, load
-from synthdp.data import sources, tables
+from synthdp.sets import record_files
+from synthdp.tables import source as tables
 
 BUDGET = Budget(epsilon=1.0, delta=1e-9)
 PART = 10_000_000  # rows of a file
@@ -96,7 +97,7 @@ def make(folder: Path, rows: int) -> dict[str, float]:
     (folder / "table").mkdir()
     for number, start in enumerate(range(0, rows, PART)):
         part = folder / "table" / f"part-{number:03d}.parquet"
-        sources.write(release.stream(min(PART, rows - start), seed=1 + number), part, release.schema)
+        record_files.write(release.stream(min(PART, rows - start), seed=1 + number), part, release.schema)
     held = sum(path.stat().st_size for path in (folder / "table").iterdir())
     return {"rows": rows, "columns": len(release.schema.names), "bytes": held}
 
@@ -113,7 +114,7 @@ def fit(folder: Path, rows: int) -> dict[str, float]:
 def sample(folder: Path, rows: int) -> dict[str, float]:
     """As many rows again, in one file."""
     release = load(folder / "release")
-    sources.write(release.stream(rows, seed=3), folder / "sampled.parquet", release.schema)
+    record_files.write(release.stream(rows, seed=3), folder / "sampled.parquet", release.schema)
     return {"rows": rows, "bytes": (folder / "sampled.parquet").stat().st_size}
 
 

@@ -26,16 +26,15 @@ import record
 import torch
 
 from synthdp import Budget, Schema, selecting
-from synthdp.auditing import black_box, one_run, pairs, processes, white_box
-from synthdp.auditing.claims import Audit
-from synthdp.auditing.draws import Choices, Selections, Sizes, Thresholds, Votes
-from synthdp.auditing.vectors import KINDS, Vectors
-from synthdp.auditing.white_box import Attack
-from synthdp.evaluate.audit import plant
-from synthdp.privacy.account import Account
-from synthdp.privacy.events import Entry, Plan
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.audit import black_box, many_fits, one_run, plant, white_box, worst_pairs
+from synthdp.audit.claims import Audit
+from synthdp.audit.repeated_answers import Choices, Selections, Sizes, Thresholds, Votes
+from synthdp.audit.vector_canaries import KINDS, Vectors
+from synthdp.audit.white_box import Attack
+from synthdp.ledger.events import Entry, Plan
+from synthdp.ledger.ledger import Ledger
+from synthdp.seal.charging import Account
+from synthdp.seal.door import Sensitive
 
 DELTA, EPSILON = 1e-5, 4.0
 ERROR = 0.05  # of each bound that is shown
@@ -196,11 +195,11 @@ def everything() -> Iterator[Task]:
         for way, attack in ways.items():
             yield at_door(what, way, attack, SLOW_DRAWS.get(what, REPLICAS))
     for images in (False, True):
-        for name, case in pairs.cases(images=images).items():
+        for name, case in worst_pairs.cases(images=images).items():
             yield of_generator(name, case.pair, "its own", images=images)
-    for name in pairs.cases():
-        if hasattr(type(pairs.made(name)), "audit_settings") and name not in SETTINGS:
-            row = of_generator(name, pairs.worst_case, "4 x (0, 0, 0) and (1, 1, 1)", images=False)
+    for name in worst_pairs.cases():
+        if hasattr(type(worst_pairs.made(name)), "audit_settings") and name not in SETTINGS:
+            row = of_generator(name, worst_pairs.worst_case, "4 x (0, 0, 0) and (1, 1, 1)", images=False)
             yield replace(row, weight=SPARED)
     yield of_selection()
     for attack in (Vectors(noise=1.0), Vectors(noise=0.8, rate=0.3, steps=3)):
@@ -226,24 +225,26 @@ def at_door(what: str, how: str, attack: Attack, runs: int = REPLICAS) -> Task:
     return Task(part="door", what=what, how=how, run=run, runs=runs)
 
 
-def of_generator(name: str, pair: Callable[[], pairs.Pair], how: str, *, images: bool) -> Task:
+def of_generator(name: str, pair: Callable[[], worst_pairs.Pair], how: str, *, images: bool) -> Task:
     """Black box, fit by fit."""
-    runs = 200 if pairs.cases(images=images)[name].slow else 1000
+    runs = 200 if worst_pairs.cases(images=images)[name].slow else 1000
     what = f"{name} (images)" if images else name
-    return in_many_fits(what, how, lambda: pairs.made(name, images=images), pair, runs)
+    return in_many_fits(what, how, lambda: worst_pairs.made(name, images=images), pair, runs)
 
 
 def of_selection() -> Task:
     """Black box of a selection: a run of three on average."""
 
     def selected() -> Selected:
-        offer = selecting.offered(["independent"], pairs.rare().schema, Budget(EPSILON, DELTA), mean_runs=3.0)
+        offer = selecting.offered(["independent"], worst_pairs.rare().schema, Budget(EPSILON, DELTA), mean_runs=3.0)
         return Selected(offer=offer)
 
-    return in_many_fits(Selected.name, "its own", selected, pairs.rare, 1000)
+    return in_many_fits(Selected.name, "its own", selected, worst_pairs.rare, 1000)
 
 
-def in_many_fits(what: str, how: str, generator: Callable[[], Any], pair: Callable[[], pairs.Pair], runs: int) -> Task:
+def in_many_fits(
+    what: str, how: str, generator: Callable[[], Any], pair: Callable[[], worst_pairs.Pair], runs: int
+) -> Task:
     """So many fits a side, judged by the model alone."""
     budget = Budget(EPSILON, DELTA)
 
@@ -262,7 +263,7 @@ def in_many_fits(what: str, how: str, generator: Callable[[], Any], pair: Callab
 
     def seconds() -> float:
         made, chosen = generator(), pair()
-        noise = pairs.generators.afford(lambda z: made.plan(chosen.schema, z), chosen.schema, budget)
+        noise = worst_pairs.generators.afford(lambda z: made.plan(chosen.schema, z), chosen.schema, budget)
         job = black_box.Fits(generator=made, pair=chosen, inside=True, budget=budget, noise=noise, runs=3)
         black_box.fits(replace(job, runs=1))  # the first of a process takes longer
         start = time.monotonic()
@@ -297,7 +298,7 @@ def in_one_fit(name: str) -> Run:
         shares = [0.5, 0.3, 0.1, 0.05, 0.03, 0.02]
         frame = pd.DataFrame({column: rng.choice(list("abcdef"), UNITS, p=shares) for column in columns})
         table, canaries = plant(frame, schema, CANARIES)
-        generator = pairs.generators.make(name, {"steps": STEPS} if name == "dpgan" else {})
+        generator = worst_pairs.generators.make(name, {"steps": STEPS} if name == "dpgan" else {})
         noise = Account(Budget(EPSILON, DELTA)).commit(lambda z: generator.plan(schema, z), Budget(EPSILON, DELTA))
         budget = Budget(EPSILON if share == 1 else float("inf"), DELTA)
         data = Sensitive(table, schema, Account(budget, Ledger(), noise=noise * share))
@@ -313,7 +314,7 @@ def made(tasks: list[Task], terms: Terms, workers: int | None, ends: float | Non
     missing = [task for task in tasks if task.name not in kept]
     if ends is None or terms.quick:
         jobs = [Job(name=task.name, terms=terms, runs=quickly(task) if terms.quick else task.runs) for task in missing]
-        found = processes.each(make_one, jobs, workers)
+        found = many_fits.each(make_one, jobs, workers)
     else:
         found = one_by_one(missing, terms, ends)
     kept |= {row["name"]: row for row in found}

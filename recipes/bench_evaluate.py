@@ -61,8 +61,8 @@ class Clock:
 def judge(preset: str, jobs: int) -> dict[str, Any]:
     """One evaluation in this process: wall and processor seconds, and the parts that took longest."""
     from synthdp import Budget, Synthesizer
-    from synthdp.data import named
     from synthdp.evaluate import evaluate, trials
+    from synthdp.sets import named
 
     chosen = named.load("adult")
     synthesizer = Synthesizer("independent", schema=chosen.schema, budget=Budget(epsilon=1.0, delta=1e-5))

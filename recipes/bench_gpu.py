@@ -14,9 +14,9 @@ import torch
 from bench_step import CLIP, MULTIPLIER, Case, dcgan, loss, mlp
 
 from synthdp import Budget, Synthesizer
-from synthdp.data import named
-from synthdp.privacy import gradients
-from synthdp.privacy.noise import Noise
+from synthdp.noise.noise import Noise
+from synthdp.seal import gradients
+from synthdp.sets import named
 
 CASES = (
     Case(name="MLP 784-512-256-1", network=mlp(784, 512, 256, 1), shape=(784,), batch=1024, rounds=100, slow_rounds=0),

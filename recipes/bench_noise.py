@@ -15,8 +15,8 @@ import numpy as np
 import record
 import torch
 
-from synthdp.privacy.gradients.memory import keep_freed_memory
-from synthdp.privacy.noise import Noise
+from synthdp.noise.noise import Noise
+from synthdp.seal.gradients.freed_memory import keep_freed_memory
 
 SIZES = (1_000, 100_000, 1_000_000)
 REPETITIONS = 5
@@ -112,7 +112,7 @@ def text(results: list[dict[str, Any]], config: dict[str, Any], seen: dict[str, 
 
 Nanoseconds of processor time per number, and the ratio to torch's `normal_` in the same round, for calls that make as many
 numbers as the column says. One thread; mean and standard deviation over {config["repetitions"]} repetitions of the median over rounds.
-"Hardened" adds the noise to sums and rounds to the public grid, exactly (`synthdp/privacy/hardened.py`); "plain" only draws.
+"Hardened" adds the noise to sums and rounds to the public grid, exactly (`synthdp/noise/gaussian.py`); "plain" only draws.
 A call has a fixed cost, the same for one number and for thousands, which is what the first column shows.
 
 {table(results)}

@@ -17,12 +17,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from synthdp.privacy import gradients
-from synthdp.privacy.gradients import fallback
-from synthdp.privacy.gradients.bound import Bound, Sums
-from synthdp.privacy.gradients.precise import in_float64
-from synthdp.privacy.gradients.rows import Batch
-from synthdp.privacy.noise import Noise
+from synthdp.noise.noise import Noise
+from synthdp.seal import gradients
+from synthdp.seal.gradients import fallback
+from synthdp.seal.gradients.bound import Bound, Sums
+from synthdp.seal.gradients.float64 import in_float64
+from synthdp.seal.gradients.rows import Batch
 
 CLIP, MULTIPLIER, RATE_OF_LEARNING = 1.0, 1.0, 0.05
 PLAIN = "plain SGD"

@@ -18,9 +18,9 @@ from record import HOME, REPORTS, provenance, write
 from trials import REAL, Trial, shown
 
 from synthdp import generators
-from synthdp.data import named
 from synthdp.report import sweepplot
 from synthdp.report.sweep import mean_interval
+from synthdp.sets import named
 
 DELTA = {"adult": 1e-5, "meps": 1e-5, "diabetes130": 1e-5}
 EPSILONS = (0.5, 1.0, 3.0, 10.0)

@@ -18,10 +18,10 @@ from record import HOME, REPORTS, provenance, spread, write
 from trials import REAL, Trial, shown
 
 from synthdp import Budget, Synthesizer, load
-from synthdp.data import named
-from synthdp.evaluate.images import accuracies, classifiers, features, pictures
-from synthdp.evaluate.images.distances import frechet
-from synthdp.evaluate.images.grid import sheet
+from synthdp.evaluate.images import accuracies, image_classifiers, image_features, pictures
+from synthdp.evaluate.images.image_distances import frechet
+from synthdp.evaluate.images.sample_grid import sheet
+from synthdp.sets import named
 
 DELTA = {"mnist": 1e-5, "pneumoniamnist": 1e-5}
 EPSILONS = (1.0, 10.0)
@@ -63,9 +63,9 @@ def distances(data: str, wanted: list[Trial], known: dict[str, Any]) -> None:
     axes = pictures.axes_of(chosen.schema, chosen.train)
     train, test = (pictures.pictures_of(frame, chosen.schema, axes, "real") for frame in (chosen.train, chosen.test))
     axis = axes[0]
-    kind = classifiers.CLASSIFIERS["cnn"]
-    ceiling = classifiers.fitted(kind, train.pixels, train.labels(axis), len(axis.levels), 0)
-    space = features.of_classifier(axis.name, ceiling, train.pixels)
+    kind = image_classifiers.CLASSIFIERS["cnn"]
+    ceiling = image_classifiers.fitted(kind, train.pixels, train.labels(axis), len(axis.levels), 0)
+    space = image_features.of_classifier(axis.name, ceiling, train.pixels)
     if space is None:
         raise SystemExit("the classifier learned nothing: no features")
     real = space(test.pixels)

@@ -8,8 +8,6 @@ import numpy as np
 import trials
 from trials import REAL, Figures, Trial
 
-from synthdp.data import named
-from synthdp.data.named import Named
 from synthdp.errors import BadInput
 from synthdp.evaluate.classifiers import chances, classifiers
 from synthdp.evaluate.fidelity import total_variation
@@ -18,6 +16,8 @@ from synthdp.evaluate.regressors import guesses, regressors
 from synthdp.evaluate.scores import errors, score
 from synthdp.evaluate.tables import Axis, Table, axes_of, table_of
 from synthdp.evaluate.tasks import Task, task
+from synthdp.sets import named
+from synthdp.sets.named import Named
 
 if TYPE_CHECKING:
     import pandas as pd

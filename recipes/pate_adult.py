@@ -15,8 +15,8 @@ from pate_runs import Case, Data, Once, fit_all, forest_ceiling, table
 from record import provenance, write
 from sklearn.ensemble import RandomForestClassifier
 
-from synthdp.data import named
 from synthdp.pate import PATE, LNMax, Selection
+from synthdp.sets import named
 
 TEACHERS, QUERIES = 250, 500
 FOREST = RandomForestClassifier(n_estimators=100)

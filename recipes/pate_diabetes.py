@@ -21,8 +21,8 @@ from record import provenance, write
 from sklearn.ensemble import RandomForestClassifier
 
 from synthdp import Schema
-from synthdp.data import named
 from synthdp.pate import PATE, LNMax
+from synthdp.sets import named
 
 TEACHERS, QUERIES = 250, 500
 FOREST = RandomForestClassifier(n_estimators=100)

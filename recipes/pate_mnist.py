@@ -19,8 +19,8 @@ from sklearn.svm import SVC
 from strokes import strokes
 
 from synthdp import Schema
-from synthdp.data import named
 from synthdp.pate import PATE, LNMax, SemiSupervised
+from synthdp.sets import named
 
 SIDE = 28
 PIXELS = tuple(f"p{place}" for place in range(SIDE * SIDE))

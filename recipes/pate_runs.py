@@ -13,11 +13,11 @@ from record import spread
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from synthdp import Budget, Schema
-from synthdp.data.codec import Codec
+from synthdp.accounting import pate as figures
 from synthdp.pate import PATE
-from synthdp.pate.features import feature_map
-from synthdp.privacy.accounting import pate as figures
-from synthdp.privacy.replay import Recorder
+from synthdp.pate.code_features import feature_map
+from synthdp.schema.codec import Codec
+from synthdp.seal.replay import Recorder
 
 DELTA = 1e-5
 ENOUGH = 1e3  # of epsilon, where the aggregator has its noise and the cost is what is asked for

@@ -16,13 +16,13 @@ from judging import DISTANCES, METRICS, MODELS, distances, utility
 from record import HOME, provenance, write
 from trials import REAL, Trial, shown
 
-from synthdp.data import named
-from synthdp.data.codec import Codec
 from synthdp.evaluate.tables import axes_of, table_of
 from synthdp.evaluate.tasks import task
-from synthdp.generators.parts.model import NetworkModel, label_place, network
-from synthdp.generators.parts.networks import random
+from synthdp.generators.parts.gan_model import NetworkModel, label_place, network
+from synthdp.generators.parts.table_networks import random
 from synthdp.generators.pategan import PATEGAN
+from synthdp.schema.codec import Codec
+from synthdp.sets import named
 
 DATA, DELTA = "adult", 1e-5
 EPSILONS = (1.0, 3.0, 10.0)

@@ -18,7 +18,7 @@ import twelve
 from record import HOME, provenance, write
 from trials import REAL, Trial, shown
 
-from synthdp.data import named
+from synthdp.sets import named
 
 EPSILON, DELTA = 1.0, 1e-5
 DATA = ("epileptic_seizure", "cervical_cancer", "spambase", "isolet_part", "creditcard_sample")

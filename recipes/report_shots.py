@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from synthdp.paper import pdf
+from synthdp.pages import pdf
 
 HERE = Path(__file__).parent.parent
 PAGES = {"release": "report/statement.html", "internal": "evaluation/evaluation.html"}

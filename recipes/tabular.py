@@ -35,7 +35,7 @@ from record import HOME, provenance, write
 from tabular_page import EPSILONS
 from trials import REAL, Trial
 
-from synthdp.data import named
+from synthdp.sets import named
 
 DELTA = 1e-5
 # Smallest first.

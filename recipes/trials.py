@@ -25,7 +25,7 @@ from synthdp.generators import names
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synthdp.data.named import Named
+    from synthdp.sets.named import Named
 
 Figures = dict[str, Any]
 REAL = "real"  # in the place of a generator: the real training rows

@@ -2,14 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
+from synthdp import moved
+
+moved.install()
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from synthdp.api import Release, Synthesizer, load, verify
-    from synthdp.data.schema import Schema
     from synthdp.errors import BadInput, NotEntered
+    from synthdp.ledger.budget import Budget
     from synthdp.pate.fit import PATE
-    from synthdp.privacy.budget import Budget
+    from synthdp.schema.schema import Schema
 
 __all__ = [
     "PATE",
@@ -26,11 +30,11 @@ __all__ = [
 
 _HOMES = {
     "BadInput": "synthdp.errors",
-    "Budget": "synthdp.privacy.budget",
+    "Budget": "synthdp.ledger.budget",
     "NotEntered": "synthdp.errors",
     "PATE": "synthdp.pate.fit",
     "Release": "synthdp.api",
-    "Schema": "synthdp.data.schema",
+    "Schema": "synthdp.schema.schema",
     "Synthesizer": "synthdp.api",
     "load": "synthdp.api",
     "verify": "synthdp.api",

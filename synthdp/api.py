@@ -18,25 +18,24 @@ from safetensors.numpy import save as dump
 
 import synthdp
 from synthdp import generators
-from synthdp.data.schema import Schema
-from synthdp.data.tablecheck import validated
-from synthdp.data.tables import Opened, Source
-from synthdp.data.where import allowed
+from synthdp.budgets import AccountFile, entered, fingerprint, warn_of_no_account
 from synthdp.errors import BadInput
 from synthdp.fitness import Purchase, measure
 from synthdp.generators import Generator, Model, Progress
-from synthdp.privacy import fingerprint
-from synthdp.privacy.account import Account
-from synthdp.privacy.accounts import AccountFile, entered, warn_of_no_account
-from synthdp.privacy.answers import Answers
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.checkpoint import Checkpoint, Kept
-from synthdp.privacy.events import RECORD, Plan
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.ranks import ALONE, Ranks
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import RECORD, Plan
+from synthdp.ledger.ledger import Ledger
 from synthdp.report.folder import FORMAT, LEDGER, MODEL, RELEASE, Verified, opened, written
 from synthdp.report.statement import Statement, state
+from synthdp.schema.schema import Schema
+from synthdp.schema.where import allowed
+from synthdp.seal import Sensitive
+from synthdp.seal.answers import Answers
+from synthdp.seal.charging import Account
+from synthdp.seal.checkpoint import Checkpoint, Kept
+from synthdp.seal.processes import ALONE, Ranks
+from synthdp.tables.source import Opened, Source
+from synthdp.tables.table_check import validated
 
 if TYPE_CHECKING:
     import ibis
@@ -213,7 +212,7 @@ class Synthesizer:
     ) -> Release:
         """Check the frame (for the steward's eyes), seal it, and learn a model within the budget.
 
-        `frame` is a frame, or a table that stays where it is and is counted there: `synthdp.data.tables` (Parquet and CSV files of
+        `frame` is a frame, or a table that stays where it is and is counted there: `synthdp.tables.source` (Parquet and CSV files of
         any size, Ibis expressions of DuckDB, PostgreSQL and Spark), for generators that ask for counts alone.
         `seed` makes a rehearsal: reproducible, stamped "not for release". `invalid="clamp"` lets cells that the schema does
         not allow pass, mapped to allowed ones inside the seal. `ledger` is a new file that keeps the charges durably even
@@ -224,7 +223,7 @@ class Synthesizer:
         `AccountFile`) that all fits of these records are entered in before their first question; without one the fit is
         entered nowhere: it warns of that (`NotEntered`), and the statement says so. `audit` tells, in a sentence for the
         statement, how the frame was prepared for an audit (planted canaries). `ranks` are the processes that share this fit
-        (`synthdp.privacy.ranks.joined()` under torchrun): all are given the same frame and arguments, each keeps its shard of
+        (`synthdp.seal.processes.joined()` under torchrun): all are given the same frame and arguments, each keeps its shard of
         the units, the first one charges and
         draws the noise, all return the release. `fitness` is a share of the budget's precision that is set aside to measure,
         with noise, how far the samples' tables are from the records' (`synthdp.fitness`); the statement tells it. Raises

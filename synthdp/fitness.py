@@ -29,16 +29,16 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erf, ndtri
 
-from synthdp.data.codec import Codec
-from synthdp.data.columns import Image
-from synthdp.data.schema import Schema
+from synthdp import accounting
 from synthdp.errors import BadInput
 from synthdp.generators import Model
-from synthdp.privacy import accounting
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import RECORD, Entry, Gaussian, Plan, scoped
-from synthdp.privacy.sensitive import Sensitive
-from synthdp.report.fitness import Compared, Fitness, Group, Interval
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import RECORD, Entry, Gaussian, Plan, scoped
+from synthdp.report.fitness_figures import Compared, Fitness, Group, Interval
+from synthdp.schema.codec import Codec
+from synthdp.schema.columns import Image
+from synthdp.schema.schema import Schema
+from synthdp.seal import Sensitive
 
 MOST_SHARE = 0.5
 ROWS, ROWS_OF_IMAGES = 100_000, 2_000  # synthetic records that are compared

@@ -18,21 +18,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp import generators
+from synthdp import accounting, generators
 from synthdp.api import Release, check_seed, settings_of, warn_of_large_delta
-from synthdp.data.schema import Schema
+from synthdp.budgets import AccountFile, entered, warn_of_no_account
 from synthdp.errors import BadInput
 from synthdp.fitness import counts
 from synthdp.generators import Generator, Model
-from synthdp.privacy import accounting
-from synthdp.privacy.account import Account
-from synthdp.privacy.accounts import AccountFile, entered, warn_of_no_account
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import RECORD, Entry, Gaussian, Plan, Selection, scoped
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.selection import Terms
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import RECORD, Entry, Gaussian, Plan, Selection, scoped
+from synthdp.ledger.ledger import Ledger
 from synthdp.report.statement import state
+from synthdp.schema.schema import Schema
+from synthdp.seal import Sensitive
+from synthdp.seal.best_of import Terms
+from synthdp.seal.charging import Account
 
 if TYPE_CHECKING:
     import pandas as pd

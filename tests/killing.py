@@ -21,8 +21,9 @@ def killed(act: Callable[[], object], number: int, how: str) -> int:
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    from synthdp.privacy import answers, ledger
-    from synthdp.privacy.accounts import AccountFile
+    from synthdp.budgets import AccountFile
+    from synthdp.ledger import ledger
+    from synthdp.seal import answers
 
     seen = 0
     plain, replace = ledger._append, os.replace

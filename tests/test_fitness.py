@@ -11,15 +11,14 @@ from clinic import contracts, make_frame, make_pictures, make_schema, picture_sc
 from scipy.special import erf
 
 import synthdp.fitness
-from synthdp import BadInput, Budget, Synthesizer, load
-from synthdp.data.codec import Codec
+from synthdp import BadInput, Budget, Synthesizer, accounting, load
 from synthdp.fitness import Noisy, Purchase, apart, cliques, counts, interval, size
 from synthdp.generators.independent import IndependentModel, probabilities
-from synthdp.privacy import accounting
-from synthdp.privacy.events import Capped, Entry, Gaussian
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.ledger.events import Capped, Entry, Gaussian
+from synthdp.ledger.ledger import Ledger
 from synthdp.report.statement import Statement
+from synthdp.schema.codec import Codec
+from synthdp.seal.door import Sensitive
 
 BUDGET = Budget(2.0, 1e-5)
 SHARE = 0.1

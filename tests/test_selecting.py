@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 from clinic import make_frame, make_schema, picture_schema, untouched
 
-from synthdp import Budget, Schema, generators, load
-from synthdp.data.codec import Codec
+from synthdp import Budget, Schema, accounting, generators, load
+from synthdp.budgets import AccountFile
 from synthdp.errors import BadInput
-from synthdp.privacy import accounting
-from synthdp.privacy.accounts import AccountFile
-from synthdp.privacy.events import Entry, Gaussian, Laplace, Selection
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.questions.distance import Distance
-from synthdp.privacy.sensitive import Sensitive
-from synthdp.report.page import write
+from synthdp.ledger.events import Entry, Gaussian, Laplace, Selection
+from synthdp.ledger.ledger import Ledger
+from synthdp.report.statement_page import write
 from synthdp.report.words import tell
+from synthdp.schema.codec import Codec
+from synthdp.seal.door import Sensitive
+from synthdp.seal.questions.distance import Distance
 from synthdp.selecting import pairs, select, tables
 
 BUDGET = Budget(2.0, 1e-5)

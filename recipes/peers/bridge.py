@@ -16,7 +16,7 @@ from synthdp.errors import BadInput
 from synthdp.evaluate.tables import Axis, Table, table_of
 
 if TYPE_CHECKING:
-    from synthdp.data.named import Named
+    from synthdp.sets.named import Named
 
 PREFIX = "dpmm_"  # of generators' names in trials; what follows is dpmm's method
 FIT = Path(__file__).with_name("dpmm_fit.py")

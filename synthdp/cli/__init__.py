@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import synthdp
-from synthdp.data.private import asked_to_end
 from synthdp.errors import BadInput, without_passwords
+from synthdp.files.private_folder import asked_to_end
 
 COMMANDS = {
     "fit": "learn a generator from sensitive records, within a privacy budget",

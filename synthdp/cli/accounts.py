@@ -9,9 +9,9 @@ from typing import Any
 
 from synthdp.cli import settings
 from synthdp.errors import BadInput
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Entry, Event, Gaussian, Plan, Sampled, scoped
-from synthdp.privacy.ledger import Ledger
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Entry, Event, Gaussian, Plan, Sampled, scoped
+from synthdp.ledger.ledger import Ledger
 
 Config = Mapping[str, Any]
 VOTES = ("votes", "aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
@@ -27,14 +27,14 @@ SHUFFLE = (
 
 def epsilon(config: Config) -> None:
     """Epsilon of a mechanism, or of a ledger, by every accountant that has a proof; or of teachers' votes."""
-    from synthdp.privacy import accounting
+    from synthdp import accounting
 
     options: settings.EpsilonOf = config["options"]
     _check_delta(options.delta)
     if settings.changed(options, VOTES):
-        from synthdp.cli import votes
+        from synthdp.cli import vote_costs
 
-        votes.epsilon(options)
+        vote_costs.epsilon(options)
         return
     plot = None if options.plot is None else _plot_file(options)
     entries = _asked(options)
@@ -59,7 +59,7 @@ def epsilon(config: Config) -> None:
 
 def calibrate(config: Config) -> None:
     """The least noise, the largest rate or the most steps that keep a budget: whichever is not given."""
-    from synthdp.privacy import accounting
+    from synthdp import accounting
 
     options: settings.Calibrate = config["options"]
     budget = Budget(options.epsilon, options.delta, options.relation)
@@ -167,7 +167,7 @@ def _chosen(asked: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _curves(entries: Plan, options: settings.EpsilonOf, names: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
-    from synthdp.privacy import accounting
+    from synthdp import accounting
 
     return {
         name: [
@@ -196,7 +196,7 @@ def _plot_file(options: settings.EpsilonOf) -> Path:
 
 
 def _draw(path: Path, options: settings.EpsilonOf, names: tuple[str, ...]) -> None:
-    from synthdp.privacy import accounting
+    from synthdp import accounting
     from synthdp.report import compared
 
     # Closer together at the beginning, where epsilon bends.

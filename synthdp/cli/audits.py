@@ -15,9 +15,9 @@ from synthdp.errors import BadInput
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synthdp.auditing.claims import Audit
-    from synthdp.auditing.one_run import OneRun
-    from synthdp.data.schema import Schema
+    from synthdp.audit.claims import Audit
+    from synthdp.audit.one_run import OneRun
+    from synthdp.schema.schema import Schema
 
 Config = Mapping[str, Any]
 CANARIES = "canaries.json"
@@ -54,7 +54,7 @@ def planted(
     """The table to fit, with its canaries written to internal/canaries.json; a resumed fit keeps those that it had."""
     path = internal / CANARIES
     if resume and path.exists():
-        from synthdp.evaluate.audit import Canaries
+        from synthdp.audit import Canaries
 
         return Canaries.load(path).applied(frame, schema)
     path.unlink(missing_ok=True)  # of an earlier fit: they say nothing of this one
@@ -62,7 +62,7 @@ def planted(
         return frame
     if plant.canaries and plant.records:
         raise BadInput("give audit.canaries= or audit.records=, not both")
-    from synthdp.evaluate.audit import canaries
+    from synthdp.audit import canaries
 
     chosen = canaries.plant if plant.canaries else canaries.hold_out
     table, coins = chosen(frame, schema, plant.canaries or plant.records)
@@ -75,7 +75,7 @@ def told(internal: Path) -> str | None:
     path = internal / CANARIES
     if not path.exists():
         return None
-    from synthdp.evaluate.audit import Canaries
+    from synthdp.audit import Canaries
 
     found = Canaries.load(path)
     what = "made-up records were added" if found.kind == "made_up" else "units of the records were left out"
@@ -110,8 +110,7 @@ def forget(internal: Path) -> None:
 
 def _release(options: settings.Audit) -> tuple[list[str], dict[str, Any]]:
     from synthdp.api import load, verify
-    from synthdp.auditing import one_run
-    from synthdp.evaluate.audit import Canaries
+    from synthdp.audit import Canaries, one_run
 
     verify(str(options.release))  # its claim is what the audit is held against
     release = load(str(options.release))
@@ -135,11 +134,11 @@ def _release(options: settings.Audit) -> tuple[list[str], dict[str, Any]]:
 
 
 def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
-    from synthdp.auditing import black_box, pairs
+    from synthdp.audit import black_box, worst_pairs
 
     options: settings.Audit = config["options"]
-    generator = pairs.small(config["generator"])
-    pair = pairs.case_of(generator).pair if options.pair == "own" else pairs.PAIRS[options.pair]
+    generator = worst_pairs.small(config["generator"])
+    pair = worst_pairs.case_of(generator).pair if options.pair == "own" else worst_pairs.PAIRS[options.pair]
     with show.progress(f"audit {generator.name}") as step:
         found = black_box.audit(
             generator,

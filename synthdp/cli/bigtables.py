@@ -4,18 +4,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import settings
-from synthdp.data import tables
 from synthdp.errors import BadInput
+from synthdp.tables import source
 
 if TYPE_CHECKING:
-    from synthdp.data.schema import Schema
+    from synthdp.schema.schema import Schema
 
 LARGE = (
     1 << 30
 )  # bytes of a file from which on the steward says where it is counted, if the generator asks for counts alone
 
 
-def source_of(options: settings.Data, generator: Any, schema: "Schema") -> tables.Files | None:
+def source_of(options: settings.Data, generator: Any, schema: "Schema") -> source.Files | None:
     """The table that stays where it is: a folder of tables, a pattern, or what `data.engine=duckdb` says.
 
     A model may differ in shape by where its table was counted (`Sensitive.fine`), and one record more must not decide that
@@ -31,17 +31,17 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> table
                 "memory (the model may depend on which, so that the size of a file does not decide it)"
             )
         return None
-    return tables.files(path, memory=options.memory)
+    return source.files(path, memory=options.memory)
 
 
 def is_several(path: Path) -> bool:
     """Whether a path means several tables: a pattern, or a folder."""
-    return path.is_dir() or (not path.exists() and bool(tables.GLOB & set(str(path))))
+    return path.is_dir() or (not path.exists() and bool(source.GLOB & set(str(path))))
 
 
 def home_of(path: Path) -> Path:
     """What an account lies beside: the file, the folder, or the folder in which a pattern begins."""
-    while tables.GLOB & set(str(path)) and not path.exists():
+    while source.GLOB & set(str(path)) and not path.exists():
         path = path.parent
     return path.resolve()
 

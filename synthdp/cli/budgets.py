@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from synthdp.budgets import AccountFile, Standing
+from synthdp.budgets.filters import Price
 from synthdp.cli import show
 from synthdp.cli.dataaccount import account_of
 from synthdp.errors import BadInput
-from synthdp.privacy.accounts import AccountFile, Standing
-from synthdp.privacy.accounts.filters import Price
 
 Config = Mapping[str, Any]
 

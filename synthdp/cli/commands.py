@@ -21,7 +21,7 @@ Config = Mapping[str, Any]
 def sample(config: Config) -> None:
     """Draw records from a release into one file, or pictures into a folder."""
     from synthdp.api import check_seed, load
-    from synthdp.data import sources
+    from synthdp.sets import record_files
 
     options: settings.Sample = config["options"]
     check_seed(options.seed)
@@ -30,7 +30,7 @@ def sample(config: Config) -> None:
     release = load(options.release)
     out = places.records(options.out, release.schema, force=options.force)
     with show.progress("sample") as step:
-        sources.write(_counted(release, options, step), out, release.schema)
+        record_files.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
     if release.statement.rehearsal:
         print("rehearsal  the release's noise can be generated again. Do not release these records")
@@ -38,15 +38,18 @@ def sample(config: Config) -> None:
 
 def schema(config: Config) -> None:
     """Draft a schema from a file, or from a folder of pictures, for review; and show beside it what was seen."""
-    from synthdp.data import sources, whole
-    from synthdp.data.draft import draft
-    from synthdp.data.images import look
+    from synthdp.files import whole
+    from synthdp.images import first_look
+    from synthdp.sets import record_files
+    from synthdp.sets.draft import draft
 
     options: settings.Draft = config["options"]
     out = None if options.out is None else places.file(options.out, force=options.force)
     seen = None if out is None else places.file(str(places.seen(out)), force=options.force)
     path = Path(options.path)
-    drafted = draft(*look.drafted(path)) if look.holds_pictures(path) else draft(sources.read(path), path)
+    drafted = (
+        draft(*first_look.drafted(path)) if first_look.holds_pictures(path) else draft(record_files.read(path), path)
+    )
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
@@ -61,7 +64,7 @@ def schema(config: Config) -> None:
 
 def data(config: Config) -> None:
     """List the named data sets."""
-    from synthdp.data import named
+    from synthdp.sets import named
 
     rows = named.describe()
     if config["options"].format == "json":
@@ -77,8 +80,8 @@ def data(config: Config) -> None:
 def demo(config: Config) -> None:
     """Fit, sample, evaluate and report on the embedded data set."""
     from synthdp.api import verify
-    from synthdp.data import named, sources
-    from synthdp.report.page import write
+    from synthdp.report.statement_page import write
+    from synthdp.sets import named, record_files
 
     options: settings.Demo = config["options"]
     out = places.folder(options.out, force=options.force)
@@ -93,9 +96,9 @@ def demo(config: Config) -> None:
     rows = len(chosen.test) * 4  # a public number: the split is 80 to 20
     with show.progress("sample") as step:
         request = settings.Sample(release="", rows=rows, out=str(synthetic), seed=options.seed)
-        sources.write(_counted(release, request, step), synthetic, release.schema)
+        record_files.write(_counted(release, request, step), synthetic, release.schema)
     write(release.statement, out / "report", verified=verify(out / "release"))
-    frame = sources.read(synthetic, schema=release.schema)
+    frame = record_files.read(synthetic, schema=release.schema)
     statement = release.statement
     judge, claim = settings.Judge(), judged.claim_of(statement)
     result = evaluations.evaluated([frame], chosen.train, chosen.test, chosen.schema, judge, out / "evaluation", claim)
@@ -116,7 +119,7 @@ def demo(config: Config) -> None:
 
 def _answers(statement: "Statement", result: Mapping[str, Any], out: Path) -> list[str]:
     """The steward's two questions as the pages answer them, and how to open the pages."""
-    from synthdp.evaluate.page import answers
+    from synthdp.evaluate.evaluation_page import answers
     from synthdp.report.promise import sharing
 
     share, (use, *_) = sharing(statement), answers(result)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import synthdp
-from synthdp.cli import judged, places, records, settings, show
+from synthdp.cli import judged, places, real_records, settings, show
 from synthdp.cli.sweeps import Found, check_alike, check_schema, found, in_one_line, source_of
 from synthdp.errors import BadInput
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from synthdp.api import Release
-    from synthdp.data.schema import Schema
     from synthdp.report.sweep import Run
+    from synthdp.schema.schema import Schema
 
     Real = tuple[Schema, pd.DataFrame, pd.DataFrame]
 
@@ -46,7 +46,7 @@ def compare(config: Config) -> None:
     runs = found(folder, out)
     check_alike(runs)
     source = source_of(config["data"], runs)
-    schema, train, test = records.real(source)
+    schema, train, test = real_records.real(source)
     for run in runs:
         check_schema(run, schema)
     charged = sweepcost.cost(
@@ -150,7 +150,7 @@ def _kept(keep: Path, made_of: str) -> Mapping[str, Any] | None:
 
 def _digest_of(real: "Real", how: settings.Judge) -> str:
     """Of all that an evaluation is made of beside the release: real records, schema, how they are judged, our version."""
-    from synthdp.privacy import fingerprint
+    from synthdp.budgets import fingerprint
 
     schema, *frames = real
     parts = {

@@ -19,9 +19,9 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from synthdp import generators
-from synthdp.cli import records, settings
-from synthdp.data.named import conf_dir
+from synthdp.cli import real_records, settings
 from synthdp.errors import BadInput, without_passwords
+from synthdp.sets.named import conf_dir
 
 MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
 MOST_LETTERS = 50_000  # of a word
@@ -202,7 +202,7 @@ def _chosen(command: str, overrides: Sequence[str], folders: Sequence[str]) -> l
     data = settings.made(settings.Data, given, "data.") if isinstance(given, Mapping) else settings.Data()
     if data.name is None and data.schema is None:  # no records, or what the command will refuse
         return [f"generator={generators.DEFAULT[generators.TABLE]}"]
-    return [f"generator={generators.default(records.declared(data))}"]
+    return [f"generator={generators.default(real_records.declared(data))}"]
 
 
 def _composed(command: str, overrides: Sequence[str], folders: Sequence[str]) -> Any:
@@ -289,7 +289,7 @@ def _check_no_password(values: Any, at: str = "") -> None:
     elif isinstance(values, str) and without_passwords(values) != values:
         raise BadInput(
             f"{at} holds a password, which is not taken here: records are read from files. A table of a database is fitted from Python, "
-            "where your connection holds the password (synthdp.data.tables.table)"
+            "where your connection holds the password (synthdp.tables.source.table)"
         )
 
 

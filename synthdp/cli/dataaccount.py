@@ -5,12 +5,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from synthdp.budgets import AccountFile, Cap, registry
 from synthdp.cli import bigtables, settings
-from synthdp.data import jsonfile
 from synthdp.errors import BadInput, NotEntered
-from synthdp.privacy.accounts import AccountFile, Cap, registry
-from synthdp.privacy.events import Plan, canonical
-from synthdp.privacy.ledger import Ledger
+from synthdp.files import strict_json
+from synthdp.ledger.events import Plan, canonical
+from synthdp.ledger.ledger import Ledger
 
 ENDING = ".account"
 NONE = "none"  # account=none
@@ -76,7 +76,7 @@ def _released(path: Path) -> Plan:
 
     home = path.parent.parent / "release" if path.parent.name == "internal" else path.parent
     try:
-        return Statement.from_json(jsonfile.load(home / "release.json", infinite=True)["statement"]).events
+        return Statement.from_json(strict_json.load(home / "release.json", infinite=True)["statement"]).events
     except (ValueError, LookupError, TypeError, AttributeError):  # what it is not, `load` will say
         return ()
 

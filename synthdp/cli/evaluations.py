@@ -4,24 +4,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import judged, places, records, settings, show
+from synthdp.cli import judged, places, real_records, settings, show
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synthdp.data.schema import Schema
+    from synthdp.schema.schema import Schema
 
 Config = Mapping[str, Any]
 
 
 def evaluate(config: Config) -> None:
     """Judge synthetic records; what it writes is internal."""
-    from synthdp.data import sources
+    from synthdp.sets import record_files
 
     options: settings.Evaluate = config["options"]
     out = places.folder(options.out, force=options.force)
-    schema, train, test = records.real(config["data"])
-    synthetic = sources.read(Path(options.synthetic), schema=sources.as_written(schema))
+    schema, train, test = real_records.real(config["data"])
+    synthetic = record_files.read(Path(options.synthetic), schema=record_files.as_written(schema))
     samples, claim = judged.samples_of(synthetic, options.release, config["evaluate"].samples)
     result = evaluated(samples, train, test, schema, config["evaluate"], out, claim, pdf=options.pdf)
     for line in headline(result):
@@ -44,7 +44,7 @@ def evaluated(
     from synthdp import evaluate as judging
 
     if pdf:
-        from synthdp.paper.pdf import check
+        from synthdp.pages.pdf import check
 
         check()
 
@@ -57,7 +57,7 @@ def evaluated(
 def headline(result: Mapping[str, Any]) -> list[str]:
     """What matters, a line each: utility beside its ceiling, fidelity, the subgroup that loses most, the attacks' verdicts."""
     if result.get("kind") == "images":
-        from synthdp.evaluate.images.words import headline as told
+        from synthdp.evaluate.images.image_findings import headline as told
 
         return told(result)
     lines = []
@@ -74,7 +74,7 @@ def headline(result: Mapping[str, Any]) -> list[str]:
     two_way = result["fidelity"].get("tvd_2way")
     if two_way:
         lines.append(f"fidelity            mean 2-way total variation distance {two_way['mean']:.3f}; 0 is perfect")
-    from synthdp.evaluate.words import brief
+    from synthdp.evaluate.findings import brief
 
     return lines + [f"{label:<18}  {text}" for label, text in brief(result)]
 

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
-from synthdp.cli import audits, bigtables, places, records, selections, settings, show
+from synthdp.budgets import AccountFile
+from synthdp.cli import audits, bigtables, places, real_records, selections, settings, show
 from synthdp.cli.budgets import brief
 from synthdp.cli.dataaccount import account_of
 from synthdp.cli.settings import changed
-from synthdp.data import private
-from synthdp.data.tables import Files
 from synthdp.errors import BadInput
-from synthdp.privacy.accounts import AccountFile
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import RECORD
-from synthdp.privacy.ledger import Ledger
+from synthdp.files import private_folder
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import RECORD
+from synthdp.ledger.ledger import Ledger
+from synthdp.tables.source import Files
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from synthdp.api import Release
-    from synthdp.data.schema import Schema
-    from synthdp.privacy.ranks import Ranks
+    from synthdp.schema.schema import Schema
+    from synthdp.seal.processes import Ranks
 
 Config = Mapping[str, Any]
 
@@ -35,13 +35,13 @@ Config = Mapping[str, Any]
 def check_fit(config: Config) -> None:
     """Refuse what the options, the schema and the budget say cannot be fitted. Nothing is opened or charged: a sweep is refused as a
     whole before its first fit."""
-    from synthdp.privacy.ranks import joined
+    from synthdp.seal.processes import joined
 
     options: settings.Fit = config["options"]
     world = joined().world
     if world > 1 and (options.resume or changed(config["audit"], ("canaries", "records"))):
         raise BadInput("under torchrun a fit cannot be resumed and plants no canaries: leave resume= and audit.* out")
-    schema = records.declared(config["data"])
+    schema = real_records.declared(config["data"])
     selections.check(config, schema, world)
     if options.select:
         selections.offered(config, schema)
@@ -65,9 +65,9 @@ def trust(config: Config) -> str | None:
 
 def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
-    from synthdp.privacy.ranks import joined
-    from synthdp.report import fitwords
+    from synthdp.report import fitness_words
     from synthdp.report.statement import read_off
+    from synthdp.seal.processes import joined
 
     options: settings.Fit = config["options"]
     ranks = joined()
@@ -78,7 +78,7 @@ def fit(config: Config) -> None:
     if options.resume:
         places.check_unfinished(out)
     account = account_of(config["account"], config["data"])
-    schema, frame = records.training(
+    schema, frame = real_records.training(
         config["data"], config["generator"], lambda schema: check_account(account, config, schema, out)
     )
     if isinstance(frame, Files):
@@ -90,7 +90,7 @@ def fit(config: Config) -> None:
     if options.select:
         print(f"generator  {statement.generator}, the best of several fits; how many there were stays secret")
     print(f"guarantee  {guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
-    for line in (*fitwords.brief(statement.fitness), *brief(account)):
+    for line in (*fitness_words.brief(statement.fitness), *brief(account)):
         print(line)
     if math.isinf(statement.epsilon):
         print("no privacy epsilon is infinite, so nothing protects the records. Do not release this")
@@ -106,7 +106,7 @@ def _follow(config: Config, ranks: "Ranks") -> None:
     from synthdp.api import Synthesizer
 
     options: settings.Fit = config["options"]
-    schema, frame = records.training(config["data"], config["generator"], lambda _: None)
+    schema, frame = real_records.training(config["data"], config["generator"], lambda _: None)
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
     synthesizer.fit(frame, seed=options.seed, invalid=options.invalid, ranks=ranks, fitness=options.fitness)
 
@@ -130,8 +130,8 @@ def fitted(
 ) -> "Release":
     """A fit with its ledger, its checkpoint and its canaries in out/internal, saved as out/release."""
     from synthdp.api import Synthesizer
-    from synthdp.privacy.ranks import ALONE
     from synthdp.report.folder import check_replaced
+    from synthdp.seal.processes import ALONE
 
     check_replaced(out / "release")  # which would be too late once all is charged
     ranks = ranks or ALONE
@@ -183,14 +183,14 @@ def fitted(
             raise
     places.close_ledger(internal)
     internal.mkdir(mode=0o700, parents=True, exist_ok=True)
-    private.write(internal / "config.yaml", yaml.safe_dump(config["plain"], sort_keys=False))
+    private_folder.write(internal / "config.yaml", yaml.safe_dump(config["plain"], sort_keys=False))
     run = {"training": history} if select else {"seconds": time.monotonic() - start, "training": history}
-    private.write(internal / "training.json", json.dumps(run, indent=1))
+    private_folder.write(internal / "training.json", json.dumps(run, indent=1))
     return release
 
 
 def _say_what_was_charged(ledger: Path, budget: Budget) -> None:
-    from synthdp.privacy import accounting
+    from synthdp import accounting
     from synthdp.report.words import upper
 
     if not ledger.exists():

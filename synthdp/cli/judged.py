@@ -9,9 +9,9 @@ from synthdp.errors import BadInput
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synthdp.data.schema import Schema
-    from synthdp.evaluate.steps import Progress
+    from synthdp.evaluate.progress import Progress
     from synthdp.report.statement import Statement
+    from synthdp.schema.schema import Schema
 
 # Any seed will do for samples of a model that is free to share; these stay clear of the small ones that people choose.
 FURTHER = 1_000_000

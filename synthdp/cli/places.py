@@ -5,11 +5,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from synthdp.data import private, whole
 from synthdp.errors import BadInput
+from synthdp.files import private_folder, whole
 
 if TYPE_CHECKING:
-    from synthdp.data.schema import Schema
+    from synthdp.schema.schema import Schema
 
 
 def folder(name: str, *, force: bool) -> Path:
@@ -28,7 +28,7 @@ def folder(name: str, *, force: bool) -> Path:
 def clear(name: str) -> None:
     """Remove what a killed fit could not: records that did not fit in memory, and the folders where they alone lay."""
     internal = Path(name) / "internal"
-    private.clear(internal)
+    private_folder.clear(internal)
     with contextlib.suppress(OSError):  # only where nothing else is in it
         internal.rmdir()
 
@@ -51,13 +51,13 @@ def seen(schema: Path) -> Path:
 
 def records(name: str, schema: "Schema", *, force: bool) -> Path:
     """The file to write records to, or the folder where they are pictures and the name has no ending."""
-    from synthdp.data import sources
+    from synthdp.sets import record_files
 
-    if schema.image is None or sources.picture_ending(Path(name)):
+    if schema.image is None or record_files.picture_ending(Path(name)):
         return file(name, force=force)
     chosen = folder(name, force=force)
     if chosen.is_dir():
-        from synthdp.data.images.folder import check_replaced
+        from synthdp.images.picture_folder import check_replaced
 
         check_replaced(chosen)
     chosen.parent.mkdir(parents=True, exist_ok=True)

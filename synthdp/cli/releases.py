@@ -30,7 +30,7 @@ def verify(config: Config) -> None:
 
 def report(config: Config) -> None:
     """Check a release, and write its statement as a page and as JSON."""
-    from synthdp.report.page import write
+    from synthdp.report.statement_page import write
 
     options: settings.Report = config["options"]
     found = verified(options.release, options.public)

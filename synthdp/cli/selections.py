@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp import generators
+from synthdp.budgets import AccountFile
 from synthdp.cli import settings
 from synthdp.cli.settings import changed
 from synthdp.errors import BadInput
-from synthdp.privacy.accounts import AccountFile
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from synthdp.api import Release
-    from synthdp.data.schema import Schema
+    from synthdp.schema.schema import Schema
 
 Config = Mapping[str, Any]
 FORM = "candidates=[independent,{name:mixture,starts:1}]"

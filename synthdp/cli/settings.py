@@ -9,8 +9,8 @@ from dataclasses import MISSING, dataclass
 from typing import Any, Literal, TypeVar
 
 from synthdp.errors import BadInput
+from synthdp.ledger.budget import Budget, Relation
 from synthdp.options import HELP, option
-from synthdp.privacy.budget import Budget, Relation
 
 Made = TypeVar("Made")
 Format = Literal["text", "json"]

@@ -10,13 +10,13 @@ import yaml
 
 from synthdp.cli import places, settings
 from synthdp.errors import BadInput
-from synthdp.privacy.events import Plan, canonical
-from synthdp.privacy.ledger import Ledger
+from synthdp.ledger.events import Plan, canonical
+from synthdp.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
     from synthdp.api import Release
-    from synthdp.data.schema import Schema
     from synthdp.report.statement import Statement
+    from synthdp.schema.schema import Schema
 
 LEDGERS = "ledger*.jsonl"
 

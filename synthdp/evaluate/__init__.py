@@ -5,7 +5,7 @@ not: it is for whoever analyses synthetic sets.
 """
 
 from synthdp.evaluate.combine import Combined, combine
-from synthdp.evaluate.page import write
+from synthdp.evaluate.evaluation_page import write
 from synthdp.evaluate.run import evaluate
 
 __all__ = ["Combined", "combine", "evaluate", "write"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from synthdp.evaluate.evaluation_plots import FLOOR, INK, REAL, SYNTHETIC, svg
 from synthdp.evaluate.figures import middle, said
-from synthdp.evaluate.plots import FLOOR, INK, REAL, SYNTHETIC, svg
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from synthdp.data.schema import Schema
-    from synthdp.evaluate.steps import Steps
+    from synthdp.evaluate.progress import Steps
     from synthdp.evaluate.tables import Axis, Table
+    from synthdp.schema.schema import Schema
 
 Three = tuple["Table", "Table", "Table"]
 Outcome = tuple["dict[str, Any] | None", "str | None"]
@@ -100,7 +100,7 @@ def _rules(
     found: dict[str, Any],
     log: list[dict[str, str]],
 ) -> None:
-    from synthdp.evaluate.rules import violations
+    from synthdp.evaluate.rule_violations import violations
 
     counted, lacking = violations(schema, *frames)
     if counted:

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from synthdp.data.schema import Schema
     from synthdp.evaluate.how import How
-    from synthdp.evaluate.steps import Progress
+    from synthdp.evaluate.progress import Progress
+    from synthdp.schema.schema import Schema
 
 
 def pictured(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from synthdp.data.schema import Schema
+    from synthdp.schema.schema import Schema
 
 LEFT_OUT = "it is left out of every metric"
 

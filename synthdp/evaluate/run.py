@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.how import How
-from synthdp.evaluate.steps import Progress, Steps
+from synthdp.evaluate.progress import Progress, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
 
-    from synthdp.data.schema import Schema
     from synthdp.evaluate.estimators import Model
     from synthdp.evaluate.reading import Parts
     from synthdp.evaluate.tables import Axis
+    from synthdp.schema.schema import Schema
 
 SCHEMA_VERSION = 2
 BOOTSTRAP = 200

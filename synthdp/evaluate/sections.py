@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from synthdp.evaluate.findings import gap_of, group_text
 from synthdp.evaluate.scores import LOWER_IS_BETTER, METRIC_LABELS
-from synthdp.evaluate.words import gap_of, group_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _target(key: str, name: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     from synthdp.evaluate.curves import calibration_plot
-    from synthdp.evaluate.plots import utility_plot
+    from synthdp.evaluate.evaluation_plots import utility_plot
 
     found = metrics(entry)
     groups = _groups(entry, names, found)

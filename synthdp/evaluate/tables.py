@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from synthdp.data.columns import LEARN
 from synthdp.errors import BadInput
+from synthdp.schema.columns import LEARN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from synthdp.data.schema import Column, Schema
+    from synthdp.schema.schema import Column, Schema
 
 # From so many rows on, a column without one known category is taken for another coding and not for bad luck.
 ENOUGH_ROWS = 10
@@ -140,7 +140,7 @@ def _range(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _days(text: object) -> float:
-    from synthdp.data.columns import microseconds
+    from synthdp.schema.columns import microseconds
 
     return microseconds(text) / 1e6 / SECONDS_PER_DAY
 

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.data import tables
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import RECORD, Plan
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import RECORD, Plan
+from synthdp.schema.schema import Schema
+from synthdp.tables import source as tables
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synthdp.data.codec import Codec
-    from synthdp.data.where import Allowed
-    from synthdp.privacy.sensitive import Sensitive  # imports torch, which a list of names does not need
+    from synthdp.schema.codec import Codec
+    from synthdp.schema.where import Allowed
+    from synthdp.seal import Sensitive  # imports torch, which a list of names does not need
 
 GROUP = "synthdp.generators"
 TABLE, IMAGES = "table", "images"  # what a generator may learn: its `data_kinds`, by default tables
@@ -197,11 +197,11 @@ def check(generator: Generator, schema: Schema, budget: Budget) -> None:
 def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside: Plan = ()) -> float:
     """The noise at which a plan keeps the budget, with what the schema leaves to learn and what is asked `beside` it, as a fit
     will find it. Raises `BadInput` where no noise does. Nothing is opened or charged."""
-    from synthdp.privacy import learning
-    from synthdp.privacy.account import Account
+    from synthdp.seal import learn
+    from synthdp.seal.charging import Account
 
     unit = schema.unit or RECORD
-    learned = learning.prices(schema, learning.purchase(schema, budget, unit))
+    learned = learn.prices(schema, learn.purchase(schema, budget, unit))
     return Account(budget, unit=unit).commit(lambda noise: (*learned, *plan(noise), *beside), budget)
 
 

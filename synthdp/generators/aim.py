@@ -17,24 +17,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators.marginals.bayesian_network import Array
 from synthdp.generators.marginals.binned import Binned, binned
-from synthdp.generators.marginals.descent import Fitted, Measured
 from synthdp.generators.marginals.inference import ENGINES, check_engine, fitter
-from synthdp.generators.marginals.junction import Clique, marginal, megabytes
-from synthdp.generators.marginals.network import Array
-from synthdp.generators.marginals.networked import NetworkModel, restored
+from synthdp.generators.marginals.junction_tree import Clique, marginal, megabytes
+from synthdp.generators.marginals.mirror_descent import Fitted, Measured
+from synthdp.generators.marginals.network_model import NetworkModel, restored
 from synthdp.generators.mst import single
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Capped, Entry, Plan
 from synthdp.options import check, fraction, not_negative, one_of, option, whole
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Capped, Entry, Plan
-from synthdp.privacy.questions.choice import MOST_OFFSET, Misfit
-from synthdp.privacy.safe import Safe
+from synthdp.schema.schema import Schema
+from synthdp.seal import MOST_OFFSET, Misfit, Safe
 
 if TYPE_CHECKING:
-    from synthdp.privacy.sensitive import Sensitive
+    from synthdp.seal import Sensitive
 
 MOST_GROUPS = 64  # of a column
 MOST_CANDIDATES = 20_000  # all pairs and triples of 49 columns

@@ -14,19 +14,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from synthdp.data.codec import Codec
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
-from synthdp.generators.gaussians import shots
-from synthdp.generators.gaussians.drawing import Mixture, agreed, distribution, plain_greys, restored
+from synthdp.generators.gaussians import one_shot
+from synthdp.generators.gaussians.class_mixture import Mixture, agreed, distribution, plain_greys, restored
 from synthdp.generators.gaussians.estimates import estimated
-from synthdp.generators.parts.model import check_label, label_place
-from synthdp.generators.parts.vectors import Vectors
+from synthdp.generators.parts.gan_model import check_label, label_place
+from synthdp.generators.parts.record_vectors import Vectors
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, flag, fraction, option, text, whole
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Entry, Gaussian, Plan, merged
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Schema
+from synthdp.seal import Sensitive
 
 MOST_AXES = 64
 SPLIT = 1.5  # the most noise at which pictures get several components by default
@@ -121,18 +121,18 @@ class ClassGauss:
         schema = data.resolve()
         rng, vectors = np.random.default_rng(seed), Vectors(data.codec, label_place(self.condition, schema))
         steps = len(noises) + 1
-        middle = shots.middle(data, vectors, noises[0])
+        middle = one_shot.middle(data, vectors, noises[0])
         progress(1, steps, {})
-        sizes = shots.sizes(data, vectors, middle, self.quantile, noises[1])
+        sizes = one_shot.sizes(data, vectors, middle, self.quantile, noises[1])
         progress(2, steps, {})
-        found = shots.basis(data, vectors, middle, sizes.clip, self.axes(vectors), noises[2])
+        found = one_shot.basis(data, vectors, middle, sizes.clip, self.axes(vectors), noises[2])
         progress(3, steps, {})
         components = self.count(schema, noises, vectors.labels)
-        grouping: shots.Grouping = vectors.label_of
+        grouping: one_shot.Grouping = vectors.label_of
         if len(noises) > LEAST_QUESTIONS:
-            grouping = shots.split(data, found, components, noises[3:-1], rng)
+            grouping = one_shot.split(data, found, components, noises[3:-1], rng)
         groups = (vectors.labels, components)
-        moments = shots.moments(data, found, grouping, math.prod(groups), noises[-1])
+        moments = one_shot.moments(data, found, grouping, math.prod(groups), noises[-1])
         progress(steps - 1, steps, {})
         means, factors = estimated(moments, components, np.diag(found.variances), found.deviation)
         counts = np.clip(moments.counts, 0, None).reshape(groups)

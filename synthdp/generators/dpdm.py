@@ -18,24 +18,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from synthdp.data.codec import Codec
-from synthdp.data.schema import LEARN, Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
 from synthdp.generators.classgauss import ClassGauss
-from synthdp.generators.gaussians.drawing import Mixture, restored
+from synthdp.generators.gaussians.class_mixture import Mixture, restored
 from synthdp.generators.images.denoisers import ARCHITECTURES
 from synthdp.generators.images.diffusion import Draws, Levels, Sampler, losses
 from synthdp.generators.images.latent import DiffusionModel, blank, prior_of, rows_of
-from synthdp.generators.parts import devices, states
-from synthdp.generators.parts.checks import refuse_ignored, refuse_unused
-from synthdp.generators.parts.model import check_label, label_name, label_place, surely_label
-from synthdp.generators.parts.networks import WIDTH, average, random
-from synthdp.generators.parts.vectors import Vectors
+from synthdp.generators.parts import devices, training_state
+from synthdp.generators.parts.gan_model import check_label, label_name, label_place, surely_label
+from synthdp.generators.parts.record_vectors import Vectors
+from synthdp.generators.parts.setting_checks import refuse_ignored, refuse_unused
+from synthdp.generators.parts.table_networks import WIDTH, average, random
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled, merged
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, text, whole
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Entry, Gaussian, Plan, Sampled, merged
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import LEARN, Schema
+from synthdp.seal import Sensitive
 
 SHOW_EVERY = 10
 MOST_CHANNELS = 4096  # of a U-Net
@@ -286,7 +286,7 @@ class DPDM:
         start = self.mixture(schema, apart["start"])
         if (self.depth or 0) > len(apart["network"]):  # before so many layers are made
             raise BadInput(f"the model has fewer layers than its settings say, depth={self.depth}")
-        own = states.implied(lambda: self.network(start, None))
+        own = training_state.implied(lambda: self.network(start, None))
         check_tensors(apart["network"], own)
         network = self.network(start, random(0))
         network.load_state_dict({name: torch.from_numpy(np.array(apart["network"][name], np.float32)) for name in own})
@@ -359,23 +359,23 @@ class Training:
             kept = self.first
         return kept.cpu()
 
-    def state(self) -> states.Arrays:
+    def state(self) -> training_state.Arrays:
         """All that the next steps depend on."""
-        arrays: states.Arrays = {f"start/{name}": value for name, value in self.start.tensors().items()}
+        arrays: training_state.Arrays = {f"start/{name}": value for name, value in self.start.tensors().items()}
         arrays["random"] = self.random.get_state().numpy().copy()
         for name in ("network", "averaged"):
-            arrays.update(states.module_state(name, getattr(self, name)))
-        arrays.update(states.optimizer_state("optimizer", self.optimizer))
-        arrays.update(states.schedule_state("schedule", self.schedule))
+            arrays.update(training_state.module_state(name, getattr(self, name)))
+        arrays.update(training_state.optimizer_state("optimizer", self.optimizer))
+        arrays.update(training_state.schedule_state("schedule", self.schedule))
         return arrays
 
-    def restore(self, state: states.State) -> None:
+    def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
-        self.random.set_state(states.tensor(state["random"]))
+        self.random.set_state(training_state.tensor(state["random"]))
         for name in ("network", "averaged"):
-            states.restore_module(name, getattr(self, name), state)
-        states.restore_optimizer("optimizer", self.optimizer, state)
-        states.restore_schedule("schedule", self.schedule, state)
+            training_state.restore_module(name, getattr(self, name), state)
+        training_state.restore_optimizer("optimizer", self.optimizer, state)
+        training_state.restore_schedule("schedule", self.schedule, state)
 
 
 GENERATOR = DPDM

@@ -6,30 +6,29 @@ is clipped and noised (law 14): generated rows and their labels are functions of
 discriminator steps per generator step and averaged weights follow Bie, Kamath & Zhang 2023.
 
 Of images (Torkzadehmahani, Kairouz & Paten 2019 condition them on labels) it starts at class Gaussians and learns what is to be
-added to their pictures; see `images/networks.py`, `adversarial/losses.py` and `adversarial/choices.py` for what is different there.
+added to their pictures; see `images/image_networks.py`, `adversarial/losses.py` and `adversarial/gan_settings.py` for what is
+different there.
 """
 
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from synthdp.data.schema import LEARN, Schema
 from synthdp.errors import BadInput
 from synthdp.generators import IMAGES, TABLE, Model, Progress, Tensors, silent
-from synthdp.generators.adversarial import choices, strategies
+from synthdp.generators.adversarial import clipping_strategies, gan_settings
 from synthdp.generators.adversarial.game import Game
 from synthdp.generators.adversarial.optimizers import OPTIMIZERS
-from synthdp.generators.images import player as image_player
-from synthdp.generators.images import starts
+from synthdp.generators.images import image_player, starting_points
 from synthdp.generators.parts import devices
-from synthdp.generators.parts.checks import refuse_dear, refuse_ignored, refuse_unused
-from synthdp.generators.parts.model import label_place, restored
-from synthdp.generators.parts.networks import WIDTH, random
+from synthdp.generators.parts.gan_model import label_place, restored
+from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored, refuse_unused
+from synthdp.generators.parts.table_networks import WIDTH, random
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.clipping import ALLOCATIONS
-from synthdp.privacy.events import Entry, Gaussian, Plan, Sampled
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.schema.schema import LEARN, Schema
+from synthdp.seal import ALLOCATIONS, Sensitive
 
 SHOW_EVERY = 25
 
@@ -45,7 +44,7 @@ class Terms:
 
 
 def _default(name: str) -> str:
-    table, images = (choices.DEFAULTS[kind][name] for kind in (TABLE, IMAGES))
+    table, images = (gan_settings.DEFAULTS[kind][name] for kind in (TABLE, IMAGES))
     return f"default: {table} for tables, {images} for images"
 
 
@@ -72,7 +71,7 @@ class DPGAN:
 
     steps: int | None = option(
         None,
-        f"discriminator steps, each charged as one sample; {_default('steps')}, but for images at most {choices.PASSES} passes over "
+        f"discriminator steps, each charged as one sample; {_default('steps')}, but for images at most {gan_settings.PASSES} passes over "
         "the records",
         whole(),
     )
@@ -89,8 +88,8 @@ class DPGAN:
     )
     clipping: str = option(
         "flat",
-        "; ".join(f"{name}: {meaning}" for name, meaning in strategies.STRATEGIES.items()),
-        one_of(*strategies.STRATEGIES),
+        "; ".join(f"{name}: {meaning}" for name, meaning in clipping_strategies.STRATEGIES.items()),
+        one_of(*clipping_strategies.STRATEGIES),
     )
     clip_quantile: float = option(
         0.5, "adaptive: share of the units whose gradients the clip should leave unchanged", fraction()
@@ -122,15 +121,15 @@ class DPGAN:
         None,
         "noisy answers to start at. Tables: label (label x column), columns (one-way) or none; images: gauss (those of "
         f"classgauss, whose pictures are retouched), label (its counts) or none; {_default('start')}",
-        one_of(*choices.STARTS),
+        one_of(*gan_settings.STARTS),
     )
     tables: float | None = option(
         None, f"share of the precision spent on the start, in (0, 1); {_default('tables')}", fraction()
     )
     architecture: str | None = option(
         None,
-        "images only. " + "; ".join(f"{name}: {meaning}" for name, meaning in choices.ARCHITECTURES.items()),
-        one_of(*choices.ARCHITECTURES),
+        "images only. " + "; ".join(f"{name}: {meaning}" for name, meaning in gan_settings.ARCHITECTURES.items()),
+        one_of(*gan_settings.ARCHITECTURES),
     )
     condition: str | None = option(
         None,
@@ -140,7 +139,7 @@ class DPGAN:
     hidden: tuple[int, ...] | None = option(
         None,
         "widths of the hidden layers of both networks; default: 128, 128 (tables), "
-        + ", ".join(f"{' and '.join(map(str, own))} ({name})" for name, own in choices.WIDTHS.items()),
+        + ", ".join(f"{' and '.join(map(str, own))} ({name})" for name, own in gan_settings.WIDTHS.items()),
         several(WIDTH, 1),
     )
     latent: int = option(32, "latent values per row", WIDTH)
@@ -174,47 +173,47 @@ class DPGAN:
 
     def __post_init__(self) -> None:
         check(self)
-        for name in choices.overruled(self):
+        for name in gan_settings.overruled(self):
             object.__setattr__(self, name, None)
-        strategies.check(self)
+        clipping_strategies.check(self)
         refuse_unused(self, "optimizer", {"momentum": "momentum"})
         refuse_ignored(self, ("batch",) if self.rate is not None else (), f"generator.rate={self.rate}")
         refuse_ignored(self, ("tables", "table_weight") if self.start == "none" else (), "generator.start=none")
 
     def validate(self, schema: Schema, budget: Budget) -> None:
         """The settings go with each other and with the columns, the expected batch is known, and so is the device."""
-        choices.check(self, schema)
+        gan_settings.check(self, schema)
         terms = self.terms(schema, 1.0)
         if self.clip_count_noise is not None:
             counts = Sampled(terms.rate, (Gaussian(2 * self.clip_count_noise),))
-            refuse_dear("clip_count_noise", (Entry(counts, choices.settled(self, schema).steps),), schema, budget)
+            refuse_dear("clip_count_noise", (Entry(counts, gan_settings.settled(self, schema).steps),), schema, budget)
         devices.place(self.device)
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """The start, for tables one Gaussian; then `steps` sampled gradients, with each a count of units where the clip adapts."""
-        own, terms = choices.settled(self, schema), self.terms(schema, noise)
+        own, terms = gan_settings.settled(self, schema), self.terms(schema, noise)
         steps = Entry(self.event(terms), own.steps)
         if schema.image is not None:
-            return (*starts.plan(own, schema, terms.table_noise), steps)
+            return (*starting_points.plan(own, schema, terms.table_noise), steps)
         return (steps,) if own.start == "none" else (Entry(Gaussian(terms.table_noise)), steps)
 
     def terms(self, schema: Schema, noise: float) -> Terms:
         """What a fit at this noise asks with."""
-        own, rate = choices.settled(self, schema), self.sampling_rate(schema)
+        own, rate = gan_settings.settled(self, schema), self.sampling_rate(schema)
         units = schema.units if isinstance(schema.units, int) else None
         expected = None if units is None else rate * units
-        deviation = strategies.count_deviation(own, expected, noise)
-        together = strategies.together(noise, deviation)
+        deviation = clipping_strategies.count_deviation(own, expected, noise)
+        together = clipping_strategies.together(noise, deviation)
         tables = math.inf if own.tables is None else table_noise(own.tables, own.steps, rate, together)
         return Terms(rate=rate, noise=noise, table_noise=tables, count_deviation=deviation)
 
     def event(self, terms: Terms) -> Sampled:
         """One step."""
-        return Sampled(terms.rate, strategies.events(terms.noise, terms.count_deviation))
+        return Sampled(terms.rate, clipping_strategies.events(terms.noise, terms.count_deviation))
 
     def sampling_rate(self, schema: Schema) -> float:
         """`rate`, or batch / units; raises `BadInput` where the schema declares no units."""
-        own = choices.settled(self, schema)
+        own = gan_settings.settled(self, schema)
         if self.rate is not None:
             if schema.units is None and (own.start == "none" or schema.image is not None):
                 raise BadInput(
@@ -235,7 +234,7 @@ class DPGAN:
         device = devices.place(self.device)
         terms = self.terms(schema, data.commit(lambda z: self.plan(schema, z), budget))
         schema = data.resolve()
-        own, game = choices.settled(self, schema), Game(self, data, terms, random(seed), device)
+        own, game = gan_settings.settled(self, schema), Game(self, data, terms, random(seed), device)
         saved = data.restored()
         if saved is None:
             game.start()
@@ -255,8 +254,8 @@ class DPGAN:
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution; of images the start's arrays too."""
-        choices.check(self, schema)
-        own, label = choices.settled(self, schema), self.label(schema)
+        gan_settings.check(self, schema)
+        own, label = gan_settings.settled(self, schema), self.label(schema)
         if schema.image is not None:
             return image_player.restored(own, schema, tensors, label)
         return restored(own, schema, tensors, label)

@@ -16,21 +16,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from synthdp.data.codec import Codec
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, check_distributions, check_tensors, silent
 from synthdp.generators.parts import devices
-from synthdp.generators.parts.embeddings import Features, Sketcher, rows_of
-from synthdp.generators.parts.model import check_label, label_place
-from synthdp.generators.parts.networks import WIDTH, Blocks, draw_latent, nearest_distribution, random
-from synthdp.generators.parts.states import implied
-from synthdp.generators.parts.vectors import Vectors
+from synthdp.generators.parts.gan_model import check_label, label_place
+from synthdp.generators.parts.random_features import Features, Sketcher, rows_of
+from synthdp.generators.parts.record_vectors import Vectors
+from synthdp.generators.parts.table_networks import WIDTH, Blocks, draw_latent, nearest_distribution, random
+from synthdp.generators.parts.training_state import implied
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, several, text, whole
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Entry, Gaussian, Plan, merged
-from synthdp.privacy.questions.moments import GroupSums
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Schema
+from synthdp.seal import GroupSums, Sensitive
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.data.codec import Codec
-from synthdp.data.schema import Schema
-from synthdp.data.where import EVERYTHING, Allowed
 from synthdp.generators import Model, Progress, Tensors, check_distributions, check_tensors, silent
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Entry, Gaussian, Plan
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Entry, Gaussian, Plan
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Schema
+from synthdp.schema.where import EVERYTHING, Allowed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synthdp.privacy.sensitive import Sensitive
+    from synthdp.seal import Sensitive
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ Gaussian questions alone, so that the plan is exactly accounted: first every col
 which says how codes are grouped (the noise of a table is small against its groups); then each column with the label, which tells
 what a rare label goes with where the tables of three are all noise; then each table of (column, column, label), and each of
 (column, column), whose noise is not spread over the label's values. A mixture of product distributions is fitted to all of them at
-once (`marginals/products.py`), and records are drawn from it.
+once (`marginals/product_mixture.py`), and records are drawn from it.
 
 Marginal-based generators measure tables and fit a graphical model to them (McKenna, Miklau & Sheldon 2021; McKenna et al. 2022);
 the mixture needs no choice of tables, since its tables cost one matrix product however many they are. Only where there are more
@@ -25,22 +25,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
 from synthdp.generators.marginals.evidence import LEAST_NOISE, Answers, Look, evidence, look, numeric, told, varied
-from synthdp.generators.marginals.mixed import MOST_CELLS, MixtureModel, beside, restored
-from synthdp.generators.marginals.products import Products, components_of, fit
+from synthdp.generators.marginals.mixture_model import MOST_CELLS, MixtureModel, beside, restored
+from synthdp.generators.marginals.product_mixture import Products, components_of, fit
 from synthdp.generators.parts import devices
-from synthdp.generators.parts.checks import refuse_ignored
+from synthdp.generators.parts.setting_checks import refuse_ignored
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, not_negative, option, positive, whole
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Entry, Gaussian, Plan, merged
+from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from synthdp.privacy.sensitive import Sensitive
+    from synthdp.seal import Sensitive
 
 Array = NDArray[np.float64]
 SHOW_EVERY = 25
@@ -173,7 +173,7 @@ class Mixture:
         self, data: "Sensitive", schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
         """Single columns, groups, tables, mixture."""
-        from synthdp.generators.parts.networks import random
+        from synthdp.generators.parts.table_networks import random
 
         device = devices.place(self.device)
         noise = data.commit(lambda z: self.plan(schema, z), budget)

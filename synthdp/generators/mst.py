@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators.marginals.bayesian_network import nearest
 from synthdp.generators.marginals.binned import Binned, binned
-from synthdp.generators.marginals.descent import Measured
 from synthdp.generators.marginals.inference import ENGINES, check_engine, fitter
-from synthdp.generators.marginals.network import nearest
-from synthdp.generators.marginals.networked import NetworkModel, restored
+from synthdp.generators.marginals.mirror_descent import Measured
+from synthdp.generators.marginals.network_model import NetworkModel, restored
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Choice, Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, not_negative, one_of, option, whole
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Choice, Entry, Gaussian, Plan, merged
-from synthdp.privacy.questions.choice import Misfit
+from synthdp.schema.schema import Schema
+from synthdp.seal import Misfit
 
 if TYPE_CHECKING:
-    from synthdp.privacy.sensitive import Sensitive
+    from synthdp.seal import Sensitive
 
 MOST_GROUPS = 64  # of a column
 Pair = tuple[int, int]

@@ -4,9 +4,9 @@ Teachers on disjoint parts of the records, sealed, judge generated rows; only no
 
 - `mode=shares`: every teacher says by how much it would rather see a generated row among its own records than among generated
   ones; the clipped answers are averaged under Gaussian noise, all queries are accounted exactly as one Gaussian mechanism, and
-  a student that keeps every noisy answer teaches the generator (`adversarial/lessons.py`).
-  Of images it starts at class Gaussians, and learns what is to be added to their pictures (`images/lessons.py`).
-- `mode=original`: the paper's algorithm 1 with Laplace votes (`adversarial/original.py`), stopped by the bound that does not depend on
+  a student that keeps every noisy answer teaches the generator (`adversarial/shares_mode.py`).
+  Of images it starts at class Gaussians, and learns what is to be added to their pictures (`images/image_shares_mode.py`).
+- `mode=original`: the paper's algorithm 1 with Laplace votes (`adversarial/original_mode.py`), stopped by the bound that does not depend on
   the votes. At epsilon 1 that buys some hundred noisy labels: it hardly learns, whatever it is given.
 """
 
@@ -15,25 +15,22 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
-from synthdp.generators.adversarial.lessons import Lessons, space_of, units_of
-from synthdp.generators.adversarial.original import Original
-from synthdp.generators.adversarial.player import Player
-from synthdp.generators.images import lessons as image_lessons
-from synthdp.generators.parts import devices
-from synthdp.generators.parts import tables as noisy_tables
-from synthdp.generators.parts.checks import refuse_dear, refuse_ignored, refuse_unused
-from synthdp.generators.parts.model import NetworkModel, check_label, label_place, restored
-from synthdp.generators.parts.networks import WIDTH, random
-from synthdp.generators.parts.tables import STARTS
+from synthdp.generators.adversarial.original_mode import Original
+from synthdp.generators.adversarial.shares_mode import Lessons, space_of, units_of
+from synthdp.generators.adversarial.table_player import Player
+from synthdp.generators.images import image_shares_mode as image_lessons
+from synthdp.generators.parts import devices, noisy_tables
+from synthdp.generators.parts.gan_model import NetworkModel, check_label, label_place, restored
+from synthdp.generators.parts.noisy_tables import STARTS
+from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored, refuse_unused
+from synthdp.generators.parts.table_networks import WIDTH, random
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Entry, Event, Gaussian, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Entry, Event, Gaussian, Plan
-from synthdp.privacy.questions.shares import Shares
-from synthdp.privacy.questions.votes import LNMax
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.schema.schema import Schema
+from synthdp.seal import LNMax, Sensitive, Shares
 
 DEFAULTS: dict[str, dict[str, Any]] = {  # what None stands for
     "shares": {"rounds": 2, "queries": 2000, "steps": 1000, "start": "label", "teachers": None, "tables": 0.5},

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators.marginals.bayesian_network import Array, Network, cells, conditional, nearest
 from synthdp.generators.marginals.binned import Binned, binned
-from synthdp.generators.marginals.network import Array, Network, cells, conditional, nearest
-from synthdp.generators.marginals.networked import NetworkModel, restored
+from synthdp.generators.marginals.network_model import NetworkModel, restored
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Choice, Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, not_negative, option, whole
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Choice, Entry, Gaussian, Plan, merged
-from synthdp.privacy.questions.choice import Dependence
+from synthdp.schema.schema import Schema
+from synthdp.seal import Dependence
 
 if TYPE_CHECKING:
-    from synthdp.privacy.sensitive import Sensitive
+    from synthdp.seal import Sensitive
 
 MOST_GROUPS = 64  # of a column
 MOST_PARENTS = 1_000_000  # sets of a column's parents that are looked through

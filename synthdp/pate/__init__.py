@@ -2,13 +2,13 @@
 
 from synthdp.pate.classifier import Answers, Classifier
 from synthdp.pate.fit import PATE
+from synthdp.pate.query_choice import Selection
 from synthdp.pate.release import load, verify
-from synthdp.pate.selection import Selection
 from synthdp.pate.students.estimator import Estimator
 from synthdp.pate.students.network import Network
 from synthdp.pate.students.semi_supervised import SemiSupervised
 from synthdp.pate.teaching import Networks
-from synthdp.privacy.questions.votes import Confident, Counts, GNMax, Interactive, LNMax, Shares
+from synthdp.seal import Confident, Counts, GNMax, Interactive, LNMax, Shares
 
 __all__ = [
     "PATE",

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
+from synthdp.ledger.events import Entry, Plan
 from synthdp.pate.students import Probabilities
-from synthdp.privacy.events import Entry, Plan
-from synthdp.privacy.questions.votes import Counts, GNMax, Interactive, Labels, LNMax, Shares
+from synthdp.seal import Counts, GNMax, Interactive, Labels, LNMax, Shares
 
 # Noise multiplier -> aggregator: a multiplier is Gaussian deviation or Laplace scale over the sensitivity (`Vote`).
 SOLVED: dict[str, Callable[[float], Any]] = {

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save as dump
 
-from synthdp.data.codec import Codec, Codes
-from synthdp.data.columns import Boolean
-from synthdp.data.schema import Schema
-from synthdp.pate.features import check_frame, classes, feature_map, public_codes, public_schema
+from synthdp.ledger.ledger import Ledger
+from synthdp.pate.code_features import check_frame, classes, feature_map, public_codes, public_schema
 from synthdp.pate.students import Learned, Lesson, Probabilities, Student
-from synthdp.pate.students.choice import called, settings_of, student_of
-from synthdp.privacy.ledger import Ledger
+from synthdp.pate.students.named_students import called, settings_of, student_of
 from synthdp.report.folder import FORMAT, LEDGER, RELEASE, written
 from synthdp.report.folder import STUDENT as MODEL
 from synthdp.report.statement import Statement
+from synthdp.schema.codec import Codec, Codes
+from synthdp.schema.columns import Boolean
+from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
     import pandas as pd

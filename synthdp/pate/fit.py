@@ -13,26 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from synthdp import generators
-from synthdp.data.codec import Codes
-from synthdp.data.schema import Schema
+from synthdp import accounting, generators
+from synthdp.budgets import AccountFile, entered, warn_of_no_account
 from synthdp.errors import BadInput
 from synthdp.generators import Progress, silent
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import RECORD, scoped
+from synthdp.ledger.ledger import Ledger
 from synthdp.pate import aggregation
 from synthdp.pate.classifier import Classifier
-from synthdp.pate.features import check_frame, classes, public_schema
-from synthdp.pate.run import Run
-from synthdp.pate.selection import Selection
-from synthdp.pate.students.choice import called, settings_of, student_of
+from synthdp.pate.code_features import check_frame, classes, public_schema
+from synthdp.pate.one_fit import Run
+from synthdp.pate.query_choice import Selection
+from synthdp.pate.students.named_students import called, settings_of, student_of
 from synthdp.pate.trial import tried
-from synthdp.privacy import accounting
-from synthdp.privacy.account import Account
-from synthdp.privacy.accounts import AccountFile, entered, warn_of_no_account
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import RECORD, scoped
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.sensitive import Sensitive
 from synthdp.report.statement import Statement, state
+from synthdp.schema.codec import Codes
+from synthdp.schema.schema import Schema
+from synthdp.seal import Sensitive
+from synthdp.seal.charging import Account
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from synthdp.data.codec import Codec, Codes
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.generators import distributions
 from synthdp.pate.classifier import ANSWERS, KIND, STUDENT, Answers, Classifier
-from synthdp.pate.features import ENCODINGS, classes, feature_map
+from synthdp.pate.code_features import ENCODINGS, classes, feature_map
 from synthdp.pate.fit import NAME, limits
 from synthdp.pate.students import Learned, Lesson, Student
-from synthdp.pate.students.choice import of_name, student_of
+from synthdp.pate.students.named_students import of_name, student_of
 from synthdp.report.folder import RELEASE, Opened, Verified, opened
 from synthdp.report.folder import STUDENT as MODEL
+from synthdp.schema.codec import Codec, Codes
+from synthdp.schema.schema import Schema
 
 
 def load(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.data.codec import Codec, Codes
 from synthdp.errors import BadInput
+from synthdp.schema.codec import Codec, Codes
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -18,7 +18,7 @@ Map = Callable[[Codes], NDArray[np.float32]]
 
 @dataclass(frozen=True, kw_only=True)
 class Networks:
-    """Teachers that are networks, trained as one stacked computation: see `synthdp.privacy.teachers.Stacked`.
+    """Teachers that are networks, trained as one stacked computation: see `synthdp.seal.teachers.Stacked`.
 
     `hidden` are the widths of an MLP; a `module` of your own, (rows, width) -> (rows, classes) logits, takes its place.
     """
@@ -36,7 +36,7 @@ class Networks:
         from torch.nn import functional
 
         from synthdp.pate.students.network import MLP
-        from synthdp.privacy.teachers import Stacked
+        from synthdp.seal import Stacked
 
         place = codec.names.index(target)
         width = mapping(np.zeros((1, len(codec.sizes)), np.int32)).shape[1]
@@ -66,6 +66,6 @@ def kind_of(teacher: Any, codec: Codec, target: str, mapping: Map) -> Any:
         raise BadInput(
             f"teacher must be a scikit-learn classifier, a torch module or Networks(...), got {type(teacher)}"
         )
-    from synthdp.privacy.teachers import Estimators
+    from synthdp.seal import Estimators
 
     return Estimators(estimator=teacher, features=mapping, target=target)

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.data.codec import Codec
-from synthdp.data.learn import supposed
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-from synthdp.pate.features import feature_map
+from synthdp.pate.code_features import feature_map
 from synthdp.pate.students import Lesson, Student
 from synthdp.pate.teaching import Networks, kind_of
-from synthdp.privacy.teachers.checks import first_line, public_rows
-from synthdp.privacy.teachers.handle import checked
+from synthdp.schema.codec import Codec
+from synthdp.schema.learned import supposed
+from synthdp.schema.schema import Schema
+from synthdp.seal import checked, first_line, public_rows
 
 if TYPE_CHECKING:
     from synthdp.pate.fit import PATE

@@ -13,14 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from synthdp.data.columns import LEARN
-from synthdp.data.schema import Schema
+from synthdp import accounting
+from synthdp.accounting.charges import charges
 from synthdp.errors import BadInput
-from synthdp.privacy import accounting
-from synthdp.privacy.accounting.charges import charges
-from synthdp.privacy.events import RECORD, Capped, Gaussian, Plan, Threshold
+from synthdp.ledger.events import RECORD, Capped, Gaussian, Plan, Threshold
 from synthdp.report import statement as stating
 from synthdp.report.statement import CURVE_DELTAS, Statement, plain
+from synthdp.schema.columns import LEARN
+from synthdp.schema.schema import Schema
 
 SAME, OTHER = (
     1e-9,

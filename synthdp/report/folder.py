@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from synthdp.data import jsonfile, whole
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
-from synthdp.privacy import parsing
-from synthdp.privacy.ledger import Ledger
+from synthdp.files import strict_json, whole
+from synthdp.ledger import parsing
+from synthdp.ledger.ledger import Ledger
 from synthdp.report import facts, manifest, signature
 from synthdp.report.facts import Held, Limits
 from synthdp.report.manifest import MANIFEST, SIGNATURE
 from synthdp.report.statement import Statement
 from synthdp.report.words import upper
+from synthdp.schema.schema import Schema
 
 FORMAT = 2
 OLD = 1  # without a manifest
@@ -146,7 +146,7 @@ def opened(folder: Path, model: str, kind: str | None = None, public: Path | str
     signer = signature.signer(folder)
     if public is not None:
         signer = signature.check(folder, bound, Path(public))
-    description = jsonfile.load(folder / RELEASE)
+    description = strict_json.load(folder / RELEASE)
     if not isinstance(description, dict) or description.get("kind") != kind:
         raise BadInput(f"{folder / RELEASE} is not {what}")
     found = description.get("format")
@@ -196,9 +196,9 @@ def _waiting(folder: Path) -> str:
 
 def _ledger(path: Path) -> Ledger:
     """The canonical copy of a ledger: whole lines, each an event and a count."""
-    data = jsonfile.read(path)
+    data = strict_json.read(path)
     for number, row in enumerate(data.splitlines(), 1):
-        values = jsonfile.parse(row, f"{path}, line {number}", infinite=True)
+        values = strict_json.parse(row, f"{path}, line {number}", infinite=True)
         if not isinstance(values, dict) or set(values) != LINE:
             raise BadInput(f"{path}: line {number} of the ledger is no event with a count; {facts.ALTERED}")
         parsing.entry(values)

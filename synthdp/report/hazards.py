@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from synthdp.privacy.events import Capped, Revealed, Threshold
-from synthdp.report import fitwords, promise, words
+from synthdp.ledger.events import Capped, Revealed, Threshold
+from synthdp.report import fitness_words, promise, words
 from synthdp.report.statement import Statement, read_off
 
 Finding = Literal["answered", "weak point", "left to the steward"]
@@ -164,7 +164,7 @@ def _utility(s: Statement) -> Hazard:
     )
     figures = "No figure of fitness was bought with budget, so this page makes no claim."
     if s.fitness is not None:
-        figures = fitwords.sentence(s.fitness)
+        figures = fitness_words.sentence(s.fitness)
     return _hazard(
         "Utility and bias: noise hurts small groups most",
         f"{aim} {figures} Noise drowns what few {_plural(s)} "

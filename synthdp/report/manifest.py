@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from synthdp.data import jsonfile
 from synthdp.errors import BadInput
+from synthdp.files import strict_json
 
 MANIFEST, SIGNATURE = "manifest.json", "signature"
 VERSION = 1
@@ -33,8 +33,8 @@ def check(folder: Path) -> bytes | None:
     if not os.path.lexists(path):
         return None
     found = _plain_files(folder)
-    data = jsonfile.read(path)
-    files = _files(jsonfile.parse(data, str(path)), path)
+    data = strict_json.read(path)
+    files = _files(strict_json.parse(data, str(path)), path)
     for name in sorted(found - set(files) - {MANIFEST, SIGNATURE}):
         raise BadInput(f"{folder}: {shown(name)} is not listed in {MANIFEST}; remove it, or take a fresh copy")
     for name, (size, sha256) in files.items():
@@ -71,7 +71,7 @@ def _plain_files(folder: Path) -> set[str]:
             raise BadInput(
                 f"{folder}: {shown(name)} is a folder or a link; a release holds plain files and nothing else"
             )
-        most = MOST_BYTES if name.endswith(".safetensors") else jsonfile.MOST_BYTES
+        most = MOST_BYTES if name.endswith(".safetensors") else strict_json.MOST_BYTES
         if size > most:
             raise BadInput(f"{folder}: {shown(name)} holds {size:,} bytes; at most {most:,} are read")
     return set(sizes)

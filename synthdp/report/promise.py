@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from synthdp.privacy.events import RECORD
+from synthdp.ledger.events import RECORD
 from synthdp.report import meaning, words
 from synthdp.report.statement import Statement, read_off
 

@@ -15,8 +15,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from synthdp.data import jsonfile, whole
 from synthdp.errors import BadInput
+from synthdp.files import strict_json, whole
 from synthdp.report.manifest import MANIFEST, SIGNATURE
 
 PRIVATE, PUBLIC = "private.pem", "public.pem"
@@ -98,7 +98,7 @@ def _read(folder: Path) -> tuple[str, bytes] | None:
     path = folder / SIGNATURE
     if not os.path.lexists(path):
         return None
-    values: Any = jsonfile.parse(jsonfile.read(path, MOST_BYTES), str(path))
+    values: Any = strict_json.parse(strict_json.read(path, MOST_BYTES), str(path))
     try:
         name, signature = values["key"], base64.b64decode(values["signature"], validate=True)
         if values["algorithm"] == ALGORITHM and re.fullmatch("SHA256:[0-9a-f]{64}", name):
@@ -109,7 +109,7 @@ def _read(folder: Path) -> tuple[str, bytes] | None:
 
 
 def _private(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey:
-    data = jsonfile.read(path, MOST_BYTES)
+    data = strict_json.read(path, MOST_BYTES)
     try:
         key = serialization.load_pem_private_key(data, passphrase)
     except TypeError:
@@ -127,7 +127,7 @@ def _private(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey:
 
 def _public(path: Path) -> Ed25519PublicKey:
     try:
-        key = serialization.load_pem_public_key(jsonfile.read(path, MOST_BYTES))
+        key = serialization.load_pem_public_key(strict_json.read(path, MOST_BYTES))
     except (ValueError, UnsupportedAlgorithm) as error:
         if isinstance(error, BadInput):
             raise

@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import synthdp
-from synthdp.data import jsonfile
-from synthdp.data.schema import Schema
+from synthdp import accounting
+from synthdp.budgets import Cap, Entered
 from synthdp.errors import BadInput
-from synthdp.privacy import accounting, parsing
-from synthdp.privacy.accounts import Cap, Entered
-from synthdp.privacy.budget import Budget
-from synthdp.privacy.events import Plan, Selection, canonical, to_json
-from synthdp.privacy.ledger import Ledger
-from synthdp.report.fitness import Fitness
+from synthdp.files import strict_json
+from synthdp.ledger import parsing
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Plan, Selection, canonical, to_json
+from synthdp.ledger.ledger import Ledger
+from synthdp.report.fitness_figures import Fitness
+from synthdp.schema.schema import Schema
 
 Read = TypeVar("Read")
 SCHEMA_VERSION = 1
@@ -126,7 +127,7 @@ class Statement:
         path = Path(path)
         if not path.is_file():
             raise BadInput(f"no statement at {path}")
-        return cls.from_json(jsonfile.load(path))
+        return cls.from_json(strict_json.load(path))
 
 
 def state(

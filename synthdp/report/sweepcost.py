@@ -9,10 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from synthdp import accounting
+from synthdp.accounting.charges import charges
 from synthdp.errors import BadInput
-from synthdp.privacy import accounting
-from synthdp.privacy.accounting.charges import charges
-from synthdp.privacy.events import RECORD, Plan
+from synthdp.ledger.events import RECORD, Plan
 from synthdp.report.statement import Statement
 from synthdp.report.words import scientific, upper
 

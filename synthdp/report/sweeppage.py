@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synthdp import paper
-from synthdp.data import whole
+from synthdp import pages
+from synthdp.files import whole
 from synthdp.report import sweepplot, words
 from synthdp.report.statement import plain
 from synthdp.report.sweep import LABELS, STAMP, settings
@@ -64,8 +64,8 @@ def html(found: Mapping[str, Any]) -> str:
     return environment.get_template("compare.html.j2").render(
         title="Privacy and utility of a sweep",
         stamp=STAMP,
-        policy=paper.policy(paper.SORT),
-        sort=Markup(paper.SORT),  # noqa: S704 - our own script
+        policy=pages.policy(pages.SORT),
+        sort=Markup(pages.SORT),  # noqa: S704 - our own script
         about=found["about"],
         stopped=found["stopped"],
         answers=[*answers(found)],

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from synthdp.report.plots import FAINT, INK, inline
+from synthdp.report.statement_plots import FAINT, INK, inline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

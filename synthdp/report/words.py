@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
-from synthdp.privacy.events import (
+from synthdp.ledger.events import (
     Capped,
     Choice,
     Event,

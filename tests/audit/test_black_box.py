@@ -9,25 +9,25 @@ from gate import DELTA, GATE_ERROR
 from test_door import set_the_counter_back
 
 from synthdp import BadInput, Budget, generators
-from synthdp.auditing import black_box, pairs, processes
-from synthdp.privacy.events import Entry, Gaussian, Sampled
-from synthdp.privacy.questions.marginals import Marginals
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.audit import black_box, many_fits, worst_pairs
+from synthdp.ledger.events import Entry, Gaussian, Sampled
+from synthdp.seal.door import Sensitive
+from synthdp.seal.questions.contingency import Marginals
 
-NAMES = [(name, images) for images in (False, True) for name in pairs.cases(images=images)]
+NAMES = [(name, images) for images in (False, True) for name in worst_pairs.cases(images=images)]
 RUNS, TUNING = 1000, 300
 ANY = Budget(1e4, DELTA)
 
 
 def case_of(name, images):
-    return pairs.cases(images=images)[name]
+    return worst_pairs.cases(images=images)[name]
 
 
 def audited(name, images=False, epsilon=4.0, **options):
     runs = RUNS // 5 if case_of(name, images).slow else RUNS
     options = {"runs": runs, "tuning_runs": TUNING, "gate_error": GATE_ERROR, "workers": 1, **options}
     options.setdefault("pair", case_of(name, images).pair())
-    return black_box.audit(pairs.made(name, images=images), Budget(epsilon, DELTA), **options)
+    return black_box.audit(worst_pairs.made(name, images=images), Budget(epsilon, DELTA), **options)
 
 
 # Some twenty seconds each. What they ask is audited at the door in `test_door`, question by question.
@@ -107,7 +107,7 @@ class Loops:
 def test_a_generator_of_many_loops_keeps_its_claim_and_coins_that_are_reused_are_found(monkeypatch):
     """End to end, through the public methods and by the sum of all answers alone."""
     terms = {
-        "pair": pairs.worst_case(),
+        "pair": worst_pairs.worst_case(),
         "runs": 2 * RUNS,
         "tuning_runs": TUNING,
         "gate_error": GATE_ERROR,
@@ -121,7 +121,7 @@ def test_a_generator_of_many_loops_keeps_its_claim_and_coins_that_are_reused_are
 @pytest.mark.parametrize(("name", "images"), NAMES)
 def test_every_case_fits_and_its_models_vary(name, images):
     """A few fits of each, so that `make audit` does not stop in the middle of the night."""
-    generator, pair = pairs.made(name, images=images), case_of(name, images).pair()
+    generator, pair = worst_pairs.made(name, images=images), case_of(name, images).pair()
     job = black_box.Fits(generator=generator, pair=pair, inside=True, budget=ANY, noise=5.0, runs=3)
     features, heads = black_box.fits(job)
     assert np.isfinite(features).all()
@@ -140,7 +140,7 @@ def test_every_fit_that_is_judged_seals_anew_and_draws_its_own_noise(monkeypatch
 
     monkeypatch.setattr(Sensitive, "__init__", counted)
     job = black_box.Fits(
-        generator=pairs.made("independent"), pair=pairs.rare(), inside=True, budget=ANY, noise=1.0, runs=30
+        generator=worst_pairs.made("independent"), pair=worst_pairs.rare(), inside=True, budget=ANY, noise=1.0, runs=30
     )
     features, heads = black_box.fits(job)
     assert seals == [False] * 30
@@ -158,25 +158,25 @@ def test_the_adversary_s_own_fits_have_the_same_noise_on_both_sides(monkeypatch)
         return honest(job)
 
     monkeypatch.setattr(black_box, "fits", kept)
-    same = dataclasses.replace(pairs.rare(), with_=pairs.rare().without)
+    same = dataclasses.replace(worst_pairs.rare(), with_=worst_pairs.rare().without)
     found = audited("independent", pair=same, runs=60, tuning_runs=60)
     assert seen == [(0, False, 50), (0, True, 50), (50, False, 10), (50, True, 10)] + [
         (None, inside, runs) for runs in (50, 10) for inside in (False, True)
     ]
     assert found.verdict.epsilon == 0  # the same table twice
     job = black_box.Fits(
-        generator=pairs.made("independent"), pair=same, inside=False, budget=ANY, noise=1.0, runs=3, seed=5
+        generator=worst_pairs.made("independent"), pair=same, inside=False, budget=ANY, noise=1.0, runs=3, seed=5
     )
     np.testing.assert_array_equal(honest(job)[0], honest(dataclasses.replace(job, inside=True))[0])
 
 
 def test_pairs_are_neighbouring():
-    for make in {*pairs.PAIRS.values(), *(case_of(*each).pair for each in NAMES)}:
+    for make in {*worst_pairs.PAIRS.values(), *(case_of(*each).pair for each in NAMES)}:
         pair = make()
         assert len(pair.with_) == len(pair.without) + 1
         assert pair.with_.iloc[:-1].equals(pair.without)
         pair.schema.validate(pair.with_, "error")
-    law = pairs.worst_case()
+    law = worst_pairs.worst_case()
     assert not law.without.to_numpy().any()
     assert law.with_.to_numpy()[-1].all()
     assert law.without.shape == (4, 3)
@@ -186,8 +186,8 @@ def test_every_generator_is_audited_on_what_it_learns():
     """Also one of which nothing is known beforehand."""
     for images, kind in ((False, "table"), (True, "images")):
         able = {name for name in generators.names() if kind in getattr(generators.find(name), "data_kinds", ("table",))}
-        assert {name.partition(":")[0] for name in pairs.cases(images=images)} == able
-    assert pairs.cases()["independent"].pair is pairs.rare
+        assert {name.partition(":")[0] for name in worst_pairs.cases(images=images)} == able
+    assert worst_pairs.cases()["independent"].pair is worst_pairs.rare
 
 
 def test_gaussians_are_looked_at_as_what_they_say_of_records():
@@ -205,13 +205,13 @@ def test_gaussians_are_looked_at_as_what_they_say_of_records():
 
 def test_a_model_without_arrays_is_judged_by_what_it_draws():
     class Drawn:
-        schema = pairs.rare().schema
+        schema = worst_pairs.rare().schema
 
         def tensors(self):
             return {}
 
         def sample(self, rows, *, seed=None):
-            return pairs.rare().with_.sample(rows, replace=True, random_state=seed, ignore_index=True)
+            return worst_pairs.rare().with_.sample(rows, replace=True, random_state=seed, ignore_index=True)
 
     found = black_box.features(Drawn())
     assert found.shape == (5,)
@@ -228,7 +228,7 @@ def test_a_ledger_that_depends_on_the_records_is_refused(monkeypatch):
 
 
 def test_settings_that_no_fit_keeps_are_refused_before_the_first(monkeypatch):
-    monkeypatch.setattr(processes, "each", lambda *_: pytest.fail("a fit was made"))
+    monkeypatch.setattr(many_fits, "each", lambda *_: pytest.fail("a fit was made"))
     with pytest.raises(BadInput, match=r"generator\.condition: no modelled column named 'nosuch'"):
         black_box.audit(generators.make("dpgan", {"condition": "nosuch"}), Budget(1.0, DELTA))
 
@@ -241,20 +241,20 @@ def test_a_fit_that_books_more_than_its_plan_says_is_refused():
 
 def test_settings_that_were_given_stay_and_others_are_those_of_the_case():
     kind = generators.find("dpgan")
-    assert pairs.small(kind(steps=7)).steps == 7
-    assert pairs.small(kind()).steps == kind.audit_settings["steps"]
-    assert pairs.small(kind()).rate == 1.0
-    assert pairs.case_of(kind()) is pairs.TABLES["dpgan"]
-    assert pairs.case_of(generators.find("dpdm")()) is pairs.IMAGES["dpdm"]
+    assert worst_pairs.small(kind(steps=7)).steps == 7
+    assert worst_pairs.small(kind()).steps == kind.audit_settings["steps"]
+    assert worst_pairs.small(kind()).rate == 1.0
+    assert worst_pairs.case_of(kind()) is worst_pairs.TABLES["dpgan"]
+    assert worst_pairs.case_of(generators.find("dpdm")()) is worst_pairs.IMAGES["dpdm"]
 
 
 def test_a_generator_of_images_is_not_audited_on_a_table():
     with pytest.raises(BadInput, match="dpdm"):
-        audited("dpdm", images=True, pair=pairs.rare())
+        audited("dpdm", images=True, pair=worst_pairs.rare())
 
 
 @pytest.mark.slow  # of seconds: fresh processes import torch
 def test_jobs_keep_their_order_on_processes():
-    assert processes.each(abs, [-3, 2, -1], workers=2) == [3, 2, 1]
-    assert processes.parts(120, 50) == [50, 50, 20]
-    assert sum(processes.parts(1000, 50)) == 1000
+    assert many_fits.each(abs, [-3, 2, -1], workers=2) == [3, 2, 1]
+    assert many_fits.parts(120, 50) == [50, 50, 20]
+    assert sum(many_fits.parts(1000, 50)) == 1000

@@ -10,11 +10,10 @@ from clinic import make_frame, make_schema
 from gate import GATE_ERROR
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.auditing import one_run
+from synthdp.audit import Canaries, hold_out, one_run, plant
+from synthdp.audit.canaries import encoded
 from synthdp.cli import run
-from synthdp.data.codec import Codec
-from synthdp.evaluate.audit import Canaries, hold_out, plant
-from synthdp.evaluate.audit.canaries import encoded
+from synthdp.schema.codec import Codec
 
 
 @pytest.fixture

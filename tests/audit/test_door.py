@@ -9,23 +9,24 @@ from gate import DELTA, GATE_ERROR
 from scipy import stats
 
 from synthdp import BadInput
-from synthdp.auditing import one_run, white_box
-from synthdp.auditing.draws import Choices, Selections, Sizes, Thresholds, Votes
-from synthdp.auditing.vectors import KINDS, Vectors
-from synthdp.privacy import selection, store
-from synthdp.privacy.accounting.filters import Filter
-from synthdp.privacy.accounting.gaussian import gaussian_epsilon
-from synthdp.privacy.noise import Noise
-from synthdp.privacy.norms import clipped
-from synthdp.privacy.questions import sums
-from synthdp.privacy.questions.choice import Chosen
-from synthdp.privacy.questions.domain import Domain
-from synthdp.privacy.questions.gradient import Gradient
-from synthdp.privacy.questions.marginals import Marginals
-from synthdp.privacy.questions.moments import GroupMoments, GroupSums
-from synthdp.privacy.questions.sums import Joint, Sums
-from synthdp.privacy.sensitive import Sensitive
-from synthdp.privacy.stream import Stream
+from synthdp.accounting.analytic_gaussian import gaussian_epsilon
+from synthdp.accounting.caps import Filter
+from synthdp.audit import one_run, white_box
+from synthdp.audit.repeated_answers import Choices, Selections, Sizes, Thresholds, Votes
+from synthdp.audit.vector_canaries import KINDS, Vectors
+from synthdp.noise.noise import Noise
+from synthdp.noise.stream import Stream
+from synthdp.seal import best_of
+from synthdp.seal import records as store
+from synthdp.seal.door import Sensitive
+from synthdp.seal.norms import clipped
+from synthdp.seal.questions import sums
+from synthdp.seal.questions.choice import Chosen
+from synthdp.seal.questions.contingency import Marginals
+from synthdp.seal.questions.domain import Domain
+from synthdp.seal.questions.gradient import Gradient
+from synthdp.seal.questions.second_moments import GroupMoments, GroupSums
+from synthdp.seal.questions.sums import Joint, Sums
 
 RUNS, TUNING = 2500, 500
 QUESTIONS = {
@@ -206,7 +207,7 @@ def tell_of_every_run(monkeypatch):
         told = [run(0, opened(0))[0] for _ in range(round(event.mean))]
         return np.mean([each[0] for each in told], axis=0), told[0][1] / len(told) ** 0.5, 0
 
-    monkeypatch.setattr(selection, "best", best)
+    monkeypatch.setattr(best_of, "best", best)
 
 
 def forget_records(monkeypatch):

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from synthdp import generators
-from synthdp.auditing import one_run, white_box
-from synthdp.auditing.draws import Sizes
-from synthdp.auditing.vectors import KINDS, Vectors
-from synthdp.privacy.questions import HOUSE
+from synthdp.audit import one_run, white_box
+from synthdp.audit.repeated_answers import Sizes
+from synthdp.audit.vector_canaries import KINDS, Vectors
+from synthdp.seal.questions import HOUSE
 
 HOME = Path(__file__).parents[2]
 

@@ -7,10 +7,11 @@ import pytest
 from scipy import stats
 
 from synthdp import BadInput
-from synthdp.auditing.claims import claim_of, gaussian_mu
-from synthdp.evaluate.audit import Claim, clopper_pearson, judge, one_run, region, tune, word
-from synthdp.privacy.accounting.gaussian import gaussian_epsilon
-from synthdp.privacy.events import Capped, Choice, Entry, Gaussian, Sampled, Threshold, Vote
+from synthdp.accounting.analytic_gaussian import gaussian_epsilon
+from synthdp.audit import Claim, clopper_pearson, judge, one_run_bound, tune, word
+from synthdp.audit.claims import claim_of, gaussian_mu
+from synthdp.evaluate import error_region
+from synthdp.ledger.events import Capped, Choice, Entry, Gaussian, Sampled, Threshold, Vote
 
 DELTA = 1e-5
 RUNS, TUNING, REPETITIONS = 1000, 500, 300
@@ -82,13 +83,13 @@ def test_laplace_is_not_called_a_liar_for_not_being_gaussian(rng):
 
 
 def test_a_region_excludes_just_what_the_definition_excludes():
-    found = region(0, 1000, 300, 1000, 0.05)
+    found = error_region(0, 1000, 300, 1000, 0.05)
     a, b = found.false_positive, found.false_negative
     epsilon = found.epsilon(DELTA)
     assert math.exp(epsilon) * a + b == pytest.approx(1 - DELTA)
     assert Claim(curve=((DELTA, epsilon - 1e-9),)).contradicted(found)
     assert not Claim(curve=((DELTA, epsilon + 1e-9),)).contradicted(found)
-    assert region(500, 1000, 500, 1000, 0.05).epsilon(DELTA) == 0
+    assert error_region(500, 1000, 500, 1000, 0.05).epsilon(DELTA) == 0
 
 
 def test_thresholds_do_not_depend_on_the_scale_of_scores_and_constant_scores_say_nothing(rng):
@@ -166,7 +167,7 @@ def test_one_run_p_values_are_the_theorem(canaries, guesses, correct, epsilon, d
 
     steps = [(tail(correct - i) - tail(correct)) / i for i in range(1, canaries + 1)]
     expected = min(1.0, tail(correct) + 2 * canaries * delta * max(steps))
-    assert one_run.p_value(canaries, guesses, correct, epsilon, delta) == pytest.approx(expected, rel=1e-6)
+    assert one_run_bound.p_value(canaries, guesses, correct, epsilon, delta) == pytest.approx(expected, rel=1e-6)
 
 
 def test_one_run_bounds_hold_on_randomised_response(rng):
@@ -176,20 +177,20 @@ def test_one_run_bounds_hold_on_randomised_response(rng):
         coins = rng.random(200) < 0.5
         told = np.where(rng.random(200) < math.e / (1 + math.e), coins, ~coins)
         guesses = np.where(told, 1, -1).astype(np.int8)
-        bounds.append(one_run.epsilon_bound(200, 200, one_run.correct(guesses, coins), 0.0, 0.05))
+        bounds.append(one_run_bound.epsilon_bound(200, 200, one_run_bound.correct(guesses, coins), 0.0, 0.05))
     assert at_most(int((np.array(bounds) > 1.0).sum()), 1000, 0.05)
     assert 0.6 < np.median(bounds) < 1
 
 
 def test_one_run_guesses_and_bounds_follow_the_scores():
     scores = np.arange(10.0)
-    assert one_run.guess(scores, 2).tolist() == [-1, -1, 0, 0, 0, 0, 0, 0, 1, 1]
-    assert one_run.epsilon_bound(1000, 100, 50, DELTA, 0.05) == 0
-    rising = [one_run.epsilon_bound(1000, 100, right, DELTA, 0.05) for right in (70, 80, 90, 100)]
+    assert one_run_bound.guess(scores, 2).tolist() == [-1, -1, 0, 0, 0, 0, 0, 0, 1, 1]
+    assert one_run_bound.epsilon_bound(1000, 100, 50, DELTA, 0.05) == 0
+    rising = [one_run_bound.epsilon_bound(1000, 100, right, DELTA, 0.05) for right in (70, 80, 90, 100)]
     assert rising == sorted(rising)
-    assert one_run.p_value(1000, 100, 100, rising[-1], DELTA) == pytest.approx(0.05, rel=1e-6)
+    assert one_run_bound.p_value(1000, 100, 100, rising[-1], DELTA) == pytest.approx(0.05, rel=1e-6)
     with pytest.raises(BadInput, match="correct"):
-        one_run.p_value(10, 5, 6, 1.0, DELTA)
+        one_run_bound.p_value(10, 5, 6, 1.0, DELTA)
 
 
 def at_most(count, trials, rate):

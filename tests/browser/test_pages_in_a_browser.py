@@ -10,9 +10,9 @@ from judged import judged
 
 from synthdp import Budget, Synthesizer
 from synthdp.errors import BadInput
-from synthdp.evaluate.page import html
-from synthdp.paper import SORT, pdf, policy
-from synthdp.report.page import render, write
+from synthdp.evaluate.evaluation_page import html
+from synthdp.pages import SORT, pdf, policy
+from synthdp.report.statement_page import render, write
 
 pytestmark = pytest.mark.browser
 needs_browser = pytest.mark.skipif(pdf.engine() is None, reason="no browser of the Chromium family on the PATH")

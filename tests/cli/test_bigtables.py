@@ -8,9 +8,10 @@ import pytest
 from clinic import make_frame, make_schema
 
 from synthdp import BadInput, generators
-from synthdp.cli import bigtables, dataaccount, records, settings
+from synthdp.cli import bigtables, dataaccount, real_records, settings
 from synthdp.cli import run as main
-from synthdp.data import private, tables
+from synthdp.files import private_folder
+from synthdp.tables import source as tables
 
 MIXTURE, GAN = generators.find("mixture")(), generators.find("dpgan")()
 
@@ -73,7 +74,7 @@ def test_a_folder_and_a_pattern_are_judged_and_read_into_memory_where_that_is_sa
     words = ["data.schema=schema.yaml", "generator=independent", "data.engine=memory", "audit.records=2"]
     done = run(folder, "fit", "data.path=parts", *words, "out=run")
     assert done.returncode == 0, done.stderr
-    schema, train, test = records.real(
+    schema, train, test = real_records.real(
         settings.Data(
             train=str(folder / "*.parquet"),
             test=str(folder.parent / "held.parquet"),
@@ -95,7 +96,7 @@ def test_the_fitted_records_are_named_once(folder):
 def test_a_fit_that_was_killed_before_its_first_charge_is_in_nobodys_way(folder, monkeypatch, engine):
     """What DuckDB had spilled is all that is there: the same command removes it and runs."""
     monkeypatch.chdir(folder.parent)
-    left = folder.parent / "run" / "internal" / f"{private.SPILL}of-a-killed-run"
+    left = folder.parent / "run" / "internal" / f"{private_folder.SPILL}of-a-killed-run"
     left.mkdir(parents=True)
     (left / "duckdb_temp_storage_DEFAULT-0.tmp").touch()
     words = ["data.train=parts", "data.schema=schema.yaml", f"data.engine={engine}", "generator=independent"]

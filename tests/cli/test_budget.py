@@ -12,9 +12,9 @@ import pytest
 from clinic import make_frame, make_schema
 
 from synthdp import load
+from synthdp.budgets.registry import home
 from synthdp.cli import run
-from synthdp.privacy.accounts.registry import home
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.seal.door import Sensitive
 
 CAP = ["account.cap.epsilon=2", "account.cap.delta=1e-5"]
 
@@ -178,9 +178,9 @@ def test_a_missing_file_is_what_is_complained_of(fit, capsys):
 
 def test_a_refused_budget_reads_no_record(files, fit, capsys, monkeypatch):
     assert run(fit("one", *CAP, "budget.epsilon=2")) == 0
-    from synthdp.data import sources
+    from synthdp.sets import record_files
 
-    monkeypatch.setattr(sources, "read", lambda *_, **__: pytest.fail("a record was read"))
+    monkeypatch.setattr(record_files, "read", lambda *_, **__: pytest.fail("a record was read"))
     assert "is left" in refused(capsys, fit("two"))
 
 

@@ -14,7 +14,7 @@ from clinic import make_frame, make_schema
 
 from synthdp import load
 from synthdp.cli import COMMANDS, run
-from synthdp.privacy.ledger import Ledger
+from synthdp.ledger.ledger import Ledger
 
 FAST = ["generator=dpgan", "generator.steps=20", "generator.batch=64", "budget.epsilon=1", "budget.delta=1e-5"]
 

@@ -11,10 +11,9 @@ import time
 import pytest
 from clinic import make_frame, make_schema
 
-from synthdp import load
+from synthdp import accounting, load
 from synthdp.cli import run
-from synthdp.privacy import accounting
-from synthdp.privacy.ledger import Ledger
+from synthdp.ledger.ledger import Ledger
 
 QUICK = ["evaluate.models=[lr]", "evaluate.seeds=1", "evaluate.bootstrap=20", "evaluate.attacks=false"]
 GOOD, REHEARSED = "budget.epsilon=2", "rehearsed"

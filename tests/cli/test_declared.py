@@ -11,8 +11,8 @@ import pytest
 
 from synthdp import PATE, BadInput, Budget, Schema, Synthesizer, load
 from synthdp.cli import run
-from synthdp.data.schema import Categorical, Integer
 from synthdp.report.statement import NOBODY
+from synthdp.schema.schema import Categorical, Integer
 from synthdp.selecting import select
 
 RARE, EXTREME = "Fabry disease", 987654.25

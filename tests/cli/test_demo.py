@@ -6,7 +6,7 @@ import functools
 import pytest
 
 from synthdp.cli import run, settings
-from synthdp.data import named
+from synthdp.sets import named
 
 QUICK = functools.partial(settings.Judge, models=("lr",), seeds=1, bootstrap=20, attacks=False)
 
@@ -16,7 +16,7 @@ def test_the_demo_ends_with_the_two_answers_and_the_way_to_the_pages(tmp_path, m
     pytest.importorskip("linearmodels", reason="the embedded data set comes with the extra `demo`")
     whole = named.load("meps")
     part = dataclasses.replace(whole, train=whole.train[:200], test=whole.test[:60])
-    monkeypatch.setattr("synthdp.data.named.load", lambda _: part)
+    monkeypatch.setattr("synthdp.sets.named.load", lambda _: part)
     monkeypatch.setattr("synthdp.cli.commands.settings.Judge", QUICK)
     words = [f"out={tmp_path / 'out'}", f"account={tmp_path / 'account'}", "generator.components=20"]
     assert run(["demo", *words, "generator.iterations=100"]) == 0

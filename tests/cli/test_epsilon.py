@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
+from synthdp.accounting import ACCOUNTANTS, epsilon, group_epsilon
 from synthdp.cli import run
-from synthdp.privacy.accounting import ACCOUNTANTS, epsilon, group_epsilon
-from synthdp.privacy.events import Entry, Gaussian, Sampled
-from synthdp.privacy.ledger import Ledger
+from synthdp.ledger.events import Entry, Gaussian, Sampled
+from synthdp.ledger.ledger import Ledger
 
 
 def answer(capsys, *words):

@@ -9,9 +9,9 @@ import sys
 import numpy as np
 import pytest
 
+from synthdp.accounting import best
 from synthdp.cli import run
-from synthdp.privacy.accounting import best
-from synthdp.privacy.events import Entry, Vote
+from synthdp.ledger.events import Entry, Vote
 
 
 def reference(n=100):

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from synthdp.accounting import epsilons
 from synthdp.cli import run
-from synthdp.data import limits
-from synthdp.privacy.accounting import epsilons
-from synthdp.privacy.events import Choice, Entry, Gaussian, Laplace, Sampled
-from synthdp.privacy.ledger import Ledger
+from synthdp.files import limits
+from synthdp.ledger.events import Choice, Entry, Gaussian, Laplace, Sampled
+from synthdp.ledger.ledger import Ledger
 
 SCHEMA = "declared_by: us\nunits: 200\ncolumns:\n  age: {kind: integer, bounds: [0, 120]}\n  sex: {kind: categorical, categories: [M, F]}\n"
 MOST_SECONDS, MOST_MIB = 10, 400

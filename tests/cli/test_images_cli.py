@@ -6,8 +6,8 @@ from PIL import Image as Pillow
 
 from synthdp import api, evaluate, load
 from synthdp.cli import evaluations, run
-from synthdp.data import named, sources
-from synthdp.data.schema import Schema
+from synthdp.schema.schema import Schema
+from synthdp.sets import named, record_files
 
 SIDES = ["none", "left", "right"]
 
@@ -77,7 +77,7 @@ def refused(capsys, status):
 def test_from_a_folder_to_pictures_and_to_their_evaluation(fitted, capsys, monkeypatch):
     assert (fitted / "ward.account").is_file()
     release = fitted / "run" / "release"
-    schema = sources.as_written(load(release).schema)
+    schema = record_files.as_written(load(release).schema)
     expected = load(release).sample(40, seed=1)
     assert np.stack(expected["image"]).max() > 100
     ward(fitted / "test", 30, seed=1)
@@ -111,7 +111,7 @@ def test_many_large_pictures_are_drawn_in_parts(fitted, tmp_path, monkeypatch):
     release = load(fitted / "run" / "release")
     parts = list(release.stream(20, seed=1))
     assert [len(part) for part in parts] == [7, 7, 6]
-    assert sources.write(parts, tmp_path / "made", release.schema) == 20
+    assert record_files.write(parts, tmp_path / "made", release.schema) == 20
     assert len(list((tmp_path / "made").glob("*.png"))) == 20
 
 
@@ -202,4 +202,4 @@ def test_the_embedded_pictures(tmp_path, capsys):
     assert run(["fit", "data=digits", "generator=independent", f"out={tmp_path / 'a'}"]) == 0
     assert run(["sample", f"release={tmp_path / 'a' / 'release'}", "rows=100", f"out={tmp_path / 'b.npz'}"]) == 0
     schema = named.schema_of("digits")
-    schema.validate(sources.read(tmp_path / "b.npz", schema))
+    schema.validate(record_files.read(tmp_path / "b.npz", schema))

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from clinic import make_frame, make_schema
 
+from synthdp.budgets import chain, registry
 from synthdp.cli import run
-from synthdp.privacy.accounts import chain, registry
-from synthdp.privacy.answers import Answers
-from synthdp.privacy.checkpoint import Checkpoint
+from synthdp.seal.answers import Answers
+from synthdp.seal.checkpoint import Checkpoint
 
 
 @pytest.fixture(autouse=True)

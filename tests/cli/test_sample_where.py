@@ -9,7 +9,7 @@ from clinic import make_frame, make_schema
 
 from synthdp import Budget, Synthesizer
 from synthdp.cli import run
-from synthdp.data import sources
+from synthdp.sets import record_files
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def test_in_a_shell(release, tmp_path):
     )
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    frame = sources.read(out, schema=make_schema())
+    frame = record_files.read(out, schema=make_schema())
     assert len(frame) == 40
     assert (frame["sex"] == "female").all()
     assert frame["age"].astype(int).between(65, 80).all()

@@ -9,7 +9,7 @@ from clinic import make_frame, make_schema
 
 from synthdp import load
 from synthdp.cli import run
-from synthdp.privacy.events import Selection
+from synthdp.ledger.events import Selection
 from synthdp.report.words import upper
 
 CHOICE = ["select=private", "candidates=[independent,{name:classgauss}]", "mean_runs=2"]

@@ -12,8 +12,8 @@ from clinic import make_frame, make_schema
 
 from synthdp import load
 from synthdp.cli import run
-from synthdp.privacy.answers import Answers
-from synthdp.privacy.ledger import Ledger
+from synthdp.ledger.ledger import Ledger
+from synthdp.seal.answers import Answers
 
 
 def command(folder, *more):

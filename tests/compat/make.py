@@ -30,12 +30,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from test_compat import DELTA, ROWS, plain, portrait, records, told_entries, told_standing, told_statement
 
 import synthdp
-from synthdp import PATE, Budget, Schema, Synthesizer, cli, pate
-from synthdp.options import option
-from synthdp.privacy import accounting
-from synthdp.privacy.accounts import AccountFile, Cap
-from synthdp.privacy.checkpoint import Checkpoint
-from synthdp.privacy.events import (
+from synthdp import PATE, Budget, Schema, Synthesizer, accounting, cli, pate
+from synthdp.budgets import AccountFile, Cap
+from synthdp.ledger.events import (
     Capped,
     Choice,
     Entry,
@@ -49,7 +46,9 @@ from synthdp.privacy.events import (
     Threshold,
     Vote,
 )
-from synthdp.privacy.ledger import Ledger
+from synthdp.ledger.ledger import Ledger
+from synthdp.options import option
+from synthdp.seal.checkpoint import Checkpoint
 from synthdp.selecting import select
 
 WORK = Path("/tmp/synthdp-compat")  # noqa: S108 - see above

@@ -18,11 +18,10 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from synthdp import BadInput, Budget, Schema, Synthesizer, cli, load, pate
-from synthdp.privacy import accounting
-from synthdp.privacy.accounts import AccountFile
-from synthdp.privacy.events import to_json
-from synthdp.privacy.ledger import Ledger
+from synthdp import BadInput, Budget, Schema, Synthesizer, accounting, cli, load, pate
+from synthdp.budgets import AccountFile
+from synthdp.ledger.events import to_json
+from synthdp.ledger.ledger import Ledger
 
 HERE = Path(__file__).parent
 FORMATS = sorted(folder for folder in HERE.glob("format*") if folder.is_dir())

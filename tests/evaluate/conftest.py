@@ -2,9 +2,9 @@
 
 import pandas as pd
 import pytest
-from ward import make_frame, make_schema
+from patients import make_frame, make_schema
 
-from synthdp.data.schema import Schema
+from synthdp.schema.schema import Schema
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from ward import make_frame, make_schema
+from patients import make_frame, make_schema
 
 from synthdp.evaluate import evaluate, write
 

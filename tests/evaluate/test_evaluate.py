@@ -7,13 +7,13 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from ward import make_frame
+from patients import make_frame
 
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluate, write
+from synthdp.evaluate.evaluation_page import STAMP
 from synthdp.evaluate.figures import figure
-from synthdp.evaluate.page import STAMP
+from synthdp.schema.schema import Schema
 
 SUMMARY = {"mean", "sd", "n", "values", "interval"}
 METRICS = {"auroc", "auprc", "accuracy", "f1", "brier", "ece"}

@@ -3,9 +3,9 @@ import pandas as pd
 import pytest
 from scipy.stats import chi2_contingency, f_oneway, spearmanr
 
-from synthdp.data.schema import Categorical, Continuous, Integer, Schema
 from synthdp.evaluate import association, detection, fidelity, marginals
 from synthdp.evaluate.tables import axes_of, table_of
+from synthdp.schema.schema import Categorical, Continuous, Integer, Schema
 
 PAIR = Schema(
     columns=(

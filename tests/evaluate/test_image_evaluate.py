@@ -16,8 +16,8 @@ from synthdp import Schema
 from synthdp.cli.evaluations import headline
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluate, images, write
-from synthdp.evaluate.images import networks
-from synthdp.evaluate.images.page import STAMP
+from synthdp.evaluate.images import feature_networks
+from synthdp.evaluate.images.image_page import STAMP
 
 MODELS = {"lr", "mlp", "cnn"}
 ATTACK = "attacks.membership_distance"
@@ -27,7 +27,7 @@ CLOUDS = {"fid", "kid", "precision", "recall", "density", "coverage"}
 @pytest.fixture
 def quick(monkeypatch):
     """Networks of few steps, for tests that judge no accuracy."""
-    monkeypatch.setattr(networks, "LEAST_STEPS", 30)
+    monkeypatch.setattr(feature_networks, "LEAST_STEPS", 30)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def result(digits, told):
         told.append(step)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(networks, "LEAST_STEPS", 250)
+        patch.setattr(feature_networks, "LEAST_STEPS", 250)
         return evaluate(blurred(train, 60), train, test, schema, seeds=1, progress=progress)
 
 

@@ -9,7 +9,17 @@ from PIL import Image
 from scipy.linalg import sqrtm
 
 from synthdp.errors import BadInput
-from synthdp.evaluate.images import coverage, distances, grid, marginals, neighbours, networks, pictures, scores, sheet
+from synthdp.evaluate.images import (
+    coverage,
+    feature_networks,
+    image_distances,
+    image_scores,
+    neighbours,
+    pictures,
+    pixel_marginals,
+    sample_grid,
+    sheet,
+)
 
 
 def cloud(rows, mean, covariance, seed):
@@ -22,15 +32,15 @@ def cloud(rows, mean, covariance, seed):
 
 def test_frechet_distance_of_gaussians_has_its_closed_form():
     left, right = cloud(50, [0, 0, 0], np.diag([1.0, 4.0, 9.0]), 0), cloud(80, [1, 2, 0], np.diag([4.0, 1.0, 9.0]), 1)
-    assert distances.frechet(left, right) == pytest.approx(1 + 4 + (1 - 2) ** 2 + (2 - 1) ** 2)
-    assert distances.frechet(left, left) == pytest.approx(0, abs=1e-9)
+    assert image_distances.frechet(left, right) == pytest.approx(1 + 4 + (1 - 2) ** 2 + (2 - 1) ** 2)
+    assert image_distances.frechet(left, left) == pytest.approx(0, abs=1e-9)
 
 
 def test_frechet_distance_of_any_covariances_is_that_of_sqrtm():
     rng = np.random.default_rng(3)
     a, b = (x @ x.T for x in rng.normal(size=(2, 4, 4)))
     root = np.trace(sqrtm(a @ b)).real
-    found = distances.frechet(cloud(40, np.zeros(4), a, 4), cloud(60, np.ones(4), b, 5))
+    found = image_distances.frechet(cloud(40, np.zeros(4), a, 4), cloud(60, np.ones(4), b, 5))
     assert found == pytest.approx(4 + np.trace(a) + np.trace(b) - 2 * root)
 
 
@@ -39,8 +49,8 @@ def test_frechet_distance_stands_constant_and_dependent_features():
     flat = rng.normal(size=(30, 2))
     left = np.column_stack([flat, flat[:, 0], np.full(30, 7.0)])
     right = np.column_stack([flat, flat[:, 0], np.full(30, 5.0)])
-    assert distances.frechet(left, right) == pytest.approx(4.0)
-    assert distances.frechet(np.zeros((5, 1)), np.full((5, 1), 3.0)) == pytest.approx(9.0)
+    assert image_distances.frechet(left, right) == pytest.approx(4.0)
+    assert image_distances.frechet(np.zeros((5, 1)), np.full((5, 1), 3.0)) == pytest.approx(9.0)
 
 
 def test_kernel_distance_is_the_unbiased_double_sum():
@@ -53,27 +63,27 @@ def test_kernel_distance_is_the_unbiased_double_sum():
     own = np.mean([k(x[i], x[j]) for i in range(6) for j in range(6) if i != j])
     other = np.mean([k(y[i], y[j]) for i in range(8) for j in range(8) if i != j])
     cross = np.mean([k(a, b) for a in x for b in y])
-    assert distances.kernel(x, y) == pytest.approx(own + other - 2 * cross)
+    assert image_distances.kernel(x, y) == pytest.approx(own + other - 2 * cross)
 
 
 def test_kernel_distance_is_zero_on_average_for_equal_distributions():
     """The mean of 400 independent unbiased estimates lies within four of its standard errors of 0: by chance alone this
     fails once in 16,000 such draws, and the draw is fixed."""
     rng = np.random.default_rng(8)
-    found = [distances.kernel(rng.normal(size=(20, 4)), rng.normal(size=(30, 4))) for _ in range(400)]
+    found = [image_distances.kernel(rng.normal(size=(20, 4)), rng.normal(size=(30, 4))) for _ in range(400)]
     assert abs(np.mean(found)) < 4 * np.std(found) / 20
     assert min(found) < 0
-    shifted = [distances.kernel(rng.normal(size=(20, 4)), rng.normal(0.5, 1, size=(30, 4))) for _ in range(400)]
+    shifted = [image_distances.kernel(rng.normal(size=(20, 4)), rng.normal(0.5, 1, size=(30, 4))) for _ in range(400)]
     assert np.mean(shifted) > 4 * np.std(shifted) / 20
 
 
 def test_subsets_tell_equal_from_shifted_clouds():
     rng = np.random.default_rng(9)
     left, right = rng.normal(size=(400, 5)), rng.normal(size=(300, 5))
-    values, size = distances.kernel_over_subsets(left, right, rng)
-    assert (len(values), size) == (distances.SUBSETS, 150)
+    values, size = image_distances.kernel_over_subsets(left, right, rng)
+    assert (len(values), size) == (image_distances.SUBSETS, 150)
     assert abs(np.mean(values)) < np.std(values)
-    apart, _ = distances.kernel_over_subsets(left, right + 1, rng)
+    apart, _ = image_distances.kernel_over_subsets(left, right + 1, rng)
     assert np.mean(apart) > 3 * np.std(apart)
 
 
@@ -169,37 +179,37 @@ def test_shrinking_averages_windows(shape, side):
 def test_scores_count_every_class_alike():
     truth = np.array([0, 0, 0, 0, 0, 0, 1, 1])
     chances = np.array([[0.9, 0.1, 0]] * 5 + [[0.4, 0.6, 0]] + [[0.3, 0.7, 0], [0.8, 0.2, 0]])
-    found = scores.score(truth, chances, ("a", "b", "c"))
+    found = image_scores.score(truth, chances, ("a", "b", "c"))
     assert found["accuracy"] == 6 / 8
     assert found["recall"] == {"a": 5 / 6, "b": 1 / 2}
     assert found["balanced_accuracy"] == pytest.approx((5 / 6 + 1 / 2) / 2)
     pairs = [(b > a) + 0.5 * (b == a) for a in chances[:6, 1] for b in chances[6:, 1]]
     assert found["auroc"] == pytest.approx(np.mean(pairs))
-    assert "auroc" not in scores.score(truth[:3], chances[:3], ("a", "b", "c"))
+    assert "auroc" not in image_scores.score(truth[:3], chances[:3], ("a", "b", "c"))
 
 
 @pytest.mark.parametrize("shape", [(8, 8, 1), (10, 12, 3), (1, 1, 1), (3, 70, 2)])
 def test_networks_learn_by_their_own_seed_alone(shape, monkeypatch):
-    monkeypatch.setattr(networks, "LEAST_STEPS", 45)
+    monkeypatch.setattr(feature_networks, "LEAST_STEPS", 45)
     rng = np.random.default_rng(16)
     labels = rng.integers(0, 2, 200)
     pixels = (rng.integers(0, 80, (200, *shape)) + labels[:, None, None, None] * 150).astype(np.uint8)
-    for make in (networks.perceptron, networks.convolutional):
+    for make in (feature_networks.perceptron, feature_networks.convolutional):
         state = torch.random.get_rng_state()
-        first, again, other = (networks.train(make(shape, 2), pixels, labels, seed) for seed in (1, 1, 2))
+        first, again, other = (feature_networks.train(make(shape, 2), pixels, labels, seed) for seed in (1, 1, 2))
         assert torch.equal(torch.random.get_rng_state(), state)
-        chances = networks.chances(first, pixels)
-        np.testing.assert_array_equal(chances, networks.chances(again, pixels))
-        assert not np.array_equal(chances, networks.chances(other, pixels))
+        chances = feature_networks.chances(first, pixels)
+        np.testing.assert_array_equal(chances, feature_networks.chances(again, pixels))
+        assert not np.array_equal(chances, feature_networks.chances(other, pixels))
         np.testing.assert_allclose(chances.sum(axis=1), 1)
         assert (chances.argmax(axis=1) == labels).mean() > 0.95
-        assert networks.features(first, pixels).shape == (200, networks.FEATURES)
+        assert feature_networks.features(first, pixels).shape == (200, feature_networks.FEATURES)
 
 
 def test_epochs_follow_the_size():
-    assert networks.epochs_of(60_000) == (3, 256)
-    assert networks.epochs_of(1_437) == (32, 64)
-    assert networks.epochs_of(10) == (40, 16)
+    assert feature_networks.epochs_of(60_000) == (3, 256)
+    assert feature_networks.epochs_of(1_437) == (32, 64)
+    assert feature_networks.epochs_of(10) == (40, 16)
 
 
 def test_a_sheet_is_a_png_of_the_pictures():
@@ -224,7 +234,7 @@ def test_a_sheet_refuses_what_is_no_picture(wrong):
 
 
 def test_large_pictures_are_made_smaller_for_the_page():
-    found = grid.strip(np.zeros((3, 200, 130, 1), dtype=np.uint8))
+    found = sample_grid.strip(np.zeros((3, 200, 130, 1), dtype=np.uint8))
     assert (found["count"], found["width"], found["height"]) == (3, 3 * 33 + 2, 50)
     assert found["png"].startswith("data:image/png;base64,")
 
@@ -234,6 +244,6 @@ def test_intensities_are_shares_of_bins():
         pictures.Pictures(pixels=np.full((2, 2, 2, 1), value, dtype=np.uint8), beside=None) for value in (255, 7, 0)
     ]
     parts[2].pixels[0] = 8
-    found = marginals.intensities(tuple(parts))
+    found = pixel_marginals.intensities(tuple(parts))
     assert (found["mean"], found["floor"]["mean"]) == (1.0, 0.5)
     assert (found["synthetic"][31], found["train"][0], found["test"][1]) == (1.0, 1.0, 0.5)

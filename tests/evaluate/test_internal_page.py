@@ -12,10 +12,10 @@ from judged import first_version, judged
 
 from synthdp.cli.evaluations import headline
 from synthdp.errors import BadInput
-from synthdp.evaluate import page as pages
-from synthdp.evaluate import words
+from synthdp.evaluate import evaluation_page as pages
+from synthdp.evaluate import findings
+from synthdp.evaluate.evaluation_page import STAMP, html, write
 from synthdp.evaluate.figures import exact, figure, number, percent
-from synthdp.evaluate.page import STAMP, html, write
 
 
 class Page(HTMLParser):
@@ -261,9 +261,9 @@ def test_what_sorts_a_cell_is_its_full_value(result, text):
 
 
 def test_the_first_screen_names_who_loses_most(result):
-    use, share = words.asks(result)
+    use, share = findings.asks(result)
     whom = next(answer for answer in use["answers"] if answer["question"] == "For whom does it fail?")
-    target, column, group, level = words.worst_group(result["targets"])
+    target, column, group, level = findings.worst_group(result["targets"])
     assert level["level"] == group["worst"]
     assert whom["verdict"] == f"Worst for {column} = {level['level']} when predicting {target}"
     assert "epsilon 1, delta 1e-05, per patient" in share["answers"][0]["text"]
@@ -274,26 +274,26 @@ def test_the_first_screen_names_who_loses_most(result):
         for found in entry["subgroups"].values():
             for each in found["levels"]:
                 each["gap_interval"] = [-0.01, 0.2]
-    (whom,) = [a for a in words.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
+    (whom,) = [a for a in findings.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
     assert whom["verdict"].startswith("No group loses more than chance explains; the largest gap is for ")
     small = min(unsure["targets"]["stage"]["subgroups"]["age"]["levels"][:2], key=lambda level: level["gap"])
     small["gap_interval"] = [0.001, 0.02]
-    (whom,) = [a for a in words.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
+    (whom,) = [a for a in findings.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
     assert whom["verdict"].startswith("The largest gap is for ")
     assert whom["verdict"].endswith(f"; it is not chance for age = {small['level']}")
     for entry in unsure["targets"].values():
         entry["subgroups"] = {}
-    (whom,) = [a for a in words.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
+    (whom,) = [a for a in findings.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
     assert whom["verdict"] == "Not asked"
 
 
 def test_one_attack_is_spoken_of_as_one(result):
     """As of images."""
     alone = {**result, "attacks": copy.deepcopy(result["attacks"][:1])}
-    verdict = words.asks(alone)[1]["answers"][0]["verdict"]
+    verdict = findings.asks(alone)[1]["answers"][0]["verdict"]
     assert verdict == "The one attack did no better than its baseline"
     alone["attacks"][0]["verdict"] = "concern"
-    assert words.asks(alone)[1]["answers"][0]["verdict"].startswith("The one attack found something, within what")
+    assert findings.asks(alone)[1]["answers"][0]["verdict"].startswith("The one attack found something, within what")
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_sharing_follows_the_attacks_and_their_bounds(result, no_plots, change, 
     attack = found["attacks"][0]
     for key, value in change.items():
         (attack if key in ("verdict", "figures") else attack["figures"][0])[key] = value
-    share = words.asks(found)[1]
+    share = findings.asks(found)[1]
     assert share["answers"][0]["verdict"].startswith(verdict)
     assert share["verdict"].startswith(sharing)
     assert share["bad"] is bad
@@ -347,30 +347,31 @@ def test_with_many_targets_the_worst_is_told(result, most):
     entry = found["targets"]["income"]
     found["targets"] = {f"t{i}": copy.deepcopy(entry) for i in range(most)}
     found["targets"][f"t{most - 1}"]["average"]["tstr"]["auroc"]["mean"] = 0.51
-    first = words.asks(found)[0]["answers"][0]
+    first = findings.asks(found)[0]["answers"][0]
     assert first["verdict"] == "Not useful: no better than chance"
-    assert words.asks(found)[0]["bad"]
+    assert findings.asks(found)[0]["bad"]
     assert first["target"] == f"t{most - 1}"
 
 
 def test_the_terminal_is_told_of_subgroups_and_attacks(result):
-    lines = dict(words.brief(result))
-    _, column, _, level = words.worst_group(result["targets"])
+    lines = dict(findings.brief(result))
+    _, column, _, level = findings.worst_group(result["targets"])
     assert lines["subgroups"].startswith(f"Worst for {column} = {level['level']} when predicting ")
     assert f"{level['tstr']['mean']:.3f} [" in lines["subgroups"]
     assert lines["attacks"] == "None of 4 attacks did better than its baseline"
-    assert words.brief(first_version()) == []
+    assert findings.brief(first_version()) == []
 
 
 def test_the_terminal_is_told_of_a_broken_rule_and_of_numbers(result):
     rule = {"rule": "admitted <= discharged", "synthetic": 0.515, "train": 0.0, "test": 0.0}
     found = {**result, "fidelity": {**result["fidelity"], "rules": [rule]}}
     assert (
-        dict(words.brief(found))["rules"] == "admitted <= discharged is broken by 51.5 % of rows; by 0.0 % of real ones"
+        dict(findings.brief(found))["rules"]
+        == "admitted <= discharged is broken by 51.5 % of rows; by 0.0 % of real ones"
     )
-    assert words.faithful(found["fidelity"])["verdict"].endswith(", and breaks a declared rule")
+    assert findings.faithful(found["fidelity"])["verdict"].endswith(", and breaks a declared rule")
     kept = {**found, "fidelity": {**found["fidelity"], "rules": [{**rule, "train": 0.6}]}}
-    assert "rules" not in dict(words.brief(kept))
+    assert "rules" not in dict(findings.brief(kept))
     (number,) = [name for name, entry in result["targets"].items() if entry["kind"] == "number"]
     r2 = result["targets"][number]["average"]["tstr"]["r2"]["mean"]
     assert f"TSTR R2             {r2:.3f} on {number}; trained on real records " in "\n".join(headline(result))

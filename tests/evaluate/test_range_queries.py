@@ -2,9 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synthdp.data.schema import Categorical, Continuous, Datetime, Integer, Ordinal, Schema
 from synthdp.evaluate import queries
 from synthdp.evaluate.tables import Axis, Table, axes_of, table_of
+from synthdp.schema.schema import Categorical, Continuous, Datetime, Integer, Ordinal, Schema
 
 SCHEMA = Schema(
     columns=(

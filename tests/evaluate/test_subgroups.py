@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from ward import make_frame, make_schema
+from patients import make_frame, make_schema
 
-from synthdp.data.schema import Categorical, Continuous, Integer, Schema
 from synthdp.evaluate import classifiers, regressors, scores, subgroups, tasks, utility
 from synthdp.evaluate.tables import Axis, axes_of, table_of
+from synthdp.schema.schema import Categorical, Continuous, Integer, Schema
 
 
 def work_of(synthetic, train, test, schema, target="ill"):

@@ -3,15 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
+from patients import make_frame, make_schema
 from scipy.stats import norm
-from ward import make_frame, make_schema
 
-from synthdp.data.schema import Categorical, Continuous, Schema
 from synthdp.errors import BadInput
 from synthdp.evaluate import classifiers, features, pictured, regressors, scores, tasks
 from synthdp.evaluate.classifiers import CLASSIFIERS, PRESETS, chances
 from synthdp.evaluate.regressors import REGRESSORS, guesses
 from synthdp.evaluate.tables import Axis, Table, axes_of, table_of
+from synthdp.schema.schema import Categorical, Continuous, Schema
 
 # Fixed before any model ran: chance is refuted at p < 1e-4, and at least half of what the Bayes rule has above it is found.
 Z = 3.72  # P(N(0, 1) > 3.72) = 1e-4

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
-from synthdp.data.schema import Categorical, Continuous, Schema
 from synthdp.errors import BadInput
 from synthdp.evaluate import classifiers, floors, scores, utility
 from synthdp.evaluate.features import CUT, Features
 from synthdp.evaluate.tables import axes_of, table_of
+from synthdp.schema.schema import Categorical, Continuous, Schema
 
 
 def work(schema, synthetic, train, test, target="ill"):

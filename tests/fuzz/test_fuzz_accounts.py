@@ -11,9 +11,9 @@ import pytest
 from fuzzing import edited, flipped, fuzz
 from hypothesis import strategies as st
 
+from synthdp.budgets import AccountFile
 from synthdp.cli import budgets
-from synthdp.privacy.accounts import AccountFile
-from synthdp.privacy.ledger import GENESIS
+from synthdp.ledger.ledger import GENESIS
 
 KEPT = sorted((Path(__file__).parents[1] / "compat" / "format1" / "accounts").glob("*.account"))
 pytestmark = pytest.mark.fuzz

@@ -9,10 +9,10 @@ import pytest
 from fuzzing import NUMBERS, WRONG, edited, flipped, fuzz
 from hypothesis import strategies as st
 
-from synthdp.privacy import accounting
-from synthdp.privacy.answers import Answers
-from synthdp.privacy.checkpoint import Checkpoint
-from synthdp.privacy.ledger import GENESIS, Ledger
+from synthdp import accounting
+from synthdp.ledger.ledger import GENESIS, Ledger
+from synthdp.seal.answers import Answers
+from synthdp.seal.checkpoint import Checkpoint
 
 COMPAT = Path(__file__).parents[1] / "compat" / "format1"
 KEPT = sorted(COMPAT.glob("**/*.jsonl"))

@@ -9,9 +9,9 @@ from fuzzing import WRONG, edited, flipped, fuzz
 from hypothesis import strategies as st
 
 from synthdp import load
-from synthdp.data import where, yamlfile
-from synthdp.data.codec import Codec
-from synthdp.data.schema import Schema
+from synthdp.schema import where, yamlfile
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Schema
 
 COMPAT = Path(__file__).parents[1] / "compat" / "format1"
 KEPT = sorted((COMPAT / "schemas").glob("*.yaml"))

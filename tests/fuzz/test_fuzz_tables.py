@@ -11,11 +11,11 @@ from clinic import make_frame, make_schema
 from fuzzing import TEXTS, flipped, fuzz
 from hypothesis import strategies as st
 
-from synthdp.data import sources
-from synthdp.data.codec import Codec
-from synthdp.data.draft import draft
-from synthdp.data.schema import Schema
 from synthdp.errors import BadInput
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Schema
+from synthdp.sets import record_files
+from synthdp.sets.draft import draft
 
 COMPAT = Path(__file__).parents[1] / "compat" / "format1"
 KINDS = Schema.load(COMPAT / "schemas" / "kinds.yaml")
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.fuzz
 def use(path):
     for schema in (KINDS, make_schema()):
         with suppress(BadInput):
-            frame = schema.validate(sources.read(path, schema), "clamp")
+            frame = schema.validate(record_files.read(path, schema), "clamp")
             if not schema.learned:
                 Codec(schema).encode(frame)
-    draft(sources.read(path), path)
+    draft(record_files.read(path), path)
 
 
 CELLS = st.one_of(
@@ -78,7 +78,7 @@ def test_csv_cells(tmp_path):
 
 def test_csv_bytes(tmp_path):
     kept = (COMPAT / "tables" / "kinds.csv").read_bytes()[:3000]
-    sources.write([make_frame(20)], tmp_path / "made.csv", make_schema())
+    record_files.write([make_frame(20)], tmp_path / "made.csv", make_schema())
     held = [kept, gzip.compress(kept), (tmp_path / "made.csv").read_bytes()]
 
     def prop(data):
@@ -128,7 +128,7 @@ def test_parquet_tables(tmp_path):
 
 
 def test_parquet_bytes(tmp_path):
-    sources.write([make_frame(20)], tmp_path / "made.parquet", make_schema())
+    record_files.write([make_frame(20)], tmp_path / "made.parquet", make_schema())
     whole = (tmp_path / "made.parquet").read_bytes()
 
     def prop(data):

@@ -8,12 +8,12 @@ import pytest
 from clinic import make_frame, make_pictures, make_schema, picture_schema
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
-from synthdp.data.codec import Codec
 from synthdp.generators.classgauss import MOST_COMPONENTS, ClassGauss
-from synthdp.generators.gaussians import drawing
-from synthdp.generators.gaussians.drawing import GREYS, LEVELS, plain_greys
+from synthdp.generators.gaussians import class_mixture
+from synthdp.generators.gaussians.class_mixture import GREYS, LEVELS, plain_greys
 from synthdp.generators.gaussians.estimates import Moments, estimated, principal
-from synthdp.generators.parts.vectors import Vectors
+from synthdp.generators.parts.record_vectors import Vectors
+from synthdp.schema.codec import Codec
 
 BUDGET = Budget(1.0, 1e-5)
 EXACT = Budget(math.inf, 1e-5)
@@ -72,7 +72,7 @@ def test_plain_tables_give_back_every_grey_value():
     codes = np.zeros((4, len(codec.sizes)), np.uint8)
     codes[:, codec.picture.places] = np.arange(256).reshape(4, 64)
     vectors = Vectors(codec, len(codec.sizes) - 1)
-    steps = drawing._steps(vectors.of(codes))
+    steps = class_mixture._steps(vectors.of(codes))
     np.testing.assert_array_equal(table[steps].ravel(), np.arange(256))
     assert (np.diff(LEVELS) >= 0).all()
     np.testing.assert_array_equal(np.searchsorted(LEVELS, np.arange(len(GREYS) - 1)), GREYS[:-1])
@@ -172,5 +172,5 @@ def test_categories_are_drawn_as_often_as_their_shares_say(spread):
     rng = np.random.default_rng(5)
     values = rng.normal([0.9, 0.05, 0.04, 0.01], spread, (4000, 4))
     shares = np.array([0.7, 0.2, 0.1, 0.0])
-    found = np.bincount((values + drawing._offsets(values, shares)).argmax(1), minlength=4) / 4000
+    found = np.bincount((values + class_mixture._offsets(values, shares)).argmax(1), minlength=4) / 4000
     np.testing.assert_allclose(found, shares, atol=0.01)

@@ -12,14 +12,14 @@ from clinic import contracts, kind_of, make_frame, make_pictures, make_schema, p
 from scipy import stats
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
-from synthdp.data.codec import Codec
-from synthdp.data.where import allowed
 from synthdp.generators import Conditional
+from synthdp.generators.marginals.bayesian_network import Network
 from synthdp.generators.marginals.grouping import Groups
-from synthdp.generators.marginals.network import Network
-from synthdp.generators.marginals.networked import NetworkModel
-from synthdp.generators.marginals.products import Products
+from synthdp.generators.marginals.network_model import NetworkModel
+from synthdp.generators.marginals.product_mixture import Products
 from synthdp.generators.mixture import MixtureModel
+from synthdp.schema.codec import Codec
+from synthdp.schema.where import allowed
 
 ERROR = 1e-6  # the probability that a test below fails by chance, were its seed drawn anew
 NAMES = [name for name in contracts() if getattr(kind_of(name), "conditional", False)]

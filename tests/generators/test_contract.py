@@ -11,14 +11,13 @@ import pandas as pd
 import pytest
 from clinic import contracts, kind_of, make_frame, make_schema, quick, reseal
 
-from synthdp import BadInput, Budget, Synthesizer, load, verify
-from synthdp.data.codec import Codec
-from synthdp.privacy import accounting
-from synthdp.privacy.account import Account
-from synthdp.privacy.events import Entry, scoped
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.replay import Recorder
-from synthdp.privacy.sensitive import Sensitive
+from synthdp import BadInput, Budget, Synthesizer, accounting, load, verify
+from synthdp.ledger.events import Entry, scoped
+from synthdp.ledger.ledger import Ledger
+from synthdp.schema.codec import Codec
+from synthdp.seal.charging import Account
+from synthdp.seal.door import Sensitive
+from synthdp.seal.replay import Recorder
 
 NAMES = contracts()
 BUDGET = Budget(epsilon=1.0, delta=1e-5)

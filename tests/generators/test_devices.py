@@ -8,19 +8,19 @@ from clinic import contracts, kind_of, make_frame, make_pictures, make_schema, p
 from elsewhere import DEVICE, Away, Elsewhere, Mixed, elsewhere
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.generators.adversarial import lessons, player, witness
-from synthdp.generators.adversarial.witness import Interactions
-from synthdp.generators.images import player as image_player
+from synthdp.generators.adversarial import pair_kernel, shares_mode, table_player
+from synthdp.generators.adversarial.pair_kernel import Interactions
+from synthdp.generators.images import image_player
 from synthdp.generators.images.coefficients import Coefficients
 from synthdp.generators.images.diffusion import Prior
-from synthdp.generators.marginals.products import Evidence
-from synthdp.generators.parts import devices, networks
-from synthdp.generators.parts.tables import Tables
-from synthdp.privacy.account import Account
-from synthdp.privacy.callbacks import CallbackError
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.sensitive import Sensitive
-from synthdp.privacy.store import Records
+from synthdp.generators.marginals.product_mixture import Evidence
+from synthdp.generators.parts import devices, table_networks
+from synthdp.generators.parts.noisy_tables import Tables
+from synthdp.ledger.ledger import Ledger
+from synthdp.seal.callbacks import CallbackError
+from synthdp.seal.charging import Account
+from synthdp.seal.door import Sensitive
+from synthdp.seal.records import Records
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 CONTRACTS = {
@@ -51,25 +51,39 @@ MORE = [  # paths that the contract's settings do not take
 # Where the CPU may wait for the device. Within a step: the seal's noise, which is made on the CPU of the sums (`added_flat`), and
 # the count of adaptive clipping, noised there too; with start=gauss, dpdm asks how many records of each label there are.
 STEPS = {"noise.py:added_flat", "bound.py:within", "diffusion.py:turned"}
-SHOWN = {"player.py:loss", "dpmerf.py:_train"}  # when progress is shown
+SHOWN = {"table_player.py:loss", "image_player.py:loss", "dpmerf.py:_train"}  # when progress is shown
 ROUNDS = {  # of questions to teachers, which are on the CPU or answer there
-    "lessons.py:_ask",
-    "lessons.py:fakes",
-    "witness.py:weights_of",
-    "original.py:step",
-    "stacked.py:<lambda>",
-    "stacked.py:_asked",
-    "stacked.py:votes",
+    "shares_mode.py:_ask",
+    "shares_mode.py:fakes",
+    "image_shares_mode.py:fakes",
+    "pair_kernel.py:weights_of",
+    "original_mode.py:step",
+    "network_teachers.py:<lambda>",
+    "network_teachers.py:_asked",
+    "network_teachers.py:votes",
 }
-ENDS = {"player.py:<genexpr>", "player.py:finish", "dpdm.py:<genexpr>", "dpdm.py:finished", "dpmerf.py:fit"}
-BEGINNINGS = {"lessons.py:space_of"}
+ENDS = {
+    "table_player.py:<genexpr>",
+    "image_player.py:<genexpr>",
+    "table_player.py:finish",
+    "image_player.py:finish",
+    "dpdm.py:<genexpr>",
+    "dpdm.py:finished",
+    "dpmerf.py:fit",
+}
+BEGINNINGS = {"shares_mode.py:space_of"}
 CHECKS = {"gradient.py:_losses"}  # of a loss on made-up rows, once for each event
 PLACES = {
     "dpgan": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS,
-    "pategan": ROUNDS | SHOWN | ENDS | BEGINNINGS | {"lessons.py:finish"},
+    "pategan": ROUNDS | SHOWN | ENDS | BEGINNINGS | {"image_shares_mode.py:finish"},
     "dpmerf": SHOWN | ENDS,
     "dpdm": STEPS | CHECKS | ENDS,
-    "mixture": {"mixture.py:_show", "products.py:cells", "products.py:fit_once", "products.py:<listcomp>"},
+    "mixture": {
+        "mixture.py:_show",
+        "product_mixture.py:cells",
+        "product_mixture.py:fit_once",
+        "product_mixture.py:<listcomp>",
+    },
 }
 
 
@@ -103,7 +117,7 @@ def check_elsewhere(monkeypatch, data, name, changes=None):
     settings = short(data, name, changes)
     asks = name.startswith(("dpgan", "dpdm"))  # of gradients, one a step
     assert mode.waits["noise.py:added_flat"] == (settings.steps if asks else 0)
-    assert mode.waits["player.py:loss"] <= 4
+    assert mode.waits["table_player.py:loss"] + mode.waits["image_player.py:loss"] <= 4
     return mode
 
 
@@ -127,12 +141,12 @@ def stay(values, device):
 
 
 FORGOTTEN = [  # (data, generator, where, what, instead)
-    ("table", "dpgan", networks, "moved", stay),
+    ("table", "dpgan", table_networks, "moved", stay),
     ("table", "dpgan", Tables, "to", stay),
     ("table", "dpgan", devices, "moved", stay),
     ("table", "dpgan", Records, "encoded_on", lambda records, _: torch.from_numpy(records.encoded())),
     ("images", "dpgan", devices, "moved", stay),
-    ("table", "pategan", witness, "moved", stay),
+    ("table", "pategan", pair_kernel, "moved", stay),
     ("table", "pategan", Interactions, "to", stay),
     ("images", "pategan", Coefficients, "to", stay),
     ("table", "dpmerf", devices, "moved", stay),
@@ -155,7 +169,7 @@ def test_a_forgotten_move_is_noticed(data, name, where, what, instead, monkeypat
     assert sealed or any(isinstance(error, Mixed) for error in chain)
 
 
-@pytest.mark.parametrize(("data", "kind"), [("table", player.Player), ("images", image_player.ImagePlayer)])
+@pytest.mark.parametrize(("data", "kind"), [("table", table_player.Player), ("images", image_player.ImagePlayer)])
 def test_a_number_that_is_read_in_every_step_is_noticed(data, kind, monkeypatch):
     plain = kind.step
 
@@ -170,13 +184,13 @@ def test_a_number_that_is_read_in_every_step_is_noticed(data, kind, monkeypatch)
 
 def test_labels_counted_on_the_device_are_noticed(monkeypatch):
     """Of the student's lessons: how many rows are of a label is known on the CPU, which drew them."""
-    columns = lessons.Columns.lesson
+    columns = shares_mode.Columns.lesson
 
     def lesson(self, *answers):
         judged = columns(self, *answers)
         return lambda rows, label: judged(rows, label.to(rows.device))
 
-    monkeypatch.setattr(lessons.Columns, "lesson", lesson)
+    monkeypatch.setattr(shares_mode.Columns, "lesson", lesson)
     with pytest.raises(AssertionError):
         check_elsewhere(monkeypatch, "table", "pategan")
 

@@ -10,16 +10,16 @@ from clinic import make_pictures, picture_schema, quick
 from scipy import stats
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.data.codec import Codec
 from synthdp.generators import dpdm as subject
 from synthdp.generators.dpdm import DPDM
 from synthdp.generators.images.denoisers import ARCHITECTURES
 from synthdp.generators.images.diffusion import BANK, Draws, Levels, Prior, Sampler, denoised, isotropic, losses, mixed
 from synthdp.generators.images.latent import blank, prior_of, rows_of
-from synthdp.generators.parts.networks import random
-from synthdp.generators.parts.vectors import Vectors
-from synthdp.privacy.events import Gaussian, Sampled
-from synthdp.privacy.gradients import bookkeeping, clipped_gradient_sum, per_unit_reference
+from synthdp.generators.parts.record_vectors import Vectors
+from synthdp.generators.parts.table_networks import random
+from synthdp.ledger.events import Gaussian, Sampled
+from synthdp.schema.codec import Codec
+from synthdp.seal.gradients import bookkeeping, clipped_gradient_sum, per_unit_reference
 
 CPU = torch.device("cpu")
 BUDGET = Budget(3.0, 1e-5)

@@ -9,8 +9,8 @@ from clinic import make_frame, make_schema
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators.dpgan import DPGAN
-from synthdp.generators.parts.networks import Blocks, Discriminator, gumbel, nearest_distribution, random
-from synthdp.privacy.events import Gaussian, Sampled
+from synthdp.generators.parts.table_networks import Blocks, Discriminator, gumbel, nearest_distribution, random
+from synthdp.ledger.events import Gaussian, Sampled
 
 SIZES = (3, 2, 5)
 

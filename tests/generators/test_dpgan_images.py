@@ -8,19 +8,19 @@ import torch
 from clinic import make_pictures, picture_schema, quick
 
 from synthdp import BadInput, Budget, Synthesizer, load
+from synthdp.generators.adversarial.clipping_strategies import STRATEGIES, Clipper
 from synthdp.generators.adversarial.game import Game
-from synthdp.generators.adversarial.strategies import STRATEGIES, Clipper
 from synthdp.generators.dpgan import DPGAN
-from synthdp.generators.images.canvas import Canvas, in_range
-from synthdp.generators.images.networks import Critic, principal_axes
-from synthdp.generators.parts.networks import random
-from synthdp.privacy.account import Account
-from synthdp.privacy.checkpoint import Checkpoint
-from synthdp.privacy.events import Gaussian, Sampled
-from synthdp.privacy.gradients import MARGIN, per_unit_reference
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.replay import Recorder
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.generators.images.image_networks import Critic, principal_axes
+from synthdp.generators.images.pixel_rows import Canvas, in_range
+from synthdp.generators.parts.table_networks import random
+from synthdp.ledger.events import Gaussian, Sampled
+from synthdp.ledger.ledger import Ledger
+from synthdp.seal.charging import Account
+from synthdp.seal.checkpoint import Checkpoint
+from synthdp.seal.door import Sensitive
+from synthdp.seal.gradients import MARGIN, per_unit_reference
+from synthdp.seal.replay import Recorder
 
 BUDGET = Budget(3.0, 1e-5)
 MODES = {"basis": "dpgan", "conv": "dpgan:conv", "mlp": "dpgan:mlp"}

@@ -9,20 +9,19 @@ import pytest
 import torch
 from clinic import make_frame, make_schema
 
-from synthdp import BadInput, Budget, Synthesizer
+from synthdp import BadInput, Budget, Synthesizer, accounting
+from synthdp.generators.adversarial.clipping_strategies import APPLIES, STRATEGIES, Clipper, rule
 from synthdp.generators.adversarial.game import Game
 from synthdp.generators.adversarial.optimizers import OPTIMIZERS
-from synthdp.generators.adversarial.strategies import APPLIES, STRATEGIES, Clipper, rule
 from synthdp.generators.dpgan import DPGAN
-from synthdp.generators.parts.networks import Blocks, Discriminator, random
-from synthdp.privacy import accounting
-from synthdp.privacy.account import Account
-from synthdp.privacy.events import Gaussian, Sampled, scoped
-from synthdp.privacy.gradients import MARGIN, per_unit_reference
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.questions.together import Counted
-from synthdp.privacy.replay import Recorder
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.generators.parts.table_networks import Blocks, Discriminator, random
+from synthdp.ledger.events import Gaussian, Sampled, scoped
+from synthdp.ledger.ledger import Ledger
+from synthdp.seal.charging import Account
+from synthdp.seal.door import Sensitive
+from synthdp.seal.gradients import MARGIN, per_unit_reference
+from synthdp.seal.questions.joint import Counted
+from synthdp.seal.replay import Recorder
 
 QUICK = {"steps": 30, "batch": 64, "hidden": (32,)}
 WAYS = {name: {"clipping": name} for name in STRATEGIES} | {
@@ -232,7 +231,7 @@ def test_an_adaptive_clip_finds_the_quantile(first):
     class Everyone:
         def ask(self, question):
             assert isinstance(question, Counted)
-            from synthdp.privacy.gradients import sum_and_count
+            from synthdp.seal.gradients import sum_and_count
 
             gradient = question.gradient
             sums, count = sum_and_count(gradient.module, gradient.loss, sizes, None, gradient.clip)

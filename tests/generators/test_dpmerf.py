@@ -8,10 +8,10 @@ import torch
 from clinic import make_frame, make_pictures, make_schema, picture_schema
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.data.codec import Codec
 from synthdp.generators.dpmerf import DPMERF
-from synthdp.generators.parts.embeddings import Features
-from synthdp.generators.parts.vectors import Vectors
+from synthdp.generators.parts.random_features import Features
+from synthdp.generators.parts.record_vectors import Vectors
+from synthdp.schema.codec import Codec
 
 
 def test_features_have_norm_one_and_approach_the_gaussian_kernel():

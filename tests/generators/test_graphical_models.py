@@ -12,8 +12,7 @@ from clinic import make_frame, make_schema
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators import make
 from synthdp.generators.marginals import inference
-from synthdp.generators.marginals.descent import Measured, fit
-from synthdp.generators.marginals.junction import (
+from synthdp.generators.marginals.junction_tree import (
     conditionals,
     gathered,
     joints,
@@ -22,11 +21,12 @@ from synthdp.generators.marginals.junction import (
     network_of,
     tree_of,
 )
-from synthdp.privacy.account import Account
-from synthdp.privacy.events import Choice
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.replay import Recorder
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.generators.marginals.mirror_descent import Measured, fit
+from synthdp.ledger.events import Choice
+from synthdp.ledger.ledger import Ledger
+from synthdp.seal.charging import Account
+from synthdp.seal.door import Sensitive
+from synthdp.seal.replay import Recorder
 
 SIZES = (3, 2, 4, 2, 3)
 CLIQUES = [(0, 1), (1, 2), (2, 0), (3, 2), (4,)]  # a cycle of three, a pair against the order, and a column by itself

@@ -8,14 +8,13 @@ import pandas as pd
 import pytest
 from clinic import contracts, make_pictures, picture_schema, quick
 
-from synthdp import BadInput, Budget, Synthesizer, generators, load
-from synthdp.data.codec import Codec
-from synthdp.privacy import accounting
-from synthdp.privacy.account import Account
-from synthdp.privacy.events import scoped
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.replay import Recorder
-from synthdp.privacy.sensitive import Sensitive
+from synthdp import BadInput, Budget, Synthesizer, accounting, generators, load
+from synthdp.ledger.events import scoped
+from synthdp.ledger.ledger import Ledger
+from synthdp.schema.codec import Codec
+from synthdp.seal.charging import Account
+from synthdp.seal.door import Sensitive
+from synthdp.seal.replay import Recorder
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 TABLES_ONLY = [name for name in generators.names() if name not in contracts("images")]

@@ -11,12 +11,12 @@ import torch
 from clinic import contracts, kind_of, make_frame, make_schema, quick
 
 from synthdp import Budget, Synthesizer
-from synthdp.data.codec import Codec
 from synthdp.generators import dpgan
 from synthdp.generators.adversarial.game import Game
-from synthdp.privacy.account import Account
-from synthdp.privacy.replay import Recorder
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.schema.codec import Codec
+from synthdp.seal.charging import Account
+from synthdp.seal.door import Sensitive
+from synthdp.seal.replay import Recorder
 
 BUDGET = Budget(1.0, 1e-5)
 

@@ -11,10 +11,10 @@ from clinic import make_frame, make_schema
 from scipy.stats import kstest
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.data.codec import Codec
 from synthdp.generators.marginals.grouping import Counts, Groups, agreed, grouped
-from synthdp.generators.marginals.products import Evidence, Products, fit, stratified
+from synthdp.generators.marginals.product_mixture import Evidence, Products, fit, stratified
 from synthdp.generators.mixture import Mixture
+from synthdp.schema.codec import Codec
 
 BUDGET = Budget(1e6, 1e-5)
 

@@ -6,9 +6,9 @@ from clinic import make_frame, make_schema
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators import make
-from synthdp.generators.marginals import junction
-from synthdp.generators.marginals.junction import given
-from synthdp.generators.marginals.network import Network, conditional, nearest
+from synthdp.generators.marginals import junction_tree
+from synthdp.generators.marginals.bayesian_network import Network, conditional, nearest
+from synthdp.generators.marginals.junction_tree import given
 
 PLENTY = Budget(1e6, 1e-5)
 
@@ -82,7 +82,7 @@ def test_an_event_without_probability_has_no_network_and_rare_ones_do_not_underf
 
 
 def test_what_hangs_together_too_closely_is_not_conditioned(monkeypatch):
-    monkeypatch.setattr(junction, "MOST_CELLS", 10)
+    monkeypatch.setattr(junction_tree, "MOST_CELLS", 10)
     with pytest.raises(BadInput, match=r"too closely .* cells, at most 10"):
         given(tangled(np.random.default_rng(5)), {0: np.ones(2)})
 

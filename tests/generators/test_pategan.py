@@ -7,22 +7,21 @@ import pytest
 import torch
 from clinic import make_frame, make_schema, quick
 
-from synthdp import BadInput, Budget, Schema, Synthesizer
+from synthdp import BadInput, Budget, Schema, Synthesizer, accounting
+from synthdp.accounting.caps import Filter
 from synthdp.api import answers_beside
-from synthdp.data.codec import Codec
-from synthdp.generators.adversarial.player import Player
-from synthdp.generators.adversarial.witness import interactions, learnt
-from synthdp.generators.parts.networks import Blocks
+from synthdp.budgets import AccountFile
+from synthdp.generators.adversarial.pair_kernel import interactions, learnt
+from synthdp.generators.adversarial.table_player import Player
+from synthdp.generators.parts.table_networks import Blocks
 from synthdp.generators.pategan import PATEGAN
-from synthdp.privacy import accounting
-from synthdp.privacy.accounting.filters import Filter
-from synthdp.privacy.accounts import AccountFile
-from synthdp.privacy.checkpoint import Checkpoint
-from synthdp.privacy.events import Entry, Gaussian, Vote
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.teachers import Witness
-from synthdp.privacy.teachers.parts import Parts
-from synthdp.privacy.teachers.witness import compared
+from synthdp.ledger.events import Entry, Gaussian, Vote
+from synthdp.ledger.ledger import Ledger
+from synthdp.schema.codec import Codec
+from synthdp.seal.checkpoint import Checkpoint
+from synthdp.seal.teachers import Witness
+from synthdp.seal.teachers.kernel_teachers import compared
+from synthdp.seal.teachers.partition import Parts
 
 BUDGET = Budget(3.0, 1e-5)
 MODES = ("pategan", "pategan:original")

@@ -7,14 +7,14 @@ from clinic import make_frame, make_pictures, make_schema, picture_schema, quick
 from torch.testing import assert_close
 
 from synthdp import BadInput, Budget, Synthesizer, generators
-from synthdp.data.codec import Codec
-from synthdp.generators.adversarial.witness import weights_of
-from synthdp.generators.images.canvas import WHITE, Canvas
+from synthdp.generators.adversarial.pair_kernel import weights_of
 from synthdp.generators.images.coefficients import FINE, coefficients
-from synthdp.generators.images.lessons import Lesson, Pupil
+from synthdp.generators.images.image_shares_mode import Lesson, Pupil
+from synthdp.generators.images.pixel_rows import WHITE, Canvas
 from synthdp.generators.pategan import PATEGAN
-from synthdp.privacy.events import Entry, Vote
-from synthdp.privacy.teachers import Witness
+from synthdp.ledger.events import Entry, Vote
+from synthdp.schema.codec import Codec
+from synthdp.seal.teachers import Witness
 
 BUDGET = Budget(3.0, 1e-5)
 CODEC = Codec(picture_schema())

@@ -8,15 +8,14 @@ import pandas as pd
 import pytest
 from clinic import contracts, kind_of, make_frame, make_schema, quick
 
-from synthdp import Budget, Synthesizer, load
-from synthdp.data.rulerows import broken
-from synthdp.data.ties import ties
-from synthdp.privacy import accounting
-from synthdp.privacy.account import Account
-from synthdp.privacy.events import scoped
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.replay import Recorder
-from synthdp.privacy.sensitive import Sensitive
+from synthdp import Budget, Synthesizer, accounting, load
+from synthdp.ledger.events import scoped
+from synthdp.ledger.ledger import Ledger
+from synthdp.schema.rule_rows import broken
+from synthdp.schema.ties import ties
+from synthdp.seal.charging import Account
+from synthdp.seal.door import Sensitive
+from synthdp.seal.replay import Recorder
 
 NAMES = contracts()
 BUDGET = Budget(2.0, 1e-5)

@@ -26,14 +26,13 @@ from clinic import (
     untouched,
 )
 
-from synthdp import BadInput, Budget, Schema, Synthesizer, generators
-from synthdp.generators.parts.model import MOST_LABELS
+from synthdp import BadInput, Budget, Schema, Synthesizer, accounting, generators
+from synthdp.generators.parts.gan_model import MOST_LABELS
+from synthdp.ledger.events import RECORD
+from synthdp.ledger.ledger import Ledger
 from synthdp.options import check, fraction, number, one_of, option, several, whole
-from synthdp.privacy import accounting
-from synthdp.privacy.account import Account
-from synthdp.privacy.events import RECORD
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.seal.charging import Account
+from synthdp.seal.door import Sensitive
 
 BUDGET = Budget(epsilon=0.5, delta=1e-5)
 EVERY = [(data, name) for data in ("table", "images") for name in contracts(data)]

@@ -2,33 +2,32 @@
 
 from patches import Mutant
 
-PRIVACY = "synthdp.privacy"
-QUESTIONS = f"{PRIVACY}.questions"
-PATE = f"{PRIVACY}.accounting.pate"
+QUESTIONS = "synthdp.seal.questions"
+PATE = "synthdp.accounting.pate"
 
 CONTRACT = "tests/generators/test_contract.py"
-REFERENCE = "tests/privacy/test_accounting_reference.py"
-PATE_ACCOUNTING = "tests/privacy/test_pate_accounting.py"
-SMOOTH = "tests/privacy/test_pate_smooth.py"
+REFERENCE = "tests/accounting/test_accounting_reference.py"
+PATE_ACCOUNTING = "tests/accounting/test_pate_accounting.py"
+SMOOTH = "tests/accounting/test_pate_smooth.py"
 MANIFEST = "tests/report/test_manifest.py"
-GRADIENTS = "tests/privacy/test_gradients.py"
-MOMENTS = "tests/privacy/test_moments.py"
-RESUME = "tests/privacy/test_resume.py"
-SENSITIVE = "tests/privacy/test_sensitive.py"
-TEACHERS = "tests/privacy/test_teachers.py"
-VOTES = "tests/privacy/test_votes.py"
-QUESTIONS_MOVE = "tests/privacy/test_questions.py::test_one_unit_moves_the_bounded_value_by_at_most_the_sensitivity"
-GRADIENT_NOISE = "tests/privacy/test_questions.py::test_the_gradient_s_noise_is_its_charge_and_differs_each_time"
+GRADIENTS = "tests/seal/test_gradients.py"
+MOMENTS = "tests/seal/test_moments.py"
+RESUME = "tests/seal/test_resume.py"
+SENSITIVE = "tests/seal/test_sensitive.py"
+TEACHERS = "tests/seal/test_teachers.py"
+VOTES = "tests/seal/test_votes.py"
+QUESTIONS_MOVE = "tests/seal/test_questions.py::test_one_unit_moves_the_bounded_value_by_at_most_the_sensitivity"
+GRADIENT_NOISE = "tests/seal/test_questions.py::test_the_gradient_s_noise_is_its_charge_and_differs_each_time"
 MOMENTS_MOVE = f"{MOMENTS}::test_one_unit_moves_the_answer_by_at_most_the_sensitivity"
 MOMENTS_NOISE = f"{MOMENTS}::test_the_noise_of_moments_is_what_is_charged"
 PUBLISHED = f"{REFERENCE}::test_published_figures_of_strong_composition_and_moments"
-SPILL = "tests/privacy/test_spill.py::test_a_spill"
-SAMPLING_COINS = "tests/privacy/test_sampling.py"
-CALLBACKS = "tests/privacy/test_callbacks.py"
-ANSWERS = "tests/privacy/test_answers.py"
-ACCOUNTS = f"{PRIVACY}.accounts"
-CLAIMS = "tests/privacy/test_account_claims.py"
-DAMAGE = "tests/privacy/test_account_damage.py"
+SPILL = "tests/seal/test_spill.py::test_a_spill"
+SAMPLING_COINS = "tests/seal/test_sampling.py"
+CALLBACKS = "tests/seal/test_callbacks.py"
+ANSWERS = "tests/seal/test_answers.py"
+ACCOUNTS = "synthdp.budgets"
+CLAIMS = "tests/seal/test_account_claims.py"
+DAMAGE = "tests/budgets/test_account_damage.py"
 DECLARED = "tests/cli/test_declared.py"
 AUDITED = "tests/audit/test_door.py::test_the_door_keeps_its_claim_and_the_audit_finds_a_part"
 LNMAX_ERRS = f"{VOTES}::test_lnmax_errs_as_often_as_two_laplace_noises_make_it"
@@ -44,21 +43,21 @@ CLIPPING = (
     ),
     Mutant(
         "no clip of gradients",
-        f"{PRIVACY}.gradients.bound:Bound._weights",
+        "synthdp.seal.gradients.bound:Bound._weights",
         "squares.clamp_min(limit * limit).rsqrt_().mul_(limit)",
         "torch.ones_like(squares)",
         (f"{GRADIENTS}::test_one_unit_more_moves_the_sum_by_at_most_the_clip[linear]",),
     ),
     Mutant(
         "no clip of moments",
-        f"{QUESTIONS}.moments:_Grouped._chunks",
+        f"{QUESTIONS}.second_moments:_Grouped._chunks",
         "clipped(rows, self.clip)",
         "np.where(np.isfinite(rows).all(axis=1)[:, None], rows, 0.0)",
         (f"{MOMENTS_MOVE}[1-4-moments]",),
     ),
     Mutant(
         "no clip of margins",
-        f"{QUESTIONS}.shares:_margins",
+        f"{QUESTIONS}.vote_shares:_margins",
         "clipped(scores, clip)",
         "np.where(np.isfinite(scores), scores, 0.0)",
         (f"{VOTES}::test_one_teacher_moves_shares_by_at_most_the_sensitivity_and_comes_near_it[margins]",),
@@ -83,21 +82,21 @@ CLIPPING = (
     ),
     Mutant(
         "sums over a unit's records for means",
-        f"{QUESTIONS}.moments:_Grouped._chunks",
+        f"{QUESTIONS}.second_moments:_Grouped._chunks",
         "1 / np.maximum(np.bincount(records.owner, minlength=records.units), 1)",
         "np.minimum(1.0, np.bincount(records.owner, minlength=records.units))",
         (f"{MOMENTS_MOVE}[3-4-moments]",),
     ),
     Mutant(
         "what is not finite stays",
-        f"{PRIVACY}.norms:clipped",
+        "synthdp.seal.norms:clipped",
         "np.where(finite[:, None], rows, 0.0)",
         "rows",
         (f"{MOMENTS_MOVE}[1-90-huge moments]",),
     ),
     Mutant(
         "gradients in float32",
-        f"{PRIVACY}.gradients:sum_and_count",
+        "synthdp.seal.gradients:sum_and_count",
         "own, module = module, in_float64(module)\nrecords = records.double() if records.is_floating_point() else records",
         "own = module",
         tuple(f"{GRADIENTS}::test_rounding_that_adds_up_stays_within_the_margin[{units}]" for units in (4096, 16384)),
@@ -121,7 +120,7 @@ NOISE = (
     ),
     Mutant(
         "noise drawn once",
-        f"{PRIVACY}.noise:Noise.added_flat",
+        "synthdp.noise.noise:Noise.added_flat",
         "return self._rounded(here, deviation).float().to(sums.device)",
         "kept = self.__dict__.setdefault('_once', {})\n"
         "if len(here) not in kept:\n"
@@ -131,36 +130,36 @@ NOISE = (
     ),
     Mutant(
         "the same seed each step",
-        f"{PRIVACY}.noise:Noise._rounded",
-        "return hardened.rounded(flat, deviation, self._stream)",
+        "synthdp.noise.noise:Noise._rounded",
+        "return gaussian.rounded(flat, deviation, self._stream)",
         "self._stream = Stream(self._master or bytes(32), b'synthdp stream')\n"
-        "return hardened.rounded(flat, deviation, self._stream)",
+        "return gaussian.rounded(flat, deviation, self._stream)",
         (GRADIENT_NOISE,),
     ),
     Mutant(
         "deviation in place of the noise multiplier",
-        f"{QUESTIONS}.marginals:Marginals.sensitivity",
+        f"{QUESTIONS}.contingency:Marginals.sensitivity",
         "self.max_records * math.sqrt(len(self.cliques))",
         "float(self.max_records)",
         (f"{QUESTIONS_MOVE}[False-3-grouped]",),
     ),
     Mutant(
         "deviation of a vector for that of its products",
-        f"{QUESTIONS}.moments:GroupMoments.sensitivity",
+        f"{QUESTIONS}.second_moments:GroupMoments.sensitivity",
         "self.clip**2",
         "self.clip",
         (MOMENTS_NOISE,),
     ),
     Mutant(
         "too little noise off the diagonal",
-        f"{QUESTIONS}.moments:GroupMoments._scale",
+        f"{QUESTIONS}.second_moments:GroupMoments._scale",
         "math.sqrt(2)",
         "2.0",
         (MOMENTS_NOISE,),
     ),
     Mutant(
         "one noise for all groups",
-        f"{QUESTIONS}.moments:GroupMoments.noised",
+        f"{QUESTIONS}.second_moments:GroupMoments.noised",
         "noise.added((bounded * scale)[:, upper[0], upper[1]], self.noise * self.sensitivity)",
         "(bounded * scale)[:, upper[0], upper[1]] + noise.added(np.zeros(len(upper[0])), self.noise * self.sensitivity)",
         (MOMENTS_NOISE,),
@@ -170,9 +169,9 @@ NOISE = (
 DOOR = (
     Mutant(
         "bounds from the data",
-        f"{PRIVACY}.sensitive:Sensitive.resolve",
-        "schema = learning.resolve(self.schema.settled(), self._terms, self)",
-        "schema = learning.resolve(self.schema.settled(), self._terms, self)\n"
+        "synthdp.seal.door:Sensitive.resolve",
+        "schema = learn.resolve(self.schema.settled(), self._terms, self)",
+        "schema = learn.resolve(self.schema.settled(), self._terms, self)\n"
         "with reading():\n"
         "    age = self._sealed.read().column('age')\n"
         "schema = schema.with_learned('age', bounds=(min(0, int(age.min())), max(99, int(age.max()))))",
@@ -180,7 +179,7 @@ DOOR = (
     ),
     Mutant(
         "accountant skipped on an early return",
-        f"{PRIVACY}.sensitive:Sensitive.ask",
+        "synthdp.seal.door:Sensitive.ask",
         "question = self.check(question)",
         "question = self.check(question)\n"
         "with reading():\n"
@@ -190,7 +189,7 @@ DOOR = (
     ),
     Mutant(
         "answered before it is charged",
-        f"{PRIVACY}.sensitive:Sensitive._asked",
+        "synthdp.seal.door:Sensitive._asked",
         "for event, count in events:\n"
         "    self.account.book(event, count)\n"
         "return self._answer(question, rate, asking=None if blocked else self.account.ledger.asking)",
@@ -202,7 +201,7 @@ DOOR = (
     ),
     Mutant(
         "stop one step late",
-        f"{PRIVACY}.account:Account._authorise",
+        "synthdp.seal.charging:Account._authorise",
         "self._left[event] < count",
         "self._left[event] < count - 1",
         (f"{SENSITIVE}::test_a_question_outside_the_plan_is_refused_and_not_charged",),
@@ -221,21 +220,21 @@ DOOR = (
 STOPPED_FITS = (
     Mutant(
         "an answer is seen before it is kept",
-        f"{PRIVACY}.sensitive:Sensitive._answer",
+        "synthdp.seal.door:Sensitive._answer",
         "self._answers.keep(line, question, rate, self._codec, answer)",
         "pass",
         (f"{ANSWERS}::test_a_stopped_fit_goes_on_from_its_answers_at_no_charge[2]",),
     ),
     Mutant(
         "an answer is given to any question",
-        f"{PRIVACY}.answers:Answers.again",
+        "synthdp.seal.answers:Answers.again",
         "not isinstance(stored, Stored) or dict(stored.question) != asked",
         "False",
         (f"{ANSWERS}::test_an_answer_is_given_to_its_own_question_only",),
     ),
     Mutant(
         "a block's charge is good for another block",
-        f"{PRIVACY}.account:Account.charged",
+        "synthdp.seal.charging:Account.charged",
         'self.ledger.asking("block")',
         "pass",
         (
@@ -245,63 +244,63 @@ STOPPED_FITS = (
     ),
     Mutant(
         "what is lost under a cap is not spent",
-        f"{PRIVACY}.sensitive:Sensitive.spend_lost",
+        "synthdp.seal.door:Sensitive.spend_lost",
         "filtered.spend(event)",
         "pass",
         (f"{ANSWERS}::test_an_inner_answer_that_is_lost_counts_as_spent",),
     ),
     Mutant(
         "a block gives back what was not asked",
-        f"{PRIVACY}.account:Account.charged",
+        "synthdp.seal.charging:Account.charged",
         "del self._reserved[event]",
         'self.ledger._write({"unused": self._reserved.pop(event), "line": len(self.ledger._lines) - 1})',
         (f"{SENSITIVE}::test_a_block_stays_charged_whatever_ends_it",),
     ),
     Mutant(
         "a plan made anew costs what it realised",
-        f"{PRIVACY}.ledger:Ledger.entries",
+        "synthdp.ledger.ledger:Ledger.entries",
         "not self.replanned or self.cap is None",
         "True",
         (f"{RESUME}::test_a_plan_made_anew_after_lost_answers_is_charged_the_whole_cap_that_the_first_line_fixed",),
     ),
     Mutant(
         "lost answers do not count towards the cap",
-        f"{PRIVACY}.account:Account._solved",
-        "filters.least_noise(lambda z: (*lost, *self.scoped(plan(z))), cap)",
-        "filters.least_noise(lambda z: self.scoped(plan(z)), cap)",
+        "synthdp.seal.charging:Account._solved",
+        "caps.least_noise(lambda z: (*lost, *self.scoped(plan(z))), cap)",
+        "caps.least_noise(lambda z: self.scoped(plan(z)), cap)",
         (f"{RESUME}::test_a_plan_made_anew_after_lost_answers_is_charged_the_whole_cap_that_the_first_line_fixed",),
     ),
     Mutant(
         "ledger reset on resume",
-        f"{PRIVACY}.ledger:Ledger.resume",
+        "synthdp.ledger.ledger:Ledger.resume",
         "ledger = cls._read(path)",
         "path.write_text('')\nledger = cls()",
         (f"{RESUME}::test_redone_steps_are_charged_again_and_leave_fewer",),
     ),
     Mutant(
         "a redone step repeats its noise",
-        f"{PRIVACY}.sensitive:Sensitive._turn",
+        "synthdp.seal.door:Sensitive._turn",
         "self._noise.turn(self._place)",
         "self._noise.turn(0) if self._place == 1 else None",
         (f"{RESUME}::test_a_rehearsal_resumed_before_its_first_redone_step_equals_an_uninterrupted_one[1.0-1]",),
     ),
     Mutant(
         "two fits on one ledger",
-        f"{PRIVACY}.ledger:_held",
+        "synthdp.ledger.ledger:_held",
         "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "pass",
         (f"{RESUME}::test_a_fit_that_runs_cannot_be_resumed",),
     ),
     Mutant(
         "a checkpoint resumed twice",
-        f"{PRIVACY}.checkpoint:Checkpoint.load",
+        "synthdp.seal.checkpoint:Checkpoint.load",
         "each.name not in ledger.resumed",
         "True",
         (f"{RESUME}::test_a_checkpoint_is_resumed_once",),
     ),
     Mutant(
         "partition drawn again on resume",
-        f"{PRIVACY}.sensitive:Sensitive._seal_key",
+        "synthdp.seal.door:Sensitive._seal_key",
         "bytes.fromhex(kept['seal']) if 'seal' in kept else drawn",
         "drawn",
         (f"{TEACHERS}::test_a_release_that_is_resumed_keeps_its_partition",),
@@ -332,21 +331,21 @@ TEACHERS_AND_VOTES = (
     ),
     Mutant(
         "stale partition index",  # all teachers learn from the part that the last loop left its index at
-        f"{PRIVACY}.teachers.stacked:Stacks._batch",
+        "synthdp.seal.teachers.network_teachers:Stacks._batch",
         "self._starts[teachers, None]",
         "self._starts[0]",
         (f"{TEACHERS_APART}[3-sgd, stacks of two]",),
     ),
     Mutant(
         "partition drawn again each step",
-        f"{PRIVACY}.teachers.stacked:Stacks.train",
+        "synthdp.seal.teachers.network_teachers:Stacks.train",
         "own, weight = self._batch(teachers, step)",
         "own, weight = self._batch(teachers, step)\nown = own.roll(step, 0)",
         (f"{TEACHERS_APART}[3-sgd, stacks of two]",),
     ),
     Mutant(
         "partition by records, not by patients",
-        f"{PRIVACY}.teachers.parts:dealt",
+        "synthdp.seal.teachers.partition:dealt",
         "keys % np.uint64(count)",
         "(keys + np.arange(len(keys), dtype=np.uint64)) % np.uint64(count)",
         (f"{TEACHERS}::test_parts_are_disjoint_by_patient_and_hold_everything[2]",),
@@ -356,44 +355,44 @@ TEACHERS_AND_VOTES = (
 ACCOUNTING = (
     Mutant(
         "an older theorem lowers the claim",
-        f"{PRIVACY}.accounting:best",
+        "synthdp.accounting:best",
         'name != "analytic_moments" or _without_replacement(charged)',
         "True",
         (
-            "tests/privacy/test_accounting_laws.py::test_the_accountant_of_samples_without_replacement_claims_for_these_alone",
+            "tests/accounting/test_accounting_laws.py::test_the_accountant_of_samples_without_replacement_claims_for_these_alone",
         ),
     ),
     Mutant(
         "whichever accountant is least claims",
-        f"{PRIVACY}.accounting:best",
+        "synthdp.accounting:best",
         "CLAIMING",
         "ACCOUNTANTS",
-        ("tests/privacy/test_accounting_laws.py::test_an_older_theorem_is_shown_and_never_lowers_the_claim",),
+        ("tests/accounting/test_accounting_laws.py::test_an_older_theorem_is_shown_and_never_lowers_the_claim",),
     ),
     Mutant(
         "missing bracket in the moments",
-        f"{PRIVACY}.accounting.accountants.moments:epsilon.bound",
+        "synthdp.accounting.accountants.moments:epsilon.bound",
         "(whole - math.log(delta)) / orders",
         "whole - math.log(delta) / orders",
         (PUBLISHED,),
     ),
     Mutant(
         "missing log in the moments",
-        f"{PRIVACY}.accounting.accountants.moments:epsilon.bound",
+        "synthdp.accounting.accountants.moments:epsilon.bound",
         "math.log(delta)",
         "delta",
         (PUBLISHED,),
     ),
     Mutant(
         "missing bracket in the tail bound",
-        f"{PATE}.figures:from_moments",
+        f"{PATE}.tail_bounds:from_moments",
         "(whole - math.log(delta)) / orders",
         "whole - math.log(delta) / orders",
         (f"{PATE_ACCOUNTING}::test_reference",),
     ),
     Mutant(
         "missing log in the tail bound",
-        f"{PATE}.figures:from_moments",
+        f"{PATE}.tail_bounds:from_moments",
         "math.log(delta)",
         "delta",
         (f"{PATE_ACCOUNTING}::test_published_figures_of_one_hundred_queries",),
@@ -435,21 +434,21 @@ ACCOUNTING = (
     ),
     Mutant(
         "half of what one teacher can change",
-        f"{PRIVACY}.accounting.charges:_",
+        "synthdp.accounting.charges:_",
         "kind(noise=event.noise, relation=event.relation, unit=event.unit)",
         "kind(noise=2 * event.noise, relation=event.relation, unit=event.unit)",
         (f"{PATE_ACCOUNTING}::test_a_ledger_s_vote_is_the_mechanism_that_is_analysed",),
     ),
     Mutant(
         "local in place of smooth sensitivity",
-        f"{PATE}.smooth:smoothed",
+        f"{PATE}.smooth_sensitivity:smoothed",
         "_within(each, distance * STEP)",
         "_within(each, 0)",
         (f"{SMOOTH}::test_the_sensitivity_is_a_smooth_bound_of_what_enumeration_finds[12-2-1.0-2.0-0.05]",),
     ),
     Mutant(
         "noise of a smooth sensitivity charged as if neighbours shared it",
-        f"{PRIVACY}.accounting.smoothed:divergence",
+        "synthdp.accounting.smooth_gaussian:divergence",
         "r = np.exp(-moves * beta)",
         "r, beta = 1.0 + 0 * beta, 0.0",
         (f"{SMOOTH}::test_the_divergence_is_the_largest_over_all_neighbours",),
@@ -459,35 +458,35 @@ ACCOUNTING = (
 SAMPLING = (
     Mutant(
         "coins counted anew in each loop",
-        f"{PRIVACY}.sensitive:Sensitive.steps",
+        "synthdp.seal.door:Sensitive.steps",
         "self._loop += 1",
         "self._loop += 1\nself._tosses = 0",
         (f"{SAMPLING_COINS}::test_two_loops_of_one_event_draw_independent_samples",),
     ),
     Mutant(
         "coins of each loop again in the next, and nothing that refuses them",
-        f"{PRIVACY}.sensitive:Sensitive.steps",
+        "synthdp.seal.door:Sensitive.steps",
         "self._loop += 1",
         "self._loop += 1\nself._tosses, self._noise._tossed = 0, -1",
         (f"{AUDITED}[tables, noise 1.3, rate 0.05, phases 49, alone 1, supposed coins]",),
     ),
     Mutant(
         "coins that do not depend on the place",
-        f"{PRIVACY}.noise:Noise.coins",
+        "synthdp.noise.noise:Noise.coins",
         "blocks[:, 1] = step // 2",
         "blocks[:, 1] = 0",
         (f"{SAMPLING_COINS}::test_two_loops_of_one_event_draw_independent_samples",),
     ),
     Mutant(
         "a resumed fit tosses the lost coins again",
-        f"{PRIVACY}.sensitive:Sensitive.commit",
+        "synthdp.seal.door:Sensitive.commit",
         "self._tosses = self.account.ledger.samples - self.account.unasked_samples",
         "self._tosses = 0",
         (f"{SAMPLING_COINS}::test_a_fit_resumed_in_either_loop_tosses_new_coins_for_what_it_does_again[20]",),
     ),
     Mutant(
         "a sample that was not charged",
-        f"{PRIVACY}.sensitive:Sensitive._sampled",
+        "synthdp.seal.door:Sensitive._sampled",
         "self._tosses >= self.account.ledger.samples",
         "False",
         (f"{SAMPLING_COINS}::test_no_sample_is_drawn_that_was_not_charged",),
@@ -497,35 +496,35 @@ SAMPLING = (
 HANDED_IN = (
     Mutant(
         "functions are not checked on made-up rows",
-        f"{PRIVACY}.sensitive:Sensitive.check",
+        "synthdp.seal.door:Sensitive.check",
         "callbacks.check(name, function, answer, self.codec)",
         "pass",
         (f"{CALLBACKS}::test_a_map_that_looks_at_its_batch_is_refused_by_name_before_the_charge",),
     ),
     Mutant(
         "answers in another company are not compared",
-        f"{PRIVACY}.callbacks:check",
+        "synthdp.seal.callbacks:check",
         "not np.allclose(alone, expected, rtol=CLOSE, atol=scale, equal_nan=True)",
         "False",
         (f"{CALLBACKS}::test_a_loss_that_looks_at_its_batch_is_refused_before_the_charge",),
     ),
     Mutant(
         "a number's subclass passes the door",
-        f"{PRIVACY}.asking:plain",
+        "synthdp.seal.asking:plain",
         "float.__pos__(value)",
         "value",
         (f"{CALLBACKS}::test_numbers_in_a_question_are_plain_ones",),
     ),
     Mutant(
         "a question is believed by the name of its module",
-        f"{PRIVACY}.questions:is_own",
+        "synthdp.seal.questions:is_own",
         "name in HOUSE and getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind",
         "kind.__module__.startswith(HERE)",
         (f"{CALLBACKS}::test_what_only_says_that_it_is_a_question_of_the_house_is_refused",),
     ),
     Mutant(
         "the text of an exception on records is shown",
-        f"{PRIVACY}.callbacks:Guarded.__call__",
+        "synthdp.seal.callbacks:Guarded.__call__",
         "if not is_open():\n    raise",
         "raise",
         (f"{CALLBACKS}::test_the_text_of_an_exception_on_records_is_not_shown",),
@@ -563,27 +562,27 @@ RELEASES = (
     ),
     Mutant(
         "files get their names before they are on the disk",
-        "synthdp.data.whole:folder",
+        "synthdp.files.whole:folder",
         "sync(inner)",
         "pass",
-        ("tests/data/test_whole.py::test_everything_is_synced_before_it_gets_its_name_and_the_name_after",),
+        ("tests/files/test_whole.py::test_everything_is_synced_before_it_gets_its_name_and_the_name_after",),
     ),
 )
 
 DECLARED_AND_ENTERED = (
     Mutant(
         "a schema that nobody declares is fitted",
-        "synthdp.data.schema:Schema.check_declared",
+        "synthdp.schema.schema:Schema.check_declared",
         """raise BadInput(f"schema: {'; '.join(problems)}")""",
         "pass",
         (f"{DECLARED}::test_nor_in_python",),
     ),
     Mutant(
         "a draft proposes the bounds that it saw",
-        "synthdp.data.draft:_proposed",
+        "synthdp.sets.draft:_proposed",
         'column["bounds"] = LEARN',
         'column["bounds"] = guess["bounds"]',
-        ("tests/data/test_draft.py::test_one_record_more_changes_nothing_in_a_draft",),
+        ("tests/sets/test_draft.py::test_one_record_more_changes_nothing_in_a_draft",),
     ),
     Mutant(
         "what was read off the records is not said",
@@ -632,31 +631,31 @@ DECLARED_AND_ENTERED = (
 IN_DATABASES = (
     Mutant(
         "a database sorts by the names of units",
-        f"{PRIVACY}.counted:CountedTable._unit",
+        "synthdp.seal.database:CountedTable._unit",
         "coded.md5(ibis.literal('/').join([ibis.literal(self.key.hex()), name]))",
         "name",
         (f"{SPILL}_holds_keyed_hashes_and_no_units_name_and_goes_with_the_next_run",),
     ),
     Mutant(
         "blocks are written with what memory held before",
-        "synthdp.data.duckfiles:_clears_memory",
+        "synthdp.tables.duckfiles:_clears_memory",
         "not failed and zeroes.value",
         "True",
-        ("tests/privacy/test_spill.py::test_where_duckdb_does_not_clear_its_memory_the_spill_is_encrypted",),
+        ("tests/seal/test_spill.py::test_where_duckdb_does_not_clear_its_memory_the_spill_is_encrypted",),
     ),
 )
 
 AUDITS = (
     Mutant(
         "an attack that finds nothing says that the claim stands",
-        "synthdp.evaluate.audit.thresholds:word",
+        "synthdp.audit.thresholds:word",
         "found > 0 and found >= LEAST_FOUND * claimed",
         "True",
         ("tests/audit/test_statistics.py::test_a_verdict_of_nothing_is_no_power",),
     ),
     Mutant(
         "judged by the runs that chose the thresholds",
-        "synthdp.auditing.white_box:audit",
+        "synthdp.audit.white_box:audit",
         "judge(cuts, without[tuning_runs:], with_[tuning_runs:], claim, delta=delta, error=error, gate_error=gate_error)",
         "judge(cuts, without[:tuning_runs], with_[:tuning_runs], claim, delta=delta, error=error, gate_error=gate_error)",
         ("tests/audit/test_door.py::test_runs_that_chose_the_thresholds_do_not_judge",),

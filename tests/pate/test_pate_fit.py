@@ -11,13 +11,12 @@ from clinic import untouched
 from pate.pate_tables import BUDGET, accuracy, fitted, problem, problem_schema, without_labels
 from sklearn.linear_model import LogisticRegression
 
-from synthdp import BadInput, Budget
+from synthdp import BadInput, Budget, accounting
+from synthdp.budgets import AccountFile
+from synthdp.ledger.events import Vote
+from synthdp.ledger.ledger import Ledger
 from synthdp.pate import PATE, Confident, GNMax, Interactive, LNMax, Network, Networks, Selection
-from synthdp.privacy import accounting
-from synthdp.privacy.accounts import AccountFile
-from synthdp.privacy.events import Vote
-from synthdp.privacy.ledger import Ledger
-from synthdp.privacy.replay import Recorder
+from synthdp.seal.replay import Recorder
 
 LEARN = {"kind": "categorical", "categories": "learn"}
 PICTURE = {"kind": "image", "height": 4, "width": 4}

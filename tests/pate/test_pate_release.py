@@ -11,9 +11,9 @@ from pate.pate_tables import accuracy, fitted, problem, problem_schema, without_
 from sklearn.linear_model import LogisticRegression
 
 from synthdp import BadInput, Budget
-from synthdp.data.codec import Codec
 from synthdp.pate import PATE, Network, SemiSupervised, load, verify
-from synthdp.pate.features import features, public_codes
+from synthdp.pate.code_features import features, public_codes
+from synthdp.schema.codec import Codec
 
 NETWORK = Network(hidden=(8,), steps=100, learning_rate=1e-2)
 TEST = without_labels(problem(200, 5))

@@ -11,7 +11,7 @@ import pytest
 from clinic import make_schema
 
 from synthdp import Budget, Synthesizer
-from synthdp.report.page import render, write
+from synthdp.report.statement_page import render, write
 
 ROWS, WOMEN, UNKNOWN, WARD = 3571, 2389, 1039, 1187
 DIGITS = 5  # of a mean or quantile: fewer could stand in a page by chance

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from synthdp import Budget, Schema, Synthesizer
+from synthdp.budgets import Cap, Entered
 from synthdp.errors import BadInput
-from synthdp.privacy.accounts import Cap, Entered
-from synthdp.privacy.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold, scoped
-from synthdp.privacy.ledger import Ledger
-from synthdp.report.page import write
+from synthdp.ledger.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold, scoped
+from synthdp.ledger.ledger import Ledger
 from synthdp.report.statement import CURVE_DELTAS, NOT_COVERED, Statement, columns, state
+from synthdp.report.statement_page import write
 
 
 def make_statement(**changes):

@@ -6,7 +6,7 @@ import math
 import pytest
 from scipy.stats import norm
 
-from synthdp.privacy.events import EVENTS, Entry, Event, Gaussian, Sampled
+from synthdp.ledger.events import EVENTS, Entry, Event, Gaussian, Sampled
 from synthdp.report import meaning, words
 
 

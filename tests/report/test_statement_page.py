@@ -8,13 +8,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from synthdp import Budget, paper
-from synthdp.privacy.accounts import Cap, Entered
-from synthdp.privacy.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
-from synthdp.report import fitwords
-from synthdp.report.fitness import Compared, Fitness, Group
+from synthdp import Budget, pages
+from synthdp.budgets import Cap, Entered
+from synthdp.ledger.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
+from synthdp.report import fitness_words
+from synthdp.report.fitness_figures import Compared, Fitness, Group
 from synthdp.report.hazards import hazards
-from synthdp.report.page import TEMPLATES, render
+from synthdp.report.statement_page import TEMPLATES, render
 
 from test_statement import make_statement  # isort: skip
 
@@ -109,7 +109,7 @@ def test_the_page_is_well_formed_and_loads_nothing(name):
     text = render(make_statement(**VARIANTS[name]))
     page = Page(text)
     assert ("html", "lang", "en") in page.attributes
-    assert page.scripts == [paper.SORT]
+    assert page.scripts == [pages.SORT]
     assert not {"iframe", "link", "img", "object", "embed", "base", "form"} & set(page.tags)
     for tag, attribute, value in page.attributes:
         assert not attribute.startswith("on")
@@ -148,7 +148,7 @@ def test_names_and_categories_are_text_and_nothing_else():
     )
     text = render(statement)
     page = Page(text)
-    assert page.scripts == [paper.SORT]
+    assert page.scripts == [pages.SORT]
     assert "img" not in page.tags
     assert not [pair for pair in page.attributes if pair[1].startswith("on")]
     assert "alert('x')" in page.text, "it is shown as it was written"
@@ -401,4 +401,4 @@ def test_lost_figures_are_told():
     ],
 )
 def test_an_interval_has_a_verdict(interval, start):
-    assert fitwords.verdict(interval).startswith(start)
+    assert fitness_words.verdict(interval).startswith(start)

@@ -10,8 +10,8 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from synthdp import Budget, paper
-from synthdp.privacy.events import Entry, Gaussian, Revealed, Threshold
+from synthdp import Budget, pages
+from synthdp.ledger.events import Entry, Gaussian, Revealed, Threshold
 from synthdp.report import sweeppage, sweepplot
 from synthdp.report.sweep import STAMP, Run, comparison, mean_interval
 from synthdp.report.sweepcost import cost, told, verdict
@@ -168,7 +168,7 @@ def test_the_page_says_what_the_json_says(tmp_path):
     assert "f &amp; g" in page
     assert "http://" not in page.replace("http://www.w3.org/", "")
     assert not re.search(r"<(link|img|iframe|script src)", page)
-    assert "nan" not in (page.replace(paper.SORT, "") + text).lower()
+    assert "nan" not in (page.replace(pages.SORT, "") + text).lower()
     assert len(re.findall(r'\bid="([^"]+)"', page)) == len(set(re.findall(r'\bid="([^"]+)"', page)))
     for row in found["runs"]:
         assert f"{row['utility']['ill']['auroc']['mean']:.4f}" in page

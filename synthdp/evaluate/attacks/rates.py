@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from synthdp.evaluate.audit.region import clopper_pearson
+from synthdp.evaluate.error_region import clopper_pearson
 
 if TYPE_CHECKING:
     from collections.abc import Callable

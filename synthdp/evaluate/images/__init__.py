@@ -4,8 +4,8 @@ Everything here reads real records, so every figure and picture is outside epsil
 """
 
 from synthdp.evaluate.images.accuracy import accuracies
-from synthdp.evaluate.images.classifiers import MODELS
-from synthdp.evaluate.images.grid import sheet
-from synthdp.evaluate.images.run import evaluate
+from synthdp.evaluate.images.image_classifiers import MODELS
+from synthdp.evaluate.images.image_run import evaluate
+from synthdp.evaluate.images.sample_grid import sheet
 
 __all__ = ["MODELS", "accuracies", "evaluate", "sheet"]

@@ -8,15 +8,15 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.how import check
-from synthdp.evaluate.images import classifiers, pictures, utility
-from synthdp.evaluate.images.run import target_of
+from synthdp.evaluate.images import image_classifiers, image_utility, pictures
+from synthdp.evaluate.images.image_run import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
 
-    from synthdp.data.schema import Schema
+    from synthdp.schema.schema import Schema
 
 
 def accuracies(
@@ -25,7 +25,7 @@ def accuracies(
     schema: Schema,
     *,
     seeds: int = 1,
-    models: Sequence[str] = classifiers.MODELS,
+    models: Sequence[str] = image_classifiers.MODELS,
     target: str | None = None,
 ) -> dict[str, float]:
     """Accuracy on the real test records per model (lr, mlp, cnn) trained on the synthetic ones: the mean over seeds
@@ -34,7 +34,7 @@ def accuracies(
     target: the column to predict, by default the schema's first. The same figures as `evaluate`'s tstr. Raises
     BadInput where the frames do not fit the schema, or hold too few records with a known label.
     """
-    chosen = classifiers.classifiers(models)
+    chosen = image_classifiers.classifiers(models)
     check("seeds", seeds, 1)
     if target is None and not schema.targets:
         raise BadInput("target: the schema declares none; name the column to predict")
@@ -42,18 +42,20 @@ def accuracies(
     axis = target_of(target if target is not None else schema.targets[0], axes, schema)
     made = pictures.pictures_of(synthetic, schema, axes, "synthetic")
     real = pictures.pictures_of(test, schema, axes, "real test")
-    reason = utility.refusal(axis, real, real)
+    reason = image_utility.refusal(axis, real, real)
     if reason is not None:
         raise BadInput(f"target {axis.name!r}: {reason}")
-    work = utility.task(axis, made, real, real)
-    if work.synthetic.rows < utility.MIN_ROWS:
+    work = image_utility.task(axis, made, real, real)
+    if work.synthetic.rows < image_utility.MIN_ROWS:
         raise BadInput(
             f"target {axis.name!r}: {work.synthetic.rows} synthetic records have a known label; "
-            f"at least {utility.MIN_ROWS} are needed"
+            f"at least {image_utility.MIN_ROWS} are needed"
         )
     return {
         model.id: float(
-            np.mean([run["accuracy"] for run in utility.runs(model, work.synthetic, work.test, work.classes, seeds)])
+            np.mean(
+                [run["accuracy"] for run in image_utility.runs(model, work.synthetic, work.test, work.classes, seeds)]
+            )
         )
         for model in chosen
     }

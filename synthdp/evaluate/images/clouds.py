@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from synthdp.evaluate.images import coverage, distances
+from synthdp.evaluate.images import coverage, image_distances
 from synthdp.evaluate.images.pictures import drawn
 
 if TYPE_CHECKING:
@@ -43,20 +43,20 @@ def _fid(
     fewest, size = min(len(made), len(train)), train.shape[1]
     if fewest <= size:
         return {}, f"a covariance of {size} features needs more than {size} records a set; the smallest has {fewest}"
-    entry = {"mean": distances.frechet(made, train), "floor": {"mean": distances.frechet(held, train)}}
+    entry = {"mean": image_distances.frechet(made, train), "floor": {"mean": image_distances.frechet(held, train)}}
     return {"fid": {**entry, "rows": {"synthetic": len(made), "train": len(train)}}}, ""
 
 
 def _kid(
     made: NDArray[np.float64], held: NDArray[np.float64], train: NDArray[np.float64], rng: np.random.Generator
 ) -> tuple[dict[str, Any], str]:
-    fewest, least = min(len(made), len(train)), 2 * distances.LEAST_IN_SUBSET
+    fewest, least = min(len(made), len(train)), 2 * image_distances.LEAST_IN_SUBSET
     if fewest < least:
         return {}, f"at least {least} records a set are needed; the smallest has {fewest}"
-    values, size = distances.kernel_over_subsets(made, train, rng)
-    floor, _ = distances.kernel_over_subsets(held, train, rng)
+    values, size = image_distances.kernel_over_subsets(made, train, rng)
+    floor, _ = image_distances.kernel_over_subsets(held, train, rng)
     entry = {**_spread(values), "floor": _spread(floor)}
-    return {"kid": {**entry, "subsets": distances.SUBSETS, "rows": size}}, ""
+    return {"kid": {**entry, "subsets": image_distances.SUBSETS, "rows": size}}, ""
 
 
 def _coverage(

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from synthdp.data.coders import is_picture
 from synthdp.errors import BadInput
 from synthdp.evaluate import tables
+from synthdp.schema.coders import is_picture
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from synthdp.data.schema import Schema
     from synthdp.evaluate.tables import Axis, Table
+    from synthdp.schema.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

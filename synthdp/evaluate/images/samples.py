@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from synthdp.evaluate.images.grid import strip
-from synthdp.evaluate.images.marginals import class_means
 from synthdp.evaluate.images.neighbours import MOST_ROWS, nearest
 from synthdp.evaluate.images.pictures import drawn
+from synthdp.evaluate.images.pixel_marginals import class_means
+from synthdp.evaluate.images.sample_grid import strip
 
 if TYPE_CHECKING:
     from collections.abc import Callable

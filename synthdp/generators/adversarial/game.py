@@ -8,18 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.generators import Model
-from synthdp.generators.adversarial import choices, losses
+from synthdp.generators.adversarial import gan_settings, losses
+from synthdp.generators.adversarial.clipping_strategies import Clipper
 from synthdp.generators.adversarial.optimizers import OPTIMIZERS
-from synthdp.generators.adversarial.player import Player
-from synthdp.generators.adversarial.strategies import Clipper
-from synthdp.generators.images import starts
-from synthdp.generators.images.networks import Critic
-from synthdp.generators.images.player import ImagePlayer, lens_of
-from synthdp.generators.parts import states
-from synthdp.generators.parts import tables as noisy_tables
-from synthdp.generators.parts.model import NetworkModel
-from synthdp.generators.parts.networks import Discriminator, average
-from synthdp.privacy.sensitive import Sensitive
+from synthdp.generators.adversarial.table_player import Player
+from synthdp.generators.images import starting_points
+from synthdp.generators.images.image_networks import Critic
+from synthdp.generators.images.image_player import ImagePlayer, lens_of
+from synthdp.generators.parts import noisy_tables, training_state
+from synthdp.generators.parts.gan_model import NetworkModel
+from synthdp.generators.parts.table_networks import Discriminator, average
+from synthdp.seal import Sensitive
 
 if TYPE_CHECKING:
     from synthdp.generators.dpgan import DPGAN, Terms
@@ -41,7 +40,7 @@ class Game:
         device: torch.device = CPU,
     ) -> None:
         schema, codec = data.schema, data.codec
-        self.settings = choices.settled(settings, schema)
+        self.settings = gan_settings.settled(settings, schema)
         self.data, self.terms = data, terms
         self.units = schema.units if isinstance(schema.units, int) else None
         label, steps = settings.label(schema), self.settings.steps // self.settings.generator_every
@@ -70,7 +69,7 @@ class Game:
         if self.settings.start == "none":
             return
         if isinstance(self.player, ImagePlayer):
-            starts.begin(self.data, self.settings, self.player, self.terms.table_noise)
+            starting_points.begin(self.data, self.settings, self.player, self.terms.table_noise)
             for network in (self.d, self.d_average):
                 if isinstance(network, Critic) and network.lens is not None:
                     network.focus(self.player.g.get_buffer("lens"))
@@ -144,20 +143,20 @@ class Game:
             return player.finish()
         return NetworkModel(self.data.schema, player.finish(), player.labels, player.label, self.settings.latent)
 
-    def state(self) -> states.Arrays:
+    def state(self) -> training_state.Arrays:
         """All that the next steps depend on, as arrays: `restore` in a new game of the same settings goes on from there."""
         arrays = {**self.player.state(), "units": np.array([self.units or 0], np.float64)}
         for name in MODULES:
-            arrays.update(states.module_state(name, getattr(self, name)))
-        arrays.update(states.optimizer_state("d_optimizer", self.d_optimizer))
+            arrays.update(training_state.module_state(name, getattr(self, name)))
+        arrays.update(training_state.optimizer_state("d_optimizer", self.d_optimizer))
         arrays.update(self.clipper.state())
         return arrays
 
-    def restore(self, state: states.State) -> None:
+    def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
         self.player.restore(state)
         self.units = int(state["units"][0]) or None
         for name in MODULES:
-            states.restore_module(name, getattr(self, name), state)
-        states.restore_optimizer("d_optimizer", self.d_optimizer, state)
+            training_state.restore_module(name, getattr(self, name), state)
+        training_state.restore_optimizer("d_optimizer", self.d_optimizer, state)
         self.clipper.restore(state)

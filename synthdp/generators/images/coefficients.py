@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from synthdp.generators.images.canvas import WHITE, Canvas
-from synthdp.generators.images.networks import principal_axes
+from synthdp.generators.images.image_networks import principal_axes
+from synthdp.generators.images.pixel_rows import WHITE, Canvas
 
 AXES = 24
 BITS = 24  # of an entry of the lens: with a picture's values below 2^53 for up to 2^21 of them

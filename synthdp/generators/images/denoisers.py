@@ -1,7 +1,7 @@
 """Networks of diffusion models, F(x; c_noise, y): from scaled noisy records to scaled residuals of the same shape.
 
 All of them take x (rows, K, width): K noisy draws of each row's record, in a dimension of their own, so that a record's gradient
-is the sum over its draws and costs one pass (`privacy/gradients`). Nothing is shared between rows, nor between draws: K = 1 gives
+is the sum over its draws and costs one pass (`seal/gradients`). Nothing is shared between rows, nor between draws: K = 1 gives
 the same values. The last layer begins at zero.
 """
 

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synthdp.data.codec import Codec
-from synthdp.data.schema import Schema
 from synthdp.generators import Tensors
-from synthdp.generators.gaussians.drawing import Mixture, distribution, plain_greys
+from synthdp.generators.gaussians.class_mixture import Mixture, distribution, plain_greys
 from synthdp.generators.images.diffusion import Prior, Sampler, isotropic
-from synthdp.generators.parts.networks import random
-from synthdp.generators.parts.vectors import Array, Vectors
+from synthdp.generators.parts.record_vectors import Array, Vectors
+from synthdp.generators.parts.table_networks import random
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
     import pandas as pd

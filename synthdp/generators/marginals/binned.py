@@ -6,11 +6,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.data.codec import Codec
-from synthdp.data.schema import Schema
 from synthdp.generators.marginals.grouping import Counts, Groups, grouped
-from synthdp.privacy.questions.choice import MOST_RECORDS
-from synthdp.privacy.questions.marginals import Marginals
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Schema
+from synthdp.seal import MOST_RECORDS, Marginals
 
 Array = NDArray[np.float64]
 

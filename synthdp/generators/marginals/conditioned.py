@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.data.where import Allowed, Shares
 from synthdp.generators.marginals.grouping import Groups
+from synthdp.schema.where import Allowed, Shares
 
 Array = NDArray[np.float64]
 

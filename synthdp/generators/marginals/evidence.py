@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.data.columns import Continuous, Datetime, Integer
-from synthdp.data.schema import Schema
 from synthdp.generators.marginals.grouping import Counts, Groups, agreed, grouped
-from synthdp.generators.marginals.mixed import beside
-from synthdp.generators.marginals.products import Evidence
-from synthdp.privacy.questions.marginals import Grouping
+from synthdp.generators.marginals.mixture_model import beside
+from synthdp.generators.marginals.product_mixture import Evidence
+from synthdp.schema.columns import Continuous, Datetime, Integer
+from synthdp.schema.schema import Schema
+from synthdp.seal import Grouping
 
 if TYPE_CHECKING:
-    from synthdp.privacy.sensitive import Sensitive
+    from synthdp.seal import Sensitive
 
 Array = NDArray[np.float64]
 MOST_LABELS = 16  # groups of the label: each is a table of its own for every pair of columns
@@ -60,7 +60,7 @@ class Look:
         """Their nearest distribution."""
         import torch
 
-        from synthdp.generators.parts.networks import nearest_distribution
+        from synthdp.generators.parts.table_networks import nearest_distribution
 
         found: Array = nearest_distribution(torch.from_numpy(self.sums(name) / self.total)).numpy()
         return found

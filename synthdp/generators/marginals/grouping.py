@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.data.codec import Codec
-from synthdp.data.columns import Column, Continuous, Datetime, Integer, Ordinal
 from synthdp.generators import distributions
-from synthdp.generators.marginals.products import stratified
+from synthdp.generators.marginals.product_mixture import stratified
+from synthdp.schema.codec import Codec
+from synthdp.schema.columns import Column, Continuous, Datetime, Integer, Ordinal
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -199,7 +199,7 @@ def _within(held: Array, leaves: Places, of: Places, deviation: float) -> Array:
 def _shares(counts: Array, of: Places) -> Array:
     import torch
 
-    from synthdp.generators.parts.networks import nearest_distribution
+    from synthdp.generators.parts.table_networks import nearest_distribution
 
     within = np.zeros(len(counts))
     order = np.argsort(of, kind="stable")

@@ -1,7 +1,7 @@
 """By what a graphical model is fitted to noisy tables: our own mirror descent, or the field's own library.
 
 `mbi` (McKenna, Sheldon & Miklau) runs on JAX, here in float64, switched on for its calls alone: in float32 its line search stalls on
-large counts. It compiles a program for every set of tables, five to ten CPU seconds each, where `descent.py` needs well under one;
+large counts. It compiles a program for every set of tables, five to ten CPU seconds each, where `mirror_descent.py` needs well under one;
 the two agree (a test says so), and from the fitted potentials on everything is the same.
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.generators.marginals import descent
-from synthdp.generators.marginals.descent import LEAST_DEVIATION, PATIENCE, Fitted, Measured
-from synthdp.generators.marginals.junction import Clique, conditionals, network_of, tree_of
-from synthdp.generators.marginals.network import Array
+from synthdp.generators.marginals import mirror_descent
+from synthdp.generators.marginals.bayesian_network import Array
+from synthdp.generators.marginals.junction_tree import Clique, conditionals, network_of, tree_of
+from synthdp.generators.marginals.mirror_descent import LEAST_DEVIATION, PATIENCE, Fitted, Measured
 
 ENGINES = ("numpy", "mbi")
 EXTRA = "marginals"
@@ -33,7 +33,7 @@ def check_engine(engine: str) -> None:
 
 def fitter(engine: str) -> Callable[..., Fitted]:
     """`descent.fit`, or the same by `mbi`."""
-    return descent.fit if engine == "numpy" else by_mbi
+    return mirror_descent.fit if engine == "numpy" else by_mbi
 
 
 def by_mbi(

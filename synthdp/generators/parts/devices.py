@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from synthdp.errors import BadInput
 from synthdp.options import one_of
-from synthdp.privacy.store import moved
+from synthdp.seal import moved
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from synthdp.errors import BadInput
 from synthdp.generators import check_tensors
-from synthdp.generators.parts.states import implied
+from synthdp.generators.parts.training_state import implied
 from synthdp.pate.students import Learned, Lesson, Probabilities, Tensors, check_positive
 from synthdp.pate.students.layers import Normal, cross_entropy, dense
 

@@ -1,0 +1,289 @@
+"""Privacy loss distributions by dp-accounting: the near-exact epsilon (Koskela et al. 2020; Doroshenko et al. 2022).
+
+Gaussians that are not sampled are one Gaussian, whose epsilon is exact (Balle & Wang 2018). Everything else is discretised
+upwards by "connect the dots" and composed; any grid gives a valid upper bound, and the least of those tried is taken.
+"""
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache, singledispatch
+from typing import Any
+
+import numpy as np
+
+from synthdp.accounting.accountants import rdp
+from synthdp.accounting.analytic_gaussian import gaussian_epsilon
+from synthdp.accounting.charges import Charges, Unproven, contributions
+from synthdp.ledger.events import Capped, Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled
+
+GRID = 1e-4  # dp-accounting's own default
+COARSE, FINEST = 1e4, 1e-6
+FINER = 10.0
+EVENT_POINTS, MOST_POINTS = 400_000, 2_000_000  # that one event and the whole may need on the first grid
+CHEAP_POINTS = 60_000  # up to which a finer grid is worth trying
+GAIN = 0.02  # relative gain of epsilon for which a finer grid is tried again
+LEAST_SAMPLED_NOISE = 0.05  # below it sampling is not used: it hardly lowers epsilon and the grid would be huge
+MOST_RANGE = (
+    30.0  # of a choice: beyond it, or on a grid that is coarser, a bounded range gains little over a pure epsilon
+)
+MANY = 1000  # repetitions
+MOST_GRID = (
+    100.0  # beyond it epsilon is over 10^8, no grid tells more than rdp, and dp-accounting's exponentials overflow
+)
+MOST_FFT = 1 << 23  # points that are transformed at once
+TAIL = 1e-15  # dp-accounting's own truncation of a composition
+MOST_EXPONENT = 700.0  # of which dp-accounting takes the exponential
+MOST_SAMPLED_NOISE = 1e6  # above it dp-accounting's squares overflow at last; less noise is never cheaper
+
+Loss = Callable[[float], Any]  # grid -> dp_accounting's PrivacyLossDistribution
+
+
+def epsilon(charges: Charges, delta: float) -> float:
+    """Upper bound on epsilon at this delta (what the events claim for themselves is already taken off)."""
+    for entry in charges.entries:
+        if not isinstance(entry.event, Revealed):
+            rule(entry.event)  # what has no proof is refused, whatever else there is
+    if charges.unbounded:
+        return math.inf
+    mu = math.sqrt(math.fsum(entry.count * (_mu(entry.event) * _mu(entry.event)) for entry in charges.entries))
+    sampled = tuple((entry.event, entry.count) for entry in charges.entries if not _mu(entry.event))
+    if not sampled or math.isinf(mu):
+        return gaussian_epsilon(mu, delta)
+    grid = _grid(_range(mu, sampled), _composed_range(charges, delta))
+    if grid > MOST_GRID:
+        with suppress(Unproven):
+            return rdp.epsilon(charges, delta)
+    grid, least = _first(mu, sampled, delta, grid)
+    while grid > FINEST and max(_range(mu, sampled), 2 * least) * FINER / grid < CHEAP_POINTS:
+        grid /= FINER
+        finer = _on_grid(mu, sampled, delta, grid)
+        gained, least = finer < (1 - GAIN) * least, min(least, finer)
+        if not gained:
+            break
+    return max(0.0, least)
+
+
+def provenance() -> dict[str, Any]:
+    """What decides the last digits: dp-accounting's version and the rule of the grid."""
+    from importlib.metadata import version
+
+    return {
+        "dp_accounting": version("dp-accounting"),
+        "grid": {"start": GRID, "finest": FINEST, "finer_by": FINER, "while_gain_above": GAIN},
+        "estimate": "pessimistic, connect the dots",
+    }
+
+
+@singledispatch
+def rule(event: Event) -> Loss:
+    """The distribution that dominates an event, by grid; raises `Unproven` where none is known."""
+    raise Unproven(f"pld has no proof for the event {type(event).__name__}; register one with `pld.rule.register`")
+
+
+@rule.register
+def _(event: Gaussian) -> Loss:
+    return _gaussian(event.noise / contributions(event))
+
+
+@rule.register
+def _(event: Laplace) -> Loss:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    noise = event.noise / contributions(event)
+    if noise * MOST_EXPONENT < 1:  # nothing is hidden, and the grid would be huge
+        return pure(1 / noise)
+    return lambda grid: pld.from_laplace_mechanism(noise, value_discretization_interval=grid)
+
+
+@rule.register
+def _(event: Choice) -> Loss:
+    """Losses within a range of epsilon e that holds 0 (Durfee & Rogers 2019): of all pairs of distributions whose losses lie
+    in [t - e, t], two points have the largest hockey-stick divergence, and of all t, t = (s + e) / 2 has it at s:
+
+        delta(s) = (e^(e / 2) - e^(s / 2))^2 / (e^e - 1),  -e <= s <= e.
+
+    It is convex in e^s, so that a pair of distributions has just these divergences, and dominates; dominating pairs compose
+    adaptively (Zhu, Dong & Wang 2022, proposition 9 and theorem 10). Both directions are alike.
+    """
+    return lambda grid: _bounded_range(event.epsilon, grid)
+
+
+def pure(epsilon: float) -> Loss:
+    """Randomised response, which dominates every epsilon-DP mechanism."""
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    if epsilon > MOST_EXPONENT:  # as good as certain to lose all of it
+        return lambda grid: pld.PrivacyLossDistribution.create_from_rounded_probability(
+            {math.ceil(epsilon / grid): 1.0}, 0.0, grid
+        )
+    parameters = common.DifferentialPrivacyParameters(epsilon, 0)
+    return lambda grid: pld.from_privacy_parameters(parameters, value_discretization_interval=grid)
+
+
+@rule.register
+def _(event: Capped) -> Loss:
+    raise Unproven(f"pld has no proof for the filter {event.filter!r}; only 'gaussian' bounds a whole distribution")
+
+
+@rule.register
+def _(event: Sampled) -> Loss:
+    if event.sampler != "poisson":
+        raise Unproven(f"pld has no proof for the sampler {event.sampler!r}; only 'poisson' is accounted")
+    if len(event.queries) != 1 or not isinstance(event.queries[0], Gaussian):
+        names = ", ".join(type(query).__name__ for query in event.queries)
+        raise Unproven(f"pld has no proof for a Poisson sample that is asked: {names}; only joint Gaussian queries are")
+    noise = event.queries[0].noise
+    if noise < LEAST_SAMPLED_NOISE:
+        return _gaussian(noise / contributions(event))
+    return _gaussian(min(noise, MOST_SAMPLED_NOISE), rate=event.rate, replace=event.relation == "replace_one")
+
+
+def _bounded_range(epsilon: float, grid: float) -> Any:
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    end = math.ceil(epsilon / grid)
+    if end < 2 or epsilon > MOST_RANGE:
+        return pure(epsilon)(grid)
+    places = np.arange(-end, end + 1)
+    losses = np.clip(places * grid, -epsilon, epsilon)
+    deltas = np.expm1((losses - epsilon) / 2) ** 2 / -math.expm1(-epsilon)
+    deltas = np.maximum(deltas, -np.expm1(np.minimum(places * grid, 0.0)))
+    return pld.PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(grid, places, deltas))
+
+
+def _gaussian(noise: float, *, rate: float = 1.0, replace: bool = False) -> Loss:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from dp_accounting.privacy_accountant import NeighboringRelation as Relation
+
+    relation = Relation.REPLACE_ONE if replace else Relation.ADD_OR_REMOVE_ONE
+    return lambda grid: pld.from_gaussian_mechanism(
+        noise, sampling_prob=rate, value_discretization_interval=grid, neighboring_relation=relation
+    )
+
+
+def _mu(event: Event) -> float:
+    """Distance of the two means of an unsampled Gaussian, 0 for any other event."""
+    if isinstance(event, Gaussian):
+        return contributions(event) / event.noise
+    if isinstance(event, Sampled) and isinstance(event.queries[0], Gaussian):
+        noise = event.queries[0].noise
+        return contributions(event) / noise if noise < LEAST_SAMPLED_NOISE else 0.0
+    return 0.0
+
+
+@singledispatch
+def reach(event: Event) -> float:  # noqa: ARG001
+    """The largest loss of one event, ten deviations out: what its grid has to cover."""
+    return 1.0
+
+
+@reach.register
+def _(event: Laplace) -> float:
+    return contributions(event) / event.noise
+
+
+@reach.register
+def _(event: Choice) -> float:
+    return event.epsilon
+
+
+@reach.register
+def _(event: Sampled) -> float:
+    return sampled_reach(event.rate, contributions(event) / event.queries[0].noise)  # type: ignore[attr-defined]
+
+
+def sampled_reach(rate: float, mu: float) -> float:
+    """`reach` of a Gaussian of means mu apart that is asked of a sample."""
+    exponent = mu * (mu / 2 + 10)
+    return exponent if exponent > 700 else math.log1p(rate * math.expm1(exponent))
+
+
+@singledispatch
+def stand_in(event: Event) -> Event:
+    """An event that `rdp` knows and that loses about as much, from which the range of the composed loss is guessed."""
+    return event
+
+
+def _range(mu: float, events: tuple[tuple[Event, int], ...]) -> float:
+    return max(mu * (mu / 2 + 10), *(reach(event) for event, _ in events))
+
+
+def _composed_range(charges: Charges, delta: float) -> float:
+    """The range of the composed loss, roughly: twice what the cheap accountant says."""
+    known = tuple(Entry(stand_in(entry.event), entry.count) for entry in charges.entries)
+    try:
+        return 2 * rdp.epsilon(Charges(entries=known, own_delta=0.0), delta)
+    except Unproven:
+        return 0.0
+
+
+def _grid(widest: float, whole: float) -> float:
+    """The finest power of ten, no finer than GRID, on which these ranges of loss are affordable."""
+    grid = GRID
+    while grid < COARSE and (widest / grid > EVENT_POINTS or whole / grid > MOST_POINTS):
+        grid *= FINER
+    return grid
+
+
+def _first(mu: float, events: tuple[tuple[Event, int], ...], delta: float, grid: float) -> tuple[float, float]:
+    """Epsilon on this grid, or on the next coarser one that fits in memory: any grid gives an upper bound."""
+    while True:
+        try:
+            return grid, _on_grid(mu, events, delta, grid)
+        except _TooFine:
+            grid *= FINER
+
+
+class _TooFine(Exception):
+    """A composition on this grid would take more than `MOST_FFT` points."""
+
+
+def _on_grid(mu: float, events: tuple[tuple[Event, int], ...], delta: float, grid: float) -> float:
+    return float(_composed(mu, events, grid).get_epsilon_for_delta(delta))
+
+
+def _repeated(part: Any, count: int) -> Any:
+    """`count` of `part`. Of a sparse one dp-accounting takes the size to that power before it makes it dense: of 10^7 steps
+    seconds each time. More than `MANY` are always dense.
+    """
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    if count > MANY:
+        sides = [
+            side.to_dense_pmf()
+            for side in ((part._pmf_remove,) if part._symmetric else (part._pmf_remove, part._pmf_add))
+        ]
+        part = pld.PrivacyLossDistribution(*sides)
+        if any(_points(side, count) > MOST_FFT for side in sides):
+            often, rest = divmod(count, MANY)
+            whole = _repeated(_repeated(part, MANY), often)
+            return whole.compose(_repeated(part, rest)) if rest else whole
+    elif count > 1 and any(_points(side, count) > MOST_FFT for side in (part._pmf_remove, part._pmf_add)):
+        raise _TooFine
+    return part.self_compose(count) if count > 1 else part
+
+
+def _points(side: Any, count: int) -> int:
+    """Length of the Fourier transform by which `count` of a dense distribution are composed at once. The bound that decides it is far
+    too wide where the distribution is short and the count is huge; a thousand at a time are composed quickly."""
+    from dp_accounting.pld import common
+
+    if not hasattr(side, "_probs"):  # a sparse one is short
+        return 0
+    low, high = common.compute_self_convolve_bounds(side._probs, count, TAIL)
+    return int(high - low)
+
+
+@lru_cache(maxsize=8)
+def _composed(mu: float, events: tuple[tuple[Event, int], ...], grid: float) -> Any:
+    """The composition; kept for a moment, since an epsilon(delta) curve asks the same one many times."""
+    whole = None
+    for event, count in events:
+        part = _repeated(rule(event)(grid), count)
+        whole = part if whole is None else whole.compose(part)
+    if mu and whole is not None:
+        whole = whole.compose(_gaussian(1 / mu)(grid))
+    return whole

@@ -1,0 +1,228 @@
+"""What every accountant does first: check a ledger's events and bring them to one canonical, order-free form.
+
+Counts are added up per event, so that "counting = repeating" and "order is irrelevant" hold before any theorem is applied
+(dp-accounting drops the repeat count of some events; here a count is never inside an event).
+"""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import singledispatch
+
+from synthdp.accounting.event_checks import Unproven, check, check_count, check_neighbours
+from synthdp.errors import BadInput
+from synthdp.ledger.events import (
+    Capped,
+    Choice,
+    Entry,
+    Event,
+    Gaussian,
+    Laplace,
+    Revealed,
+    Sampled,
+    Selection,
+    SmoothGaussian,
+    Threshold,
+    Vote,
+    to_json,
+)
+from synthdp.ledger.ledger import Ledger
+
+__all__ = ["CAP_ALLOWANCE", "Charges", "Unproven", "canonical", "charges", "combined", "contributions", "own_delta"]
+
+CAP_ALLOWANCE = 1e-12  # relative: what a filter lets pass for round-off, and what its cap is charged beyond its bound
+MOST_DIFFERENT, MOST_COSTLY = 5_000, 64  # events of a ledger, in canonical form
+ANY_SAMPLER = ("poisson", "without_replacement")  # samplers whose joint Gaussian queries are one Gaussian query
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charges:
+    """A ledger in canonical form: distinct events with their counts, and the delta that they claim for themselves."""
+
+    entries: tuple[Entry, ...]
+    own_delta: float
+
+    @property
+    def unbounded(self) -> bool:
+        """True where some event has no finite epsilon."""
+        return any(isinstance(entry.event, Revealed) for entry in self.entries)
+
+
+def charges(ledger: Ledger | Iterable[Entry]) -> Charges:
+    """The canonical form of a ledger or plan; raises `BadInput` for impossible arguments and `Unproven` for mixtures.
+
+    Events that reveal nothing (count 0, rate 0, infinite noise) are dropped; noise 0 is `Revealed`.
+    """
+    entries = ledger.entries() if isinstance(ledger, Ledger) else tuple(ledger)
+    counts: dict[Event, int] = {}
+    claimed = 0.0
+    for entry in entries:
+        check_count(entry)
+        if entry.count == 0:
+            continue
+        check(entry.event)
+        claimed += entry.count * own_delta(entry.event)
+        for event in canonical(entry.event):
+            counts[event] = counts.get(event, 0) + entry.count
+    check_neighbours(entry.event for entry in entries if entry.count)
+    _check_different(counts)
+    ordered = sorted(counts, key=lambda event: json.dumps(to_json(event), sort_keys=True, default=str))
+    return Charges(entries=tuple(Entry(event, counts[event]) for event in ordered), own_delta=claimed)
+
+
+def _check_different(events: Iterable[Event]) -> None:
+    """Each event that is no plain Gaussian costs an accountant up to a tenth of a second, and no fit asks hundreds of different ones."""
+    held = [each for event in events for each in _candidates(event)]
+    plain = sum(isinstance(event, Gaussian) for event in held)
+    for name, count, most in (("", len(held), MOST_DIFFERENT), (" beside Gaussians", len(held) - plain, MOST_COSTLY)):
+        if count > most:
+            raise BadInput(
+                f"the ledger holds {count:,} different events{name}; at most {most:,} are accounted together"
+            )
+
+
+def _candidates(event: Event) -> Iterable[Event]:
+    return (entry.event for plan in event.candidates for entry in plan) if isinstance(event, Selection) else (event,)
+
+
+@singledispatch
+def own_delta(event: Event) -> float:  # noqa: ARG001
+    """The delta that one repetition of an event claims for itself, whatever epsilon is (law 10)."""
+    return 0.0
+
+
+@own_delta.register
+def _(event: Threshold) -> float:
+    # Outside an event of probability `delta` the categories that only one unit holds stay hidden, and what is published is
+    # post-processing of the Gaussian counts. Those categories' noise is independent of the rest, so the other direction loses
+    # a factor 1 - delta, that is at most `delta` again in epsilon, which delta(epsilon) - of slope above -1 - absorbs.
+    return event.delta * (2 if event.relation == "replace_one" else 1)  # replaced: both directions at once
+
+
+@own_delta.register
+def _(event: Capped) -> float:
+    return event.delta
+
+
+@own_delta.register
+def _(event: Sampled) -> float:
+    return math.fsum(own_delta(query) for query in event.queries) if event.rate > 0 else 0.0
+
+
+@singledispatch
+def canonical(event: Event) -> tuple[Event, ...]:
+    """Events that together have the same privacy as `event`, in the fewest forms; a plug-in's event stands as it is."""
+    return (event,)
+
+
+@canonical.register(Gaussian)
+@canonical.register(Laplace)
+def _(event: Gaussian | Laplace) -> tuple[Event, ...]:
+    if event.noise == 0 or math.isinf(contributions(event) / event.noise):
+        return (_revealed(event, "noise 0"),)
+    return () if math.isinf(event.noise) else (event,)
+
+
+@canonical.register
+def _(event: Choice) -> tuple[Event, ...]:
+    if math.isinf(event.epsilon):
+        return (_revealed(event, "epsilon infinite"),)
+    return () if event.epsilon == 0 else (event,)
+
+
+@canonical.register
+def _(event: Threshold) -> tuple[Event, ...]:
+    return canonical(Gaussian(noise=event.noise, relation=event.relation, unit=event.unit))
+
+
+@canonical.register
+def _(event: Vote) -> tuple[Event, ...]:
+    """One teacher's part of the sum moves, as one unit's part of any sum does."""
+    kind = Gaussian if event.law == "gaussian" else Laplace
+    return canonical(kind(noise=event.noise, relation=event.relation, unit=event.unit))
+
+
+@canonical.register
+def _(event: SmoothGaussian) -> tuple[Event, ...]:
+    """With beta 0 the deviation is the same everywhere. Infinite noise would still show S, up to a factor."""
+    if event.beta == 0:
+        return canonical(Gaussian(noise=event.noise, relation=event.relation, unit=event.unit))
+    return (_revealed(event, "noise 0"),) if event.noise == 0 or math.isinf(event.beta) else (event,)
+
+
+@canonical.register
+def _(event: Capped) -> tuple[Event, ...]:
+    """A Gaussian filter is a Gaussian whose means lie `bound` apart, whatever the relation. Its delta is `own_delta`."""
+    bound = event.bound * (1 + CAP_ALLOWANCE)
+    if math.isinf(bound):
+        return (_revealed(event, "bound infinite"),)
+    if bound == 0:
+        return ()
+    if event.filter == "gaussian":
+        return canonical(Gaussian(noise=contributions(event) / bound, relation=event.relation, unit=event.unit))
+    return (dataclasses.replace(event, bound=bound, delta=0.0, order=event.order if event.filter == "renyi" else 0.0),)
+
+
+@canonical.register
+def _(event: Selection) -> tuple[Event, ...]:
+    """Candidates in canonical form, each once: what counts is the dearest. A delta that an event claims for itself would hold
+    once a run, for a number of runs that has no bound: refused."""
+    found = [charges(plan) for plan in event.candidates]
+    if any(each.own_delta for each in found):
+        raise Unproven(
+            "no accountant has a proof for a selection over runs in which an event claims a delta of its own (thresholds, caps "
+            "with a delta): buy categories before the selection, or declare them"
+        )
+    if any(each.unbounded for each in found):
+        return (_revealed(event, "noise 0"),)
+    plans = sorted({each.entries for each in found}, key=repr)
+    return (dataclasses.replace(event, candidates=tuple(plans)),) if any(plans) else ()
+
+
+@canonical.register
+def _(event: Revealed) -> tuple[Event, ...]:
+    return (_revealed(event, ""),)
+
+
+@canonical.register
+def _(event: Sampled) -> tuple[Event, ...]:
+    """Joint Gaussians of one sample are one Gaussian of noise (sum noise^-2)^-1/2, since their concatenation, each scaled to
+    unit deviation, is one Gaussian vector of that sensitivity (McMahan et al. 2018, section 3)."""
+    if event.rate == 0:
+        return ()
+    queries = tuple(query for asked in event.queries for query in canonical(asked))
+    if not queries:
+        return ()
+    if any(isinstance(query, Revealed) for query in queries):
+        return (_revealed(event, "noise 0"),)
+    if event.sampler not in ANY_SAMPLER:
+        return (event,)
+    if event.rate == 1:
+        return queries
+    if all(isinstance(query, Gaussian) for query in queries) and not any(own_delta(query) for query in event.queries):
+        noise = combined(query.noise for query in queries if isinstance(query, Gaussian))
+        joint = Gaussian(noise=noise, relation=event.relation, unit=event.unit)
+        return (dataclasses.replace(event, queries=(joint,)),)
+    plain = tuple(
+        form for asked in event.queries for form in (canonical(asked) if isinstance(asked, Vote) else (asked,))
+    )
+    return (dataclasses.replace(event, queries=plain),)
+
+
+def contributions(event: Event) -> float:
+    """How many units' contributions change between neighbours: replacing a unit moves a sum by two."""
+    return 2.0 if event.relation == "replace_one" else 1.0
+
+
+def combined(noises: Iterable[float]) -> float:
+    """(sum z^-2)^-1/2: the noise multiplier of Gaussians that are answered together; infinite for none (law 7)."""
+    smallest, *others = sorted(noises) or [math.inf]
+    if smallest == 0 or math.isinf(smallest) or not others:
+        return smallest
+    return smallest / math.sqrt(1 + math.fsum((smallest / other) ** 2 for other in others))
+
+
+def _revealed(event: Event, reason: str) -> Revealed:
+    return Revealed(reason=reason, relation=event.relation, unit=event.unit)

@@ -1,0 +1,31 @@
+"""What private aggregation of teachers (PATE) costs: one file per analysis, pure functions of counts of votes.
+
+    lnmax       Laplace noise on counts, moments accountant            Papernot et al. 2017
+    gnmax       Gaussian noise on counts, Renyi                        Papernot et al. 2018
+    confident   the same behind a noisy threshold, also interactive    Papernot et al. 2018, sections 4.1 and 4.2
+    binary      two counts, the moments of PATE-GAN                    Jordon, Yoon & van der Schaar 2019
+    smooth      how much one teacher changes a data-dependent figure   Papernot et al. 2018, appendix B
+    release     that figure with noise, as a charged event             Nissim, Raskhodnikova & Smith 2007
+
+Each analysis has two answers. `independent(...)` uses public numbers only and returns `DataIndependent`. `dependent(votes, ...)`
+reads the votes and returns `DataDependent`: that number is itself private. Ledger, calibration, stopping and statement know
+the data-independent one alone (law 8): they account the event `Vote`, by the accountants of `accounting/`, most of which
+are tighter than the papers' own bounds here.
+"""
+
+from synthdp.accounting.pate import binary, confident, gnmax, lnmax, smooth_release, smooth_sensitivity
+from synthdp.accounting.pate.tail_bounds import DataDependent, DataIndependent
+from synthdp.accounting.pate.vote_counts import checked, load
+
+__all__ = [
+    "DataDependent",
+    "DataIndependent",
+    "binary",
+    "checked",
+    "confident",
+    "gnmax",
+    "lnmax",
+    "load",
+    "smooth_release",
+    "smooth_sensitivity",
+]

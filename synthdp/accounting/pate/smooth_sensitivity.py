@@ -1,0 +1,163 @@
+"""How much one teacher changes a data-dependent figure: a smooth bound (Nissim, Raskhodnikova & Smith 2007; Papernot et al.
+2018, appendix B, for GNMax).
+
+The figure is a sum over queries of a Renyi divergence at one order, a function F of a position x >= 0 that one teacher moves by
+at most 1. For GNMax x solves q = (m - 1) / 2 erfc(x / sigma), half the lead if all m - 1 other classes were equally far behind.
+Why one move suffices: moving a vote changes each lead by at most 2, and e -> Phi(Phi^-1(e) + sqrt(2) / sigma) is concave, so
+that by Jensen's inequality no q leaves the interval between (m - 1) / 2 erfc((x + 1) / sigma) and (m - 1) / 2 erfc((x - 1) /
+sigma); q is the least over all candidate winners, so a change of winner stays inside too. For a threshold x is the distance
+of the largest count from it, and q = 1/2 erfc(x / (sqrt(2) sigma1)).
+
+F is taken on a grid of CELLS cells per move, at the cell's end nearer 0 (a larger q is valid in theorem 6), and as the least
+value up to there: it falls in x by construction, whatever theorem 6 does. All maxima below are then over finitely many cells,
+and exact.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from synthdp.accounting.pate import confident, gnmax
+from synthdp.accounting.pate.tail_bounds import checked_orders, positive
+from synthdp.accounting.pate.vote_counts import checked
+from synthdp.errors import BadInput
+
+Array = np.ndarray
+
+CELLS = 512  # per move: F is at most one cell (0.2 % of a vote) behind the exact bound
+STEP = CELLS + 1  # cells that a move can cross; one more for round-off
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smooth:
+    """A data-dependent Renyi divergence and how much neighbours can change it. INTERNAL, both numbers: see `DataDependent`.
+
+    `value` is the divergence at `order` over all queries. `sensitivity` is at least |value - value'| for all neighbours, and
+    at neighbours at most e^beta times as large (a beta-smooth bound of the local sensitivity).
+    """
+
+    value: float
+    sensitivity: float
+    order: float
+    beta: float
+    internal: Literal[True] = True
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Queries of one kind: their cells (queries,), and F in each cell (cells,), which falls."""
+
+    cells: Array
+    table: Array
+
+    @property
+    def value(self) -> float:
+        """Sum of F over the queries."""
+        return math.fsum(self.table[self.cells])
+
+    def local(self) -> Array:
+        """In each cell, by how much one move can change F: local sensitivity at distance 0."""
+        last = len(self.table) - 1
+        place = np.arange(len(self.table))
+        up = self.table[np.maximum(place - STEP, 0)] - self.table
+        down = self.table - self.table[np.minimum(place + STEP, last)]
+        least: Array = np.maximum(up, down)
+        return least
+
+
+def of_gnmax(votes: ArrayLike, sigma: float, order: float, beta: float) -> Smooth:
+    """The divergence of GNMax answers to these votes (queries, classes), with its beta-smooth sensitivity."""
+    return smoothed([answer_terms(checked(votes), sigma, order)], order, beta)
+
+
+def of_confident(
+    votes: ArrayLike,
+    answered: ArrayLike,
+    threshold: float,
+    sigma1: float,
+    sigma2: float,
+    order: float,
+    beta: float,
+    *,
+    student: ArrayLike | None = None,
+) -> Smooth:
+    """The same of a Confident-GNMax run that answered the queries with `answered` (queries,) true."""
+    counts = checked(votes)
+    mask = confident.checked_answered(answered, len(counts))
+    lead = confident.largest(counts, student) - threshold
+    parts = [threshold_terms(lead, _most(counts) + abs(threshold), sigma1, order)]
+    if mask.any():
+        parts.append(answer_terms(counts[mask], sigma2, order))
+    return smoothed(parts, order, beta)
+
+
+def smoothed(parts: Sequence[Terms], order: float, beta: float) -> Smooth:
+    """max over d of e^(-beta d) times the local sensitivity at distance d: the largest that any data set d moves away has,
+    where each query moves d cells' steps on its own (definition 2.2 of Nissim et al., relaxed upwards)."""
+    positive("beta", beta)
+    local = [part.local() for part in parts]
+    most = math.fsum(len(part.cells) * found.max() for part, found in zip(parts, local, strict=True) if len(part.cells))
+    found, distance = 0.0, 0
+    while math.exp(-beta * distance) * most > found:
+        away = math.fsum(
+            math.fsum(_within(each, distance * STEP)[part.cells]) for part, each in zip(parts, local, strict=True)
+        )
+        found = max(found, math.exp(-beta * distance) * away)
+        distance += 1
+    return Smooth(value=math.fsum(part.value for part in parts), sensitivity=found, order=order, beta=beta)
+
+
+def answer_terms(votes: Array, sigma: float, order: float) -> Terms:
+    """GNMax queries; `votes` as `checked` returns them."""
+    from scipy.special import log_ndtr, ndtri_exp
+
+    others = votes.shape[1] - 1
+    scale = math.sqrt(2) / positive("sigma", sigma)
+    x = -ndtri_exp(gnmax.log_union(votes, sigma) - math.log(others)) / scale
+    grid = np.arange(math.ceil(_most(votes) / 2 * CELLS) + 2) / CELLS
+    log_q = np.minimum(math.log(others) + log_ndtr(-grid * scale), math.log1p(-1 / (others + 1)))
+    return Terms(_cells(x), _falling(log_q, sigma, order))
+
+
+def threshold_terms(lead: Array, most: float, sigma1: float, order: float) -> Terms:
+    """Thresholds; `lead` (queries,) is the largest count less the threshold, `most` bounds its size."""
+    from scipy.special import log_ndtr
+
+    most = max(most, float(np.abs(lead).max(initial=0.0)))
+    grid = np.arange(math.ceil(most * CELLS) + 2) / CELLS
+    return Terms(
+        _cells(np.abs(lead)), _falling(log_ndtr(-grid / positive("sigma1", sigma1)), math.sqrt(2) * sigma1, order)
+    )
+
+
+def _falling(log_q: Array, sigma: float, order: float) -> Array:
+    found = gnmax.divergences(log_q, sigma, checked_orders((order,), 1))[:, 0]
+    least: Array = np.minimum.accumulate(found)
+    return least
+
+
+def _cells(x: Array) -> Array:
+    found: Array = np.floor(np.maximum(x, 0.0) * CELLS).astype(int)
+    return found
+
+
+def _most(votes: Array) -> float:
+    if not len(votes):
+        raise BadInput("votes hold no query: there is nothing to release")
+    return float(votes[0].sum())
+
+
+def _within(local: Array, radius: int) -> Array:
+    """In each cell, the largest value at most `radius` cells away."""
+    from scipy.ndimage import maximum_filter1d
+
+    if radius == 0:
+        return local
+    if radius >= len(local):
+        return np.full(len(local), local.max())
+    found: Array = maximum_filter1d(local, 2 * radius + 1, mode="nearest")
+    return found

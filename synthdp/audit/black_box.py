@@ -1,0 +1,159 @@
+"""Black-box audit of a generator (law 27): many small fits on a worst-case pair, and a guess which side each came from.
+
+Every fit that is judged takes the production path: a frame sealed anew, noise from the operating system, the generator's own `fit`.
+Only the noise multiplier was found beforehand, once, since it is a function of the plan. The generator's own coins (initial weights,
+latent draws) are fixed, as the adversary of differential privacy may know all but the noise.
+
+The adversary prepares by fits of their own on both tables of the pair, which are rehearsals: fit i of either side has the same noise,
+so that what is left of the difference is the record's doing.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp import generators
+from synthdp.audit import judge, many_fits, tune
+from synthdp.audit.claims import Audit, claim_of
+from synthdp.audit.direction import Direction
+from synthdp.audit.worst_pairs import Pair, case_of
+from synthdp.errors import BadInput
+from synthdp.generators import Generator, Model, Tensors
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import RECORD, merged
+from synthdp.ledger.ledger import Ledger
+from synthdp.schema.codec import Codec
+from synthdp.seal import Sensitive
+from synthdp.seal.charging import Account
+
+COINS = 0  # of the generator, public
+CHUNK = 50  # fits per job
+DRAWN = 1000  # rows drawn from a model that has no arrays
+
+Table = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fits:
+    """One job: `runs` fits on one side of the pair at `noise`, rehearsals of the seeds from `seed` on where there is one."""
+
+    generator: Generator
+    pair: Pair
+    inside: bool
+    budget: Budget
+    noise: float
+    runs: int
+    seed: int | None = None
+
+
+def audit(
+    generator: Generator,
+    budget: Budget,
+    *,
+    runs: int = 1000,
+    tuning_runs: int = 400,
+    pair: Pair | None = None,
+    share: float = 1.0,
+    error: float = 0.05,
+    gate_error: float = 1e-3,
+    workers: int | None = None,
+    progress: many_fits.Progress = many_fits.silent,
+) -> Audit:
+    """Fit `runs` + `tuning_runs` models on each side of the pair, and judge the claim by the test runs alone.
+
+    `share` of the noise is drawn and all of it claimed: below 1 a claim is false, and the audit shows whether it would be noticed.
+    Raises `BadInput` where a fit's ledger differs between runs: it would depend on the records.
+    """
+    if runs < 1 or tuning_runs < 4:
+        raise BadInput(f"runs must be 1 or more and tuning_runs 4 or more, got {runs} and {tuning_runs}")
+    pair = pair or case_of(generator).pair()
+    generators.check(generator, pair.schema, budget)
+    noise = generators.afford(lambda z: generator.plan(pair.schema, z), pair.schema, budget)
+    job = Fits(generator=generator, pair=pair, inside=False, budget=budget, noise=noise * share, runs=0)
+    if share != 1:
+        job = dataclasses.replace(job, budget=dataclasses.replace(budget, epsilon=math.inf))
+    jobs = [*_jobs(dataclasses.replace(job, seed=COINS), tuning_runs), *_jobs(job, runs)]
+    results = many_fits.each(fits, jobs, workers, progress)
+    if len({head for _, heads in results for head in heads}) != 1:
+        raise BadInput(f"{generator.name}: its ledger differs between fits; it must depend on public facts alone")
+    found = _stacked([table for table, _ in results])
+    without, with_ = (np.concatenate(found[side::2]) for side in (0, 1))
+    half = tuning_runs // 2  # the direction from one half, the thresholds from the other: the fit flatters itself
+    direction = Direction.between(without[:half], with_[:half])
+    scores = [direction(side[half:]) for side in (without, with_)]
+    rest = tuning_runs - half
+    epsilon, claim = claim_of(generator.plan(pair.schema, noise), budget.delta)
+    cuts = tune(scores[0][:rest], scores[1][:rest], budget.delta, runs)
+    verdict = judge(
+        cuts, scores[0][rest:], scores[1][rest:], claim, delta=budget.delta, error=error, gate_error=gate_error
+    )
+    return Audit(
+        name=generator.name, epsilon=epsilon, delta=budget.delta, claim=claim, verdict=verdict, tuning_runs=tuning_runs
+    )
+
+
+def fits(job: Fits) -> tuple[Table, list[str]]:
+    """Features of each fitted model, (runs, features), and the head of each fit's ledger."""
+    rows, heads = [], []
+    schema, frame = job.pair.schema, job.pair.with_ if job.inside else job.pair.without
+    for run in range(job.runs):
+        account = Account(job.budget, Ledger(), unit=schema.unit or RECORD, noise=job.noise)
+        data = Sensitive(frame, schema, account, seed=None if job.seed is None else job.seed + run)
+        model = job.generator.fit(data, schema, job.budget, seed=COINS)
+        if account.plan != merged(account.scoped(job.generator.plan(schema, job.noise))):
+            raise BadInput(
+                f"{job.generator.name}: a fit books other events than its plan says; give all that decides how many"
+            )
+        account.settle()
+        rows.append(features(model)[None])
+        heads.append(account.ledger.head)
+    return np.concatenate(_stacked(rows)), heads
+
+
+def features(model: Model) -> Table:
+    """What the adversary looks at, (features,): the model's arrays, and frequencies of drawn records where it has none."""
+    arrays = parameters(model.tensors()) or _frequencies(model)
+    found: Table = np.nan_to_num(np.concatenate([array.ravel().astype(np.float64) for array in arrays]))
+    return found
+
+
+def parameters(tensors: Tensors) -> list[NDArray[np.float64]]:
+    """A model's arrays as the noise moves them smoothly: Gaussians in principal axes, which may turn and change their sign, as the means
+    and covariances of the vectors themselves."""
+    rest, found = dict(tensors), []
+    kinds = [name.removesuffix("factors") for name in tensors if name.endswith("factors")]
+    for kind in kinds:
+        if not {kind + "axes", kind + "means", kind + "centre"} <= set(tensors):
+            continue
+        axes, factors, means = (rest.pop(kind + part) for part in ("axes", "factors", "means"))
+        roots = np.einsum("...ij,ib->...jb", factors, axes)
+        found += [means @ axes + rest[kind + "centre"], np.einsum("...ja,...jb->...ab", roots, roots)]
+    return [*found, *(rest[name] for name in sorted(rest))]
+
+
+def _frequencies(model: Model) -> list[NDArray[np.float64]]:
+    codec = Codec(model.schema)
+    codes = codec.encode(model.sample(DRAWN, seed=COINS))
+    drawn = [np.bincount(codes[:, place], minlength=size)[1:] for place, size in enumerate(codec.sizes)]
+    full = [(codes == codes[:, :1]).all(axis=1).mean(keepdims=True), (codes > 0).all(axis=1).mean(keepdims=True)]
+    return [*drawn, *full]
+
+
+def _jobs(job: Fits, runs: int) -> list[Fits]:
+    """Both sides by turns, so that the machine's state touches them alike."""
+    found, done = [], 0
+    for size in many_fits.parts(runs, CHUNK):
+        seed = None if job.seed is None else job.seed + done
+        found += [dataclasses.replace(job, inside=inside, runs=size, seed=seed) for inside in (False, True)]
+        done += size
+    return found
+
+
+def _stacked(tables: Sequence[Table]) -> list[Table]:
+    """Tables of one width: models whose shape is an answer are filled up with zeros."""
+    width = max(table.shape[1] for table in tables)
+    return [np.pad(table, ((0, 0), (0, width - table.shape[1]))) for table in tables]

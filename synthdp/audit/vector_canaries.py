@@ -1,0 +1,410 @@
+"""White-box audits of vector questions, by canaries that each have a coordinate of their own (Nasr et al. 2021 and 2023, arXiv
+2101.04535 and 2302.07956).
+
+The adversary chooses records and questions and sees every noisy answer. A canary is a unit whose vector lies far beyond the clip,
+along a direction that no other unit touches. Along it each answer is x = b m + noise: b is the coin of the sample, m the most that a
+unit adds, here 1.
+
+The canaries of one sealed table are independent replicas of one attack, so that a thousand samples cost one fit. The door bounds
+every unit by itself, tosses a coin for every unit by itself, and adds independent noise to every coordinate. What the answers say about
+one canary therefore depends on its own records, coins and noise alone. Its neighbouring pair is the table of all the others without
+this canary, and with it.
+"""
+
+import dataclasses
+import math
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from synthdp.errors import BadInput
+from synthdp.ledger.budget import Budget, Relation
+from synthdp.ledger.events import RECORD, Capped, Entry, Plan, Sampled, Selection, merged, scoped
+from synthdp.ledger.ledger import Ledger
+from synthdp.schema.schema import Schema
+from synthdp.seal import Gradient, GroupMoments, GroupSums, Marginals, Sensitive
+from synthdp.seal.answers import Answers
+from synthdp.seal.best_of import Terms
+from synthdp.seal.charging import Account
+from synthdp.seal.checkpoint import Checkpoint
+from synthdp.seal.questions.sums import Group, Joint, Scaled, Sums
+
+CLIP = 0.5
+FAR = 1e3  # norm of a canary's vector before the clip
+TOGETHER = 1000  # canaries of one sealed table
+DELTA = 1e-5  # of budgets without a bound: the plan is given, not its price
+UNIT = "patient"
+SPARE = 2  # records that a unit has beyond those that count
+SUPPOSED = ("nothing", "coins", "noise")
+STOP = 1  # step of a loop at which a fit is stopped
+LEAST = 1e-12  # noise that evidence is divided by
+ONE = 0.05  # how far from 1 a difference may lie that a unit alone is to explain
+
+Codes = NDArray[Any]
+Array = NDArray[np.float64]
+Places = NDArray[np.int64]
+Coins = NDArray[np.bool_]
+Said = tuple[Array, float, int]  # of each canary, at which noise, at which place of its loop
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind of question of so many canaries, and how its answer is read: one number for each canary, (canaries,), which the canary
+    moves by 1 and the noise by `noise`. Where a canary is replaced by its opposite the numbers are `reach` and -`reach`."""
+
+    ask: Callable[["Vectors", int, float], Any]
+    read: Callable[["Vectors", Any], Array]
+    reach: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vectors:
+    """One question, `steps` times in each of `phases` loops, `alone` times before the first of them; of a Poisson sample of `rate`, or
+    of all units where that is 1.
+
+    With `records` above 1 a unit holds several, and more than count. Under replace_one the pair differs in one canary that is replaced
+    by its opposite. The fit is stopped `stopped` times, in its last loop or under its cap, each time after an answer that it did not keep,
+    and resumed. `capped`: all of it is asked under a cap, and the first answer says at which noise the rest is asked. `selected`: the
+    answer is that of one of several runs, so many on average. `supposed` says what the adversary hopes was drawn twice: the coins, or
+    the noise, of answers at the same place of their loops.
+    """
+
+    noise: float
+    question: str = "gradient"
+    rate: float = 1.0
+    steps: int = 1
+    phases: int = 1
+    alone: int = 0
+    records: int = 1
+    relation: Relation = "add_remove"
+    stopped: int = 0
+    capped: bool = False
+    selected: float = 0.0
+    supposed: str = "nothing"
+
+    def __post_init__(self) -> None:
+        if self.question not in KINDS or self.supposed not in SUPPOSED:
+            raise BadInput(f"question must be one of {', '.join(KINDS)}, and supposed one of {', '.join(SUPPOSED)}")
+        if self._looped and (self.capped or self.selected):
+            raise BadInput("under a cap, or in a selection, all units are asked, outside of loops")
+        if self.capped and self.alone + self.phases * self.steps < 2:
+            raise BadInput("under a cap there is a first question and a rest: steps must be 2 or more")
+        if self.selected and (self.capped or self.steps > 1):
+            raise BadInput("a run of a selection asks once, under no cap")
+
+    @property
+    def name(self) -> str:
+        """The question, its noise, and what is not at its default."""
+        rest = [field for field in dataclasses.fields(self) if field.name not in ("question", "noise")]
+        given = {field.name: getattr(self, field.name) for field in rest if getattr(self, field.name) != field.default}
+        words = [key if value is True else f"{key} {value}" for key, value in given.items()]
+        return ", ".join([self.question, f"noise {self.noise:g}", *words])
+
+    @property
+    def plan(self) -> Plan:
+        """What one canary is charged for, said for its relation."""
+        events = tuple(self._kind.ask(self, 1, self.noise).events)
+        count = self.alone + self.phases * self.steps
+        if self.capped:
+            plan: Plan = (Entry(Capped("gaussian", self._distance * math.sqrt(count) / self.noise)),)
+        elif self.selected:
+            plan = (Entry(Selection(self.selected, 1.0, (merged(Entry(event) for event in events),))),)
+        elif self._looped:
+            plan = (Entry(Sampled(self.rate, events), count),)
+        else:
+            plan = merged(Entry(event, count) for event in events)
+        return scoped(plan, relation=self.relation, unit=UNIT if self.records > 1 else RECORD)
+
+    def halved(self) -> "Vectors":
+        """The same at half the noise."""
+        return dataclasses.replace(self, noise=self.noise / 2)
+
+    def sides(self, runs: int) -> tuple[Array, Array]:
+        """Evidence of `runs` canaries that were out (or opposite), and of as many that were in."""
+        found: list[tuple[Array, Array]] = []
+        for start in range(0, runs, TOGETHER // 2):
+            inside = np.arange(2 * min(TOGETHER // 2, runs - start)) % 2 == 1
+            scores = self.evidence(*self.answers(inside))
+            found.append((scores[~inside], scores[inside]))
+        without, with_ = zip(*found, strict=True)
+        return np.concatenate(without), np.concatenate(with_)
+
+    def answers(self, inside: Coins) -> tuple[Array, Array, Places]:
+        """What was said of each canary, (answers, canaries), at which noise, (answers,), at which place of its loop, (answers,)."""
+        table = _Table(self, inside)
+        if self.capped:
+            rows = self._under_cap(table)
+        elif self.selected:
+            rows = [self._chosen(table)]
+        elif self.stopped:
+            rows = self._resumed(table)
+        else:
+            rows = self._asked(table, table.sealed(Ledger()))
+        values, noises, places = zip(*rows, strict=True)
+        return np.stack(values), np.array(noises), np.array(places)
+
+    def evidence(self, values: Array, noises: Array, places: Places) -> Array:
+        """A score for each canary, (canaries,), higher for "in": the log-likelihood ratio under what is supposed, which is the best test
+        there is (Neyman & Pearson); where noise is supposed to repeat, how many differences are just what a unit adds."""
+        if self.supposed == "noise":
+            apart = [np.abs(np.diff(values[places == place], axis=0)) for place in np.unique(places)]
+            same: Array = (np.abs(np.concatenate(apart) - 1) < ONE).sum(axis=0).astype(np.float64)
+            return same
+        here, there = (self._kind.reach, -self._kind.reach) if self.relation == "replace_one" else (1.0, 0.0)
+        squares = np.square(np.maximum(noises, LEAST))[:, None]
+        one, other = ((mean * values - mean**2 / 2) / squares for mean in (here, there))
+        if self.rate < 1:
+            one, other = self._mixed(one, places), self._mixed(other, places)
+        total: Array = (one - other).sum(axis=0)
+        return total
+
+    def _mixed(self, ratios: Array, places: Places) -> Array:
+        """Log-likelihood ratios to a sample without the canary, of samples that hold it with probability `rate`."""
+        if self.supposed == "coins":
+            ratios = np.stack([ratios[places == place].sum(axis=0) for place in np.unique(places)])
+        mixed: Array = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + ratios)
+        return mixed
+
+    def _asked(self, table: "_Table", data: Sensitive, *, stop: bool = False) -> list[Said]:
+        """All questions; with `stop` those up to `STOP` of the last loop."""
+        if not self._looped:
+            return [table.said(data.ask(table.question(self.noise)), self.noise, step) for step in range(self.steps)]
+        (entry,) = self.plan
+        found = [] if data.restored() is not None else [table.sampled(data, step) for step in range(self.alone)]
+        for phase in range(1, self.phases + 1):
+            for step in data.steps(entry.event, self.steps, dict):
+                found.append(table.sampled(data, step))
+                if stop and phase == self.phases and step == STOP:
+                    return found
+        return found
+
+    def _resumed(self, table: "_Table") -> list[Said]:
+        """All that was said, lost answers too."""
+        found: list[Said] = []
+        with tempfile.TemporaryDirectory() as folder:
+            path, checkpoint = Path(folder, "ledger"), Checkpoint(Path(folder, "checkpoint"), {})
+            for left in range(self.stopped, -1, -1):
+                ledger = Ledger.resume(path) if path.exists() else Ledger(path)
+                found += self._asked(table, table.sealed(ledger, checkpoint), stop=left > 0)
+                ledger.close()
+        return found
+
+    def _under_cap(self, table: "_Table") -> list[Said]:
+        """All that was said, lost answers too; what a resumed fit is given again was said before."""
+        found: list[Said] = []
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "ledger")
+            for left in range(self.stopped, -1, -1):
+                ledger = Ledger.resume(path) if path.exists() else Ledger(path)
+                answers = _OnlyTheFirst(Path(folder, "answers"))
+                answers.load(ledger)
+                first, *rest = self._capped(table, table.sealed(ledger, answers=answers), stop=left > 0)
+                found += rest if found and np.array_equal(first[0], found[0][0]) else [first, *rest]
+                ledger.close()
+        return found
+
+    def _capped(self, table: "_Table", data: Sensitive, *, stop: bool) -> list[Said]:
+        """One question, then all that the cap leaves, at once or in four parts: the last digits of the first answer decide. With `stop`
+        one more question alone, at half of what is left."""
+        (entry,) = self.plan
+        with data.cap(cast("Capped", entry.event)) as safe:
+            first = table.said(safe.ask(table.question(self.noise)), self.noise, 0)
+            parts = 1 if float(first[0].sum()) % 1 < 0.5 else 4
+            asked, of = (1, 2) if stop else (parts, parts)
+            noise = self._distance * math.sqrt(of / safe.left)
+            rest = [table.said(safe.ask(table.question(noise)), noise, 1 + part) for part in range(asked)]
+        return [first, *rest]
+
+    def _chosen(self, table: "_Table") -> Said:
+        """That of the first run, since all have the same score; the others stay hidden."""
+        event = cast("Selection", self.plan[0].event)
+        (run,), terms = event.candidates, Terms(noise=0.0, score=(), budget=table.budget)
+
+        def asked(place: int, door: Sensitive) -> tuple[Said, float]:  # noqa: ARG001
+            door.commit(lambda _: run, table.budget)
+            return table.said(door.ask(table.question(self.noise)), self.noise, 0), 0.0
+
+        return table.sealed(Ledger()).select(event, [terms], asked)
+
+    @property
+    def _kind(self) -> Kind:
+        return KINDS[self.question]
+
+    @property
+    def _looped(self) -> bool:
+        return self.rate < 1 or self.phases > 1 or self.alone > 0 or (self.stopped > 0 and not self.capped)
+
+    @property
+    def _distance(self) -> float:
+        """Of the means of a pair's answers, in units of what one unit adds."""
+        return 2.0 if self.relation == "replace_one" else 1.0
+
+
+class _OnlyTheFirst(Answers):
+    """Keeps the first answer of a fit, and loses the others: the fit was stopped before they were kept."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._full = path.exists()
+
+    def keep(self, *arguments: Any) -> None:
+        """The first, as ever."""
+        if not self._full:
+            super().keep(*arguments)
+        self._full = True
+
+
+class _Table:
+    """Canaries of which some are in (or as they are, the others replaced by their opposite), and one unit that no question is about."""
+
+    def __init__(self, attack: Vectors, inside: Coins) -> None:
+        self.attack, self.canaries = attack, len(inside)
+        there = np.arange(len(inside)) if attack.relation == "replace_one" else np.flatnonzero(inside)
+        names = [*(f"c{place}" for place in there), "nobody"]
+        frame = pd.DataFrame({"who": names, "twin": names, "sign": [*inside[there], True]})
+        if attack.records > 1:
+            frame[UNIT] = names
+            frame = pd.concat([frame] * (attack.records + SPARE), ignore_index=True)
+        self.frame, self.schema = frame, _schema(len(inside), attack.records)
+        self.budget = Budget(math.inf, DELTA, attack.relation)
+
+    def sealed(self, ledger: Ledger, checkpoint: Checkpoint | None = None, answers: Answers | None = None) -> Sensitive:
+        """The records behind the door, the plan committed; a fit goes on from the checkpoint that its ledger says was kept, and from
+        its answers."""
+        kept = checkpoint.load(ledger) if checkpoint is not None and ledger.kept else None
+        account = Account(self.budget, ledger, unit=self.schema.unit or RECORD, noise=0.0 if ledger.lines else None)
+        data = Sensitive(self.frame, self.schema, account, checkpoint=checkpoint, resumed=kept, answers=answers)
+        data.commit(lambda _: self.attack.plan, self.budget)
+        data.resolve()
+        return data
+
+    def question(self, noise: float) -> Any:
+        """The attack's, at this noise."""
+        return KINDS[self.attack.question].ask(self.attack, self.canaries, noise)
+
+    def sampled(self, data: Sensitive, step: int) -> Said:
+        """The question asked of a sample."""
+        with data.sample(self.attack.rate) as batch:
+            return self.said(batch.ask(self.question(self.attack.noise)), self.attack.noise, step)
+
+    def said(self, answer: Any, noise: float, step: int) -> Said:
+        """The answer as it is read."""
+        return KINDS[self.attack.question].read(self.attack, answer), noise, step
+
+
+@lru_cache(maxsize=8)
+def _schema(canaries: int, records: int) -> Schema:
+    names = [*(f"c{place}" for place in range(canaries)), "nobody"]
+    columns: dict[str, Any] = {name: {"kind": "categorical", "categories": names} for name in ("who", "twin")}
+    columns["sign"] = {"kind": "boolean"}
+    declared: dict[str, Any] = {"units": canaries, "columns": columns}
+    if records > 1:
+        columns[UNIT] = {"kind": "identifier"}
+        declared |= {"unit": UNIT, "max_records_per_unit": records}
+    return Schema.from_dict(declared)
+
+
+def _towards(codes: Codes, canaries: int) -> Array:
+    """(records, canaries): `FAR` along the own direction of each record, or against it; nobody has none."""
+    found = np.zeros((len(codes), canaries + 1))
+    found[np.arange(len(codes)), codes[:, 0]] = np.where(codes[:, 2] == 1, FAR, -FAR)
+    return found[:, :-1]
+
+
+def _loss(module: nn.Module, codes: Tensor) -> Tensor:
+    """The product of the weights with `_towards`, whose gradient that is."""
+    width = module.get_parameter("weight").shape[1]
+    own = nn.functional.one_hot(codes[:, 0].long(), width + 1)[:, :-1].float()
+    values: Tensor = module(FAR * own * (2 * codes[:, 2:3].float() - 1))
+    return values.squeeze(1)
+
+
+def _gradient(attack: Vectors, canaries: int, noise: float) -> Gradient:  # noqa: ARG001
+    return Gradient(nn.Linear(canaries, 1, bias=False), _loss, CLIP, noise)
+
+
+def _of_gradient(attack: Vectors, answer: Any) -> Array:  # noqa: ARG001
+    found: Array = answer["weight"].reshape(-1).double().numpy() / CLIP
+    return found
+
+
+def _sums(attack: Vectors, canaries: int, noise: float) -> Sums:  # noqa: ARG001
+    """Two groups of different clips, together as precise as one question of `noise`."""
+    each = noise * math.sqrt(len(PARTS))
+    return Sums(tuple(Group(lambda codes: _towards(codes, canaries), canaries, CLIP * part, each) for part in PARTS))
+
+
+def _of_sums(attack: Vectors, answer: Any) -> Array:  # noqa: ARG001
+    found: Array = np.mean([values / (CLIP * part) for values, part in zip(answer, PARTS, strict=True)], axis=0)
+    return found
+
+
+def _joint(attack: Vectors, canaries: int, noise: float) -> Joint:  # noqa: ARG001
+    """Two groups of different scales, clipped as one vector: a canary's is the scales, over their norm."""
+    groups = tuple(Scaled(lambda codes: _towards(codes, canaries), canaries, part) for part in PARTS)
+    return Joint(groups, CLIP, noise)
+
+
+def _of_joint(attack: Vectors, answer: Any) -> Array:  # noqa: ARG001
+    norm = math.hypot(*PARTS)
+    found: Array = sum(part**2 / norm * values for values, part in zip(answer, PARTS, strict=True)) / CLIP
+    return found
+
+
+def _tables(attack: Vectors, canaries: int, noise: float) -> Marginals:
+    """Two tables, in each of which a canary has a cell of its own, and one for its opposite."""
+    return Marginals(((0, 2), (1, 2)), (canaries + 1, canaries + 1, 2), noise, attack.records)
+
+
+def _of_tables(attack: Vectors, answer: Any) -> Array:
+    cells = np.mean(answer, axis=0)[:-1] / attack.records
+    found: Array = (cells[:, 1] - cells[:, 0]) * ACROSS if attack.relation == "replace_one" else cells[:, 1]
+    return found
+
+
+def _group_sums(attack: Vectors, canaries: int, noise: float) -> GroupSums:  # noqa: ARG001
+    """A group for each canary, and in it a vector or its opposite."""
+    return GroupSums(lambda codes: np.where(codes[:, 2:] == 1, LEANING, -LEANING), 2, CLIP, noise, _group, canaries)
+
+
+def _of_group_sums(attack: Vectors, answer: Any) -> Array:  # noqa: ARG001
+    found: Array = answer @ LEANING / (CLIP * FAR)
+    return found
+
+
+def _group_moments(attack: Vectors, canaries: int, noise: float) -> GroupMoments:  # noqa: ARG001
+    """A group for each canary, and in it a vector or one at right angles."""
+    return GroupMoments(lambda codes: np.where(codes[:, 2:] == 1, LEANING, ASIDE), 2, CLIP, noise, _group, canaries)
+
+
+def _of_group_moments(attack: Vectors, answer: Any) -> Array:
+    along, aside = (np.einsum("gij,i,j->g", answer, each, each) / (CLIP * FAR) ** 2 for each in (LEANING, ASIDE))
+    found: Array = (along - aside) * ACROSS if attack.relation == "replace_one" else along
+    return found
+
+
+def _group(codes: Codes) -> Codes:
+    """Each canary's own; nobody's is none of those that are counted."""
+    group: Codes = codes[:, 0].astype(np.int64)
+    return group
+
+
+PARTS = (1.0, 3.0)  # of the clip, or scales, of two groups
+LEANING, ASIDE = FAR * np.array([0.6, 0.8]), FAR * np.array([0.8, -0.6])
+ACROSS = math.sqrt(0.5)  # two cells, or vectors at right angles: 1 apart each, sqrt(2) together
+KINDS = {
+    "gradient": Kind(ask=_gradient, read=_of_gradient),
+    "sums": Kind(ask=_sums, read=_of_sums),
+    "joint": Kind(ask=_joint, read=_of_joint),
+    "tables": Kind(ask=_tables, read=_of_tables, reach=ACROSS),
+    "group sums": Kind(ask=_group_sums, read=_of_group_sums),
+    "group moments": Kind(ask=_group_moments, read=_of_group_moments, reach=ACROSS),
+}

@@ -1,0 +1,168 @@
+"""Worst-case pairs: for each generator two neighbouring tables, and settings, at which its model reveals most about one record.
+
+They were found by trial. Where counts are so large that the noise does not cut them off at zero, a model follows the noisy answers
+smoothly. A record whose vector is as long as the clip allows moves them most. Few and small columns leave few places for the
+difference to hide. Any settings will do, since the claim holds for all of them.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synthdp import generators
+from synthdp.generators import Generator
+from synthdp.schema.schema import Schema
+
+SIDE = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two frames of which one holds one more unit, under one schema."""
+
+    schema: Schema
+    without: pd.DataFrame
+    with_: pd.DataFrame
+
+
+def booleans(*counts: tuple[Sequence[int], int]) -> Pair:
+    """Records of boolean columns with their numbers; one side of the pair holds one more of the last record."""
+    names = [f"x{place}" for place in range(len(counts[0][0]))]
+    units = sum(count for _, count in counts)
+    schema = Schema.from_dict({"units": units, "columns": {name: {"kind": "boolean"} for name in names}})
+    rows = np.concatenate([np.tile(np.array(codes, np.bool_), (count, 1)) for codes, count in counts])
+    with_ = pd.DataFrame(np.vstack([rows, np.array([counts[-1][0]], np.bool_)]), columns=names)
+    return Pair(schema=schema, without=with_.iloc[:-1].reset_index(drop=True), with_=with_)
+
+
+def pictures(units: int, greys: tuple[int, int]) -> Pair:
+    """Small pictures of grey values at random within [low, high); the pair differs in one that is white."""
+    schema = Schema.from_dict({"units": units, "columns": {"image": {"kind": "image", "height": SIDE, "width": SIDE}}})
+    rng = np.random.default_rng(1)
+    grey = rng.integers(*greys, (units, SIDE, SIDE)).astype(np.uint8)
+    with_ = pd.DataFrame({"image": pd.Series([*grey, np.full((SIDE, SIDE), 255, np.uint8)], dtype=object)})
+    return Pair(schema=schema, without=with_.iloc[:-1].reset_index(drop=True), with_=with_)
+
+
+def worst_case() -> Pair:
+    """Law 27's pair: D = 4 x (0, 0, 0) against D + (1, 1, 1). Most of the noise is then cut off at zero."""
+    return booleans(((0, 0, 0), 4), ((1, 1, 1), 0))
+
+
+def rare() -> Pair:
+    """400 x (0, 0, 0) and 40 x (1, 1, 1) against one (1, 1, 1) more: counts that the noise leaves above zero, and a total that hardly
+    varies, so that shares keep almost all that the noisy counts say.
+    """
+    return booleans(((0, 0, 0), 400), ((1, 1, 1), 40))
+
+
+PAIRS = {"worst_case": worst_case, "rare": rare}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A pair, and settings beside the generator's own `audit_settings`, at which it reveals much. `slow`: a fit takes 0.1 s or more."""
+
+    pair: Callable[[], Pair] = rare
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    slow: bool = False
+
+
+def _single() -> Pair:
+    """One column."""
+    return booleans(((0,), 4000), ((1,), 100))
+
+
+def _second() -> Pair:
+    """Two columns, of which only the first tells records apart."""
+    return booleans(((0, 1), 4000), ((1, 1), 100))
+
+
+def _few() -> Pair:
+    """Few enough that the noise of a gradient moves the weights as far as they are apart."""
+    return booleans(((0,), 4), ((1,), 0))
+
+
+def _pictures() -> Pair:
+    """Enough of them, and different ones, that principal axes stand still."""
+    return pictures(1000, (60, 196))
+
+
+def _few_pictures() -> Pair:
+    """As `_few`, and black."""
+    return pictures(4, (0, 1))
+
+
+GRADIENTS = {"start": "none", "rate": 1.0, "steps": 1, "optimizer": "sgd", "discriminator_rate": 0.3, "fake_batch": 32}
+# Half of the precision: at so much noise the start has one Gaussian a class.
+TOUCHING = {"hidden": (4,), "fake_batch": 8, "tables": 0.5}
+DIFFUSING = {"rate": 1.0, "multiplicity": 1, "depth": 1, "sampler_steps": 2}
+
+# Generators for which a better pair than the default is known. "name:what" is a generator at other settings that deserve their own audit.
+TABLES = {
+    "aim": Case(pair=_second, settings={"rounds": 2, "iterations": 30, "last": 100, "least": 0.0}),
+    "classgauss": Case(pair=_single, settings={"match": False}),
+    "dpgan": Case(settings={"rate": 1.0}),
+    "dpgan:gradients": Case(pair=_few, settings=GRADIENTS),
+    "dpmerf": Case(pair=_single, settings={"hidden": (16,)}),
+    "mixture": Case(pair=_second, settings={"iterations": 50}),
+    "mst": Case(pair=_second, settings={"iterations": 300, "least": 0.0}),
+    "pategan": Case(pair=_single),
+    "pategan:votes": Case(pair=_few, settings={"start": "none"}),
+    "pategan:original": Case(pair=_few, settings={"mode": "original"}),
+    "privbayes": Case(pair=_second),
+}
+IMAGES = {
+    "classgauss": Case(pair=_pictures, settings={"components": 1, "match": False}),
+    "dpdm": Case(pair=_pictures, settings={**DIFFUSING, "steps": 2, "hidden": 4}),
+    "dpdm:gradients": Case(
+        pair=_few_pictures,
+        settings={**DIFFUSING, "start": "none", "steps": 8, "hidden": 1, "learning_rate": 1.0, "average": 0.0},
+    ),
+    "dpdm:unet": Case(
+        pair=_few_pictures,
+        settings={**DIFFUSING, "start": "none", "architecture": "unet", "steps": 2, "hidden": 2, "average": 0.0},
+    ),
+    "dpgan": Case(pair=_pictures, settings={**TOUCHING, "steps": 2, "rate": 1.0, "generator_every": 1}),
+    "dpmerf": Case(pair=_pictures, settings={"features": 8, "steps": 3, "batch": 8, "hidden": (4,), "latent": 2}),
+    "pategan": Case(pair=_pictures, settings={**TOUCHING, "steps": 2, "queries": 8, "teachers": 2}, slow=True),
+}
+
+
+def cases(*, images: bool = False) -> dict[str, Case]:
+    """Every generator of tables, or of images, with its case; the default is a pair about which most models reveal something."""
+    kind, known, other = (
+        (generators.IMAGES, IMAGES, Case(pair=_pictures)) if images else (generators.TABLE, TABLES, Case())
+    )
+    able = [
+        name for name in generators.names() if kind in getattr(generators.find(name), "data_kinds", (generators.TABLE,))
+    ]
+    return {**{name: known.get(name, other) for name in able}, **known}
+
+
+def made(name: str, *, images: bool = False) -> Generator:
+    """The generator behind a name of `cases`, at the settings that it is audited at."""
+    kind: Any = generators.find(name.partition(":")[0])
+    settings = {} if images else getattr(kind, "audit_settings", {})
+    found: Generator = kind(**{**settings, **cases(images=images)[name].settings})
+    return found
+
+
+def case_of(generator: Generator) -> Case:
+    """The case of a generator, of tables where it learns them."""
+    return cases().get(generator.name) or cases(images=True)[generator.name]
+
+
+def small(generator: Generator) -> Generator:
+    """The generator with the settings of its case and its `audit_settings` wherever a setting is at its default: what makes thousands
+    of fits cheap."""
+    kind: Any = type(generator)
+    chosen = {**getattr(kind, "audit_settings", {}), **case_of(generator).settings}
+    defaults = {each.name: each.default for each in dataclasses.fields(kind)}
+    changed = {name: value for name, value in chosen.items() if getattr(generator, name) == defaults[name]}
+    found: Generator = dataclasses.replace(generator, **changed)  # type: ignore[type-var]
+    return found

@@ -1,0 +1,87 @@
+"""The real records that a command's `data` options name."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from synthdp.cli import bigtables, settings
+from synthdp.errors import BadInput
+from synthdp.tables import source as tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+
+    from synthdp.schema.schema import Schema
+
+
+def declared(source: settings.Data) -> "Schema":
+    """The public schema of the records, with the target that the options name. No record is read."""
+    from synthdp.schema.schema import Schema
+    from synthdp.sets import named
+
+    _refuse_both(source)
+    if source.name is not None:
+        return _targeted(named.schema_of(source.name), source.target)
+    if (source.path or source.train) is None or source.schema is None:
+        raise BadInput(
+            "records need data=NAME, or data.path=FILE with data.schema=FILE.yaml (synthdp schema path=FILE drafts one)"
+        )
+    schema = _targeted(Schema.load(source.schema), source.target)
+    schema.check_declared()
+    return schema
+
+
+def training(
+    source: settings.Data, generator: Any, check: "Callable[[Schema], None]"
+) -> "tuple[Schema, pd.DataFrame | tables.Files]":
+    """The schema and the records, which are read when `check` does not refuse; or where they stay."""
+    from synthdp.sets import named
+
+    schema = declared(source)
+    check(schema)
+    if source.name is not None:
+        return schema, named.load(source.name).train
+    held = bigtables.source_of(source, generator, schema)
+    return schema, _read(str(source.path or source.train), schema) if held is None else held
+
+
+def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
+    """The schema, and the real records: those that were fitted and those that were held out."""
+    from synthdp.schema.schema import Schema
+    from synthdp.sets import named
+
+    _refuse_both(source)
+    if source.name is not None:
+        chosen = named.load(source.name)
+        return _targeted(chosen.schema, source.target), chosen.train, chosen.test
+    train = source.train or source.path
+    if train is None or source.test is None or source.schema is None:
+        raise BadInput("evaluate needs data=NAME, or data.train=FILE data.test=FILE data.schema=FILE.yaml")
+    schema = _targeted(Schema.load(source.schema), source.target)
+    return schema, _read(train, schema), _read(source.test, schema)
+
+
+def _read(path: str, schema: "Schema") -> "pd.DataFrame":
+    """The records of a file, of a folder of pictures, or of all tables in a folder or of a pattern, in memory."""
+    import pandas as pd
+
+    from synthdp.sets import record_files
+
+    where = Path(path)
+    if schema.image is not None or not bigtables.is_several(where):
+        return record_files.read(where, schema=schema)
+    parts = [record_files.read(file, schema=schema) for file in tables.files(where).found()]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _refuse_both(source: settings.Data) -> None:
+    files = [name for name in ("path", "schema", "train", "test") if getattr(source, name) is not None]
+    if source.name is not None and files:
+        raise BadInput(f"data={source.name} and data.{files[0]} contradict each other: give a named data set or files")
+    if source.path is not None and source.train is not None:
+        raise BadInput("data.path and data.train both name the records that are fitted: give one of them")
+
+
+def _targeted(schema: "Schema", target: str | None) -> "Schema":
+    return schema if target is None else schema.with_targets(target)

@@ -1,0 +1,162 @@
+"""`synthdp epsilon votes=FILE`: what the answers of teachers cost, whatever they voted, and for the votes that they cast."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from synthdp import accounting
+from synthdp.accounting import pate
+from synthdp.cli import settings
+from synthdp.errors import BadInput
+from synthdp.ledger.events import Entry, Plan, Vote
+
+ELSE = ("rate", "noise", "steps", "sampler", "ledger", "relation", "group", "accountant", "plot", "curve", "force")
+NEEDS = {"lnmax": ("gamma",), "gnmax": ("sigma",), "confident": ("threshold", "sigma1", "sigma2")}
+MAY = {"confident": ("answers",)}
+WARNING = "INTERNAL, not for release: computed from the votes, it is itself private"
+
+Orders = tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """An aggregator's two analyses, as functions of the orders, and the events that a ledger holds of it."""
+
+    orders: Orders
+    independent: Callable[[Orders], pate.DataIndependent]
+    dependent: Callable[[Orders], pate.DataDependent]
+    events: Plan
+
+
+def epsilon(options: settings.EpsilonOf) -> None:
+    """Print both figures side by side, and what a statement says of these queries; raises `BadInput` for impossible options."""
+    _check(options)
+    votes = _rows(options)
+    analysis = _ANALYSES[str(options.aggregator)](options, votes)
+    orders = analysis.orders if options.orders is None else options.orders
+    independent, dependent = analysis.independent(orders), analysis.dependent(orders)
+    accountant, booked = accounting.best(analysis.events, options.delta)
+    if options.format == "json":
+        _print_json(options, len(votes), independent, dependent, (accountant, booked))
+        return
+    at = f"at delta {options.delta:g}"
+    answered = f", {dependent.answered:.1f} answers expected" if options.aggregator == "confident" else ""
+    rows = (
+        ("data-independent", independent.epsilon, f"{at}  whatever was voted (order {independent.order:g})"),
+        ("statement", booked, f"{at}  what a ledger of these {len(votes)} queries costs ({accountant})"),
+        ("data-dependent", dependent.epsilon, f"{at}  {WARNING} (order {dependent.order:g}{answered})"),
+    )
+    numbers = [f"{epsilon:.6g}" for _, epsilon, _ in rows]
+    for (name, _, words), number in zip(rows, numbers, strict=True):
+        print(f"{name:<16}  epsilon {number:<{max(map(len, numbers))}}  {words}")
+
+
+def _print_json(
+    options: settings.EpsilonOf,
+    queries: int,
+    independent: pate.DataIndependent,
+    dependent: pate.DataDependent,
+    booked: tuple[str, float],
+) -> None:
+    print(
+        json.dumps(
+            {
+                "aggregator": options.aggregator,
+                "queries": queries,
+                "delta": options.delta,
+                "data_independent": {"epsilon": independent.epsilon, "order": independent.order},
+                "statement": {"epsilon": booked[1] if math.isfinite(booked[1]) else "inf", "accountant": booked[0]},
+                "data_dependent": {
+                    "epsilon": dependent.epsilon,
+                    "order": dependent.order,
+                    "answered": dependent.answered,
+                    "internal": True,
+                    "warning": WARNING,
+                },
+            }
+        )
+    )
+
+
+def _check(options: settings.EpsilonOf) -> None:
+    if options.votes is None:
+        raise BadInput(f"{_given(options)[0]}= is an option of votes=FILE: give the file, or leave it out")
+    others = settings.changed(options, ELSE)
+    if others:
+        raise BadInput(f"epsilon takes votes=FILE or {others[0]}=..., not both")
+    if options.aggregator is None:
+        raise BadInput("votes=FILE needs aggregator=lnmax, gnmax or confident")
+    needs = NEEDS[options.aggregator]
+    for name in needs:
+        if getattr(options, name) is None:
+            raise BadInput(f"aggregator={options.aggregator} needs {name}=...")
+    for name in _given(options):
+        if name not in (*needs, *MAY.get(options.aggregator, ()), "aggregator", "queries", "orders"):
+            raise BadInput(f"{name}= is no option of aggregator={options.aggregator}: leave it out")
+
+
+def _given(options: settings.EpsilonOf) -> list[str]:
+    names = ("aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
+    return settings.changed(options, names)
+
+
+def _rows(options: settings.EpsilonOf) -> np.ndarray:
+    votes = pate.load(Path(str(options.votes)))
+    if not len(votes):
+        raise BadInput(f"{options.votes} holds no row of votes")
+    if options.queries is None:
+        return votes
+    if not 1 <= options.queries <= len(votes):
+        raise BadInput(f"queries must be from 1 to {len(votes)}, the rows of {options.votes}; got {options.queries}")
+    return votes[: options.queries]
+
+
+def _lnmax(options: settings.EpsilonOf, votes: np.ndarray) -> Analysis:
+    gamma, delta = _positive("gamma", options.gamma), options.delta
+    return Analysis(
+        orders=pate.lnmax.ORDERS,
+        independent=lambda orders: pate.lnmax.independent(gamma, len(votes), delta, orders),
+        dependent=lambda orders: pate.lnmax.dependent(votes, gamma, delta, orders),
+        events=(Entry(Vote(noise=1 / (2 * gamma), law="laplace"), len(votes)),),
+    )
+
+
+def _gnmax(options: settings.EpsilonOf, votes: np.ndarray) -> Analysis:
+    sigma, delta = _positive("sigma", options.sigma), options.delta
+    return Analysis(
+        orders=pate.gnmax.ORDERS,
+        independent=lambda orders: pate.gnmax.independent(sigma, len(votes), delta, orders),
+        dependent=lambda orders: pate.gnmax.dependent(votes, sigma, delta, orders),
+        events=(Entry(Vote(noise=sigma / math.sqrt(2)), len(votes)),),
+    )
+
+
+def _confident(options: settings.EpsilonOf, votes: np.ndarray) -> Analysis:
+    threshold, delta = float(options.threshold or 0.0), options.delta
+    sigma1, sigma2 = _positive("sigma1", options.sigma1), _positive("sigma2", options.sigma2)
+    answers = len(votes) if options.answers is None else options.answers
+    if not 0 <= answers <= len(votes):
+        raise BadInput(f"answers must be from 0 to {len(votes)}, the number of queries; got {answers}")
+    return Analysis(
+        orders=pate.gnmax.ORDERS,
+        independent=lambda orders: pate.confident.independent(sigma1, sigma2, len(votes), answers, delta, orders),
+        dependent=lambda orders: pate.confident.expected(votes, threshold, sigma1, sigma2, delta, orders),
+        events=(Entry(Vote(noise=sigma1), len(votes)), Entry(Vote(noise=sigma2 / math.sqrt(2)), answers)),
+    )
+
+
+def _positive(name: str, value: float | None) -> float:
+    if value is None or not 0 < value < math.inf:
+        raise BadInput(f"{name} must be a finite number greater than 0, got {value}")
+    return value
+
+
+_ANALYSES: dict[str, Callable[[settings.EpsilonOf, np.ndarray], Analysis]] = {
+    "lnmax": _lnmax,
+    "gnmax": _gnmax,
+    "confident": _confident,
+}

@@ -1,1 +1,0 @@
-"""What is public about a table, and the way between tables and arrays."""

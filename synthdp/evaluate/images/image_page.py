@@ -1,0 +1,171 @@
+"""The internal page on images: every figure of evaluation.json in words, plots, tables and pictures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from synthdp.evaluate.images import image_plots
+from synthdp.evaluate.images.image_findings import faithful, near, useful
+from synthdp.evaluate.images.image_scores import METRIC_LABELS, METRICS
+from synthdp.evaluate.risk import found as found_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STAMP = "Internal: shows real pictures and contains statistics of real records: do not release"
+PLOTTED = ("accuracy", "balanced_accuracy")
+PAGE = "This page must not be shared: it shows real pictures and exact statistics of real records."
+MOST_CLASSES = 20
+TELLING = ("Training records", "Nearer")  # how the verdicts on nearness begin that are no chance
+FIDELITY = {
+    "fid": "Fréchet distance, FID (0 is best)",
+    "kid": "Kernel distance, KID (0 is best; ± over subsets)",
+    "precision": "Precision: synthetic pictures that lie among the real ones",
+    "recall": "Recall: real pictures that lie among the synthetic ones",
+    "density": "Density: how deep among the real ones (1 for equal sets)",
+    "coverage": "Coverage: real pictures with a synthetic one near them",
+    "tvd_1way": "Classes and other columns (total variation distance)",
+    "tvd_2way": "Pairs of columns beside the image (total variation distance)",
+    "tvd_3way": "Triples of columns with the target (total variation distance)",
+    "intensities": "Pixel values in 32 bins (total variation distance)",
+    "mean_pictures": "Mean pictures of the classes (root mean square, 0 to 1)",
+}
+SPACES = {"pixels": "distance in pixels (Euclidean, values 0 to 255)", "features": "distance in features (Euclidean)"}
+
+
+def context(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What the template `images.html` needs besides stamp, title and filters."""
+    from synthdp.evaluate.curves import attack_plot
+    from synthdp.evaluate.evaluation_plots import marginal_plot
+
+    found, names, attacks = result["fidelity"], result["about"]["models"], result.get("attacks") or []
+    return {
+        "contents": _contents(result),
+        "targets": [_target(i, name, entry, names) for i, (name, entry) in enumerate(result["targets"].items())],
+        "metrics": [METRIC_LABELS[metric] for metric in METRICS],
+        "fidelity": [(label, found[key]) for key, label in FIDELITY.items() if key in found],
+        "features": found.get("features"),
+        "cloud_rows": {key: found[key]["rows"] for key in ("fid", "kid", "coverage") if key in found},
+        "shares": _shares(result),
+        "columns": [
+            (name, found["tvd_1way"]["columns"][name], marginal_plot(name, entry, f"column{i}"))
+            for i, (name, entry) in enumerate(result["columns"].items())
+        ],
+        "neighbours": result["neighbours"],
+        "nearness": [
+            image_plots.nearness_plot(result["neighbours"][space], label, f"near-{space}")
+            for space, label in SPACES.items()
+            if space in result["neighbours"]
+        ],
+        "pictures": result["pictures"],
+        "attacks": attacks,
+        "attack_plot": attack_plot(attacks, "attacks-plot"),
+        "claim": result["about"].get("claim"),
+    }
+
+
+def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The two questions of a steward with their answers, in the form of `synthdp.evaluate.findings.asks`."""
+    names = result["about"]["models"]
+    uses = [useful(target, entry, names) for target, entry in result["targets"].items()]
+    close, beside = faithful(result["fidelity"]), near(result["neighbours"])
+    lead = (uses or [close])[0]["verdict"]
+    return [
+        {"question": "Can I use it?", "verdict": lead, "bad": False, "answers": [*map(_item, (*uses, close))]},
+        _share(result, beside),
+    ]
+
+
+def _share(result: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
+    """Attacks and nearest neighbours together: the worse of the two leads."""
+    ask = found_of(result)
+    verdict, bad = ask["verdict"], ask["bad"]
+    if not bad and beside["verdict"].startswith(TELLING):
+        verdict, bad = "Not before the nearest pictures below are understood", True
+    page = {"question": "And this page?", "verdict": "Never", "figures": [], "text": PAGE}
+    return {**ask, "verdict": verdict, "bad": bad, "answers": [ask["answers"][0], _item(beside), page]}
+
+
+def _item(answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {**answer, "figures": [{"label": label, "value": value} for label, value in answer["figures"]]}
+
+
+def _contents(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Anchors and headings of the sections that the page has."""
+    parts = (
+        ("pictures", "Pictures", result["pictures"].get("classes")),
+        *((f"target{i}", f"Utility: predicting {name}", True) for i, name in enumerate(result["targets"])),
+        ("fidelity", "Fidelity", result["fidelity"]),
+        ("shares", "Shares of classes and pixel values", _shares(result)),
+        ("neighbours", "Nearest training records", result["neighbours"]),
+        ("attacks", "Attacks: could someone be found?", result.get("attacks")),
+        ("not-computed", "What was not computed, and why", result["not_computed"]),
+        ("about", "About this page", True),
+    )
+    return [(anchor, label) for anchor, label, shown in parts if shown]
+
+
+def _target(place: int, name: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    arms = (("Trained on real pictures (ceiling)", "trtr"), ("Trained on synthetic pictures", "tstr"))
+    groups = []
+    for label, arm in arms:
+        rows = [(names[model], [scores.get(metric) for metric in METRICS]) for model, scores in entry[arm].items()]
+        if len(rows) > 1:
+            rows.append(("Mean of these", [entry["average"][arm].get(metric) for metric in METRICS]))
+        if rows:
+            groups.append((label, rows))
+    constant = [entry["floors"]["majority"].get(metric) for metric in METRICS]
+    groups.append(("Floor: always the majority class", [("No model", constant)]))
+    return {
+        "name": name,
+        "key": f"target{place}",
+        "entry": entry,
+        "groups": groups,
+        "plots": [
+            image_plots.accuracy_plot(entry, metric, METRIC_LABELS[metric], names, f"target{place}-{metric}")
+            for metric in PLOTTED
+        ],
+        "recall": _recall(entry, names),
+    }
+
+
+def _recall(entry: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Per class (at most 20, the worst under synthetic training first where there are more) the recall of every model
+    and arm: {"models", "rows": [(class, [real, synthetic, real, ...])], "all": number of classes}."""
+    models = list(entry["trtr"])
+    classes = [name for name in entry["classes"] if name in entry["floors"]["majority"]["recall"]]
+
+    def cell(arm: str, model: str, name: str) -> Any:
+        return entry[arm].get(model, {}).get("recall", {}).get(name)
+
+    def worst(name: str) -> float:
+        return min((cell("tstr", m, name)["mean"] for m in models if cell("tstr", m, name)), default=0.0)
+
+    shown = sorted(classes, key=worst)[:MOST_CLASSES] if len(classes) > MOST_CLASSES else classes
+    rows = [(name, [cell(arm, model, name) for model in models for arm in ("trtr", "tstr")]) for name in shown]
+    return {"models": [names[model] for model in models], "rows": rows, "all": len(classes)}
+
+
+def _shares(result: Mapping[str, Any]) -> list[tuple[str, float, str]]:
+    found = [
+        (
+            name,
+            entry["mean"],
+            image_plots.share_plot(name, entry["labels"], entry["train"], entry["synthetic"], f"share{i}"),
+        )
+        for i, (name, entry) in enumerate(result["shares"].items())
+    ]
+    if "intensities" in result["fidelity"]:
+        entry = result["fidelity"]["intensities"]
+        plot = image_plots.intensity_plot(entry["train"], entry["synthetic"], "intensities")
+        found.append(("Pixel values", entry["mean"], plot))
+    return found
+
+
+def cloud(entry: Mapping[str, Any]) -> str:
+    """A measure of two sets as the table prints it: with the spread over subsets where it has one."""
+    return (
+        f"{entry['mean']:.3f} \u00b1 {entry['sd']:.3f}"
+        if "sd" in entry and "n" not in entry
+        else f"{entry['mean']:.3f}"
+    )

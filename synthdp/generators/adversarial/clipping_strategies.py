@@ -1,0 +1,166 @@
+"""How a discriminator's gradients on records are clipped, as settings `clipping` and `clip_...` of a generator.
+
+The noise *multipliers* are fixed by the plan; a clip that moves does so by the step or by earlier noisy answers, so ledger and
+plan are the same whatever the strategy (law 11). Why each is private: `seal/clipping.py`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from synthdp.accounting.charges import combined
+from synthdp.errors import BadInput
+from synthdp.generators.parts.setting_checks import refuse_unused
+from synthdp.ledger.events import Event, Gaussian
+from synthdp.seal import Automatic, Batch, Counted, Flat, Gradient, PerGroup, Rule, adapted, decayed, layout
+
+STRATEGIES = {
+    "flat": "the whole gradient is clipped to clip",
+    "per_layer": "each layer is clipped to clip / sqrt(layers)",
+    "per_group": "each layer is clipped to its share of clip (clip_shares), and noise is shared by clip_allocation",
+    "adaptive": "clip follows a quantile of the norms, by a noisy count",
+    "decay": "clip falls over the steps to clip_decay times its first value",
+    "automatic": "each gradient is scaled to nearly clip: clip * g / (|g| + clip_gamma)",
+}
+APPLIES = {  # setting -> the only strategy that reads it
+    "clip_quantile": "adaptive",
+    "clip_speed": "adaptive",
+    "clip_count_noise": "adaptive",
+    "clip_decay": "decay",
+    "clip_gamma": "automatic",
+    "clip_shares": "per_group",
+    "clip_allocation": "per_group",
+}
+# The deviation of an adaptive clip's count, unless given: the expected batch over 20 (Andrew et al. 2021), or 5 times the
+# gradient's noise where that is more, so that the count never takes more than 1 % of a step's precision.
+COUNT_SHARE, COUNT_LEAST = 20, 5.0
+HIDDEN_LAYERS = 2  # of a discriminator, where no widths are given
+
+
+class Rules(Protocol):
+    """What a generator lets its user choose."""
+
+    @property
+    def clipping(self) -> str: ...
+    @property
+    def clip(self) -> float: ...
+    @property
+    def hidden(self) -> tuple[int, ...] | None: ...
+    @property
+    def clip_quantile(self) -> float: ...
+    @property
+    def clip_speed(self) -> float: ...
+    @property
+    def clip_count_noise(self) -> float | None: ...
+    @property
+    def clip_decay(self) -> float: ...
+    @property
+    def clip_gamma(self) -> float: ...
+    @property
+    def clip_shares(self) -> tuple[float, ...]: ...
+    @property
+    def clip_allocation(self) -> str: ...
+
+
+class Settings(Rules, Protocol):
+    """The same, with the number of steps that it is chosen for."""
+
+    @property
+    def steps(self) -> int: ...
+
+
+def check(settings: Rules) -> None:
+    """Refuse settings that the chosen strategy would not read, and shares that are not one a layer."""
+    refuse_unused(settings, "clipping", APPLIES)
+    layers = (HIDDEN_LAYERS if settings.hidden is None else len(settings.hidden)) + 1
+    if settings.clip_shares and len(settings.clip_shares) != layers:
+        raise BadInput(f"generator.clip_shares must hold one number greater than 0 for each of the {layers} layers")
+
+
+def rule(settings: Rules) -> Rule:
+    """What happens to one gradient in one step."""
+    if settings.clipping == "automatic":
+        return Automatic(gamma=settings.clip_gamma)
+    if settings.clipping == "per_layer":
+        return PerGroup()
+    if settings.clipping == "per_group":
+        return PerGroup(shares=settings.clip_shares or None, noise=settings.clip_allocation)
+    return Flat()
+
+
+def count_deviation(settings: Rules, expected: float | None, noise: float) -> float | None:
+    """sigma_b, the standard deviation of the count's noise beside a gradient of this noise; None where nothing is counted.
+
+    `expected` is the public expected batch size, None where the schema does not say.
+    """
+    if settings.clipping != "adaptive" or settings.clip_count_noise is not None:
+        return settings.clip_count_noise
+    if expected is None:
+        raise BadInput(
+            "clipping=adaptive needs generator.clip_count_noise, or units in the schema: its default is a twentieth of the "
+            "expected batch"
+        )
+    return max(expected / COUNT_SHARE, COUNT_LEAST * noise)
+
+
+def events(noise: float, deviation: float | None) -> tuple[Event, ...]:
+    """What one step asks of its sample, with `noise` for the gradient: the gradient, and the count if there is one."""
+    return (Gaussian(noise),) if deviation is None else (Gaussian(noise), Gaussian(2 * deviation))
+
+
+def together(noise: float, deviation: float | None) -> float:
+    """The noise of all that one step asks."""
+    return noise if deviation is None else combined([noise, 2 * deviation])
+
+
+class Clipper:
+    """The clip of one training, from step to step."""
+
+    def __init__(self, settings: Settings, module: nn.Module, noise: float, deviation: float | None) -> None:
+        self._settings, self._multiplier, self._deviation = settings, noise, deviation
+        self._rule = rule(settings)
+        groups = layout(self._rule, {name: value.numel() for name, value in module.named_parameters()})
+        self._bounds = groups.bounds
+        self.clip = self._next = settings.clip
+
+    def gradient(
+        self, batch: Batch, module: nn.Module, loss: Callable[[nn.Module, Tensor], Tensor], step: int, expected: float
+    ) -> Mapping[str, Tensor]:
+        """The noisy clipped gradient sum of a sample of `expected` units, by parameter name."""
+        settings = self._settings
+        self.clip = self._next
+        if settings.clipping == "decay":
+            self.clip = decayed(settings.clip, step, settings.steps, settings.clip_decay)
+        question = Gradient(module, loss, self.clip, self._multiplier, self._rule)
+        if self._deviation is None:
+            return batch.ask(question)
+        sums, within = batch.ask(Counted(question, self._deviation))
+        share = 0.5 + within / expected
+        self._next = adapted(
+            self.clip, share, quantile=settings.clip_quantile, rate=settings.clip_speed, first=settings.clip
+        )
+        return sums
+
+    def weights(self, squares: Tensor) -> Sequence[Tensor]:
+        """What generated rows' gradients are multiplied by, to be bounded as records' are: one (rows,) for all layers, or one
+        for each. `squares` are squared norms, (layers, rows)."""
+        if isinstance(self._rule, Automatic):
+            return [self.clip / (squares.sum(0).sqrt() + self._rule.gamma)]
+        if len(self._bounds) == 1:
+            return [_shrink(self.clip, squares.sum(0).sqrt())]
+        return [_shrink(self.clip * bound, own.sqrt()) for bound, own in zip(self._bounds, squares, strict=True)]
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """What the next step depends on."""
+        return {"clip": np.array([self.clip, self._next])}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """The inverse of `state`."""
+        self.clip, self._next = (float(value) for value in state["clip"])
+
+
+def _shrink(bound: float, norms: Tensor) -> Tensor:
+    return (bound / norms.clamp_min(1e-12)).clamp_max(1.0)

@@ -1,0 +1,181 @@
+"""The questions of a one-shot generator, one after another, and what their noisy answers say. Clips and axes follow from
+earlier answers; the noise of every question is fixed beforehand."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.generators.gaussians.class_mixture import GREYS, LEVELS
+from synthdp.generators.gaussians.estimates import Moments, principal
+from synthdp.generators.parts.record_vectors import Array, Labels, Vectors
+from synthdp.seal import GroupMoments, GroupSums, Sensitive
+
+ENDS = np.geomspace(0.04, 1, 33)[1:]  # upper ends of the bins of lengths, over the longest possible one
+ONE = 0.5  # the constant beside a vector whose sums also count, over the vector's bound
+SHORTEST = 0.05  # of the clip of whole vectors: the least clip of projected ones
+
+Grouping = Callable[[NDArray[Any]], Labels]
+
+
+@dataclass(frozen=True)
+class Middle:
+    """The noisy number of records, the mean vector (width,), and noisy counts (labels, width - pixels) of each label and
+    category."""
+
+    count: float
+    centre: Array
+    tables: Array
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A clip that about the asked share of the centred vectors is within, and noisy shares of the grey values."""
+
+    clip: float
+    greys: Array
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Axes (k, width), orthonormal; the variance along each (k,), known with noise of `deviation`; a clip of projections."""
+
+    vectors: Vectors
+    centre: Array
+    axes: Array
+    variances: Array
+    deviation: float
+    clip: float
+
+    def of(self, codes: NDArray[Any]) -> Array:
+        """Projections (rows, k) of centred vectors."""
+        found: Array = (self.vectors.of(codes) - self.centre) @ self.axes.T
+        return found
+
+    def counted(self, codes: NDArray[Any]) -> Array:
+        """A constant, then the projections: sums of it also count, and so do its second moments."""
+        return np.hstack([np.full((len(codes), 1), self.one), self.of(codes)])
+
+    @property
+    def one(self) -> float:
+        """The constant."""
+        return ONE * self.clip
+
+    @property
+    def whole(self) -> float:
+        """The clip of both together."""
+        return math.hypot(self.one, self.clip)
+
+
+def middle(data: Sensitive, vectors: Vectors, noise: float) -> Middle:
+    """One sum of vectors: a constant, the pixels, and the blocks in the place of the record's label."""
+    one, pixels, labels = ONE * vectors.bound, vectors.pixels, vectors.labels
+    beside = vectors.width - pixels
+
+    def told(codes: NDArray[Any]) -> Array:
+        rows = vectors.of(codes)
+        placed = np.zeros((len(codes), labels, beside))
+        placed[np.arange(len(codes)), vectors.label_of(codes)] = rows[:, pixels:]
+        return np.hstack([np.full((len(codes), 1), one), rows[:, :pixels], placed.reshape(len(codes), labels * beside)])
+
+    question = GroupSums(told, 1 + pixels + labels * beside, math.hypot(one, vectors.bound), noise)
+    answer = data.ask(question)[0]
+    count = max(1.0, float(answer[0]) / one)
+    tables = answer[1 + pixels :].reshape(labels, beside)
+    centre = np.concatenate([answer[1 : 1 + pixels], tables.sum(0)]) / count
+    centre[:pixels] = np.clip(centre[:pixels], -0.5, 0.5)
+    centre[pixels:] = np.clip(centre[pixels:], 0, vectors.scale)
+    return Middle(count, centre, tables / vectors.scale)
+
+
+def sizes(data: Sensitive, vectors: Vectors, found: Middle, quantile: float, noise: float) -> Sizes:
+    """One sum of two tables a record: the bin of its centred length, and the shares of its grey values. Both are of L2 norm
+    at most 1."""
+    ends, levels = ENDS * 2 * vectors.bound, len(GREYS) - 1 if vectors.pixels else 0
+
+    def told(codes: NDArray[Any]) -> Array:
+        lengths = np.sqrt(np.square(vectors.of(codes) - found.centre).sum(1))
+        rows = np.zeros((len(codes), len(ends) + levels))
+        rows[np.arange(len(codes)), np.searchsorted(ends[:-1], lengths)] = 1
+        if levels:
+            cells = LEVELS[codes[:, vectors.image]] + levels * np.arange(len(codes))[:, None]
+            counts = np.bincount(cells.ravel(), minlength=levels * len(codes))
+            rows[:, len(ends) :] = counts.reshape(len(codes), levels) / vectors.pixels
+        return rows
+
+    answer = data.ask(GroupSums(told, len(ends) + levels, math.sqrt(2 if levels else 1), noise))[0]
+    within = np.cumsum(answer[: len(ends)]) >= quantile * found.count
+    return Sizes(float(ends[within.argmax() if within.any() else -1]), answer[len(ends) :])
+
+
+def basis(data: Sensitive, vectors: Vectors, found: Middle, clip: float, count: int, noise: float) -> Basis:
+    """The principal axes of the second moment of centred vectors."""
+    question = GroupMoments(lambda codes: vectors.of(codes) - found.centre, vectors.width, clip, noise)
+    moment = data.ask(question)[0] / found.count
+    deviation = noise * clip**2 / found.count
+    axes, along = principal(moment, count, deviation)
+    share = float(along.sum()) / max(float(np.trace(moment)), float(along.sum()), 1e-9)
+    return Basis(vectors, found.centre, axes.T, along, deviation, clip * max(SHORTEST, math.sqrt(share)))
+
+
+def split(
+    data: Sensitive, found: Basis, components: int, noises: Sequence[float], rng: np.random.Generator
+) -> Grouping:
+    """Which of the label's components a record is nearest to: k-means, begun at random around the label's mean. Groups are
+    numbered label by label."""
+    vectors, k = found.vectors, len(found.axes)
+    labels, starts = vectors.labels, rng.standard_normal((vectors.labels, components, k))
+    grouping: Grouping = vectors.label_of
+    count = labels
+    mean, centres = np.zeros((labels, k)), starts
+    for turn, noise in enumerate(noises):
+        answer = data.ask(GroupSums(found.counted, k + 1, found.whole, noise, grouping, count))
+        counts = np.maximum(answer[:, :1] / found.one, 1.0)
+        means = answer[:, 1:] / counts
+        if turn == 0:
+            mean, centres = means, means[:, None] + 0.7 * np.sqrt(found.variances) * starts
+        else:
+            centres = mean[:, None] + _believed(
+                means.reshape(labels, components, k) - mean[:, None],
+                counts.reshape(labels, components, 1),
+                noise * found.whole,
+            )
+        grouping, count = _nearest(found, centres), labels * components
+    return grouping
+
+
+def _believed(apart: Array, counts: Array, deviation: float) -> Array:
+    """Distances of means, each coordinate drawn towards zero as its noise suggests."""
+    noise = np.square(deviation / counts)
+    prior = np.maximum(0, ((np.square(apart) - noise) * counts).sum((0, 1)) / counts.sum())
+    found: Array = apart * prior / np.maximum(prior + noise, 1e-300)
+    return found
+
+
+def _nearest(found: Basis, centres: Array) -> Grouping:
+    components = centres.shape[1]
+    squares = np.square(centres).sum(2)
+
+    def grouping(codes: NDArray[Any]) -> Labels:
+        z, labels = found.of(codes), found.vectors.label_of(codes)
+        apart = squares[labels] - 2 * np.einsum("rmk,rk->rm", centres[labels], z)
+        nearest: Labels = labels * components + apart.argmin(1)
+        return nearest
+
+    return grouping
+
+
+def moments(data: Sensitive, found: Basis, grouping: Grouping, count: int, noise: float) -> Moments:
+    """Counts, sums and second moments of groups in the basis, all of them entries of one matrix a group."""
+    answer = data.ask(GroupMoments(found.counted, len(found.axes) + 1, found.whole, noise, grouping, count))
+    deviation = noise * found.whole**2
+    return Moments(
+        answer[:, 0, 0] / found.one**2,
+        answer[:, 0, 1:] / found.one,
+        answer[:, 1:, 1:],
+        deviation / math.sqrt(2) / found.one,
+        deviation,
+    )

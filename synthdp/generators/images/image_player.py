@@ -1,0 +1,221 @@
+"""The generator's side of a game on images: its network, the start that it retouches, and what a fit returns."""
+
+import copy
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from synthdp.generators import Tensors, check_distributions, check_tensors
+from synthdp.generators.adversarial.optimizers import BETAS
+from synthdp.generators.adversarial.table_player import Judgement
+from synthdp.generators.classgauss import ClassGauss
+from synthdp.generators.gaussians.class_mixture import Mixture
+from synthdp.generators.images.image_networks import Painter, Retoucher, principal_axes
+from synthdp.generators.images.pixel_rows import Canvas, Source
+from synthdp.generators.parts import devices, training_state
+from synthdp.generators.parts.table_networks import average, random
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS = 2048  # sampled at a time
+LENS = 64  # most coefficients of architecture=basis
+LOOKED_AT = 4096  # pictures of the start whose principal axes are the basis
+MIXTURE = "start/"
+# Widths of the discriminator -> of the generator in the code that goes with Waites 2019.
+WAITES: dict[tuple[int, ...], tuple[int, ...]] = {(512, 256): (128, 256, 512, 1024)}
+
+
+class Settings(Protocol):
+    """What a generator lets its user choose of this side."""
+
+    @property
+    def architecture(self) -> str: ...
+    @property
+    def hidden(self) -> tuple[int, ...]: ...
+    @property
+    def latent(self) -> int: ...
+    @property
+    def start(self) -> str: ...
+    @property
+    def condition(self) -> str | None: ...
+    @property
+    def generator_rate(self) -> float: ...
+    @property
+    def fake_batch(self) -> int: ...
+    @property
+    def average(self) -> float: ...
+
+
+class ImagePlayer:
+    """A generator network in training, as `table_player.Player`: `steps` is how many generator steps there will be. Pictures of the
+    start are drawn on the CPU and moved to the `device`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        codec: Codec,
+        label: int | None,
+        steps: int,
+        generator: torch.Generator,
+        device: torch.device,
+    ) -> None:
+        self.settings, self.label, self.random, self.schema = settings, label, generator, codec.schema
+        self.device = device
+        self.canvas = Canvas.of(codec, label)
+        self.g = network(settings, self.canvas, generator).to(device)
+        self.g_average, self.beginning = copy.deepcopy(self.g), copy.deepcopy(self.g)
+        self.optimizer = torch.optim.Adam(self.g.parameters(), settings.generator_rate, betas=BETAS)
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, max(1, steps))
+        labels = torch.full((self.canvas.labels,), 1 / self.canvas.labels)
+        self.source = Source(canvas=self.canvas, labels=labels, mixture=None, latent=settings.latent)
+        self.latest: Tensor | float = 0.0
+
+    @property
+    def loss(self) -> float:
+        """Of the last step. Whoever asks waits for the device."""
+        return float(self.latest)
+
+    @property
+    def labels(self) -> Tensor:
+        """The distribution of the label."""
+        return self.source.labels
+
+    def start(self, labels: Tensor, mixture: Mixture | None) -> None:
+        """Begin at a noisy distribution of the label, and at class Gaussians or none. Principal axes of pictures drawn of
+        them are the basis of architecture=basis: public by then."""
+        self.source = replace(self.source, labels=labels, mixture=mixture)
+        count = lens_of(self.settings, self.canvas)
+        if count is not None:
+            axes = principal_axes(self.source.draw(LOOKED_AT, self.random)[0], count)
+            for kept in (self.g, self.g_average, self.beginning):
+                if isinstance(kept, Retoucher):
+                    kept.focus(*axes)
+
+    def rows(self, codes: Tensor) -> Tensor:
+        """What networks see of codes."""
+        return self.canvas.rows(codes)
+
+    def given(self, rows: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """As `Source.draw`, what the network is given and one-hot labels, both moved; then, still on the CPU, the labels once more
+        and the codes."""
+        given, label, codes = self.source.draw(rows, self.random)
+        here = devices.moved(given, self.device), devices.moved(label, self.device)
+        return *here, label, codes
+
+    @torch.no_grad()
+    def fake_rows(self, rows: int) -> Tensor:
+        """Generated pictures and their labels, (rows, pixels + labels)."""
+        given, label, *_ = self.given(rows)
+        return torch.cat([self.g(given, label), label], 1)
+
+    def step(self, judged: Judgement, step: int) -> None:
+        """Descend on a judgement of generated pictures; `step` counts from 0."""
+        given, label, known, _ = self.given(self.settings.fake_batch)
+        self.descend(judged(torch.cat([self.g(given, label), label], 1), known), step)
+
+    def descend(self, loss: Tensor, step: int) -> None:
+        """One step on a loss of what `g` made, and of the average."""
+        self.optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        self.optimizer.step()
+        self.schedule.step()
+        self.latest = loss.detach()
+        average(self.g_average, self.g, self.settings.average, step)
+
+    def finish(self) -> "ImageModel":
+        """The averaged generator; a game that diverged is dropped, and what it started from is the model. On the CPU."""
+        kept = self.g_average
+        if not all(bool(torch.isfinite(value).all()) for value in kept.state_dict().values()):
+            warnings.warn(
+                "the adversarial training diverged, so the model is only its start; lower the learning rates",
+                stacklevel=3,
+            )
+            kept = self.beginning
+        return ImageModel(schema=self.schema, source=self.source, network=kept.cpu())
+
+    def state(self) -> training_state.Arrays:
+        """All that the next steps depend on, as arrays: `restore` in a new player of the same settings goes on from there."""
+        arrays = {**training_state.training_state(self), "labels": self.labels.numpy().copy()}
+        if self.source.mixture is not None:
+            arrays.update({MIXTURE + name: value.copy() for name, value in self.source.mixture.tensors().items()})
+        return arrays
+
+    def restore(self, state: training_state.State) -> None:
+        """The inverse of `state`."""
+        mixture = begun(self.settings, self.schema, state) if self.settings.start == "gauss" else None
+        self.source = replace(self.source, labels=training_state.tensor(state["labels"]), mixture=mixture)
+        training_state.restore_training(self, state)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageModel:
+    """The averaged generator, and what it is given."""
+
+    schema: Schema
+    source: Source
+    network: nn.Module
+
+    @torch.no_grad()
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+        """A label and a picture of the start, or latent values, per row; then the network."""
+        codec, generator = Codec(self.schema), random(seed)
+        parts = [torch.zeros((0, len(codec.sizes)), dtype=torch.int64)]
+        for start in range(0, rows, ROWS):
+            given, label, codes = self.source.draw(min(ROWS, rows - start), generator)
+            parts.append(self.source.painted(codes, self.network(given, label)))
+        rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
+        return codec.decode(torch.cat(parts).numpy(), rng, first_row=first_row)
+
+    def tensors(self) -> Tensors:
+        """The weights, the label's distribution, and the start's arrays."""
+        arrays = {name: value.numpy() for name, value in self.network.state_dict().items()}
+        if self.source.mixture is not None:
+            arrays.update({MIXTURE + name: value for name, value in self.source.mixture.tensors().items()})
+        return {**arrays, "labels": self.source.labels.numpy()}
+
+
+def starter(settings: Settings) -> ClassGauss:
+    """The one-shot generator whose answers a game with start=gauss buys."""
+    return ClassGauss(condition=settings.condition)
+
+
+def begun(settings: Settings, schema: Schema, arrays: training_state.State) -> Mixture:
+    """The start that is among the arrays of a state or a model."""
+    own = {name.removeprefix(MIXTURE): value for name, value in arrays.items() if name.startswith(MIXTURE)}
+    return cast("Mixture", starter(settings).restore(schema, own))
+
+
+def lens_of(settings: Settings, canvas: Canvas) -> int | None:
+    """How many coefficients the networks see in place of values; None: values."""
+    return min(LENS, canvas.pixels) if settings.architecture == "basis" else None
+
+
+def network(settings: Settings, canvas: Canvas, generator: torch.Generator | None) -> nn.Module:
+    """The generator's network: with start=gauss it retouches pictures of the start, else it paints from latent values."""
+    convolutional = settings.architecture == "conv"
+    if settings.start == "gauss":
+        return Retoucher(canvas, convolutional, settings.hidden, lens_of(settings, canvas), generator)
+    hidden = settings.hidden if convolutional else WAITES.get(settings.hidden, settings.hidden[::-1])
+    return Painter(canvas, convolutional, hidden, settings.latent, generator)
+
+
+def restored(settings: Settings, schema: Schema, tensors: Tensors, label: int | None) -> ImageModel:
+    """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
+    canvas = Canvas.of(Codec(schema), label)
+    shapes = training_state.implied(lambda: network(settings, canvas, None))
+    mixture = begun(settings, schema, tensors) if settings.start == "gauss" else None
+    own = {name: value for name, value in tensors.items() if not name.startswith(MIXTURE)}
+    check_tensors(own, {**shapes, "labels": (canvas.labels,)})
+    check_distributions(own, ["labels"])
+    made = network(settings, canvas, random(0))
+    made.load_state_dict({name: torch.from_numpy(np.array(own[name], np.float32)) for name in shapes})
+    labels = torch.from_numpy(np.array(own["labels"], np.float32))
+    source = Source(canvas=canvas, labels=labels, mixture=mixture, latent=settings.latent)
+    return ImageModel(schema=schema, source=source, network=made)

@@ -1,0 +1,117 @@
+"""What the adversarial generators of tables return: a network, the distribution of its label, and how rows are drawn of them."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from synthdp.errors import BadInput
+from synthdp.generators import Tensors, check_distributions, check_tensors
+from synthdp.generators.parts.table_networks import Blocks, Network, draw_latent, random, with_label
+from synthdp.generators.parts.training_state import implied
+from synthdp.schema.codec import Codec
+from synthdp.schema.coders import coder_of
+from synthdp.schema.schema import Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS = 4096  # sampled at a time
+MOST_LABELS = 64  # a target with more codes than this is a column like any other
+
+
+class Shape(Protocol):
+    """The settings that a network's shapes follow from."""
+
+    @property
+    def hidden(self) -> tuple[int, ...]: ...
+    @property
+    def latent(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class NetworkModel:
+    """The averaged generator and the distribution of its label."""
+
+    schema: Schema
+    network: Network
+    labels: Tensor
+    label: int | None
+    latent: int
+
+    @torch.no_grad()
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+        """Latent values and a label per row, then one category per column."""
+        codec, generator = Codec(self.schema), random(seed)
+        blocks = Blocks(codec.sizes)
+        parts = [torch.zeros((0, len(codec.sizes)), dtype=torch.int64)]
+        for start in range(0, rows, ROWS):
+            latent, label = draw_latent(min(ROWS, rows - start), self.latent, self.labels, generator)
+            codes = blocks.draw(self.network(latent, label), generator)
+            parts.append(with_label(codes, label, self.label))
+        rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
+        return codec.decode(torch.cat(parts).numpy().astype(np.int32), rng, first_row=first_row)
+
+    def tensors(self) -> Tensors:
+        """The weights, and the label's distribution."""
+        weights = {name: value.numpy() for name, value in self.network.state_dict().items()}
+        return {**weights, "labels": self.labels.numpy()}
+
+
+def check_label(condition: str | None, schema: Schema, *, beside: bool = False) -> None:
+    """Refuse a `condition` that is no column to go by, or, where there must be one `beside` it, the only column."""
+    names = [column.name for column in schema.coded if column.kind != "image"]
+    if condition is None:
+        return
+    if condition not in names:
+        raise BadInput(f"generator.condition: no modelled column named {condition!r}; known: {', '.join(names)}")
+    if beside and len(schema.coded) == 1:
+        raise BadInput(f"generator.condition: {condition!r} is the only column, so that there is none to learn by it")
+
+
+def label_place(condition: str | None, schema: Schema) -> int | None:
+    """Place of the label among the codes of a resolved schema: `condition`, or else the first target up to `MOST_LABELS` codes."""
+    check_label(condition, schema)
+    name = label_name(condition, schema)
+    return None if name is None else Codec(schema).names.index(name)
+
+
+def label_name(condition: str | None, schema: Schema) -> str | None:
+    """The label as far as the schema knows: a target of which something is still to be learned may turn out to be none."""
+    if condition is not None or not schema.targets:
+        return condition
+    target = schema.column(schema.targets[0])
+    known = target.name not in dict(schema.learned)
+    return None if known and coder_of(target).size > MOST_LABELS else target.name
+
+
+def surely_label(condition: str | None, schema: Schema) -> str | None:
+    """The label, where nothing that is learned can make it none."""
+    name = label_name(condition, schema)
+    return condition if name in dict(schema.learned) else name
+
+
+def network(settings: Shape, sizes: tuple[int, ...], label: int | None, generator: torch.Generator | None) -> Network:
+    """The generator's network for columns of these sizes."""
+    labels = 1 if label is None else sizes[label]
+    return Network(settings.latent, labels, settings.hidden, sum(sizes), generator)
+
+
+def restored(settings: Shape, schema: Schema, tensors: Tensors, label: int | None) -> NetworkModel:
+    """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
+    sizes = Codec(schema).sizes
+    widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(settings.hidden)))
+    if widths != settings.hidden:  # before anything of these widths is allocated
+        raise BadInput(f"the model's layers have widths {widths}, its settings say {settings.hidden}")
+    shapes = implied(lambda: network(settings, sizes, label, None))
+    check_tensors(tensors, {**shapes, "labels": (1 if label is None else sizes[label],)})
+    check_distributions(tensors, ["labels"])
+    made = network(settings, sizes, label, random(0))
+    made.load_state_dict({name: _float32(tensors[name]) for name in shapes})
+    return NetworkModel(schema, made, _float32(tensors["labels"]), label, settings.latent)
+
+
+def _float32(array: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> Tensor:
+    return torch.from_numpy(np.array(array, dtype=np.float32))

@@ -1,0 +1,207 @@
+"""A folder of pictures: `labels.csv` names a file per record in its column `file`, and the schema's other columns beside it.
+
+A DICOM series needs no list: what is not in one is read from the tags whose keywords are the columns' names.
+"""
+
+import os
+import re
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from synthdp.errors import BadInput
+from synthdp.images import dicom, labels, raster
+from synthdp.images.pixels import column_of, picture
+from synthdp.schema.columns import LEARN, Categorical, Column, Image
+from synthdp.schema.schema import Schema
+from synthdp.tables import csvfile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pandas as pd
+
+FILE, LABELS = "file", dicom.LABELS
+ENDINGS = (*raster.ENDINGS, dicom.ENDING)
+OURS = re.compile(r"\d{9,}\.png|labels\.csv(\.neutralised\.json)?")  # what `write` leaves in a folder
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The files of the records, in order, and the columns that a list holds of them."""
+
+    files: tuple[Path, ...]
+    table: "pd.DataFrame"
+
+
+def read(folder: Path, schema: Schema) -> "pd.DataFrame":
+    """The records that the list names, or all pictures where the headers of DICOM files hold what there is to list.
+
+    Pictures that no line names are left out, with a warning that says how many. Raises `BadInput` that names the file.
+    """
+    import pandas as pd
+
+    column, found = column_of(schema), listed(folder, schema)
+    tagged = [other for other in _others(schema) if other.name not in found.table]
+    if tagged:
+        _check_tagged(found.files, tagged, folder)
+    names = tuple(other.name for other in tagged)
+    cells, values = np.empty(len(found.files), object), {name: np.empty(len(found.files), object) for name in names}
+    for row, file in enumerate(found.files):
+        if file.suffix.lower() != dicom.ENDING:
+            cells[row] = raster.read(file, column)
+            continue
+        cells[row], tags = dicom.read(file, column, names)
+        for name in names:
+            values[name][row] = tags[name]
+    made: dict[str, Any] = {other.name: labels.typed(values[other.name], other) for other in tagged}
+    made[column.name] = pd.Series(cells, dtype=object)
+    made |= {str(name): found.table[name] for name in found.table}
+    extra = [name for name in made if name not in schema.names]  # for the pre-check to refuse
+    return pd.DataFrame({name: made[name] for name in (*schema.names, *extra)})
+
+
+def listed(folder: Path, schema: Schema) -> Listed:
+    """Which pictures count; each is there, inside the folder, and named once."""
+    import pandas as pd
+
+    held = pictures(folder)
+    path = list_of(folder)
+    if path is None:
+        if not held:
+            raise BadInput(f"{folder}: the folder holds no pictures ({', '.join(ENDINGS)}) and no {LABELS}")
+        for name in held:
+            _real(folder, name, str(folder / name))
+        return Listed(tuple(folder / name for name in held), pd.DataFrame(index=range(len(held))))
+    table = _table(path, schema)
+    seen: dict[str, int] = {}
+    files = []
+    for row, name in enumerate(table[FILE].astype(object)):
+        real = _named(folder, name, f"{path}: record {row + 1}")
+        if real in seen:
+            raise BadInput(
+                f"{path}: records {seen[real] + 1} and {row + 1} both name {folder / name}; keep one of them"
+            )
+        seen[real] = row
+        files.append(folder / name)
+    left = len(set(held) - {file.relative_to(folder).as_posix() for file in files})
+    if left:
+        warnings.warn(
+            f"{path} names {len(files)} pictures; the folder holds {left} others, which are left out", stacklevel=2
+        )
+    return Listed(tuple(files), table.drop(columns=FILE))
+
+
+def pictures(folder: Path) -> list[str]:
+    """The relative names of all picture files in a folder and the folders in it, sorted; hidden ones do not count."""
+    found = []
+    for place, inner, names in os.walk(folder):
+        inner[:] = [name for name in inner if not name.startswith((".", "__"))]
+        found += [
+            (Path(place) / name).relative_to(folder).as_posix()
+            for name in names
+            if name.lower().endswith(ENDINGS) and not name.startswith(".")
+        ]
+    return sorted(found)
+
+
+def list_of(folder: Path) -> Path | None:
+    """The list of labels: labels.csv, or the only CSV file there is."""
+    lists = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".csv" and not path.name.startswith("."))
+    named = [path for path in lists if path.name == LABELS]
+    if len(lists) > 1 and not named:
+        raise BadInput(f"{folder}: holds {len(lists)} CSV files; call the one with the labels {LABELS}")
+    found = next(iter((*named, *lists)), None)
+    if found is not None:
+        _real(folder, found.name, str(found))
+    return found
+
+
+def files(folder: Path) -> list[str]:
+    """The relative names of everything that `read` may look at, sorted."""
+    found = list_of(folder)
+    return sorted([*pictures(folder), *([] if found is None else [found.name])])
+
+
+def check_replaced(folder: Path) -> None:
+    """Refuse to replace a folder that holds anything but what `write` leaves."""
+    if any(not OURS.fullmatch(path.name) or path.is_dir() for path in folder.iterdir()):
+        raise BadInput(f"{folder}: holds files that were not written here; choose another folder")
+
+
+def write(chunks: "Iterable[pd.DataFrame]", folder: Path, schema: Schema) -> int:
+    """See `sources.write`: 000000001.png and so on, and labels.csv."""
+    column = column_of(schema)
+    if column.channels not in raster.MODES:
+        raise BadInput(f"column {column.name!r}: PNG holds 1 to 4 channels, not {column.channels}; write .npz")
+    path = folder / LABELS
+    return csvfile.write(_drawn(chunks, folder, column), path, _listing(schema), path)
+
+
+def _drawn(chunks: "Iterable[pd.DataFrame]", folder: Path, column: Image) -> "Iterator[pd.DataFrame]":
+    row = 0
+    for chunk in chunks:
+        names = []
+        for cell in chunk[column.name]:
+            row += 1
+            names.append(f"{row:09d}.png")
+            raster.write(picture(cell, column), folder / names[-1])
+        yield chunk.drop(columns=column.name).assign(**{FILE: names})
+
+
+def _table(path: Path, schema: Schema) -> "pd.DataFrame":
+    table = csvfile.read(path, _listing(schema))
+    if FILE not in table:
+        raise BadInput(f"{path}: needs a column {FILE!r} with the pictures' names, relative to the folder")
+    if column_of(schema).name in table:
+        raise BadInput(
+            f"{path}: column {column_of(schema).name!r} is the pictures' own; call the column of their names {FILE!r}"
+        )
+    return table
+
+
+def _listing(schema: Schema) -> Schema:
+    """The schema of the list of labels: `file`, then all columns but the image."""
+    if FILE in schema.names:
+        raise BadInput(f"schema: a column {FILE!r} would be taken for the pictures' names; rename it")
+    names = Categorical(name=FILE, categories=LEARN)
+    return replace(schema, columns=(names, *_others(schema)))
+
+
+def _others(schema: Schema) -> list[Column]:
+    return [column for column in schema.columns if not isinstance(column, Image)]
+
+
+def _check_tagged(files: tuple[Path, ...], tagged: list[Column], folder: Path) -> None:
+    names = ", ".join(repr(column.name) for column in tagged)
+    if any(file.suffix.lower() != dicom.ENDING for file in files) or not files:
+        raise BadInput(f"{folder}: {LABELS} lacks columns {names} (add them, or take them out of the schema)")
+    dicom.check_keywords([column.name for column in tagged], folder)
+
+
+def _named(folder: Path, name: Any, line: str) -> str:
+    """Where the file really is that a line names."""
+    if not isinstance(name, str) or not name:
+        raise BadInput(f"{line}: names no {FILE}")
+    if not name.isprintable():
+        raise BadInput(f"{line}: the name of its {FILE} holds characters that cannot be shown")
+    if not name.lower().endswith(ENDINGS):
+        raise BadInput(f"{line}: its {FILE} must end in {', '.join(ENDINGS)}")
+    real = _real(folder, name, f"{line}: its {FILE}")
+    if not os.path.isfile(real):
+        raise BadInput(f"{line}: {folder / name}: no such file")
+    return real
+
+
+def _real(folder: Path, name: str, what: str) -> str:
+    """Where a name leads, which must be within the folder, through links too."""
+    parts = {*PurePosixPath(name).parts, *PureWindowsPath(name).parts}
+    if not (PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor or ".." in parts):
+        root = os.path.realpath(folder)
+        real = os.path.realpath(os.path.join(root, name))
+        if real.startswith(root.rstrip(os.sep) + os.sep):
+            return real
+    raise BadInput(f"{what} leads out of the folder; give a path within {folder}")

@@ -1,0 +1,114 @@
+"""From raw intensities to the 8-bit picture that a schema declares: one picture at a time, by public parameters alone."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.errors import BadInput
+from synthdp.schema.coders import is_picture
+from synthdp.schema.columns import Image
+from synthdp.schema.schema import Schema
+
+Array = NDArray[Any]
+MAX_SIZE = 1 << 26  # pixels of one picture in a file: 8,192 x 8,192
+
+
+def column_of(schema: Schema) -> Image:
+    """The image column of a schema that must have one."""
+    if schema.image is None:
+        raise BadInput("schema: has no column of kind image")
+    return schema.image
+
+
+def picture(cell: Any, column: Image) -> NDArray[np.uint8]:
+    """A frame's cell as an array of `column.shape`, to be written."""
+    if not is_picture(cell, column.shape):
+        raise BadInput(f"column {column.name!r}: a record holds no picture of the schema's size; validate the records")
+    found: NDArray[np.uint8] = np.ascontiguousarray(cell).reshape(column.shape)
+    return found
+
+
+def prepared(raw: Array, column: Image, where: str, *, inverted: bool = False) -> NDArray[np.uint8]:
+    """The picture `raw`, (height, width) or (height, width, channels), as `column` declares it: uint8, `column.shape`.
+
+    Intensities are mapped by the window, turned round where `inverted` (0 is then white), averaged or interpolated to the
+    declared size, and rounded. `where` names the file in errors. Raises `BadInput` where the size or the depth is not the
+    declared one and no rule of the schema leads to it.
+    """
+    check_size(raw.shape[:2], column, where)
+    levels = windowed(raw if raw.ndim == 3 else raw[:, :, None], column, where)
+    if levels.shape[2] != column.channels:
+        raise BadInput(f"{where}: has {levels.shape[2]} channels, the schema declares {column.channels}")
+    if inverted:
+        levels = 255 - levels
+    if levels.shape[:2] != (column.height, column.width):
+        levels = resized(levels, column.height, column.width)
+    return levels.reshape(column.shape) if levels.dtype == np.uint8 else _bytes(levels).reshape(column.shape)
+
+
+def windowed(raw: Array, column: Image, where: str) -> Array:
+    """Any number of raw values on the scale 0 .. 255: uint8 as they are, or float32 by the window, cut off at both ends."""
+    if column.window is None:
+        if raw.dtype != np.uint8:
+            raise BadInput(
+                f"{where}: holds {raw.dtype} values, not 8 bits; declare window: [low, high] for column {column.name!r}"
+            )
+        return raw
+    if raw.dtype.kind not in "buif":
+        raise BadInput(f"{where}: holds {raw.dtype} values, not real numbers")
+    if raw.dtype.kind == "f" and not np.isfinite(raw).all():
+        raise BadInput(f"{where}: holds NaN or infinite values, which are no intensities")
+    low, high = column.window
+    levels = (raw.astype(np.float64) - low) * (255 / (high - low))
+    return np.clip(levels, 0, 255).astype(np.float32)
+
+
+def whole(raw: Array, column: Image, where: str) -> NDArray[np.uint8]:
+    """Pictures (n, *column.shape) of the declared size as uint8, by the window alone."""
+    levels = windowed(raw, column, where)
+    return levels if levels.dtype == np.uint8 else _bytes(levels)
+
+
+def resized(levels: Array, height: int, width: int) -> NDArray[np.float64]:
+    """(height, width, channels) from (any, any, channels): along each axis the average of the area that a pixel covers where
+    there are fewer, linear interpolation between pixel centres where there are more."""
+    tall = _along(levels.astype(np.float64), height)
+    done: NDArray[np.float64] = _along(tall.swapaxes(0, 1), width).swapaxes(0, 1)
+    return done
+
+
+def _along(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """The first axis brought to `size`."""
+    count = len(values)
+    if size == count:
+        return values
+    if size > count:
+        places = np.clip((np.arange(size) + 0.5) * count / size - 0.5, 0, count - 1)
+        low = np.minimum(places.astype(np.int64), max(0, count - 2))
+        share = (places - low)[:, None, None]
+        between: NDArray[np.float64] = values[low] * (1 - share) + values[np.minimum(low + 1, count - 1)] * share
+        return between
+    sums = np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
+    edges = np.arange(size + 1) * count / size
+    low = np.minimum(edges.astype(np.int64), count - 1)
+    upto = sums[low] + (edges - low)[:, None, None] * values[low]  # the integral from 0 to each edge
+    averages: NDArray[np.float64] = np.diff(upto, axis=0) * (size / count)
+    return averages
+
+
+def check_size(size: tuple[int, ...], column: Image, where: str) -> None:
+    """Refuse a picture in a file by its (height, width), before it is unpacked."""
+    height, width = size
+    if height < 1 or width < 1 or height * width > MAX_SIZE:
+        raise BadInput(f"{where}: {height} x {width} pixels, at most {MAX_SIZE:,} and at least 1 can be read")
+    if column.resize == "none" and (height, width) != (column.height, column.width):
+        raise BadInput(
+            f"{where}: {height} x {width} pixels, the schema declares {column.height} x {column.width}; "
+            f"resize: fit for column {column.name!r} would scale it"
+        )
+
+
+def _bytes(levels: Array) -> NDArray[np.uint8]:
+    rounded: NDArray[np.uint8] = np.rint(np.clip(levels, 0, 255)).astype(np.uint8)
+    return rounded

@@ -1,0 +1,1 @@
+"""Noise: one cryptographic stream, and draws that floating point cannot betray."""

@@ -1,0 +1,128 @@
+"""One fit of PATE, from the committed plan to the student that learned from noisy votes."""
+
+import secrets
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.errors import BadInput
+from synthdp.generators import Progress
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.ledger import Ledger
+from synthdp.pate import aggregation
+from synthdp.pate.classifier import Answers, Classifier
+from synthdp.pate.code_features import classes, feature_map, public_codes
+from synthdp.pate.students import Constant, Learned, Lesson
+from synthdp.pate.teaching import kind_of
+from synthdp.report.statement import Statement
+from synthdp.seal import Sensitive
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from synthdp.pate.fit import PATE
+
+
+class Run:
+    """Call `commit`, then `learn`; then `settings` and `classifier` say what came of it. `asked` are places of public records."""
+
+    def __init__(self, pate: "PATE", data: Sensitive, target: str, public: "pd.DataFrame", seed: int | None) -> None:
+        self._pate, self._data, self._target, self._public = pate, data, target, public
+        self._classes = len(classes(data.schema, target))
+        streams = np.random.SeedSequence(secrets.randbits(128) if seed is None else seed).spawn(2)
+        self._rng = np.random.default_rng(streams[0])
+        self._draw = int(streams[1].generate_state(1, np.uint32)[0])
+        self.asked: list[int] = []  # places of public records, in the order of asking
+        self._answered: list[NDArray[np.int64]] = []
+        self._targets: list[NDArray[np.float32]] = []
+        self._learned: Learned | None = None
+
+    def commit(self, budget: Budget) -> None:
+        """Fix the number of queries and the noise, before anything is asked."""
+        count = self._pate.plan_queries(budget, self._data.account.unit)
+        self._rounds = self._pate.split(count)
+        make = aggregation.maker(self._pate.aggregator)
+        noise = self._data.commit(lambda noise: aggregation.planned(make(noise), self._rounds), budget)
+        self._aggregator = make(noise)
+
+    def learn(self, progress: Progress) -> None:
+        """Train the teachers, ask in rounds, and train the student after the rounds that need one."""
+        self.schema = self._data.resolve()
+        self._codes = public_codes(self._data.codec, self._target, self._public)
+        self._map = feature_map(self._pate.features, self._data.codec, self._target)
+        self._pool = self._map(self._codes)
+        teachers = self._teachers()
+        for place, size in enumerate(self._rounds):
+            progress(place, len(self._rounds), {"queries": len(self.asked), "answers": sum(map(len, self._answered))})
+            self._ask(teachers, size)
+            if self._guesses and place + 1 < len(self._rounds):
+                self._learned = self._taught()
+        self._learned = self._taught()
+        progress(len(self._rounds), len(self._rounds), {"queries": len(self.asked), "answers": len(self._places)})
+
+    def _teachers(self) -> Any:
+        kind = kind_of(self._pate.teacher, self._data.codec, self._target, self._map)
+        teachers = self._data.partition(self._pate.teachers, kind)
+        teachers.train()
+        return teachers
+
+    @property
+    def _guesses(self) -> bool:
+        """Whether the next round depends on what the student makes of the public records."""
+        return self._pate.selection.active or hasattr(self._aggregator, "predictions")
+
+    def _ask(self, teachers: Any, size: int) -> None:
+        left = np.setdiff1d(np.arange(len(self._codes)), np.array(self.asked, np.int64))
+        guess = None if self._learned is None else self._learned.probabilities(self._pool[left])
+        chosen = self._pate.selection.choose(size, left, guess, self._rng)
+        expected = np.full((size, self._classes), 1 / self._classes)
+        if self._learned is not None:
+            expected = self._learned.probabilities(self._pool[chosen])
+        answer = teachers.ask(self._codes[chosen], aggregation.shown(self._aggregator, expected))
+        found, answered = aggregation.targets(answer, self._pate.teachers, self._classes, soft=self._pate.distillation)
+        self.asked += chosen.tolist()
+        self._answered.append(chosen[answered])
+        self._targets.append(found[answered])
+
+    @property
+    def _places(self) -> NDArray[np.int64]:
+        return np.concatenate(self._answered)
+
+    def _taught(self) -> Learned:
+        targets = np.concatenate(self._targets)
+        if len(np.unique(targets.argmax(1))) < 2:
+            warnings.warn(
+                f"all {len(targets)} noisy labels are of one class, so the student can learn no other: ask more queries, "
+                "or raise epsilon",
+                stacklevel=4,
+            )
+        if len(targets) == 0:
+            return Constant(0, self._classes)
+        lesson = Lesson(rows=self._pool[self._places], targets=targets, pool=self._pool)
+        learned: Learned = self._pate.student.learn(lesson, self._draw)
+        return learned
+
+    def settings(self) -> dict[str, Any]:
+        """The fit's settings with what was solved."""
+        solved = {"aggregator": aggregation.described(self._aggregator), "queries": sum(self._rounds)}
+        return {**self._pate.settings(), **solved}
+
+    def classifier(self, statement: Statement, ledger: Ledger) -> Classifier:
+        """What may leave."""
+        if self._learned is None:
+            raise BadInput("the student has not learned yet")
+        return Classifier(
+            student=self._pate.student,
+            learned=self._learned,
+            answers=Answers(
+                codes=self._codes[self._places], places=self._places, targets=np.concatenate(self._targets)
+            ),
+            schema=self.schema,
+            target=self._target,
+            features=self._pate.features,
+            draw=self._draw,
+            statement=statement,
+            ledger=ledger,
+        )

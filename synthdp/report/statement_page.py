@@ -1,0 +1,115 @@
+"""statement.json and statement.html: the guarantee for machines, and for the person who must answer for it."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from synthdp import pages
+from synthdp.accounting import COMPARED
+from synthdp.errors import BadInput
+from synthdp.files import whole
+from synthdp.pages import pdf as printer
+from synthdp.report import fitness_words, promise, statement_plots, words
+from synthdp.report.dictionary import facts
+from synthdp.report.folder import Verified
+from synthdp.report.hazards import hazards
+from synthdp.report.statement import Statement, read_off
+
+FOLD = 8  # longer lists are folded
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def write(statement: Statement, out: Path, *, verified: Verified | None = None, pdf: bool = False) -> None:
+    """Write statement.json, statement.html and, if asked, statement.pdf into the folder `out`; older ones are replaced.
+
+    Each appears whole or not at all. The page is one file that loads nothing; its only script sorts tables. It says what of the
+    statement was `verified`. Raises `BadInput` where `out` is a file, or where a PDF is asked for and no browser can print one.
+    """
+    out = Path(out)
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"{out} is a file; give a folder for statement.json and statement.html")
+    text = to_text(statement)
+    page = render(statement, verified)
+    if pdf:
+        printer.check()
+    out.mkdir(parents=True, exist_ok=True)
+    for name, content in (("statement.json", text), ("statement.html", page)):
+        with whole.file(out / name) as part:
+            part.write_text(content, encoding="utf-8")
+    if pdf:
+        printer.write_pdf(page, out / "statement.pdf")
+
+
+def to_text(statement: Statement) -> str:
+    """What statement.json holds."""
+    return json.dumps(statement.to_json(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def render(statement: Statement, verified: Verified | None = None) -> str:
+    """The page as text. Names and categories are other people's words, so everything is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": words.number,
+        "upper_bound": words.upper,
+        "percent": words.percent,
+        "at_least": words.at_least,
+        "scientific": words.scientific,
+        "one_in": words.one_in,
+        "between": fitness_words.between,
+    }
+    plot = statement_plots.epsilon_curve(statement.curve, statement.delta, statement.epsilon)
+    return environment.get_template("statement.html.j2").render(
+        s=statement,
+        verified=verified,
+        script=Markup(pages.SORT),  # noqa: S704 - a file of this package
+        policy=Markup(pages.policy(pages.SORT)),  # noqa: S704 - fixed words and a hash
+        infinite=math.isinf(statement.epsilon),
+        unit=promise.unit(statement),
+        attack=promise.attack(statement),
+        factor=promise.factor(statement.epsilon),
+        loose_delta=promise.loose_delta(statement),
+        sharing=promise.sharing(statement),
+        hazards=hazards(statement),
+        lineage=promise.lineage(statement),
+        events=[(entry.count, words.tell(entry.event)) for entry in statement.events],
+        sampler=words.sampler(tuple(entry.event for entry in statement.events)),
+        accountants=sorted(statement.epsilons.items(), key=lambda item: (item[0] in COMPARED, item[1], item[0])),
+        older_theorems=COMPARED,
+        about_accountants=words.ACCOUNTANTS,
+        curve=sorted(statement.curve),
+        trade_off=Markup(statement_plots.trade_off(promise.points(statement))),  # noqa: S704 - as the other
+        plot=Markup(plot),  # noqa: S704 - made by statement_plots.py from numbers and fixed words alone
+        columns=[(column, facts(column, statement)) for column in statement.columns],
+        bought=bool(promise.bought(statement)),
+        seen=read_off(statement.columns),
+        fits=[] if statement.fitness is None else fitness_words.told(statement.fitness),
+        fold=FOLD,
+        versions=rows(statement.provenance),
+        settings=rows(statement.settings),
+        digest=hashlib.sha256(to_text(statement).encode()).hexdigest(),
+        delta_text=repr(statement.delta),
+    )
+
+
+def rows(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str, bool]]:
+    """Settings or versions as (name, text, whether it is so long that it is folded); groups within are unfolded."""
+    found: list[tuple[str, str, bool]] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found += rows(value, f"{prefix}{name}.")
+        else:
+            text = words.number(value)
+            found.append((f"{prefix}{name}", text, len(text) > 120))
+    return found

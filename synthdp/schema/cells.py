@@ -1,0 +1,218 @@
+"""Cells read one by one: what each says does not depend on any other cell, nor on the frame's dtype.
+
+Missing is None, NaN, NaT and pd.NA, and nothing else. Total: a cell of a wrong type is NaN or unknown, never an error.
+Text is a number or an instant where it fits `NUMBER` or `INSTANT`, whoever reads it: a database reads by the same patterns (`csv_cells`),
+and no version of Python decides.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synthdp.schema.columns import microseconds
+
+if TYPE_CHECKING:
+    Series = pd.Series[Any]
+
+Mask = NDArray[np.bool_]
+UNKNOWN, MISSING = -1, -2
+UNREADABLE = "\x00unreadable"  # text of an object that has none
+SPACE = r"[ \t\n\r\f\v]*"
+NUMBER = (
+    rf"{SPACE}[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+    rf"|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?|[nN][aA][nN]){SPACE}"
+)
+YEAR = r"(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
+TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?"
+ZONE = r"Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?"
+INSTANT = rf"{YEAR}(?:-[0-9]{{2}}-[0-9]{{2}}|[0-9]{{4}})(?:[T ]{TIME}(?:{ZONE})?)?"  # of ISO 8601, what files hold
+_NUMBER, _INSTANT = re.compile(NUMBER), re.compile(INSTANT)
+NUMERIC = (int, float, np.integer, np.floating, np.bool_, Decimal)
+TIMES = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds of NumPy's units
+LAST = 2**63 - 1
+TRUTHS = {
+    **dict.fromkeys(("true", "yes", "t", "y", "1"), 1),
+    **dict.fromkeys(("false", "no", "f", "n", "0"), 0),
+}
+
+
+class Read(NamedTuple):
+    """The cells of a column as numbers; which are missing, and which of a wrong kind (and may have a value still)."""
+
+    cells: NDArray[Any]
+    missing: Mask
+    wrong: Mask
+
+
+def numbers(series: "Series") -> Read:
+    """Values float64, NaN where missing or not a number; text that reads as a number is wrong, but has its value."""
+    if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return Read(values, np.isnan(values), np.zeros(len(values), np.bool_))
+    cells = _objects(series)
+    values = np.fromiter((_number(cell) for cell in cells), np.float64, len(cells))
+    missing = _missing(cells)
+    wrong = np.fromiter((not _is_numeric(cell) for cell in cells), np.bool_, len(cells))
+    return Read(values, missing, wrong & ~missing)
+
+
+def instants(series: "Series") -> Read:
+    """Values int64, microseconds since 1970-01-01 UTC (0 where missing or wrong); text must fit `INSTANT`."""
+    if isinstance(series.dtype, pd.DatetimeTZDtype):
+        series = series.dt.tz_convert("UTC").dt.tz_localize(None)
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind == "M":
+        stamps = series.to_numpy()
+        gone = np.isnat(stamps)
+        return Read(np.where(gone, 0, _stamped(stamps)), gone, np.zeros(len(stamps), np.bool_))
+    cells = _objects(series)
+    found = [_instant(cell) for cell in cells]
+    missing = _missing(cells)
+    wrong = np.fromiter((instant is None for instant in found), np.bool_, len(found)) & ~missing
+    return Read(np.array([instant or 0 for instant in found], dtype=np.int64), missing, wrong)
+
+
+def labels(series: "Series", table: Mapping[str, int], *, lower: bool = False) -> NDArray[np.int64]:
+    """The number that `table` gives to each cell's text, UNKNOWN or MISSING. With `lower` the text is lowered first."""
+
+    def number(cell: Any) -> int:
+        key = text(cell)
+        return MISSING if key is None else table.get(key.lower() if lower else key, UNKNOWN)
+
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        places = np.array([number(category) for category in series.cat.categories] + [MISSING], dtype=np.int64)
+        return places[series.cat.codes.to_numpy()]
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf":
+        plain = series.to_numpy()
+        codes, uniques = pd.factorize(plain.astype(np.float64) if plain.dtype.kind == "f" else plain)
+        places = np.array([number(unique) for unique in uniques] + [MISSING], dtype=np.int64)
+        return places[codes]
+    cells = _objects(series)
+    if lower:
+        return np.fromiter((number(cell) for cell in cells), np.int64, len(cells))
+    found = (table.get(cell, UNKNOWN) if type(cell) is str else number(cell) for cell in cells)
+    return np.fromiter(found, np.int64, len(cells))
+
+
+def missing(series: "Series") -> Mask:
+    """Which cells are missing."""
+    return _missing(_objects(series))
+
+
+def texts(series: "Series") -> list[str | None]:
+    """The text of each cell as categories see it, None where missing; what buys categories must read cells so."""
+    return [text(cell) for cell in _objects(series)]
+
+
+def text(cell: Any) -> str | None:
+    """A cell as a category's text: whole numbers without a point (NaN in a column makes floats of integers)."""
+    if isinstance(cell, str):
+        return str(cell)
+    if _is_missing(cell):
+        return None
+    if isinstance(cell, bool | np.bool_):
+        return str(bool(cell))
+    if isinstance(cell, float | np.floating):
+        return str(int(cell)) if np.isfinite(cell) and cell == int(cell) else str(cell)
+    try:
+        return str(cell)
+    except Exception:
+        return UNREADABLE
+
+
+def table_of(categories: tuple[str, ...]) -> dict[str, int]:
+    """Category -> code, with the other spellings that a frame's dtype may give to the same cell (1.0 for 1, True)."""
+    table = {category: code for code, category in enumerate(categories)}
+    for category, code in tuple(table.items()):
+        if category.lower() in ("true", "false"):
+            table.setdefault(category.capitalize(), code)
+        elif category.endswith(".0") and category[:-2].lstrip("-").isdecimal():
+            table.setdefault(category[:-2], code)
+    return table
+
+
+def _objects(series: "Series") -> NDArray[np.object_]:
+    cells: NDArray[np.object_] = series.astype(object).to_numpy()
+    if pd.api.types.is_complex_dtype(series.dtype):  # one complex cell makes complex numbers of all others
+        cells = np.array([cell if cell.imag else cell.real for cell in cells], dtype=object)
+    return cells
+
+
+def _missing(cells: NDArray[np.object_]) -> Mask:
+    return np.fromiter((_is_missing(cell) for cell in cells), np.bool_, len(cells))
+
+
+def _is_missing(cell: Any) -> bool:
+    if cell is None or cell is pd.NA or cell is pd.NaT:
+        return True
+    if isinstance(cell, float | np.floating):
+        return bool(np.isnan(cell))
+    if isinstance(cell, Decimal):
+        return cell.is_nan()
+    return isinstance(cell, np.datetime64 | np.timedelta64) and bool(np.isnat(cell))
+
+
+def _is_numeric(cell: Any) -> bool:
+    return isinstance(cell, NUMERIC) and not isinstance(cell, np.timedelta64)  # which NumPy counts among the integers
+
+
+def number(text: str) -> float | None:
+    """What a text says as a number; None where it is none."""
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def instant(text: str) -> int | None:
+    """What a text says as an instant, in microseconds since 1970-01-01 UTC (cut off, not rounded); None where it is none."""
+    if not _INSTANT.fullmatch(text):
+        return None
+    try:
+        return microseconds(text)
+    except ValueError:  # no day of the calendar
+        return None
+
+
+def _number(cell: Any) -> float:
+    if isinstance(cell, str):
+        found = number(cell)
+        return float("nan") if found is None else found
+    if not _is_numeric(cell):
+        return float("nan")
+    try:
+        return float(cell)
+    except OverflowError:  # an integer beyond float64
+        return float("inf") if isinstance(cell, int) and cell > 0 else float("-inf")
+    except ValueError:  # a signalling NaN
+        return float("nan")
+
+
+def _instant(cell: Any) -> int | None:
+    if isinstance(cell, str):
+        return instant(cell)
+    if _is_missing(cell):
+        return None
+    if isinstance(cell, pd.Timestamp):
+        cell = cell.to_datetime64()
+    if isinstance(cell, np.datetime64):
+        return int(_stamped(np.array([cell]))[0])
+    try:
+        return microseconds(cell) if isinstance(cell, date) else None
+    except Exception:  # a time zone may be anybody's code
+        return None
+
+
+def _stamped(stamps: NDArray[Any]) -> NDArray[np.int64]:
+    """Microseconds since 1970-01-01 of NumPy's instants; the nearest that there are where those are out of range."""
+    unit = np.datetime_data(stamps.dtype)[0]
+    if unit == "ns":
+        return stamps.astype(np.int64) // 1_000
+    if unit not in TIMES:
+        unit = "s" if unit in ("Y", "M", "W", "D", "h", "m", "generic") else "us"
+    if unit != np.datetime_data(stamps.dtype)[0]:
+        stamps = stamps.astype(f"datetime64[{unit}]")
+    most = LAST // TIMES[unit]
+    return np.clip(stamps.astype(np.int64), -most, most) * TIMES[unit]

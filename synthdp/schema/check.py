@@ -1,0 +1,130 @@
+"""The steward's pre-check of a table before it is sealed. Its outcome is outside epsilon and stays in the hospital."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from synthdp.errors import BadInput
+from synthdp.schema import cells
+from synthdp.schema.coders import is_picture
+from synthdp.schema.columns import (
+    Boolean,
+    Categorical,
+    Column,
+    Continuous,
+    Datetime,
+    Identifier,
+    Image,
+    Integer,
+    microseconds,
+)
+from synthdp.schema.schema import Schema
+
+if TYPE_CHECKING:
+    Series = pd.Series[Any]
+
+UNFIT = "the table does not fit the schema"
+UNKNOWN, UNTRUE = "not one of the declared categories", "not true or false"
+NO_NUMBERS, NOT_WHOLE = "not numbers", "not whole"
+NO_INSTANTS = "not dates or times such as 2020-01-31 or 2020-01-31T08:00:00+01:00"
+MISSING = "missing, where the schema does not allow it (missing: true would)"
+NOBODY = "missing in the unit column (whose records are they?)"
+
+
+def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
+    """See `Schema.validate`."""
+    if invalid not in ("error", "clamp"):
+        raise BadInput(f"invalid must be error or clamp, got {invalid!r}")
+    if not isinstance(frame, pd.DataFrame):
+        raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}")
+    problems = list(_structure(schema, frame))
+    if problems:
+        raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
+    if invalid == "error":
+        refuse((column.name, rule) for column in schema.columns for rule in _broken(schema, column, frame[column.name]))
+    return frame[list(schema.names)]
+
+
+def refuse(broken: Iterable[tuple[str, str]]) -> None:
+    """Raise `BadInput` where there are columns that break a rule: it names both. How many cells do, and which, is for other eyes
+    than those that read a pipeline's log."""
+    problems = [f"column {name!r}: some values are {rule}" for name, rule in broken]
+    if problems:
+        raise BadInput(
+            f"{UNFIT}: {'; '.join(problems)}. Mend cells or schema, or map such cells to allowed values by invalid=clamp"
+        )
+
+
+def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
+    held = list(frame.columns)
+    if not set(held) & set(schema.names):
+        # Without a header row the names would be a record's values: do not repeat them.
+        yield "none of the schema's columns is in it (is the header row missing?)"
+        return
+    lacking = [name for name in schema.names if name not in held]
+    if lacking:
+        yield f"missing columns: {_listed(lacking)} (add them, or take them out of the schema)"
+    extra = [name for name in dict.fromkeys(held) if name not in schema.names]
+    if extra:
+        yield f"columns that the schema does not know: {_listed(extra)} (drop them, or declare them in the schema)"
+    repeated = [name for name in dict.fromkeys(held) if held.count(name) > 1]
+    if repeated:
+        yield f"duplicate columns: {_listed(repeated)} (keep one of each)"
+
+
+def _broken(schema: Schema, column: Column, series: "Series") -> Iterator[str]:
+    """The rules that some cells of the column break."""
+    if isinstance(column, Identifier):
+        if column.name == schema.unit and cells.missing(series).any():
+            yield NOBODY
+    elif isinstance(column, Image):
+        absent = np.array([cell is None or cell is pd.NA or isinstance(cell, float) for cell in series], np.bool_)
+        wrong = np.array([not is_picture(cell, column.shape) for cell in series], np.bool_)
+        if absent.any():
+            yield "missing"
+        if (wrong & ~absent).any():
+            yield f"not uint8 arrays of {' x '.join(map(str, column.shape))}"
+    elif isinstance(column, Integer | Continuous | Datetime):
+        yield from _numeric(column, series)
+    else:
+        yield from _labelled(column, series)
+
+
+def _labelled(column: Any, series: "Series") -> Iterator[str]:
+    if isinstance(column, Boolean):
+        found, unknown = cells.labels(series, cells.TRUTHS, lower=True), UNTRUE
+    elif isinstance(column, Categorical) and column.categories == "learn":
+        found, unknown = np.where(cells.missing(series), cells.MISSING, 0), ""
+    else:
+        found, unknown = cells.labels(series, cells.table_of(column.categories)), UNKNOWN
+    if getattr(column, "other", None) is None and (found == cells.UNKNOWN).any():
+        yield unknown
+    if not column.missing and (found == cells.MISSING).any():
+        yield MISSING
+
+
+def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> Iterator[str]:
+    dates = isinstance(column, Datetime)
+    read = cells.instants(series) if dates else cells.numbers(series)
+    values = read.cells[~read.missing & ~read.wrong]
+    if read.wrong.any():
+        yield NO_INSTANTS if dates else NO_NUMBERS
+    if read.missing.any() and not column.missing:
+        yield MISSING
+    if isinstance(column, Integer) and (np.isfinite(values) & (values != np.rint(values))).any():
+        yield NOT_WHOLE
+    if not isinstance(column.bounds, str):
+        low, high = (microseconds(end) for end in column.bounds) if isinstance(column, Datetime) else column.bounds
+        if ((values < low) | (values > high)).any():
+            yield outside(column)
+
+
+def outside(column: Integer | Continuous | Datetime) -> str:
+    """The rule that bounds are."""
+    return f"outside the declared bounds [{column.bounds[0]}, {column.bounds[1]}]"
+
+
+def _listed(names: list[Any]) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,0 +1,353 @@
+"""The schema: what is public about a table. Everything else about it must be bought with budget."""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from synthdp.errors import BadInput
+from synthdp.files.limits import check_width
+from synthdp.schema.columns import (
+    KINDS,
+    LEARN,
+    Boolean,
+    Categorical,
+    Column,
+    Continuous,
+    Datetime,
+    Identifier,
+    Image,
+    Integer,
+    Learn,
+    Ordinal,
+)
+from synthdp.schema.rules import Rule
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = [
+    "LEARN",
+    "Boolean",
+    "Categorical",
+    "Column",
+    "Continuous",
+    "Datetime",
+    "Identifier",
+    "Image",
+    "Integer",
+    "Ordinal",
+    "Schema",
+]
+
+
+CALLER = "the calling program"
+MOST = 10**12  # of units and of records of one; no accountant could tell more from infinitely many
+MARKS = ("review", "observed")
+OLD_MARK = "# REVIEW:"  # of drafts that held what they had seen
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """The public facts of a table, or of a set of images: a table with one image column, labels and patients beside it.
+
+    `unit` names the patient column (an identifier); without it every record is a unit. At most
+    `max_records_per_unit` records of a unit count. `units` is a public number or estimate of units, or `learn`.
+    `targets` are the columns that users will predict. `declared_by` says who stands for these facts being public; a schema that a
+    program writes down is declared by that program, one that is read from a file (or a mapping) says it itself. Raises `BadInput`
+    where the parts contradict each other.
+
+    `rules`: what every record satisfies by its meaning, such as `admission <= discharge`, `{if: {sex: M}, then: {pregnant:
+    false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `data.rules`, and the plain forms may be given
+    in the place of values. They are declared public like bounds. Those that can be are honoured by construction, since the codec has
+    no code for what they forbid (`data.ties` says which; a fit's charges are the same without them); evaluation counts the rows
+    that break any. `honoured`: places of the rules that are to be kept so, from 0; by default all that can be.
+    """
+
+    columns: tuple[Column, ...]
+    name: str = ""
+    unit: str | None = None
+    max_records_per_unit: int = 1
+    units: int | Learn | None = None
+    targets: tuple[str, ...] = ()
+    declared_by: str | None = CALLER
+    notes: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    honoured: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for key in ("columns", "targets", "notes"):
+            if isinstance(getattr(self, key), list):  # equal schemas are equal, and can be hashed
+                object.__setattr__(self, key, tuple(getattr(self, key)))
+        check_width("schema", len(self.columns))
+        names = self.names
+        if not self.modelled:
+            raise BadInput("schema: columns must hold at least one column that is not an identifier")
+        if not all(isinstance(name, str) and name for name in names):
+            raise BadInput("schema: every column needs a name that is text; put quotes around numbers")
+        repeated = sorted(name for name, times in Counter(names).items() if times > 1)
+        if repeated:
+            raise BadInput(f"schema: columns declared twice: {_listed(repeated)}; keep one of each")
+        if self.unit == "record":
+            raise BadInput("schema: a unit column named 'record' would read as one record a unit; rename the column")
+        if self.unit is not None and self.column(self.unit, "unit").kind != "identifier":
+            raise BadInput(f"schema: unit column {self.unit!r} must be of kind identifier, since it is never modelled")
+        for target in self.targets:
+            kind = self.column(target, "targets").kind
+            if kind in ("identifier", "image"):
+                raise BadInput(f"schema: target {target!r} is an {kind}, which nothing can predict; name another")
+        if sum(column.kind == "image" for column in self.columns) > 1:
+            raise BadInput("schema: at most one column may be an image; give each its own data set")
+        if len(set(self.targets)) < len(self.targets):
+            raise BadInput("schema: targets are named twice; keep one of each")
+        _check_count("max_records_per_unit", self.max_records_per_unit)
+        if self.unit is None and self.max_records_per_unit != 1:
+            raise BadInput("schema: max_records_per_unit needs unit, the column that says whose record it is")
+        if self.units is not None and self.units != LEARN:
+            _check_count("units", self.units)
+        if self.rules != ():
+            from synthdp.schema.rule_text import parse
+
+            object.__setattr__(self, "rules", parse(self.rules, self.columns))
+        if self.honoured is not None:
+            object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every column's name, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def modelled(self) -> tuple[Column, ...]:
+        """The columns that a model learns: all but the identifiers, in order."""
+        return tuple(column for column in self.columns if column.kind != "identifier")
+
+    @property
+    def coded(self) -> tuple[Column, ...]:
+        """The columns that a model sees, in the codec's order: the modelled ones, but for those that honoured rules tie. Of
+        these a compound of labels is one column, in the place of the first, and a larger number is its gap."""
+        if not self.rules:
+            return self.modelled
+        from synthdp.schema.ties import ties
+
+        return ties(self).columns
+
+    @property
+    def image(self) -> Image | None:
+        """The column of pictures, where the records have one."""
+        return next((column for column in self.columns if isinstance(column, Image)), None)
+
+    @property
+    def learned(self) -> list[tuple[str, str]]:
+        """(column, item) still marked learn, in order, a column's bounds before its bins. `units` stands apart."""
+        items = ("categories", "bounds", "bins")
+        return [(c.name, item) for c in self.columns for item in items if getattr(c, item, None) == LEARN]
+
+    def column(self, name: str, asked_by: str = "column") -> Column:
+        """The column of that name; `BadInput` names the nearest one where there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise BadInput(f"schema: {asked_by} {name!r} is not one of its columns{nearest(name, self.names)}")
+
+    def check_declared(self) -> None:
+        """Raise `BadInput` where nobody has confirmed what a draft guessed, or nobody declares the schema: it is not fitted."""
+        marked = [column.name for column in self.columns if column.review]
+        problems = []
+        if marked:
+            problems.append(
+                f"review marks stand at {_few(marked)}, whose kinds were guessed: go through them, and delete the line "
+                "`review: true` of each that is as you declare it"
+            )
+        if not (self.declared_by or "").strip():
+            problems.append(
+                "nobody declares it: what it says is taken as known to everyone, so say in declared_by who stands for that, such as "
+                'declared_by: "A. Meier, data protection office, May 2026"'
+            )
+        if problems:
+            raise BadInput(f"schema: {'; '.join(problems)}")
+
+    def with_targets(self, *targets: str) -> "Schema":
+        """The same schema with other targets."""
+        return replace(self, targets=targets)
+
+    def rules_apart(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+        """The rules that are honoured by construction, and those that are counted and no more."""
+        places = self.settled().honoured or ()
+        kept = tuple(self.rules[place] for place in places)
+        return kept, tuple(rule for place, rule in enumerate(self.rules) if place not in places)
+
+    def settled(self) -> "Schema":
+        """The same schema, which says which of its rules are honoured: as declared, before anything is learned."""
+        if not self.rules or self.honoured is not None:
+            return self
+        from synthdp.schema.ties import ties
+
+        return replace(self, honoured=ties(self).honoured)
+
+    def counting(self) -> "Schema":
+        """The same schema, of which no rule is honoured by construction."""
+        return replace(self, honoured=()) if self.rules else self
+
+    def as_released(self) -> "Schema":
+        """The schema of a release as it was fitted: releases of before rules were honoured do not say which are."""
+        return self if self.honoured is not None else self.counting()
+
+    def with_learned(self, name: str, **items: Any) -> "Schema":
+        """The same schema with bought items of one column (categories, bounds, bins) in the place of `learn`.
+
+        Total, since a charged fit never refuses on content: see `learn.settle`.
+        """
+        from synthdp.schema.learned import settle
+
+        columns = tuple(settle(c, items) if c.name == name else c for c in self.columns)
+        return replace(self.settled(), columns=columns)
+
+    def validate(self, frame: "DataFrame", invalid: str = "error") -> "DataFrame":
+        """The frame's schema columns in schema order, after the steward's pre-check (outside epsilon).
+
+        Raises one `BadInput` that lists every problem: column and rule, neither a cell's value nor a count. With
+        `invalid="clamp"` problems of content pass, since every encoding is total; those of structure still raise.
+        """
+        from synthdp.schema.check import check
+
+        return check(self, frame, invalid)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-able form that `from_dict` reads back without loss. The order of `columns` matters."""
+        plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self) if field.name != "columns"}
+        kept = {k: value for k, value in plain.items() if value not in (None, "", []) or (k, value) == ("honoured", [])}
+        return {**kept, "columns": {column.name: _column_dict(column) for column in self.columns}}
+
+    @classmethod
+    def from_dict(cls, values: Any) -> "Schema":
+        """Raises `BadInput` for unknown keys (with the nearest known one), missing ones and contradictions."""
+        if not isinstance(values, Mapping):
+            raise BadInput("schema: expected a mapping with the key columns")
+        known = [field.name for field in fields(cls)]
+        _refuse_unknown("schema", values, known)
+        given = values.get("columns")
+        if not isinstance(given, Mapping) or not given:
+            raise BadInput("schema: columns must map each column's name to its kind, such as age: {kind: integer, ...}")
+        rest = {key: value for key, value in values.items() if key != "columns" and value is not None}
+        for key in ("targets", "notes"):
+            if key in rest:
+                rest[key] = _texts(key, rest[key])
+        for key in ("name", "unit", "declared_by"):
+            if key in rest and not isinstance(rest[key], str):
+                raise BadInput(f"schema: {key} must be text; put quotes around it")
+        rest.setdefault("declared_by", None)
+        return cls(columns=tuple(_column(name, given[name]) for name in given), **rest)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Schema":
+        """Read a schema from a YAML file. Raises `BadInput` that names the file and what is wrong."""
+        from synthdp.schema import yamlfile
+
+        where = Path(path)
+        text = yamlfile.read_text(where)
+        if OLD_MARK in text:
+            raise BadInput(
+                f"{where}: lines marked {OLD_MARK} were read off the records by a draft of an earlier version; draft anew "
+                "(synthdp schema), or put public knowledge in their place, and take the marks away"
+            )
+        try:
+            return cls.from_dict(yamlfile.parse(text, str(where)))
+        except BadInput as error:
+            raise BadInput(f"{where}: {error}" if str(where) not in str(error) else str(error)) from None
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as a YAML file, whole or not at all."""
+        from synthdp.schema import yamlfile
+
+        yamlfile.save(self.to_dict(), Path(path))
+
+
+def _column(name: Any, values: Any) -> Column:
+    if not isinstance(values, Mapping) or "kind" not in values:
+        raise BadInput(f"column {name!r}: needs a mapping with kind, one of {', '.join(KINDS)}")
+    kind = values["kind"]
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise BadInput(f"column {name!r}: unknown kind {kind!r}{nearest(str(kind), KINDS)}; kinds: {', '.join(KINDS)}")
+    made = KINDS[kind]
+    known = [field for field in _in_order(made) if field.name not in ("name", "numbers")]
+    _refuse_unknown(f"column {name!r} ({kind})", values, ["kind", *(field.name for field in known)])
+    lacking = [field.name for field in known if field.default is MISSING and values.get(field.name) is None]
+    if lacking:
+        raise BadInput(f"column {name!r} ({kind}): {_listed(lacking)} must be declared, or learn where that is allowed")
+    items = {k: _item(name, k, v) for k, v in values.items() if k != "kind" and v is not None}
+    return made(name=name, **items)
+
+
+def _in_order(column: Any) -> "list[Field[Any]]":
+    """The fields of a kind of column, its marks last."""
+    return sorted(fields(column), key=lambda field: field.name in MARKS)
+
+
+def _item(column: str, key: str, value: Any) -> Any:
+    if key in ("missing", *MARKS) and not isinstance(value, bool):
+        raise BadInput(f"column {column!r}: {key} must be true or false")
+    if key in ("bounds", "atoms", "categories", "window") and value != LEARN and not isinstance(value, list | tuple):
+        raise BadInput(f"column {column!r}: {key} must be a list" + ("" if key == "atoms" else " or learn"))
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _column_dict(column: Column) -> dict[str, Any]:
+    changed = {f.name: getattr(column, f.name) for f in _in_order(column) if getattr(column, f.name) != f.default}
+    if changed.pop("numbers", False):
+        changed |= {key: _numbers(changed[key]) for key in ("categories", "other") if key in changed}
+    return {"kind": column.kind, **{k: _plain(v) for k, v in changed.items() if k != "name"}}
+
+
+def _numbers(texts: str | tuple[str, ...]) -> int | tuple[int, ...]:
+    return int(texts) if isinstance(texts, str) else tuple(map(int, texts))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [item.plain() if isinstance(item, Rule) else item for item in value]
+    return value
+
+
+def _texts(key: str, value: Any) -> tuple[str, ...]:
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not all(isinstance(item, str) for item in listed):
+        raise BadInput(f"schema: {key} must be a list of texts")
+    return tuple(listed)
+
+
+def _places(given: Any, count: int) -> tuple[int, ...]:
+    whole = isinstance(given, list | tuple) and all(isinstance(i, int) and not isinstance(i, bool) for i in given)
+    if not whole or len(set(given)) < len(given) or any(not 0 <= place < count for place in given):
+        raise BadInput(
+            f"schema: honoured must list places of rules, 0 to {count - 1}, each once"
+            if count
+            else "schema: honoured names rules, and there are none; leave it out"
+        )
+    return tuple(given)
+
+
+def _check_count(key: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
+        raise BadInput(f"schema: {key} must be a whole number of at least 1 and at most {MOST:,}")
+
+
+def _refuse_unknown(where: str, values: Mapping[Any, Any], known: list[str]) -> None:
+    for key in values:
+        if key not in known:
+            raise BadInput(f"{where}: unknown key {key!r}{nearest(str(key), known)}; known keys: {', '.join(known)}")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _few(names: list[str], most: int = 8) -> str:
+    return _listed(names[:most]) + (f" and {len(names) - most} others" if len(names) > most else "")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in names)

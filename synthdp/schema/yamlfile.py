@@ -1,0 +1,148 @@
+"""Schema files: YAML read so that what stands there is what is meant.
+
+YAML 1.1 turns `No` into false, `01` into 1 and `2020-01-31` into a date, which would change categories and bounds in
+silence. Here only true, false, null and plain decimal numbers are anything but text, and a key given twice is refused.
+"""
+
+import math
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from synthdp.errors import BadInput
+from synthdp.files.strict_json import DIGITS
+
+MOST_BYTES = 2 << 20
+MOST_VALUES = 1_000_000
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own type)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes whatever either YAML 1.1 or our reader would take for something else than text."""
+
+
+_NUMBER_STARTS = list("-+.0123456789")
+_RULES = (
+    ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("tag:yaml.org,2002:null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("tag:yaml.org,2002:int", r"[-+]?(?:0|[1-9][0-9]*)", _NUMBER_STARTS),
+    ("tag:yaml.org,2002:float", r"[-+]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?", _NUMBER_STARTS),
+)
+for _tag, _pattern, _first in _RULES:
+    for _kind in (_Loader, _Dumper):
+        _kind.add_implicit_resolver(_tag, re.compile(rf"^(?:{_pattern})$"), _first)
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    result: dict[Any, Any] = {}
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, str | int | float | bool | None) or key in result:
+            raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
+        result[key] = loader.construct_object(value_node, deep=True)
+    return result
+
+
+def _whole(loader: _Loader, node: yaml.ScalarNode) -> int:
+    text = str(loader.construct_scalar(node))
+    if len(text) > DIGITS:
+        raise yaml.constructor.ConstructorError(None, None, f"a whole number of {len(text)} digits", node.start_mark)
+    return int(text)
+
+
+def _finite(loader: _Loader, node: yaml.ScalarNode) -> float:
+    value = float(loader.construct_yaml_float(node))
+    if not math.isfinite(value):
+        raise yaml.constructor.ConstructorError(None, None, "a number too large for a float", node.start_mark)
+    return value
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_Loader.add_constructor("tag:yaml.org,2002:int", _whole)
+_Loader.add_constructor("tag:yaml.org,2002:float", _finite)
+
+
+def load(path: Path) -> Any:
+    """The content of a YAML file. Raises `BadInput` in one line that names the file and the place."""
+    return parse(read_text(path), str(path))
+
+
+def parse(text: str, where: str) -> Any:
+    """The content of YAML text; `where` names it in the error."""
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        _check_size(root, where)
+        return None if root is None else loader.construct_document(root)
+    except BadInput:
+        raise
+    except RecursionError:
+        raise BadInput(f"{where}: not read, since it is nested too deep") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark is not None else ""
+        raise BadInput(f"{where}{place}: not valid YAML: {getattr(error, 'problem', None) or 'unreadable'}") from None
+    except ValueError:
+        raise BadInput(f"{where}: not valid YAML: a number cannot be read") from None
+
+
+def _check_size(root: yaml.Node | None, where: str) -> None:
+    """Refuse aliases (`*name`) that lead back to themselves, or that a few lines make millions of values of."""
+    sizes: dict[int, int] = {}
+    above: set[int] = set()
+
+    def size(node: yaml.Node) -> int:
+        known = sizes.get(id(node))
+        if known is not None:
+            return known
+        if id(node) in above:
+            raise BadInput(f"{where}: not read, since an alias in it leads back to itself")
+        above.add(id(node))
+        inside = node.value if isinstance(node, yaml.CollectionNode) else ()
+        children = (child for each in inside for child in (each if isinstance(each, tuple) else (each,)))
+        total = 1 + sum(map(size, children))
+        above.discard(id(node))
+        sizes[id(node)] = total
+        return total
+
+    if root is not None and size(root) > MOST_VALUES:
+        raise BadInput(f"{where}: not read, since it holds more than {MOST_VALUES:,} values")
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; `BadInput` in one line where it cannot be had."""
+    if path.is_dir():
+        raise BadInput(f"{path}: is a folder, expected a YAML file")
+    try:
+        if path.exists() and not path.is_file():
+            raise BadInput(f"{path}: is no plain file")
+        if path.stat().st_size > MOST_BYTES:
+            raise BadInput(f"{path}: holds {path.stat().st_size:,} bytes; at most {MOST_BYTES:,} are read")
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: cannot be read ({type(error).__name__})") from None
+
+
+def dump(values: Any, width: float = 120) -> str:
+    """YAML text, keys in the order given, innermost lists and mappings on one line of at most `width`."""
+    text = yaml.dump(values, Dumper=_Dumper, width=width, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    return str(text)
+
+
+def save(values: Any, path: Path) -> None:
+    """Write YAML to a file, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(dump(values), encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise BadInput(f"{path}: cannot be written ({error.strerror or type(error).__name__})") from None

@@ -1,0 +1,112 @@
+"""Functions that a generator hands in (vectors, groups, losses) run inside the seal: checked on made-up rows before, guarded there.
+
+Sensitivity rests on a callback answering for each record alone. That cannot be read off a function. Before a question that carries
+a new one is charged, it is asked about rows that are nobody's, in several orders, numbers and companies; what gives a row
+another answer in other company is refused by name (law 38). This catches mistakes and proves nothing: that a callback is pure is
+trusted, and PRIVACY.md says so.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.errors import BadInput
+from synthdp.schema.codec import Codec
+from synthdp.seal.records import is_open
+
+Codes = NDArray[Any]
+ByRow = Callable[[Codes], Any]  # codes (rows, columns) -> an answer for each row, (rows, ...)
+
+ROWS = 12
+AS_THEY_ARE = ("builtins", "numpy", "torch")  # answers; what else there is becomes an array under guard
+CLOSE = 1e-9  # relative: a float64 product rounds differently in another company, by some 1e-15 of its size
+
+
+class CallbackError(BadInput, RuntimeError):
+    """A callback failed while records were open. What it said stays there: an exception's text may hold a record."""
+
+
+class Guarded:
+    """A function whose exceptions, while records are open, become a `CallbackError`, without their text and without themselves."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.__wrapped__: Callable[..., Any] = function
+
+    def __call__(self, *arguments: Any) -> Any:
+        """What the function returns."""
+        try:
+            found = self.__wrapped__(*arguments)
+            return found if type(found).__module__.partition(".")[0] in AS_THEY_ARE else np.asarray(found)
+        except BaseException as error:
+            if not is_open():
+                raise  # on made-up rows, or in a generator's own hands
+            if isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            kind = type(error).__name__ if type(error).__module__ == "builtins" else "an exception"
+        raise CallbackError(
+            f"{named(self)} raised {kind} while sealed records were open; its text is not shown, since it may hold a record. Run "
+            "it on made-up rows to see why"
+        )
+
+
+def check(name: str, function: Callable[..., Any], answer: ByRow, codec: Codec) -> None:
+    """Refuse a callback whose `answer` for a made-up row depends on the other rows, on their order or on their number."""
+    rows = made_up(codec)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            together = np.asarray(answer(rows))
+            found = [(places, np.asarray(answer(rows[places]))) for places in _companies()]
+    except BadInput:
+        raise
+    except Exception as error:  # of a foreign function, on public rows: its text may be read
+        said = (str(error).splitlines() or [""])[0]
+        raise BadInput(f"{name} ({named(function)}) fails on made-up rows: {type(error).__name__}: {said}") from error
+    if together.shape[:1] != (ROWS,):
+        raise BadInput(f"{name} ({named(function)}) must answer once for each record, got shape {together.shape}")
+    scale = CLOSE * float(np.abs(np.where(np.isfinite(together), together, 0)).max(initial=1e-300))
+    for places, alone in found:
+        expected = together[places]
+        if alone.shape != expected.shape or not np.allclose(alone, expected, rtol=CLOSE, atol=scale, equal_nan=True):
+            raise BadInput(
+                f"{name} ({named(function)}) must treat each record on its own: on made-up rows its answer for a row depends on the "
+                "other rows of the batch. Use no statistics of the batch, no position in it, and no chance that is not made of the "
+                "record itself; compute in float64, or row by row"
+            )
+
+
+def made_up(codec: Codec) -> Codes:
+    """Rows that are nobody's, (ROWS, columns): codes from all over every column's domain, always the same."""
+    rows: Codes = np.random.default_rng(0).integers(0, codec.sizes, (ROWS, len(codec.sizes))).astype(codec.dtype)
+    return rows
+
+
+def _companies() -> Iterator[NDArray[np.int64]]:
+    """Which of the made-up rows are asked together: each alone, all in another order, a few, and many more than there are."""
+    every = np.arange(ROWS)
+    yield every[::-1]
+    yield every[3:8]
+    yield np.tile(every, 9)[:100]
+    yield every[:0]
+    yield from every[:, None]
+
+
+def named(function: Callable[..., Any]) -> str:
+    """What to call a function in a message."""
+    while isinstance(function, partial):
+        function = function.func
+    function = getattr(function, "__wrapped__", function)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', None) or type(function).__module__}.{name}"
+
+
+def source(function: Callable[..., Any]) -> Any:
+    """What two callbacks share that were made of the same lines: a loop makes a new closure in every step."""
+    while isinstance(function, partial):
+        function = function.func
+    function = getattr(function, "__wrapped__", function)
+    return getattr(getattr(function, "__func__", function), "__code__", type(function))

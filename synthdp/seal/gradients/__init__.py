@@ -1,0 +1,149 @@
+"""Sums of clipped per-unit gradients in one pass, with no gradient of any single unit (Abadi et al. 2016, algorithm 1).
+
+`clipped_gradient_sum` (with `sum_and_count`) is the whole of it: book-keeping (Bu, Wang, Zha & Karypis 2022) where every
+parameter belongs to a layer that `layers` knows, `torch.func.vmap` elsewhere. `add_noise` is where sums meet noise.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from synthdp.errors import BadInput
+from synthdp.seal.clipping import PerGroup, Rule, layout
+from synthdp.seal.gradients import bookkeeping, fallback
+from synthdp.seal.gradients.bound import FLAT, MARGIN, Bound, Gradients, Sums
+from synthdp.seal.gradients.float64 import in_float64, take_float32
+from synthdp.seal.gradients.freed_memory import keep_freed_memory
+from synthdp.seal.gradients.reference import per_unit_reference
+from synthdp.seal.gradients.rows import Batch
+from synthdp.seal.gradients.survey import survey
+
+__all__ = [
+    "FLAT",
+    "MARGIN",
+    "Gradients",
+    "add_noise",
+    "clipped_gradient_sum",
+    "losses",
+    "per_unit_reference",
+    "sum_and_count",
+]
+
+Loss = Callable[[nn.Module, Tensor], Tensor]
+
+
+class Draws(Protocol):
+    """Where sums meet noise, such as `noise.Noise`."""
+
+    def added_flat(self, sums: Tensor, deviation: float) -> Tensor:
+        """`sums` (n,) plus independent N(0, deviation^2), float32."""
+        ...
+
+
+def clipped_gradient_sum(
+    module: nn.Module,
+    loss: Loss,
+    records: Tensor,
+    mask: Tensor | None,
+    clip: float,
+    *,
+    rule: Rule = FLAT,
+    counts: Tensor | None = None,
+    microbatch: int = 4096,
+) -> Gradients:
+    """Sum over units of the gradient of the unit's loss, each scaled down to L2 norm `clip` * (1 - 1e-4) at most.
+
+    How it is scaled down is the `rule`'s matter (`seal/clipping.py`): as a whole, by groups of parameters, or automatically.
+    With `counts` (units,) the gradient of unit u is divided by counts[u] first: the mean of a microbatch.
+
+    `records` is (units, ...), one record each, or with a `mask` (units, R) it is (units, R, ...), and unit u holds the
+    records where mask[u]; a unit's loss is the sum over its records, so its *summed* gradient is clipped.
+    `loss(module, flat)` maps (n, ...) to n losses, and loss i may depend on record i alone: no statistics of the batch.
+    That cannot be read off a function; compare with `per_unit_reference`, which takes one unit at a time.
+
+    Everything is computed in float64 (`precise`), so one unit more moves the result by at most `clip` (law 12): the
+    loss is given the module with float64 parameters, whose layers also take float32 inputs; float records are converted.
+
+    Returns float64 sums by the name of each parameter that requires a gradient (0 units: zeros), views of one flat tensor.
+    They do not depend on `microbatch`, the units per forward pass, beyond rounding. Units with a non-finite gradient, or a
+    norm that overflows, contribute zero. A unit whose positions cancel more than 300-fold is scaled down further.
+
+    Nothing is written to `module`. Raises `BadInput` for layers that mix records or keep statistics of them (BatchNorm).
+    """
+    return sum_and_count(
+        module, loss, records, mask, clip, rule=rule, counts=counts, microbatch=microbatch, counting=False
+    )[0]
+
+
+def sum_and_count(
+    module: nn.Module,
+    loss: Loss,
+    records: Tensor,
+    mask: Tensor | None,
+    clip: float,
+    *,
+    rule: Rule = FLAT,
+    counts: Tensor | None = None,
+    microbatch: int = 4096,
+    counting: bool = True,
+) -> tuple[Gradients, float]:
+    """`clipped_gradient_sum`, and from the same pass the sum over units of 1/2 where the norm (of all parameters) is within
+    `clip`, -1/2 where it is not: one unit moves it by at most 1/2. See `Bound` for the units in between."""
+    if not 0 < clip < float("inf"):
+        raise BadInput(f"clip must be a finite number greater than 0, got {clip}")
+    if microbatch < 1:
+        raise BadInput(f"microbatch must be 1 or more, got {microbatch}")
+    if mask is not None and mask.shape != records.shape[:2]:
+        raise BadInput(f"mask must have the shape (units, R) = {tuple(records.shape[:2])}, got {tuple(mask.shape)}")
+    if counts is not None and counts.shape != records.shape[:1]:
+        raise BadInput(f"counts must have the shape (units,) = {tuple(records.shape[:1])}, got {tuple(counts.shape)}")
+    keep_freed_memory()
+    trained, _ = survey(module)
+    if any(parameter.dtype not in (torch.float32, torch.float64) for parameter in trained.values()):
+        raise BadInput("parameters must be float32 or float64: in fewer bits a clipped gradient may exceed its bound")
+    own, module = module, in_float64(module)
+    records = records.double() if records.is_floating_point() else records
+    trained, layers = survey(module)
+    if module is not own:
+        take_float32(module)
+    groups = None
+    if isinstance(rule, PerGroup):
+        groups = layout(rule, {name: parameter.numel() for name, parameter in trained.items()})
+    bound = Bound(clip, rule, groups, counting=counting)
+    if groups is not None and layers is not None and any(bound.splits(mine.values()) for mine in layers.values()):
+        layers = None
+    sums = Sums(trained)
+    with torch.autocast(records.device.type, enabled=False):
+        for start in range(0, len(records), microbatch):
+            part = slice(start, start + microbatch)
+            batch = Batch.of(
+                records[part], None if mask is None else mask[part], None if counts is None else counts[part]
+            )
+            if layers is None or not bookkeeping.add(module, loss, batch, bound, layers, sums):
+                layers = None  # what one pass could not follow, the next will not either
+                fallback.add(module, loss, batch, bound, trained, sums)
+    return sums.finished(), bound.within
+
+
+def losses(module: nn.Module, loss: Loss, records: Tensor) -> Tensor:
+    """The loss of each record, (n,), as the sums see it: float64, layers checked, and without the chances of dropout, which
+    belong to no record."""
+    own, module = module, in_float64(module)
+    survey(module)
+    if module is not own:
+        take_float32(module)
+    drawing = [layer for layer in module.modules() if layer.training]
+    try:
+        for layer in drawing:
+            layer.training = False
+        return loss(module, records.double() if records.is_floating_point() else records).detach()
+    finally:
+        for layer in drawing:
+            layer.training = True
+
+
+def add_noise(sums: Gradients, deviation: float, noise: Draws) -> Gradients:
+    """The sums plus independent N(0, deviation^2) on every coordinate, rounded to float32: one draw for all parameters."""
+    return Gradients(noise.added_flat(sums.flat, deviation), sums)

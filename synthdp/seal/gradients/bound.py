@@ -1,0 +1,166 @@
+"""How a unit's contribution is bounded, and where the bounded contributions are added up."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+from synthdp.seal.clipping import Automatic, Flat, Layout, Rule
+
+FLAT = Flat()
+MARGIN = 1e-4  # what rounding may move a sum by, in clips (law 12); float64 needs far less
+CHUNK = 1024  # units whose scaled copies are held at a time
+CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
+RAMP = 0.05  # of the clip, to either side: where a count of units within the clip goes from 1/2 to -1/2
+
+
+class Bound:
+    """How the gradients of one sum are bounded: `clip` by a `rule`, whose groups are `layout`'s.
+
+    With `counting`, `within` adds up 1/2 for each unit whose norm is within the clip and -1/2 for each other one. Between 0.95
+    and 1.05 clips it is a ramp, times 1 - MARGIN: a step would let another unit's rounding, which the company it is in may
+    change, move the count by a whole bit. A unit without a finite norm counts as outside.
+    """
+
+    def __init__(self, clip: float, rule: Rule = FLAT, layout: Layout | None = None, *, counting: bool = False) -> None:
+        self.clip, self.rule, self.counting = clip, rule, counting
+        self._counts: list[Tensor] = []
+        self._places = None if layout is None or len(layout.bounds) == 1 else layout.places
+        self._limits = [clip * (1 - MARGIN)] if self._places is None or layout is None else _limits(clip, layout)
+
+    def group(self, names: Iterable[str]) -> int:
+        """The group of a layer, by the names of its parameters."""
+        return 0 if self._places is None else self._places[next(iter(names))]
+
+    def splits(self, names: Iterable[str]) -> bool:
+        """Whether these parameters of one layer are in several groups."""
+        return self._places is not None and len({self._places[name] for name in names}) > 1
+
+    def factors(
+        self, measured: Mapping[int, tuple[Tensor, Tensor | None]], counts: Tensor | None
+    ) -> tuple[dict[int, Tensor], Tensor | None]:
+        """(weights, bad): by group, what each unit's gradient is multiplied by, and which units are left out (None: none).
+
+        `measured` holds by group `squares` (units,), squared norms, and `spread`, a bound on (sum of the norms of the parts
+        that make the unit's gradient)^2. The error of a float32 sum is relative to the parts, not to what is left after
+        they cancel. `counts` (units,): each gradient is a sum over so many, and its mean is what is bounded.
+        """
+        squares = {
+            place: own if spread is None else torch.maximum(own, spread.mul(CANCEL**-2))
+            for place, (own, spread) in measured.items()
+        }
+        if counts is not None:
+            divisors = counts.double().clamp_min(1.0)
+            squares = {place: own.double() / divisors.square() for place, own in squares.items()}
+        if len(squares) == 1:
+            (total,) = squares.values()
+        else:
+            total = torch.stack([own.double() for own in squares.values()]).sum(0)
+        self.count(total)
+        weights = {place: self._weights(own, self._limits[place]) for place, own in squares.items()}
+        if counts is not None:
+            weights = {place: weight.div_(divisors) for place, weight in weights.items()}
+        # The sum is finite only if each of them is. That saves a pass over all gradients on the CPU, where it can be looked at
+        # at once; a GPU would have to be waited for, and left units out are left out either way.
+        if total.device.type == "cpu" and math.isfinite(total.sum().item()):
+            return weights, None
+        finite = torch.isfinite(total)
+        return {place: torch.where(finite, weight, 0.0) for place, weight in weights.items()}, ~finite
+
+    def _weights(self, squares: Tensor, limit: float) -> Tensor:
+        if isinstance(self.rule, Automatic):
+            return squares.sqrt().add_(self.rule.gamma).reciprocal_().mul_(limit)
+        return squares.clamp_min(limit * limit).rsqrt_().mul_(limit)
+
+    def count(self, squares: Tensor) -> None:
+        """Count units of these squared norms, (units,)."""
+        if not self.counting:
+            return
+        inside = (1 + RAMP - squares.double().sqrt() / self.clip) / (2 * RAMP)
+        bits = torch.nan_to_num(inside, nan=0.0, posinf=1.0, neginf=0.0).clamp(0.0, 1.0) - 0.5
+        self._counts.append(bits.sum())
+
+    @property
+    def within(self) -> float:
+        """The count; read from the device here, once."""
+        total = 0.0
+        for count in self._counts:
+            total += float(count) * (1 - MARGIN)
+        return total
+
+
+def _limits(clip: float, layout: Layout) -> list[float]:
+    return [clip * bound * (1 - MARGIN) for bound in layout.bounds]
+
+
+class Gradients(dict[str, Tensor]):
+    """One tensor per parameter, by name; all of them are views of `flat`, so that one call can serve them all."""
+
+    def __init__(self, flat: Tensor, like: Mapping[str, Tensor]) -> None:
+        self.flat = flat
+        parts: list[Tensor] = torch._C._nn.unflatten_dense_tensors(flat, list(like.values()))
+        super().__init__(zip(like, parts, strict=True))
+
+
+class Sums:
+    """Where weighted sums are added up, in float64."""
+
+    dtype = torch.float64
+    chunk = CHUNK
+
+    def __init__(self, trained: Mapping[str, Tensor]) -> None:
+        device = next(iter(trained.values())).device if trained else None
+        size = sum(parameter.numel() for parameter in trained.values())
+        flat = torch.empty(size, dtype=self.dtype, device=device)
+        self._named = Gradients(flat, trained)
+        self._fresh = set(trained)
+        self._turned: dict[str, Tensor] = {}  # transposed sums, until the end
+
+    def add(self, name: str, value: Tensor) -> None:
+        """Add a sum of at most `chunk` units."""
+        target = self._named[name]
+        if value.shape != target.shape:
+            value = value.view(target.shape)
+        if name in self._fresh:
+            self._fresh.discard(name)
+            target.copy_(value)
+        else:
+            target.add_(value)
+
+    def add_product(self, name: str, left: Tensor, right: Tensor) -> None:
+        """Add left^T right."""
+        if name in self._fresh and left.dtype == self.dtype:
+            self._fresh.discard(name)
+            torch.mm(left.t(), right, out=self._named[name])
+        elif right.shape[1] < left.shape[1]:  # a product is faster with its long side last
+            product = torch.mm(right.t(), left)
+            known = self._turned.get(name)
+            self._turned[name] = product.to(self.dtype) if known is None else known.add_(product)
+        else:
+            self.add(name, torch.mm(left.t(), right))
+
+    def add_column_sums(self, name: str, rows: Tensor) -> None:
+        """Add the sum of the rows."""
+        if name in self._fresh and rows.dtype == self.dtype:
+            self._fresh.discard(name)
+            torch.sum(rows, 0, out=self._named[name])
+        else:
+            self.add(name, rows.sum(0))
+
+    def add_rows(self, name: str, index: Tensor, rows: Tensor) -> None:
+        """Add rows[i] to row index[i]."""
+        if name in self._fresh:
+            self._fresh.discard(name)
+            self._named[name].zero_()
+        self._named[name].index_add_(0, index, rows.to(self.dtype))
+
+    def finished(self) -> Gradients:
+        """The sums; zeros where nothing was added."""
+        for name, value in self._turned.items():
+            self.add(name, value.t())
+        self._turned.clear()
+        for name in self._fresh:
+            self._named[name].zero_()
+        self._fresh.clear()
+        return self._named

@@ -1,0 +1,155 @@
+"""One fit in several processes: each holds a shard of the units, exact sums are added up inside the seal, noise is drawn once.
+
+Every unit lies in one shard, by its secret keyed name, and the sum over units is the sum of the shards' sums; so what is
+noised, how it is noised and what is charged are those of a single process. The processes trust each other (they pass on exact
+sums), which the statement says. Between W processes that distrust each other each would have to add noise of its own, of
+variance sigma^2 / (W - 1), and the sum would need secure aggregation: not built here.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from synthdp.errors import BadInput
+from synthdp.ledger.events import Capped, Choice, Event, Plan, Revealed, Threshold, Vote, inner
+from synthdp.seal.gradients import Gradients
+
+NO_SUMS: dict[type[Event], str] = {  # events of questions that are not additive -> what to do about it
+    Threshold: "categories are learned in one process: declare them in the schema, or fit without torchrun",
+    Vote: "teachers learn in one process: fit without torchrun",
+    Revealed: "records are revealed in one process: fit without torchrun",
+    Choice: "columns that belong together are chosen in one process: fit without torchrun",
+    Capped: "what is asked under a cap, such as a choice, is asked in one process: fit without torchrun",
+}
+
+
+class Ranks(Protocol):
+    """The processes of one fit, numbered from 0; the first one charges, draws the noise and writes."""
+
+    @property
+    def rank(self) -> int:
+        """The number of this process."""
+        ...
+
+    @property
+    def world(self) -> int:
+        """How many there are."""
+        ...
+
+    def wait(self) -> None:
+        """Until all have come here: what the first one has charged may now be read."""
+        ...
+
+    def total(self, values: Any) -> Any:
+        """The sum over all processes of numbers, arrays, gradients, or lists of them."""
+        ...
+
+    def told(self, values: Any) -> Any:
+        """What the first process holds; bytes, or as for `total`, of the same shapes everywhere."""
+        ...
+
+
+class Alone:
+    """A fit in one process."""
+
+    rank, world = 0, 1
+
+    def wait(self) -> None:
+        """Nobody to wait for."""
+
+    def total(self, values: Any) -> Any:
+        """The values."""
+        return values
+
+    def told(self, values: Any) -> Any:
+        """The values."""
+        return values
+
+
+class Together:
+    """The processes of an initialised `torch.distributed` group (gloo: numbers travel as CPU tensors; nccl: on the device)."""
+
+    def __init__(self) -> None:
+        if not torch.distributed.is_initialized():
+            raise BadInput("torch.distributed has no process group: call init_process_group, or start with torchrun")
+        self.rank, self.world = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        self._device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+
+    def wait(self) -> None:
+        """A barrier."""
+        torch.distributed.barrier()
+
+    def total(self, values: Any) -> Any:
+        """One all-reduce, in float64; each leaf's sum is on the leaf's device."""
+        leaves: list[torch.Tensor] = []
+        _walk(values, lambda leaf: _kept(leaves, leaf))
+        flat = torch.cat([torch.zeros(0, dtype=torch.float64), *(leaf.reshape(-1).double().cpu() for leaf in leaves)])
+        flat = flat.to(self._device)
+        torch.distributed.all_reduce(flat)
+        parts = iter(torch.split(flat.cpu(), [leaf.numel() for leaf in leaves]))
+        return _walk(values, lambda leaf: next(parts).to(leaf.device, leaf.dtype).reshape(leaf.shape))
+
+    def told(self, values: Any) -> Any:
+        """One broadcast per array."""
+
+        def heard(leaf: torch.Tensor) -> torch.Tensor:
+            here = leaf.detach().clone().to(self._device)
+            torch.distributed.broadcast(here, 0)
+            return here.to(leaf.device)
+
+        return _walk(values, heard)
+
+
+ALONE = Alone()
+
+
+def joined() -> Ranks:
+    """The processes that torchrun started with this one, or this one alone."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        return ALONE
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group("gloo")
+    return Together()
+
+
+def check_plan(plan: Plan, ranks: Ranks) -> None:
+    """Refuse a plan that holds a question whose exact value is no sum over the shards, while nothing is charged yet."""
+    if ranks.world > 1:
+        for entry in plan:
+            for event in (entry.event, *inner(entry.event)):
+                if type(event) in NO_SUMS:
+                    raise BadInput(NO_SUMS[type(event)])
+
+
+def check_additive(question: Any, ranks: Ranks) -> None:
+    """Refuse a question whose exact value is not the sum of its values on the shards."""
+    if ranks.world > 1 and not getattr(question, "additive", False):
+        raise BadInput(
+            f"{type(question).__name__} cannot be asked of records that lie in {ranks.world} processes: fit in one process, and "
+            "declare in the schema what would be learned"
+        )
+
+
+def _kept(leaves: list[torch.Tensor], leaf: torch.Tensor) -> torch.Tensor:
+    leaves.append(leaf)
+    return leaf
+
+
+def _walk(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The same structure with every number or array changed."""
+    if isinstance(value, Gradients):
+        return Gradients(change(value.flat), value)
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, np.ndarray):
+        return change(torch.from_numpy(np.ascontiguousarray(value))).numpy()
+    if isinstance(value, bytes):
+        return change(torch.frombuffer(bytearray(value), dtype=torch.uint8)).numpy().tobytes()
+    if isinstance(value, int | float):
+        return type(value)(change(torch.tensor([value], dtype=torch.float64)).item())
+    if isinstance(value, list | tuple):
+        return type(value)(_walk(item, change) for item in value)
+    raise BadInput(f"a {type(value).__name__} cannot pass between the processes of a fit")

@@ -1,0 +1,77 @@
+"""Noisy contingency tables over the declared domain."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.errors import BadInput
+from synthdp.ledger.events import Event, Gaussian
+from synthdp.seal.records import Countable, within
+
+if TYPE_CHECKING:
+    from synthdp.noise.noise import Noise
+
+Table = NDArray[np.float64]
+Grouping = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """One table per clique, every cell of the declared domain plus N(0, deviation^2) noise.
+
+    A unit of at most R records adds at most R to the cells of each of the m tables, so the stacked vector moves by at most
+    R * sqrt(m) in L2 (law 18), and deviation = noise * R * sqrt(m).
+
+    `groups[j]`, where there is one, is what column j is counted by: a public map (codes of the column,) -> 0 .. groups - 1,
+    such as the bins that earlier noisy answers asked for. Counting by groups adds cells up, which moves no unit further.
+    """
+
+    additive: ClassVar[bool] = True  # a sum over units
+    counted: ClassVar[bool] = True  # asks for counts alone
+    cliques: tuple[tuple[int, ...], ...]  # columns of the code table
+    sizes: tuple[int, ...]  # codes per column
+    noise: float
+    max_records: int
+    groups: tuple[Grouping | None, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for size, group in zip(self.sizes, self.groups or (), strict=self.groups is not None):
+            if group is not None and (group.shape != (size,) or group.min(initial=0) < 0):
+                raise BadInput(f"a grouping must give each of a column's {size} codes a group of 0 or more")
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """One Gaussian for all tables together."""
+        return [Gaussian(self.noise)]
+
+    @property
+    def sensitivity(self) -> float:
+        """R * sqrt(m)."""
+        return self.max_records * math.sqrt(len(self.cliques))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of each cell."""
+        return self.noise * self.sensitivity
+
+    def bounded(self, records: Countable) -> list[Table]:
+        """The exact counts, one array per clique with one axis per column."""
+        within(records, self.max_records)
+        return records.counts(self.cliques, self.sizes, self.groups)
+
+    def noised(self, bounded: list[Table], noise: "Noise") -> list[Table]:
+        """The noisy counts."""
+        flat = [table.ravel() for table in bounded]
+        noisy = noise.added(np.concatenate([np.zeros(0), *flat]), self.deviation)
+        ends = np.cumsum([0, *(len(cells) for cells in flat)])
+        parts = [noisy[start:end] for start, end in pairwise(ends)]
+        return [part.reshape(table.shape) for table, part in zip(bounded, parts, strict=True)]
+
+    def movement(self, one: list[Table], other: list[Table]) -> float:
+        """L2 distance of the stacked tables."""
+        return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))

@@ -1,0 +1,279 @@
+"""Where the records lie: bounded per unit, grouped by unit, and read by nobody but the questions."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synthdp.errors import BadInput
+from synthdp.schema import cells
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Schema
+from synthdp.seal import counting
+
+if TYPE_CHECKING:
+    import torch
+
+Codes = NDArray[Any]  # int32, or uint8 for images
+Cliques = Sequence[tuple[int, ...]]
+Groupings = Sequence["NDArray[np.int64] | None"] | None
+Counts = NDArray[np.float64]
+RESIDENT = 2 << 30  # bytes of a table that is kept on a device; of a larger one, samples are copied there
+
+
+class Countable(Protocol):
+    """What a question of counts may ask, wherever the records lie: of `Records` in memory, of a `CountedTable` in a database."""
+
+    @property
+    def units(self) -> int:
+        """How many units there are."""
+        ...
+
+    @property
+    def max_records(self) -> int:
+        """How many records of a unit there are at most."""
+        ...
+
+    def counts(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
+        """How many records each cell holds, one array per clique with one axis per column. `sizes` are the codes of every column,
+        `groups` what is counted in their place: see `questions.marginals`."""
+        ...
+
+    def weights(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
+        """The same where every unit weighs one: its records share its weight."""
+        ...
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records of some units. `owner[i]` is the unit (0 .. units - 1, ascending) that record i belongs to.
+
+    `codes` is the encoded table, (records, columns), once the schema has nothing left to learn; `raw` the sealed frame;
+    `keys` (units,) names each unit by a keyed hash: what a coin or a dealing of units may depend on. Of a sample, `codes` is
+    the whole table still, and record i is its row `rows[i]`; None: all rows as they are. `copies` holds, by device, a table and its
+    copy there, which all samples of it share.
+    """
+
+    units: int
+    owner: NDArray[np.int64]
+    raw: pd.DataFrame | None
+    codes: Codes | None
+    max_records: int
+    keys: NDArray[np.uint64]
+    rows: NDArray[np.int64] | None = None
+    copies: "dict[torch.device, tuple[Codes, torch.Tensor]]" = field(default_factory=dict, compare=False, repr=False)
+
+    def encoded(self) -> Codes:
+        """The codes, (records, columns); raises where the schema was not resolved yet."""
+        whole = self._whole()
+        return whole if self.rows is None else whole[self.rows]
+
+    def encoded_on(self, device: "torch.device") -> "torch.Tensor":
+        """`encoded` on a device: gathered there of a copy of the table that stays, so that a sample costs the places of its
+        rows and no more. Whoever reads it must not write to it."""
+        import torch
+
+        whole = self._whole()
+        if device.type == "cpu" or whole.nbytes > RESIDENT:
+            return moved(torch.from_numpy(np.ascontiguousarray(self.encoded())), device)
+        of, kept = self.copies.get(device, (None, None))
+        if kept is None or of is not whole:
+            kept = torch.from_numpy(np.ascontiguousarray(whole)).to(device)
+            self.copies[device] = whole, kept
+        return kept if self.rows is None else kept[moved(torch.from_numpy(self.rows), device)]
+
+    def _whole(self) -> Codes:
+        if self.codes is None:
+            raise BadInput("the schema still has items to learn: call resolve() before asking about encoded records")
+        return self.codes
+
+    def encoded_by(self, codec: Codec) -> "Records":
+        """The same records with their codes; the raw frame is let go."""
+        if self.raw is None:
+            raise BadInput("the records were encoded already")
+        return replace(self, codes=codec.encode(self.raw), raw=None, copies={})
+
+    def counts(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
+        """See `Countable`."""
+        self._check(cliques, sizes)
+        return counting.counts(self.encoded(), cliques, sizes, groups)
+
+    def weights(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
+        """See `Countable`."""
+        self._check(cliques, sizes)
+        codes, kept = self.encoded(), np.bincount(self.owner, minlength=self.units)[self.owner]
+        found = counting.counts(codes[:0], cliques, sizes, groups)
+        for number in np.unique(kept):  # counts are exact, and few divisions are rounded, however many units there are
+            part = counting.counts(codes, cliques, sizes, groups, np.flatnonzero(kept == number))
+            for weighed, count in zip(found, part, strict=True):
+                weighed += count / number
+        return found
+
+    def _check(self, cliques: Cliques, sizes: Sequence[int]) -> None:
+        codes = self.encoded()
+        used = {column for clique in cliques for column in clique}
+        if any(sizes[column] <= 0 or int(codes[:, column].max(initial=0)) >= sizes[column] for column in used):
+            raise BadInput("the question's sizes are not those of the codec: make it with `data.tables`")
+
+    def column(self, name: str) -> "pd.Series[Any]":
+        """One raw column, for the questions that buy what was not declared."""
+        if self.raw is None or name not in self.raw.columns:
+            raise BadInput(f"column {name!r} is not in the sealed table")
+        return self.raw[name]
+
+    def take(self, chosen: NDArray[np.bool_]) -> "Records":
+        """The records of the chosen units, renumbered; `chosen` is (units,)."""
+        self._whole()
+        if (
+            self.max_records == 1 and len(self.owner) == self.units
+        ):  # every unit holds just one record: skip the regrouping
+            rows = np.flatnonzero(chosen)
+            owner = np.arange(len(rows))
+        else:
+            rows = np.flatnonzero(chosen[self.owner])
+            owner = (np.cumsum(chosen) - 1)[self.owner[rows]]
+        keys = self.keys[chosen]
+        places = rows if self.rows is None else self.rows[rows]
+        return replace(self, units=len(keys), owner=owner, raw=None, rows=places, keys=keys)
+
+    def padded(self) -> tuple[Codes, NDArray[np.bool_]]:
+        """Codes as (units, max_records, columns) and the mask (units, max_records) of the places that hold a record."""
+        codes, (place, mask) = self.encoded(), self.slots()
+        table = np.zeros((*mask.shape, codes.shape[1]), codes.dtype)
+        table[self.owner, place] = codes
+        return table, mask
+
+    def slots(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Which of its unit's places each record has, (records,), and the mask of `padded`."""
+        place = np.arange(len(self.owner)) - np.searchsorted(self.owner, self.owner, side="left")
+        mask = np.zeros((self.units, self.max_records), np.bool_)
+        mask[self.owner, place] = True
+        return place, mask
+
+    def padded_on(self, device: "torch.device") -> "tuple[torch.Tensor, torch.Tensor]":
+        """`padded` on a device, by `encoded_on`; the mask stays on the CPU, where it can be looked at without waiting."""
+        import torch
+
+        if device.type == "cpu":
+            table, held = self.padded()
+            return torch.from_numpy(table), torch.from_numpy(held)
+        (place, mask), codes = self.slots(), self.encoded_on(device)
+        slots = moved(torch.from_numpy(self.owner * self.max_records + place), device)
+        flat = codes.new_zeros(mask.size, codes.shape[1]).index_copy_(0, slots, codes)
+        return flat.reshape(*mask.shape, -1), torch.from_numpy(mask)
+
+
+def moved(values: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
+    """The values on the device; to a GPU by way of pinned memory, or the CPU would wait until it is done with all before."""
+    if values.device.type == "cpu" and device.type == "cuda":
+        return values.pin_memory().to(device, non_blocking=True)
+    return values.to(device)
+
+
+_READING: ContextVar[bool] = ContextVar("reading", default=False)
+
+
+Kept = TypeVar("Kept")
+
+
+def is_open() -> bool:
+    """Whether records are open: a question is being answered."""
+    return _READING.get()
+
+
+class Sealed(Generic[Kept]):
+    """Records, or what was trained on them, that open only while a question is answered: a read at any other time raises,
+    whoever reads."""
+
+    def __init__(self, records: Kept) -> None:
+        self.__records = records
+
+    def read(self) -> Kept:
+        """What is sealed; raises `RuntimeError` outside `reading()`."""
+        if not _READING.get():
+            raise RuntimeError("sealed records were read outside of a question: ask `Sensitive` instead")
+        return self.__records
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """While a question is answered. For `Sensitive` alone."""
+    token = _READING.set(True)
+    try:
+        yield
+    finally:
+        _READING.reset(token)
+
+
+def seal(frame: pd.DataFrame, schema: Schema, key: bytes) -> Records:
+    """Group a frame by unit, keep at most `max_records_per_unit` of each, and give every unit a keyed 64-bit name.
+
+    Which records of a unit are kept depends on that unit and the key alone (law 18). Records whose unit is missing
+    count as one unit.
+    """
+    if schema.unit is None:
+        names = [b"%d" % position for position in range(len(frame))]
+        owner, kept = np.arange(len(frame)), np.arange(len(frame))
+    else:
+        if schema.unit not in frame.columns:
+            raise BadInput(f"the unit column {schema.unit!r} is not in the table")
+        member, unique = pd.factorize(
+            np.array(["" if text is None else text for text in cells.texts(frame[schema.unit])], object)
+        )
+        names = [name.encode("utf-8", "surrogatepass") for name in unique]
+        kept = _bounded(member, names, key, schema.max_records_per_unit)
+        owner = member[kept]
+    keys = np.array([_keyed(key, name) for name in names], dtype=np.uint64)
+    raw = frame.iloc[kept].reset_index(drop=True)
+    most = schema.max_records_per_unit if schema.unit else 1
+    return Records(len(names), owner.astype(np.int64), raw, None, most, keys)
+
+
+def shard(records: Records, place: int, of: int) -> Records:
+    """The units of one of `of` shards, before they are encoded: unit to shard by its keyed name, so that no unit's place depends
+    on the others."""
+    if of == 1:
+        return records
+    if records.raw is None:
+        raise BadInput("records are sharded before they are encoded")
+    mine = records.keys % np.uint64(of) == place
+    rows = mine[records.owner]
+    owner = (np.cumsum(mine) - 1)[records.owner[rows]]
+    raw = records.raw[rows].reset_index(drop=True)
+    return replace(records, units=int(mine.sum()), owner=owner, raw=raw, keys=records.keys[mine])
+
+
+def within(records: Countable, bound: int) -> None:
+    """Refuse a question whose sensitivity assumes fewer records of a unit than the seal lets in. Both numbers are public."""
+    if records.max_records > bound:
+        raise BadInput(
+            f"the question assumes at most {bound} records of a unit, the schema allows {records.max_records}"
+        )
+
+
+def encoded(records: Records, codec: Codec) -> Records:
+    """The same records with their codes; the raw frame is let go."""
+    return records.encoded_by(codec)
+
+
+def _bounded(member: NDArray[np.int64], names: list[bytes], key: bytes, most: int) -> NDArray[np.int64]:
+    """Rows to keep, grouped by unit: in each unit those whose keyed lot is lowest, in their own order."""
+    order = np.argsort(member, kind="stable")
+    counts = np.bincount(member, minlength=len(names))
+    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    lots = np.zeros(len(order), dtype=np.uint64)
+    for position in np.flatnonzero(counts[member[order]] > most):
+        lots[position] = _keyed(key, names[member[order[position]]] + b"/%d" % place[position])
+    ranked = np.lexsort((lots, member[order]))
+    first = ranked[place < most]
+    return order[np.sort(first)]
+
+
+def _keyed(key: bytes, name: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(name, key=key, digest_size=8).digest(), "little")

@@ -1,0 +1,94 @@
+"""Teachers, sealed: what a generator holds of them, which is a way to train and a way to ask (Papernot et al. 2017)."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.errors import BadInput
+from synthdp.schema.codec import Codec
+from synthdp.seal.checkpoint import State
+from synthdp.seal.questions import Answer, is_own
+from synthdp.seal.questions.ballots import Aggregator, Ballot, Voted
+from synthdp.seal.records import Codes, Sealed, reading
+from synthdp.seal.teachers.partition import dealt
+from synthdp.seal.teachers.protocols import Kind
+
+if TYPE_CHECKING:
+    from synthdp.seal.door import Sensitive
+
+
+class Teachers:
+    """`count` teachers on disjoint parts of the units, made by `Sensitive.partition`.
+
+    Nothing of them can be read but noisy answers to questions that are charged first: `ask`.
+    """
+
+    def __init__(self, data: "Sensitive", sealed: Sealed[Ballot], count: int, classes: int) -> None:
+        self._data, self._sealed = data, sealed
+        self.count = count
+        self.classes = classes
+
+    def train(self, public: NDArray[Any] | None = None, *, steps: int | None = None) -> None:
+        """Train every teacher on its own part, inside the seal; called again, it goes on from where it was.
+
+        `public` are generated rows, codes (rows, columns), for teachers that tell real rows from them; `steps`, where given,
+        replaces the teachers' own number. Costs nothing: nothing leaves.
+        """
+        rows = None if public is None else self._checked(public, "public")
+        if steps is not None and steps < 1:
+            raise BadInput(f"steps of teachers must be 1 or more, got {steps}")
+        with reading():
+            self._sealed.read().ensemble.train(rows, steps)
+
+    def ask(self, queries: NDArray[Any], aggregator: Aggregator[Answer]) -> Answer:
+        """Charge the aggregator's events, then let all teachers vote on public `queries`, codes (queries, columns)."""
+        return self._data.ask(self.question(queries, aggregator))
+
+    def question(self, queries: NDArray[Any], aggregator: Aggregator[Answer]) -> Voted[Answer]:
+        """The question behind `ask`, for who asks under a cap."""
+        rows = self._checked(queries, "queries")
+        aggregator.check(len(rows), self.classes)
+        with reading():
+            trained = self._sealed.read().ensemble.trained
+        if not trained:
+            raise BadInput("teachers were asked before they were trained: call train() first")
+        return Voted(self._sealed, self.count, rows, aggregator)
+
+    def _checked(self, rows: NDArray[Any], name: str) -> Codes:
+        found, sizes = np.asarray(rows), np.array(self._data.codec.sizes)
+        if found.ndim != 2 or found.shape[1] != len(sizes) or len(found) == 0:
+            raise BadInput(f"{name} must be codes of shape (rows, {len(sizes)}) with a row at least, got {found.shape}")
+        if not np.issubdtype(found.dtype, np.integer):
+            raise BadInput(f"{name} must be codes, whole numbers; got {found.dtype}: encode them with data.codec")
+        if found.min() < 0 or (found.max(axis=0) >= sizes).any():
+            raise BadInput(f"{name} must hold codes within 0 .. size - 1 of their column")
+        return np.array(found, np.int32)
+
+
+def checked(kind: Kind, codec: Codec) -> int:
+    """The number of classes that teachers of this kind tell apart. Raises `BadInput` for a kind that is not the house's own, and for
+    settings that cannot work on such codes; reads no record."""
+    if not is_own(type(kind)):  # a kind of teachers sees records: it is trusted code
+        raise BadInput(
+            f"{type(kind).__name__} is not one of the house's kinds of teachers: Stacked, Estimators, Witness"
+        )
+    return kind.check(codec)
+
+
+def partitioned(
+    data: "Sensitive", sealed: Sealed[Any], count: int, kind: Kind, seed: bytes, state: State | None
+) -> tuple[Teachers, Sealed[Ballot]]:
+    """The handle, and what it holds sealed; for `Sensitive.partition`."""
+    if not isinstance(count, int | np.integer) or count < 1:
+        raise BadInput(f"count of teachers must be a whole number of 1 or more, got {count!r}")
+    classes = checked(kind, data.codec)
+    with reading():
+        records = sealed.read()
+        ensemble = kind.begin(dealt(records, count), data.codec, classes, seed)
+        if state is not None:
+            if int(state["count"][0]) != count:
+                raise BadInput(f"the fit to resume has {state['count'][0]} teachers, not {count}")
+            ensemble.restore(state)
+    kept = Sealed(Ballot(records, ensemble))
+    return Teachers(data, kept, count, classes), kept

@@ -1,0 +1,231 @@
+"""A first schema.yaml, drafted by looking at a table or at pictures: kinds for the data steward to confirm, and `learn` for all else."""
+
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synthdp.schema import cells, yamlfile
+from synthdp.schema.columns import LEARN, MAX_PIXELS, iso, microseconds
+
+if TYPE_CHECKING:
+    from synthdp.images.first_look import Seen
+
+    Series = pd.Series[Any]
+
+WHOSE = {"id", "identifier", "mrn", "participant", "patient", "person", "pseudonym", "ssn", "subject", "uid", "uuid"}
+CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
+LISTED = 30  # categories are listed up to here
+HEAD = """\
+# DRAFT of a schema for {file}: what may be known to everyone about these records.
+# The form of the columns was guessed from the cells (their kinds, the resolution of dates, the size of pictures); nothing else
+# here was read off them. What stays at `learn` is bought with a part of the budget. What you declare instead, from a code book,
+# a form or a round number, costs nothing and is not protected.
+#
+# 1. Go through the columns. Where one is as you declare it, delete its line `review: true`.
+# 2. If a person may have several records, name in `unit` the column that tells whose they are.
+# 3. Say in `declared_by` who stands for this. Until 1 and 3 are done, `synthdp fit` refuses this file.
+"""
+SEEN = """\
+# INTERNAL, not to be shared: what the columns of {file} were seen to hold, to compare with public knowledge.
+# An entry that is copied from here into the schema keeps its mark `observed: true`. Its facts were read off the records at no
+# charge: a release made with them says so, and that it is not to be shared.
+"""
+WHY = {
+    "name": "of the table; a release shows it",
+    "declared_by": 'such as "A. Meier, data protection office, May 2026"',
+    "unit": "the column that says whose record it is; then max_records_per_unit too",
+    "units": "or a public number or estimate of records, or of persons where there is a unit",
+    "targets": "the columns that users will predict",
+    "columns": "are these all, and are they all needed?",
+    "categories": "or all that may occur, from the code book, such as [a, b, other]",
+    "bounds": "or the least and the largest plausible value, such as [0, 120]",
+    "missing": "may cells be empty? If not, delete this line",
+    "resolution": "or day, hour, minute, second, microsecond",
+    "height": "of most pictures; fewer pixels are learned with less noise, and resize: fit averages",
+    "window": "raw intensities that become black and white, from the protocol, such as [-1000, 400]",
+    "resize": "none refuses other sizes; fit averages or interpolates to this one",
+    "review": "delete this line when the column is as you declare it",
+}
+KINDS = {
+    "identifier": "says whose record it is: dropped, and made anew. Is it the unit?",
+    "categorical": "ordinal, if the categories have an order",
+    "integer": "whole numbers, or categorical if they are codes",
+    "continuous": "with `decimals` where the numbers are rounded",
+}
+
+
+class Draft(NamedTuple):
+    """Two texts: `schema`, which holds no fact of the records but the kinds of their columns, and `seen`, which holds such facts."""
+
+    schema: str
+    seen: str
+
+
+def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None) -> Draft:
+    """YAML that loads as a `Schema` to review and to declare, and YAML of what was seen, for the steward's eyes only.
+
+    `path` is where the frame came from, `pictures` what was seen of pictures beside it. Kinds are guessed and marked for review (with
+    them the resolution of instants, and the size of pictures); bounds, categories and the number of units are left to learn, cells may
+    be missing. Nothing is guessed about unit and targets. What was seen has bounds rounded outward and at most 30 categories.
+    """
+    guesses = {} if pictures is None else {pictures.name: _picture(pictures)}
+    guesses |= {name: _guess(frame[name]) for name in frame.columns}
+    if pictures is not None:
+        guesses |= {name: _label(frame[name]) for name, guess in guesses.items() if guess["kind"] == "integer"}
+    if all(guess["kind"] == "identifier" for guess in guesses.values()):  # a schema needs a column to model
+        guesses[frame.columns[-1]] = {"kind": "categorical", "categories": LEARN}
+    file, name = Path(path).name, Path(path).name.split(".")[0]
+    lines = [HEAD.format(file=file)]
+    top: dict[str, Any] = {"name": name, "declared_by": None, "unit": None, "units": LEARN, "targets": []}
+    lines += [_line(0, key, value, WHY[key]) for key, value in top.items()]
+    lines.append(f"columns:  # {WHY['columns']}")
+    for column, guess in guesses.items():
+        lines.append(f"  {_scalar(str(column))}:")
+        entry = _proposed(guess)
+        lines += [_line(4, key, value, _why(key, entry["kind"], pictures)) for key, value in entry.items()]
+    seen = {str(column): {**guess, "observed": True} for column, guess in guesses.items() if len(guess) > 1}
+    head = SEEN.format(file=file)
+    if pictures is not None:
+        head += f"# Of the pictures, {pictures.looked} of {pictures.count} were looked at.\n"
+    return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"columns": seen}, width=math.inf))
+
+
+def _proposed(guess: dict[str, Any]) -> dict[str, Any]:
+    """What a draft says of a column: what kind it is, and no value of a record."""
+    kind = "categorical" if guess["kind"] == "ordinal" else guess["kind"]
+    column: dict[str, Any] = {"kind": kind}
+    if kind == "categorical":
+        column["categories"] = LEARN
+    elif kind in ("integer", "continuous", "datetime"):
+        column["bounds"] = LEARN
+    kept = ("resolution", "height", "width", "channels", "resize")
+    column |= {key: value for key, value in guess.items() if key in kept}
+    if "window" in guess:
+        column["window"] = None
+    if kind not in ("identifier", "image"):
+        column["missing"] = True
+    return {**column, "review": True}
+
+
+def _why(key: str, kind: str, pictures: "Seen | None") -> str:
+    if key == "kind":
+        return _tags(pictures) if kind == "image" and pictures is not None else KINDS.get(kind, "")
+    if (kind, key) == ("datetime", "bounds"):
+        return "or the first and the last possible day, such as [2020-01-01, 2025-12-31]"
+    return WHY.get(key, "")
+
+
+def _picture(seen: "Seen") -> dict[str, Any]:
+    """The commonest size, halved until a schema can hold it."""
+    height, width, channels = seen.size
+    while height * width * channels > MAX_PIXELS:
+        height, width = max(1, height // 2), max(1, width // 2)
+    found: dict[str, Any] = {"kind": "image", "height": height, "width": width, "channels": channels}
+    if seen.span is not None:
+        low, high = outward(seen.span[0]), 0.0 - outward(-seen.span[1])
+        found["window"] = [low, high if high > low else low + 1]
+    return {**found, "resize": "none" if seen.same and (height, width) == seen.size[:2] else "fit"}
+
+
+def _label(series: "Series") -> dict[str, Any]:
+    """Beside pictures few whole numbers are classes."""
+    values = sorted({int(value) for value in series.dropna()})
+    if len(values) > LISTED:
+        return _guess(series)
+    lacking: dict[str, Any] = {"missing": True} if series.isna().any() else {}
+    return {"kind": "categorical", "categories": [str(value) for value in values], **lacking}
+
+
+def _tags(pictures: "Seen") -> str:
+    return "a column named as a DICOM keyword, such as PatientID, is read from the headers" if pictures.tagged else ""
+
+
+def _line(indent: int, key: str, value: Any, why: str) -> str:
+    text = "" if value is None else f" {_scalar(value)}"
+    return f"{' ' * indent}{key}:{text}{why and f'  # {why}'}"
+
+
+def _scalar(value: Any) -> str:
+    """A value as YAML on one line."""
+    text = yamlfile.dump([value], width=math.inf).strip()
+    return text[1:-1] if text.startswith("[") and not isinstance(value, list) else text.removeprefix("- ")
+
+
+def _guess(series: "Series") -> dict[str, Any]:
+    held = series.dropna()
+    column = _kind(series, held)
+    if len(held) < len(series) and column["kind"] != "identifier":
+        column["missing"] = True
+    return column
+
+
+def _kind(series: "Series", held: "Series") -> dict[str, Any]:
+    texts = cells.texts(held)
+    distinct = sorted({text for text in texts if text is not None})
+    if distinct and all(text.lower() in cells.TRUTHS for text in distinct) and len(distinct) <= 2:
+        return {"kind": "boolean"}
+    if len(distinct) > 2 and _names_somebody(series.name):
+        return {"kind": "identifier"}
+    if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype) and len(held):
+        return _numeric(held, len(distinct))
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        ordered = "ordinal" if series.cat.ordered else "categorical"
+        listed = [cells.text(category) for category in series.cat.categories]
+        return {"kind": ordered, "categories": listed} if listed else {"kind": "categorical", "categories": LEARN}
+    read = cells.instants(held)
+    if len(held) and not read.wrong.any():
+        return _dated(read.cells)
+    if len(distinct) > LISTED and len(distinct) > 0.9 * len(held):
+        return {"kind": "identifier"}
+    return {"kind": "categorical", "categories": distinct if 0 < len(distinct) <= LISTED else LEARN}
+
+
+def _names_somebody(name: Any) -> bool:
+    """Whether a column is called as those are that say whose record it is: its values are no categories to list."""
+    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower())
+    return bool(words) and words[-1] in WHOSE
+
+
+def _numeric(held: "Series", distinct: int) -> dict[str, Any]:
+    values = cells.numbers(held).cells
+    values = values[np.isfinite(values)]
+    if not len(values) or np.abs(values).max() > 1e15:
+        return {"kind": "continuous", "bounds": LEARN}
+    if bool((values == np.rint(values)).all()):
+        if distinct > LISTED and distinct == len(held) and values.min() > 0:
+            return {"kind": "identifier"}
+        low, high = outward(float(values.min())), 0.0 - outward(-float(values.max()))
+        return {"kind": "integer", "bounds": [int(low), int(high)], **_atoms(values, int)}
+    low, high = outward(float(values.min())), 0.0 - outward(-float(values.max()))
+    found: dict[str, Any] = {"kind": "continuous", "bounds": [low, high], **_atoms(values, float)}
+    decimals = next((d for d in range(1, 7) if np.allclose(values, np.round(values, d), rtol=0, atol=1e-9)), None)
+    return found if decimals is None else {**found, "decimals": decimals}
+
+
+def _atoms(values: NDArray[Any], kind: type) -> dict[str, Any]:
+    """Zero gets a bin of its own where a tenth of the records hold it and there are many other values."""
+    many = len(np.unique(values)) > LISTED
+    return {"atoms": [kind(0)]} if many and np.mean(values == 0) > 0.1 else {}
+
+
+def outward(value: float) -> float:
+    """The next lower number with one significant digit and a half (…, 5, 10, 15, 20, …): round, so less of a record."""
+    if value == 0:
+        return 0.0
+    step = 10.0 ** math.floor(math.log10(abs(value))) / 2
+    rounded = math.floor(value / step) * step
+    return float(f"{rounded:.12g}") + 0.0  # never -0.0
+
+
+def _dated(instants: NDArray[Any]) -> dict[str, Any]:
+    day = 86_400_000_000
+    whole = bool((instants % day == 0).all())
+    # A table may hold instants beyond the years 1 to 9999, for which Python has no word.
+    first, last = (iso(int(end))[:4] for end in np.clip([instants.min(), instants.max()], *CALENDAR))
+    bounds = [f"{first}-01-01", f"{last}-12-31" if whole else f"{last}-12-31T23:59:59"]
+    return {"kind": "datetime", "bounds": bounds, "resolution": "day" if whole else "second"}

@@ -1,0 +1,50 @@
+"""Epileptic Seizure Recognition: 11,500 one-second windows of EEG, 178 samples each (Andrzejak et al. 2001).
+
+As in the PATE-GAN paper (Jordon et al. 2019) the question is seizure (class 1 of the five published ones) or not. The published
+table cut 23 windows out of each of 500 recordings without saying which: what can be protected here is a window,
+not a person.
+"""
+
+import io
+from pathlib import Path
+
+import pandas as pd
+
+from synthdp.errors import BadInput
+from synthdp.sets.files import Wanted, content, lacking_of
+
+SUMMARY = "11,500 one-second EEG windows of 178 samples: seizure or not"
+SOURCE = (
+    "Epileptic Seizure Recognition, once in the UCI Machine Learning Repository and since withdrawn, as a Parquet file of "
+    "X1 to X178 and y; made from the recordings of Andrzejak et al. (2001), Phys. Rev. E 64, 061907; licence unclear"
+)
+UNIT = None
+TABLE = Wanted(
+    "epileptic_seizure",
+    {"epileptic_seizure.parquet": "521c322cd865192b05a8febfa7e3f69d30edf5a2fe7bbec4039f15c1e71d322d"},
+)
+SEIZURE = 1  # the class of the windows recorded during a seizure
+
+
+def lacking(folder: Path) -> str:
+    """What is missing for this data set, in words; empty if nothing is."""
+    return lacking_of((TABLE,), folder, SOURCE)
+
+
+def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
+    """The windows, no official test part, and what was done to them."""
+    missing = lacking(folder)
+    if missing:
+        raise BadInput(f"data set epileptic_seizure is not here: {missing}")
+    return decided(pd.read_parquet(io.BytesIO(content(TABLE, folder)[1])))
+
+
+def decided(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
+    """The five classes as one question."""
+    seizure = (raw["y"] == SEIZURE).rename("seizure")
+    frame = pd.concat([raw.drop(columns="y").astype("int64"), seizure], axis=1)
+    notes = (
+        "seizure is class 1 of the published classes 1 to 5; the other four are recordings without a seizure",
+        "windows of one person are not told apart: they may stand on both sides of the split, and each is a unit",
+    )
+    return frame, None, notes

@@ -1,0 +1,54 @@
+"""NIST Diverse Communities excerpt of the American Community Survey 2019, national part: 27,253 people in 20 areas (PUMAs).
+
+The benchmark table of NIST's Collaborative Research Cycle. `N` (not applicable, such as the income of children) is read as a
+missing value, so that ordered columns stay ordered.
+"""
+
+import io
+from pathlib import Path
+
+import pandas as pd
+
+from synthdp.errors import BadInput
+from synthdp.sets.files import Wanted, content, lacking_of
+
+SUMMARY = "27,253 people of the American Community Survey 2019 in 20 areas: household, work, income decile"
+SOURCE = (
+    "US Census ACS PUMS 2019, Diverse Communities excerpt by NIST (SDNist), public domain: "
+    "github.com/usnistgov/SDNist, national2019.csv"
+)
+UNIT = None
+TABLE = Wanted(
+    "nist_acs",
+    {"national2019.csv": "9e039c8e47c9e998d60f66fd50ec620fc2d0703decdc21f3069c9844fbef979b"},
+    packed=True,
+)
+DERIVED = ("DENSITY", "INDP", "PINCP")
+WEIGHTS = ("PWGTP", "WGTP")
+COUNTS = ("NOC", "NPF", "POVPIP")
+NOT_APPLICABLE = "N"
+
+
+def lacking(folder: Path) -> str:
+    """What is missing for this data set, in words; empty if nothing is."""
+    return lacking_of((TABLE,), folder, SOURCE)
+
+
+def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
+    """The people, no official test part, and what was done to them."""
+    missing = lacking(folder)
+    if missing:
+        raise BadInput(f"data set nist_acs is not here: {missing}")
+    return typed(pd.read_csv(io.BytesIO(content(TABLE, folder)[1]), dtype="str", keep_default_na=False))
+
+
+def typed(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
+    """Codes as text, `N` as missing, age, counts and the ratio of income to poverty as numbers."""
+    frame = raw.drop(columns=[*DERIVED, *WEIGHTS])
+    frame = frame.mask(frame == NOT_APPLICABLE).astype({"AGEP": "int64"} | dict.fromkeys(COUNTS, "Int64"))
+    notes = (
+        f"{NOT_APPLICABLE} (not applicable) is a missing value",
+        "DENSITY (of the area), INDP (its sector is INDP_CAT) and PINCP (its decile is the target) were dropped",
+        f"{', '.join(WEIGHTS)} were dropped: survey weights describe the design, not the people",
+    )
+    return frame, None, notes

@@ -1,0 +1,211 @@
+"""Records from files and to files, by the name's ending and the schema.
+
+Tables: CSV (.csv, .csv.gz) and Parquet (.parquet). Pictures: .npz, or a folder of files with labels.csv (see `images`).
+Errors name the file and the remedy in one line, and never repeat what stands in it.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from synthdp.errors import BadInput
+from synthdp.files import limits, whole
+from synthdp.schema.columns import in_numbers
+from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
+from synthdp.tables import csvfile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pandas import DataFrame
+
+ENDINGS = (".csv", ".csv.gz", ".parquet")
+NPZ = ".npz"
+FIRST_DAY, LAST_DAY = (pa.scalar((day - date(1970, 1, 1)).days, pa.int32()) for day in (date.min, date.max))
+
+
+def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
+    """The records in a file, or in a folder of pictures.
+
+    With a schema, its columns are read as what they are declared to be: codes such as 01 stay text, empty cells and the
+    usual marks (NA, NaN, null) are missing, cells that do not fit are left as text for the pre-check, and what `write`
+    made harmless is restored. Without one, columns that hold numbers only are numbers, and all else is text.
+    Pictures need a schema: they are brought to its window and size, and are uint8 arrays in the frame.
+    Raises `BadInput` for files that are absent, empty, not readable, or have a column name twice.
+    """
+    where = Path(path)
+    if schema is not None and schema.image is not None:
+        return _pictures(where, schema)
+    ending = _ending(where)
+    if where.is_dir():
+        raise BadInput(f"{where}: is a folder, expected a {ending} file")
+    try:
+        if not where.exists():
+            raise BadInput(f"{where}: no such file")
+        if where.stat().st_size == 0:
+            raise BadInput(f"{where}: the file is empty")
+        return _parquet(where) if ending == ".parquet" else csvfile.read(where, schema)
+    except OSError as error:
+        raise BadInput(f"{where}: cannot be read ({error.strerror or 'not a whole ' + ending + ' file'})") from None
+
+
+def write(chunks: "Iterable[DataFrame]", path: str | Path, schema: Schema) -> int:
+    """Write frames of the schema's columns one after the other, and return the number of records.
+
+    Whole or not at all: the file appears under its name only when it is complete, and replaces an older one. CSV: text
+    cells that begin with = + - @ TAB CR or NUL are neutralised, and listed in `<path>.neutralised.json`. Pictures: a `.npz`
+    file, or (a name without an ending) a folder of PNG files with labels.csv; a folder that holds anything else is not replaced.
+    """
+    where = Path(path)
+    if schema.image is not None:
+        return _write_pictures(chunks, where, schema)
+    ending = _ending(where)
+    if where.is_dir():
+        raise BadInput(f"{where}: is a folder, expected the name of a {ending} file")
+    try:
+        with whole.file(where) as part:
+            if ending == ".parquet":
+                return _write_parquet(chunks, part, schema)
+            return csvfile.write(chunks, part, schema, where)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise BadInput(
+            f"{where}: not written, since the records are not of the schema's kinds; validate them"
+        ) from None
+    except OSError as error:
+        raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
+
+
+def as_written(schema: Schema) -> Schema:
+    """The schema that reads what `write` wrote: its pictures have been brought to their window and size already."""
+    done = tuple(replace(c, window=None, resize="none") if isinstance(c, Image) else c for c in schema.columns)
+    return replace(schema, columns=done)
+
+
+def picture_ending(path: Path) -> str:
+    """`.npz`, or nothing for a folder. Raises `BadInput` for names that hold no pictures."""
+    if path.name.lower().endswith(NPZ):
+        return NPZ
+    if path.is_dir() or (not path.suffix and not path.is_file()):
+        return ""
+    raise BadInput(
+        f"{path}: pictures are in a file whose name ends in {NPZ}, or in a folder with labels.csv (a name without ending)"
+    )
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The Arrow types that the codec's frames are written with."""
+    return pa.schema([(column.name, _arrow_type(column)) for column in schema.columns])
+
+
+def _ending(path: Path) -> str:
+    for ending in ENDINGS:
+        if path.name.lower().endswith(ending):
+            return ending
+    if path.is_dir():
+        raise BadInput(f"{path}: is a folder, which holds pictures; a table's name must end in {', '.join(ENDINGS)}")
+    if path.name.lower().endswith(NPZ):
+        raise BadInput(f"{path}: {NPZ} holds pictures; a table's name must end in {', '.join(ENDINGS)}")
+    raise BadInput(f"{path}: the name must end in {', '.join(ENDINGS)}")
+
+
+def _pictures(where: Path, schema: Schema) -> "DataFrame":
+    from synthdp.images import arrays, picture_folder
+
+    try:
+        packed = picture_ending(where) == NPZ
+        if not where.exists():
+            raise BadInput(f"{where}: no such file or folder")
+        if packed and where.is_dir():
+            raise BadInput(f"{where}: is a folder, expected a {NPZ} file")
+        return arrays.read(where, schema) if packed else picture_folder.read(where, schema)
+    except OSError as error:
+        raise BadInput(
+            f"{error.filename or where}: cannot be read ({error.strerror or type(error).__name__})"
+        ) from None
+
+
+def _write_pictures(chunks: "Iterable[DataFrame]", where: Path, schema: Schema) -> int:
+    from synthdp.images import arrays, picture_folder
+
+    packed = picture_ending(where) == NPZ
+    if packed and where.is_dir():
+        raise BadInput(f"{where}: is a folder, expected the name of a {NPZ} file")
+    try:
+        if packed:
+            with whole.file(where) as part:
+                return arrays.write(chunks, part, schema)
+        if where.is_dir():
+            picture_folder.check_replaced(where)
+        with whole.folder(where) as part:
+            return picture_folder.write(chunks, part, schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise BadInput(
+            f"{where}: not written, since the records are not of the schema's kinds; validate them"
+        ) from None
+    except OSError as error:
+        raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
+
+
+def _parquet(path: Path) -> "DataFrame":
+    limits.check_footer(path)
+    try:
+        with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if not names:
+                raise BadInput(f"{path}: holds no columns")
+            limits.check_width(path, len(names))
+            repeated = sorted(name for name, times in Counter(names).items() if times > 1)
+            if repeated:
+                raise BadInput(f"{path}: duplicate columns {', '.join(map(repr, repeated))}; keep one of each")
+            cells = 8 * file.metadata.num_rows * len(names)
+            if cells > limits.FREE and cells > limits.RATIO * path.stat().st_size:
+                raise BadInput(
+                    f"{path}: would unpack to over {limits.RATIO} times its size; data.engine=duckdb counts it where it lies"
+                )
+            table = file.read()
+            table.validate(full=True)  # text that is no UTF-8 would be found later, one cell at a time
+            frame: DataFrame = _in_the_calendar(table).to_pandas()
+    except (pa.ArrowException, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
+    # An index with a name was a column of the table that somebody saved.
+    return frame.reset_index() if any(name is not None for name in frame.index.names) else frame
+
+
+def _in_the_calendar(table: pa.Table) -> pa.Table:
+    """The table with the first or last day of the years 1 to 9999 for those beyond them, which Python has no word for."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_date(field.type):
+            days = table.column(place).cast(pa.date32()).cast(pa.int32())
+            held = pc.max_element_wise(
+                pc.min_element_wise(days, LAST_DAY, skip_nulls=False), FIRST_DAY, skip_nulls=False
+            )
+            table = table.set_column(place, field.with_type(pa.date32()), held.cast(pa.int32()).cast(pa.date32()))
+    return table
+
+
+def _write_parquet(chunks: "Iterable[DataFrame]", part: Path, schema: Schema) -> int:
+    types, rows = arrow_schema(schema), 0
+    with pq.ParquetWriter(part, types, compression="zstd") as writer:
+        for chunk in chunks:
+            plain = chunk[list(schema.names)]
+            writer.write_table(pa.Table.from_pandas(plain, schema=types, preserve_index=False))
+            rows += len(chunk)
+    return rows
+
+
+def _arrow_type(column: Any) -> pa.DataType:
+    if isinstance(column, Boolean):
+        return pa.bool_()
+    if isinstance(column, Integer) or in_numbers(column):
+        return pa.int64()
+    if isinstance(column, Continuous):
+        return pa.float64()
+    return pa.timestamp("us") if isinstance(column, Datetime) else pa.string()

@@ -1,0 +1,326 @@
+# ruff: noqa: PD003 - Ibis has isnull, and no isna
+"""A database's columns as the codec's codes: expressions that a database computes, equal to `Codec.encode` cell for cell.
+
+Labels are looked up among the spellings that the codec knows; numbers and instants are compared with the public steps of their bins
+(`steps`). What cannot be made equal is refused, by the column's type, before anything is read.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from synthdp.errors import BadInput
+from synthdp.schema import cells
+from synthdp.schema.bins import bins_of
+from synthdp.schema.codec import Codec
+from synthdp.schema.columns import (
+    EXACT,
+    LEARN,
+    Boolean,
+    Categorical,
+    Column,
+    Continuous,
+    Datetime,
+    Identifier,
+    Image,
+    Integer,
+    Numeric,
+    Ordinal,
+    microseconds,
+)
+from synthdp.schema.schema import Schema
+from synthdp.tables import csv_cells
+from synthdp.tables.code_steps import Steps, steps_of
+
+if TYPE_CHECKING:
+    import ibis
+    from ibis import Value
+
+FEW = 64  # spellings that are compared one after the other; more are looked up in a table of their own
+DIGITS = 15  # of a decimal that every engine turns into the nearest double by itself
+MOST_DIGITS = 300  # of a decimal that is surely in the range of doubles
+HUGE, TINY = (
+    r"^-?([0-9]{103}){3}",
+    r"^-?0?[.](0{19}){17}",
+)  # 309 digits; 323 zeros: PostgreSQL counts no further than 255 at once
+EPOCH = datetime(1970, 1, 1)
+DAY = timedelta(days=1)
+NANOSECONDS = 9  # decimals of a second
+OLDEST, NEWEST = datetime(1677, 9, 22), datetime(2262, 4, 11)  # days that 64 bits of nanoseconds hold
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spelled:
+    """What the cells of a label column may be, and the code of each; of what is none of them, and of a missing one."""
+
+    codes: Mapping[Any, int]
+    unknown: int
+    absent: int
+
+
+def place(number: int) -> str:
+    """The name of a column of codes."""
+    return f"c{number}"
+
+
+def coded(table: "ibis.Table", codec: Codec, *, text: bool, **beside: "Value") -> "ibis.Table":
+    """The codes of every modelled column, named by `place`, and the columns `beside`. `text`: cells are those of a CSV file, as
+    `csv_cells.typed` reads them."""
+    lookups = []
+    made: dict[str, Any] = {}
+    for number, column in enumerate(codec.schema.modelled):
+        cell = table[column.name]
+        code, lookup = _code(column, cell, number, codec.cells, text=text)
+        made[place(number)] = narrow(code, codec.sizes[number])
+        lookups += lookup
+    chosen = table.select(**{f"x{number}": cell for number, (cell, _) in enumerate(lookups)}, **made, **beside)
+    for number, (_, spelled) in enumerate(lookups):
+        chosen = _looked_up(chosen, number, spelled)
+    return chosen.select(*made, *beside)
+
+
+def narrow(code: "Value", size: int) -> "Value":
+    """A code below `size` in few bytes."""
+    return code.cast("int8" if size <= 2**7 else "int16" if size <= 2**15 else "int32")
+
+
+def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
+    """Refuse what is not in the table, and what is not stored as it can be read. Public facts only."""
+    held = list(table.columns)
+    if not set(held) & set(schema.names):
+        raise BadInput("the table does not fit the schema: none of the schema's columns is in it")
+    problems = [f"column {name!r} is missing" for name in schema.names if name not in held]
+    problems += [f"column {name!r} is not in the schema" for name in held if name not in schema.names]
+    folded = [name.lower() for name in held]
+    problems += [f"column {name!r} is there twice but for case" for name in held if folded.count(name.lower()) > 1]
+    if problems:
+        raise BadInput("the table does not fit the schema: " + "; ".join(problems))
+    if schema.learned:
+        name, item = schema.learned[0]
+        raise BadInput(
+            f"column {name!r}: {item} is marked learn, which is bought from records in memory; declare it, or fit a frame of the table"
+        )
+    check_codes(Codec(schema))
+    for column in schema.columns:
+        if not isinstance(column, Identifier) or column.name == schema.unit:
+            _check_type(column, table[column.name].type(), text=text)
+
+
+def check_codes(codec: Codec) -> None:
+    """Refuse a schema whose codes are not those of its columns one by one."""
+    if codec.schema.coded != codec.schema.modelled:
+        raise BadInput(
+            "the schema's rules code several columns together, which is done in memory only: load the table into memory, or leave "
+            "the rules out"
+        )
+
+
+def cells_of(table: "ibis.Table", column: Column) -> tuple["Value", "Value"]:
+    """A numeric column as comparable numbers (float64, dates or instants), and whether a cell is missing or unreadable."""
+    cell = table[column.name]
+    return (cell, cell.isnull()) if isinstance(column, Datetime) else _number(cell)
+
+
+def stepped(column: Column, cell: "Value", steps: Steps) -> "Value":
+    """The code of a cell that is none of the missing ones."""
+    if isinstance(column, Datetime):
+        return _tree(cell, list(_moments(cell, steps)), [int(code) for code in steps.codes])
+    if steps.scale != 1.0:  # PostgreSQL raises where a product is too large
+        cell = cell.clip(-2.0 * EXACT, 2.0 * EXACT) * steps.scale
+    return _tree(cell, [real(start) for start in steps.starts], [int(code) for code in steps.codes])
+
+
+def regrouped(code: "Value", groups: np.ndarray) -> "Value":
+    """Codes by the group that a public map gives them."""
+    starts = np.flatnonzero(np.diff(groups)) + 1
+    return _tree(code, [int(start) for start in starts], [int(groups[0]), *(int(groups[start]) for start in starts)])
+
+
+def _code(column: Column, cell: "Value", number: int, finer: int, *, text: bool) -> tuple["Value", list[Any]]:
+    import ibis
+
+    if isinstance(column, Categorical | Ordinal | Boolean):
+        spelled = spelled_of(column, cell.type(), text=text)
+        read = cell.lower() if isinstance(column, Boolean) and cell.type().is_string() else cell
+        if len(spelled.codes) > FEW:
+            return ibis.null("int32"), [(cell, (number, spelled))]
+        found = ibis.literal(spelled.unknown)
+        if spelled.codes:
+            found = ibis.cases(*((read == key, code) for key, code in spelled.codes.items()), else_=spelled.unknown)
+        return ibis.ifelse(_gone(cell), spelled.absent, found), []
+    absent = int(
+        Codec(Schema(columns=(column,)), finer).encode(pd.DataFrame({column.name: [None]}, dtype=object))[0, 0]
+    )
+    read, gone = (cell, cell.isnull()) if isinstance(column, Datetime) else _number(cell)
+    steps = steps_of(bins_of(column, finer), dates=isinstance(column, Datetime))  # type: ignore[arg-type]
+    return ibis.ifelse(gone, absent, stepped(column, read, steps)), []
+
+
+def _looked_up(table: "ibis.Table", number: int, wanted: tuple[int, Spelled]) -> "ibis.Table":
+    import ibis
+
+    column, spelled = wanted
+    spellings = ibis.memtable(pa.table({"spelling": list(spelled.codes), "found": list(spelled.codes.values())}))
+    cell, spelling = table[f"x{number}"], spellings.spelling
+    if cell.type().is_string():  # a record that met two spellings would count twice
+        cell, spelling = (_bytes(each, table.get_backend().name) for each in (cell, spelling))
+    joined = table.left_join(spellings, cell == spelling)
+    code = ibis.ifelse(_gone(joined[f"x{number}"]), spelled.absent, ibis.coalesce(joined.found, spelled.unknown))
+    return joined.mutate(**{place(column): narrow(code, len(spelled.codes) + 2)}).drop("spelling", "found")
+
+
+def _bytes(text: "Value", engine: str) -> "Value":
+    """What tells texts apart that a column's collation, such as NOCASE, holds to be equal."""
+    import ibis
+
+    @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+    def encode(text: str) -> bytes: ...  # type: ignore[empty-body]
+
+    return encode(text) if engine == "duckdb" else md5(text)
+
+
+def md5(text: "Value") -> "Value":
+    """32 hexadecimal digits, alike in every engine."""
+    import ibis
+
+    @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+    def md5(text: str) -> str: ...  # type: ignore[empty-body]
+
+    return md5(text)
+
+
+def spelled_of(column: Categorical | Ordinal | Boolean, kind: Any, *, text: bool) -> Spelled:
+    """The spellings of a label column whose cells are of the type `kind`, and what the codec makes of them."""
+    keys = list(cells.TRUTHS if isinstance(column, Boolean) else cells.table_of(tuple(column.categories)))
+    spellings: list[Any]
+    if kind.is_boolean():
+        spellings = [True, False]
+    elif kind.is_integer():
+        spellings = [int(key) for key in keys if _is_whole(key) and -(2**63) <= int(key) < 2**63]
+    elif kind.is_floating():
+        spellings = [value for value in map(_float, keys) if cells.text(value) in keys]
+    else:
+        spellings = csv_cells.spellings(keys) if text and not isinstance(column, Boolean) else keys
+    labelled = text and not isinstance(column, Boolean)
+    meant = [csv_cells.restored(each, column.categories) if labelled else each for each in spellings]  # type: ignore[union-attr]
+    codec = Codec(Schema(columns=(column,)))
+    asked = pd.Series([*meant, cells.UNREADABLE, None], dtype=object)
+    codes = [int(code) for code in codec.encode(pd.DataFrame({column.name: asked}))[:, 0]]
+    return Spelled(codes=dict(zip(spellings, codes, strict=False)), unknown=codes[-2], absent=codes[-1])
+
+
+def _gone(cell: "Value") -> "Value":
+    return cell.isnull() | cell.isnan() if cell.type().is_floating() else cell.isnull()
+
+
+def _number(cell: "Value") -> tuple["Value", "Value"]:
+    """A cell as float64, the nearest one, and whether it is missing."""
+    import ibis
+
+    kind = cell.type()
+    if kind.is_boolean():  # PostgreSQL does not cast it
+        cell = ibis.cases((cell, 1), (~cell, 0))
+    if kind.is_decimal() and (kind.precision is None or max(kind.precision, kind.scale or 0) > DIGITS):
+        cell = cell.cast("string")
+        if kind.precision is None or max(kind.precision, kind.scale or 0) > MOST_DIGITS:
+            cell = _in_range(cell)
+    cell = cell.cast("float64")
+    return cell, _gone(cell)
+
+
+def _in_range(text: "Value") -> "Value":
+    """A decimal of any length as text that a float64 can hold: PostgreSQL raises where one is too large or too small, and a fit
+    that is charged must not fail by what a record holds."""
+    import ibis
+
+    endless = ibis.ifelse(text.startswith("-"), "-Infinity", "Infinity")
+    return ibis.cases((text.re_search(HUGE), endless), (text.re_search(TINY), "0"), else_=text)
+
+
+def _moments(cell: "Value", steps: Steps) -> Iterator[Any]:
+    """The starts (microseconds) in the cell's own type: dates, or instants with or without a zone."""
+    for start in steps.starts:
+        moment = EPOCH + timedelta(microseconds=int(start))
+        yield instant(
+            cell, datetime.combine(_day_from(moment), datetime.min.time()) if cell.type().is_date() else moment
+        )
+
+
+def instant(cell: "Value", moment: datetime) -> Any:
+    """A public instant (UTC) to compare a cell with: a date, or an instant with or without a zone."""
+    import ibis
+
+    kind = cell.type()
+    if kind.is_date():
+        return ibis.literal(moment.date())
+    if kind.scale == NANOSECONDS:
+        moment = min(max(moment, OLDEST), NEWEST)
+    return ibis.literal(moment.replace(tzinfo=UTC) if kind.timezone else moment)
+
+
+def real(value: float) -> Any:
+    """A public number to compare a float64 with: the same double in every engine."""
+    import ibis
+
+    return ibis.literal(repr(float(value))).cast("float64")
+
+
+def _day_from(moment: datetime) -> date:
+    """The first day that begins at `moment` or after it; the last day of all has none after it, and is beyond any bounds then."""
+    day = moment.date()
+    return day if moment == datetime.combine(day, datetime.min.time()) or day == date.max else day + DAY
+
+
+def _tree(cell: "Value", starts: list[Any], codes: list[int]) -> "Value":
+    """codes[number of starts that are at most the cell], by halving."""
+    import ibis
+
+    if not starts:
+        return ibis.literal(codes[0])
+    half = len(starts) // 2
+    above = _tree(cell, starts[half + 1 :], codes[half + 1 :])
+    return ibis.ifelse(cell >= starts[half], above, _tree(cell, starts[:half], codes[: half + 1]))
+
+
+def _check_type(column: Column, kind: Any, *, text: bool) -> None:
+    where = f"column {column.name!r} is declared {column.kind} and stored as {kind}"
+    if isinstance(column, Image):
+        raise BadInput(f"column {column.name!r}: pictures are not read from a database; load them into memory")
+    if isinstance(column, Numeric) and isinstance(column, Datetime):
+        if not text and not (kind.is_date() or kind.is_timestamp()):
+            raise BadInput(f"{where}: cast it to a date or timestamp in the database, as in a view")
+        if (
+            column.bounds != LEARN
+            and max(abs(microseconds(end)) for end in column.bounds) > EXACT
+            and column.resolution == "microsecond"
+        ):
+            raise BadInput(
+                f"column {column.name!r}: microseconds that far from 1970 are not exact; declare resolution: second"
+            )
+    elif isinstance(column, Integer | Continuous):
+        if not text and not (kind.is_integer() or kind.is_floating() or kind.is_boolean() or kind.is_decimal()):
+            raise BadInput(f"{where}: cast it to a number in the database, as in a view")
+    elif isinstance(column, Identifier):
+        if not (kind.is_string() or kind.is_integer() or kind.is_uuid()):
+            raise BadInput(f"{where}: a unit is named by text or a whole number; cast it in the database, as in a view")
+    elif not (kind.is_string() or kind.is_integer() or kind.is_floating() or kind.is_boolean()):
+        raise BadInput(f"{where}: cast it to text in the database, as in a view")
+    if kind.is_floating() and kind.is_float16():
+        raise BadInput(f"{where}: cast it to a wider number in the database, as in a view")
+
+
+def _is_whole(key: str) -> bool:
+    return key.lstrip("-").isdecimal() and str(int(key)) == key
+
+
+def _float(key: str) -> float:
+    try:
+        return float(key)
+    except ValueError:
+        return math.nan

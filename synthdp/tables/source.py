@@ -1,0 +1,248 @@
+"""Tables that stay where they are: files and databases whose records are counted there, and never read into memory.
+
+`parquet` and `csv` name files, which DuckDB reads a part at a time; `table` takes an Ibis expression of a table in DuckDB,
+PostgreSQL or Spark. What is made of them is asked for in one place (`Opened`), in expressions that the library turns into SQL.
+"""
+
+import glob
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from synthdp.errors import BadInput
+from synthdp.files.private_folder import private_folder
+from synthdp.tables import duckfiles
+from synthdp.tables.database_errors import asking
+
+if TYPE_CHECKING:
+    import ibis
+    import pyarrow as pa
+
+Format = Literal["parquet", "csv"]
+FORMATS: dict[Format, tuple[str, ...]] = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz")}
+MEMORY = "2GiB"  # what DuckDB may hold; beyond it, it writes codes and keyed hashes to the private folder
+KNOWN = ("duckdb", "postgres", "pyspark")
+GLOB = frozenset("*?[")
+SIZE = re.compile(r"[0-9]+(\.[0-9]+)? ?([KMGT]i?B)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """Files of one format and the same columns: one, those in a folder, or those that a pattern such as `visits/*.parquet` finds.
+
+    `memory` is what DuckDB may hold of them, `threads` how many it uses (default: all cores), `folder` where its private folder
+    for what does not fit is made (default: the system's for temporary files; a fit of the command line: `internal/`).
+    """
+
+    path: Path
+    format: Format
+    memory: str = MEMORY
+    threads: int | None = None
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not SIZE.fullmatch(self.memory):
+            raise BadInput(f"memory must be a size such as 2GiB, got {self.memory!r}")
+
+    def found(self) -> list[Path]:
+        """The files, sorted. Raises `BadInput` where there is none."""
+        text, endings = str(self.path), FORMATS[self.format]
+        if self.path.is_dir():
+            inside = (path.relative_to(self.path) for path in sorted(self.path.rglob("*")))
+            kept = (place for place in inside if not any(part.startswith((".", "_")) for part in place.parts))
+            files = [self.path / place for place in kept if place.name.lower().endswith(endings)]
+        elif GLOB & set(text) and not self.path.exists():
+            files = sorted(Path(name) for name in glob.glob(text, recursive=True))
+        else:
+            files = [self.path]
+        files = [path for path in files if path.is_file()]
+        if not files:
+            raise BadInput(f"{self.path}: no such file, or no {' or '.join(endings)} file in it")
+        odd = next((path for path in files if not path.name.lower().endswith(endings)), None)
+        if odd is not None:
+            raise BadInput(f"{odd}: the name must end in {' or '.join(endings)}")
+        return files
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Query:
+    """An Ibis expression of a table in DuckDB, PostgreSQL or Spark. `name` is the public name by which an account knows it."""
+
+    expression: "ibis.Table"
+    name: str | None = None
+
+
+Source = Files | Query
+
+
+def parquet(path: Path | str, **options: Any) -> Files:
+    """Parquet files: see `Files`."""
+    return Files(path=Path(path), format="parquet", **options)
+
+
+def csv(path: Path | str, **options: Any) -> Files:
+    """CSV files with a header, as `sources.read` reads them: see `Files`."""
+    return Files(path=Path(path), format="csv", **options)
+
+
+def files(path: Path | str, **options: Any) -> Files:
+    """Files whose format their names tell; of a folder, the names in it."""
+    where = Path(path)
+    for form, endings in FORMATS.items():
+        if where.name.lower().endswith(endings):
+            return Files(path=where, format=form, **options)
+    if not where.is_dir():
+        raise BadInput(f"{where}: the name must end in {', '.join(sum(FORMATS.values(), ()))}, or be that of a folder")
+    held = [
+        form
+        for form, endings in FORMATS.items()
+        if any(path.name.lower().endswith(endings) for path in where.rglob("*"))
+    ]
+    if len(held) != 1:
+        raise BadInput(
+            f"{where}: holds {'Parquet and CSV files; keep one kind' if held else 'no Parquet or CSV files'}"
+        )
+    return Files(path=where, format=held[0], **options)
+
+
+def table(expression: "ibis.Table", *, name: str | None = None) -> Query:
+    """A table of a database: see `Query`. `name`, such as "visits of 2025", is public, and what its account recognises it by."""
+    return Query(expression=expression, name=name)
+
+
+def source_of(given: Any) -> Source | None:
+    """The table that is meant, also by a bare Ibis expression; None where `given` is none (a frame)."""
+    if isinstance(given, Files | Query):
+        return given
+    expressions = sys.modules.get("ibis")  # who holds an expression has imported it
+    if expressions is not None and isinstance(given, expressions.Table):
+        return Query(expression=given)
+    return None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Opened:
+    """A table that can be asked. `text` tells that its cells are text as in a CSV file."""
+
+    expression: "ibis.Table"
+    text: bool = False
+    check_unchanged: Callable[[], None] = field(default=lambda: None, repr=False)
+    """Raises `BadInput` where the files are no longer those that were opened."""
+    _numbers: Iterator[int] = field(default_factory=count, repr=False)
+    _held: list[Any] = field(default_factory=list, repr=False)
+
+    @property
+    def engine(self) -> str:
+        """Name of the database's kind, as Ibis has it."""
+        return str(self.expression.get_backend().name)
+
+    def rows(self, expression: "ibis.Table") -> "pa.Table":
+        """What an expression comes to. Raises `BadInput` where the database does not answer."""
+        with asking():
+            return expression.to_pyarrow()
+
+    def keep(self, expression: "ibis.Table") -> "ibis.Table":
+        """The same table, computed once and kept in the database until `drop`: a temporary table, one snapshot."""
+        with asking():
+            kept = expression.cache()
+        self._held.append(kept)
+        return kept
+
+    def view(self, expression: "ibis.Table") -> "ibis.Table":
+        """The same table under a name of its own in a database that is ours, so that its columns are computed once where they
+        are used often."""
+        with asking():
+            return expression.get_backend().create_view(f"view{next(self._numbers)}", expression)
+
+    def drop(self, *kept: Any) -> None:
+        """Let go of what `keep` made, all of it by default. Raises `BadInput` where the database does not answer: what is temporary
+        goes with its connection then."""
+        for each in [held for held in self._held if not kept or any(held is one for one in kept)]:
+            self._held[:] = [held for held in self._held if held is not each]
+            with asking():
+                each.release()
+
+
+@contextmanager
+def opened(source: Source) -> Iterator[Opened]:
+    """The table, while the block runs; nothing of it is left behind, however the block ends.
+
+    Files are read by a DuckDB of their own that holds its tables in memory, up to the limit, and beyond it in a private folder
+    (mode 0700) which is removed at the end, also where a signal asks the process to end. Where it is killed, or the power fails,
+    that folder stays until the next table is opened there. It holds codes and keyed hashes of units (`CountedTable`), no names.
+    """
+    _installed()
+    if isinstance(source, Query):
+        with _dropping(_asked(source)) as table:
+            yield table
+        return
+    with private_folder(source.folder) as folder, duckfiles.connected(source, folder) as connection:
+        before, files = _known(source), source.found()
+
+        def check_unchanged() -> None:
+            now = None
+            with suppress(OSError, BadInput):  # one is gone
+                now = _known(source)
+            if now != before:
+                raise BadInput(
+                    f"{source.path}: the files changed while they were read, so that these may not be the records of this account; "
+                    "what was charged stays charged. Fit again when nobody writes there"
+                )
+
+        made = Opened(
+            expression=duckfiles.read(source, files, connection),
+            text=source.format == "csv",
+            check_unchanged=check_unchanged,
+        )
+        with _dropping(made) as table:
+            yield table
+
+
+def _known(source: Files) -> list[tuple[Path, int, int, int]]:
+    """What tells whether a file was replaced or written to."""
+    found = [(path, path.stat()) for path in source.found()]
+    return [(path, each.st_ino, each.st_size, each.st_mtime_ns) for path, each in found]
+
+
+def _installed() -> None:
+    try:
+        duckfiles.load()
+        import ibis  # noqa: F401
+    except ImportError as error:
+        raise BadInput(
+            f"tables are counted where they are by Ibis and DuckDB, and {error.name} is not installed: pip install 'synthdp[database]'"
+        ) from None
+
+
+def _asked(source: Query) -> Opened:
+    try:
+        table = Opened(expression=source.expression)
+        engine = table.engine
+    except Exception as error:
+        from ibis.common.exceptions import IbisError
+
+        if not isinstance(error, IbisError):
+            raise
+        raise BadInput(
+            "the Ibis expression is of no database: make it from a connection, as con.table('visits')"
+        ) from None
+    if engine not in KNOWN:
+        raise BadInput(f"tables are counted in {', '.join(KNOWN)}, not in {engine}: copy the table to one of them")
+    return table
+
+
+@contextmanager
+def _dropping(table: Opened) -> Iterator[Opened]:
+    """The table, and what it keeps dropped at the end; where the block failed, why it did is what is told."""
+    try:
+        yield table
+    except BaseException:
+        with suppress(BadInput):
+            table.drop()
+        raise
+    table.drop()

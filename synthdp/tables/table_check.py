@@ -1,0 +1,113 @@
+# ruff: noqa: PD003 - Ibis has isnull, and no isna
+"""The steward's pre-check of a table that stays in its database: as `check`, in one pass, and only counts come back."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from synthdp.errors import BadInput
+from synthdp.schema.check import MISSING, NO_INSTANTS, NO_NUMBERS, NOBODY, NOT_WHOLE, UNKNOWN, UNTRUE, outside, refuse
+from synthdp.schema.columns import (
+    EXACT,
+    LEARN,
+    Boolean,
+    Categorical,
+    Column,
+    Datetime,
+    Identifier,
+    Image,
+    Integer,
+    Numeric,
+    Ordinal,
+    microseconds,
+)
+from synthdp.schema.schema import Schema
+from synthdp.tables import csv_cells
+from synthdp.tables.coded import EPOCH, cells_of, check, instant, real, spelled_of
+from synthdp.tables.source import Files, Opened, Query, Source, opened
+
+if TYPE_CHECKING:
+    import ibis
+    import pandas as pd
+    from ibis import Value
+
+Rule = tuple[str, str, "Value"]  # column, what is wrong with its cells, of which cells it is true
+ALLOWED = ""  # a rule that the schema allows to break
+
+
+@contextmanager
+def validated(schema: Schema, given: "pd.DataFrame | Source", invalid: str) -> "Iterator[pd.DataFrame | Opened]":
+    """The frame, or the table opened while the block runs, after the pre-check."""
+    if not isinstance(given, Files | Query):
+        yield schema.validate(given, invalid=invalid)
+        return
+    with opened(given) as table:
+        validate(schema, table, invalid)
+        yield table
+
+
+def validate(schema: Schema, table: "Opened", invalid: str) -> None:
+    """Raises one `BadInput` that lists every problem: column and rule, never a cell's value or a count. As `Schema.validate`.
+
+    Where content is clamped the records are read all the same, so that a file which cannot be read is refused before any charge.
+    """
+    if invalid not in ("error", "clamp"):
+        raise BadInput(f"invalid must be error or clamp, got {invalid!r}")
+    check(schema, table.expression, text=table.text)
+    cells = csv_cells.typed(table, schema)
+    rules = [rule for column in schema.columns for rule in _broken(schema, cells, column, text=table.text)]
+    import ibis
+
+    broken = {f"r{number}": ibis.ifelse(cell, 1, 0).max() for number, (_, _, cell) in enumerate(rules)}
+    (row,) = table.rows(cells.aggregate(**broken)).to_pylist() if rules else ({},)
+    if invalid == "error":
+        refuse((name, rule) for number, (name, rule, _) in enumerate(rules) if rule and row[f"r{number}"])
+
+
+def _broken(schema: Schema, table: "ibis.Table", column: Column, *, text: bool) -> Iterator[Rule]:
+    raw = table[csv_cells.written(column.name)] if text else table[column.name]
+    if isinstance(column, Identifier):
+        if column.name == schema.unit:
+            yield column.name, NOBODY, raw.isnull()
+        return
+    if isinstance(column, Image):
+        return
+    if isinstance(column, Categorical | Ordinal | Boolean):
+        gone = raw.isnull() | raw.isnan() if raw.type().is_floating() else raw.isnull()
+        if isinstance(column, Boolean) or column.categories != LEARN:
+            yield from _unknown(column, raw, gone, text=text)
+        yield column.name, ALLOWED if column.missing else MISSING, gone
+        return
+    cell, gone = cells_of(table, column)
+    if text:
+        unread = cell.isnull() & ~raw.isnull()
+        yield column.name, NO_INSTANTS if isinstance(column, Datetime) else NO_NUMBERS, unread
+        gone = raw.isnull() | (gone & ~cell.isnull())
+    yield column.name, ALLOWED if column.missing else MISSING, gone
+    yield from _beyond(column, cell, gone)
+
+
+def _unknown(column: Categorical | Ordinal | Boolean, raw: "Value", gone: "Value", *, text: bool) -> Iterator[Rule]:
+    known = list(spelled_of(column, raw.type(), text=text).codes)
+    read = raw.lower() if isinstance(column, Boolean) and raw.type().is_string() else raw
+    rule = UNTRUE if isinstance(column, Boolean) else UNKNOWN if getattr(column, "other", None) is None else ALLOWED
+    yield column.name, rule, ~gone & ~read.isin(known) if known else ~gone
+
+
+def _beyond(column: Numeric, cell: "Value", gone: "Value") -> Iterator[Rule]:
+    if isinstance(column, Integer):
+        import ibis
+
+        finite = ibis.ifelse(gone | cell.isinf(), 0.0, cell).clip(-EXACT, EXACT)  # engines floor to 64 bits, or raise
+        yield column.name, NOT_WHOLE, finite != finite.floor()
+    if isinstance(column.bounds, str):
+        return
+    if isinstance(column, Datetime):
+        first, last = (EPOCH + timedelta(microseconds=microseconds(end)) for end in column.bounds)
+        if cell.type().is_date():  # the first day that begins within the bounds
+            first = first if first.time() == datetime.min.time() else first + timedelta(days=1)
+        low, high = instant(cell, first), instant(cell, last)
+    else:
+        low, high = (real(end) for end in column.bounds)
+    yield column.name, outside(column), ~gone & ((cell < low) | (cell > high))

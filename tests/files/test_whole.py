@@ -1,0 +1,184 @@
+"""Law 43: a file or folder is whole or not there, whatever stops the machine or fills the disk."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from synthdp.errors import BadInput
+from synthdp.files import whole
+
+OLD, NEW = {"a": b"old", "b": b"old b"}, {"a": b"new" * 1000, "c/d": b"new too"}
+STEPS = ("fsync", "rename", "replace", "mkdir", "rmdir", "unlink")
+
+
+def fill(folder, content):
+    for name, data in content.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+def content(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def put(path):
+    with whole.folder(path) as new:
+        fill(new, NEW)
+
+
+def stopped(work, steps):
+    """Run `work` in a process that is gone, without another word, before it takes a system call of STEPS for the n-th time, where
+    n is `steps` + 1. Returns whether it got that far."""
+    left = steps
+
+    def counted(call):
+        def instead(*arguments, **options):
+            nonlocal left
+            if left == 0:
+                os._exit(9)
+            left -= 1
+            return call(*arguments, **options)
+
+        return instead
+
+    child = os.fork()
+    if child == 0:
+        for name in STEPS:
+            setattr(os, name, counted(getattr(os, name)))
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+@pytest.mark.parametrize("older", [None, OLD], ids=["new", "in the place of an older one"])
+def test_a_power_cut_leaves_the_old_folder_or_the_new_one_and_the_next_writer_clears_up(tmp_path, older):
+    seen = set()
+    for steps in range(60):
+        path = tmp_path / str(steps) / "release"
+        path.parent.mkdir()
+        if older is not None:
+            path.mkdir()
+            fill(path, older)
+        if not stopped(lambda: put(path), steps):  # noqa: B023 - called at once
+            break
+        if not path.exists() and older is not None:
+            assert whole.interrupted(path), "there is a way back"
+        whole.recover(path)
+        found = content(path) if path.exists() else None
+        assert found in (older, NEW)
+        seen.add(found == NEW)
+        assert [each.name for each in path.parent.iterdir()] == ([] if found is None else ["release"])
+    assert content(path) == NEW, "steps enough"
+    assert seen == {True, False}
+
+
+def test_a_file_is_the_old_one_or_the_new_one(tmp_path):
+    for steps in range(20):
+        path = tmp_path / f"file{steps}"
+        path.write_bytes(b"old")
+
+        def work(path=path):
+            with whole.file(path) as part:
+                part.write_bytes(b"new")
+
+        if not stopped(work, steps):
+            break
+        assert path.read_bytes() in (b"old", b"new")
+    assert path.read_bytes() == b"new"
+    assert steps > 2
+
+
+def test_everything_is_synced_before_it_gets_its_name_and_the_name_after(tmp_path, monkeypatch):
+    happened = []
+    synced, renamed = os.fsync, os.rename
+
+    def fsync(descriptor):
+        happened.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        synced(descriptor)
+
+    def rename(old, new):
+        happened.append((str(old), str(new)))
+        renamed(old, new)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "rename", rename)
+    put(tmp_path / "release")
+    first = next(place for place, each in enumerate(happened) if isinstance(each, tuple))
+    part = happened[first][0]
+    assert set(happened[:first]) == {f"{part}/a", f"{part}/c/d", f"{part}/c", part}
+    assert happened[first - 1] == part, "a folder after what is in it"
+    assert happened[first:] == [
+        (part, str(tmp_path / ".release.new")),
+        str(tmp_path),
+        (str(tmp_path / ".release.new"), str(tmp_path / "release")),
+        str(tmp_path),
+    ]
+
+
+@pytest.mark.parametrize("call", ["fsync", "rename", "open"])
+def test_a_full_disk_is_told_in_a_line_and_leaves_what_was_there(tmp_path, monkeypatch, call):
+    """At every call in turn."""
+    path = tmp_path / "release"
+    path.mkdir()
+    fill(path, OLD)
+    original, said = getattr(os, call), []
+    for turn in range(20):
+        left = turn
+
+        def full(*arguments, **options):
+            nonlocal left
+            left -= 1
+            if left == -1:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return original(*arguments, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, call, full)
+            try:
+                put(path)
+            except BadInput as error:
+                said.append(str(error))
+        whole.recover(path)
+        assert content(path) in (OLD, NEW)
+        assert [each.name for each in tmp_path.iterdir()] == ["release"]
+    assert len(said) >= 2
+    assert set(said) == {f"{path}: cannot be written (No space left on device)"}
+
+
+def test_a_disk_that_fills_up_while_a_file_is_written(tmp_path):
+    """By a limit on the size of files, which the system holds itself."""
+    code = (
+        "import resource, sys; from pathlib import Path; from synthdp.files import whole\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); path = Path(sys.argv[1])\n"
+        "with whole.folder(path) as new: (new / 'a').write_bytes(b'x' * 2000)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "release")], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.splitlines()[-1].endswith(f"{tmp_path / 'release'}: cannot be written (File too large)")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_writers_do_not_clear_up_after_each_other(tmp_path):
+    path = tmp_path / "release"
+    with whole.folder(path) as new:
+        put(path)
+        assert new.is_dir()
+        fill(new, OLD)
+    assert content(path) == OLD
+    assert [each.name for each in tmp_path.iterdir()] == ["release"]
+
+
+def test_a_link_or_a_folder_of_somebody_else_s_stays(tmp_path):
+    (tmp_path / ".release.part-mine").symlink_to(tmp_path)
+    (tmp_path / ".releases").mkdir()
+    (tmp_path / ".release.part-file").write_text("mine")
+    put(tmp_path / "release")
+    assert len(list(tmp_path.iterdir())) == 4
+    assert Path(tmp_path / ".release.part-file").read_text() == "mine"

@@ -1,0 +1,114 @@
+import numpy as np
+import pandas as pd
+import pytest
+from mixed_tables import AWFUL, MIXED, every_code
+
+from synthdp.errors import BadInput
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import LEARN, Categorical, Datetime, Identifier, Integer, Schema
+
+CODEC = Codec(MIXED)
+
+
+@pytest.fixture
+def frame():
+    return CODEC.decode(every_code(CODEC.sizes, 60), np.random.default_rng(0)).astype(object)
+
+
+def problems(frame, schema=MIXED, **keys):
+    with pytest.raises(BadInput) as caught:
+        schema.validate(frame, **keys)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_good_table_comes_back_in_schema_order(frame):
+    shuffled = frame[frame.columns[::-1]]
+    pd.testing.assert_frame_equal(MIXED.validate(shuffled), frame)
+    pd.testing.assert_frame_equal(MIXED.validate(shuffled, "clamp"), frame)
+
+
+def test_every_problem_of_the_table_in_one_message(frame):
+    frame.loc[:2, "code"] = "CANARY"
+    frame.loc[3, "age"] = "CANARY"
+    frame.loc[4:5, "few"] = 666
+    frame.loc[6, "few"] = 1.5
+    frame.loc[7, "real"] = None
+    frame.loc[8, "outcome"] = "CANARY"
+    frame.loc[9, "admitted"] = "31/12/2020"
+    frame.loc[10, "admitted"] = "1066-10-14"
+    frame.loc[11, "patient"] = None
+    frame.loc[12, "money"] = "3.10"
+    said = problems(frame)
+    for part in (
+        "column 'code': some values are not one of the declared categories",
+        "column 'age': some values are not numbers",
+        "column 'few': some values are outside the declared bounds [0, 5]",
+        "column 'few': some values are not whole",
+        "column 'real': some values are missing, where the schema does not allow it",
+        "column 'outcome': some values are not true or false",
+        "column 'admitted': some values are not dates or times",
+        "column 'admitted': some values are outside the declared bounds [2020-01-01, 2021-12-31]",
+        "column 'patient': some values are missing in the unit column",
+        "column 'money': some values are not numbers",
+    ):
+        assert part in said
+    for cell in ("CANARY", "666", "1066", "31/12", "3.10"):
+        assert cell not in said
+    frame.loc[3:11, "code"] = "CANARY"
+    assert problems(frame) == said  # which tells no count
+
+
+def test_clamp_lets_content_pass_and_structure_not(frame):
+    for name in MIXED.names:
+        frame[name] = (AWFUL * 2)[: len(frame)]
+    assert list(MIXED.validate(frame, "clamp").columns) == list(MIXED.names)
+    assert "missing columns: 'age'" in problems(frame.drop(columns="age"), invalid="clamp")
+
+
+def test_structure(frame):
+    assert "missing columns: 'age', 'few' (add them" in problems(frame.drop(columns=["few", "age"]))
+    assert "does not know: 'extra' (drop them" in problems(frame.assign(extra=1))
+    assert "duplicate columns: 'age'" in problems(pd.concat([frame, frame["age"]], axis=1))
+    both = problems(frame.drop(columns="age").assign(extra=1))
+    assert "missing columns" in both
+    assert "does not know" in both
+    assert "DataFrame" in problems(frame.to_dict())
+    assert "error or clamp" in problems(frame, invalid="ignore")
+
+
+def test_without_a_header_no_cell_is_named(frame):
+    said = problems(frame.set_axis([f"secret{place}" for place in range(frame.shape[1])], axis=1))
+    assert "header row" in said
+    assert "secret" not in said
+
+
+def test_learned_items_are_not_checked():
+    schema = Schema(
+        columns=(
+            Categorical(name="c", categories=LEARN),
+            Integer(name="i", bounds=LEARN),
+            Datetime(name="d", bounds=LEARN),
+        )
+    )
+    frame = pd.DataFrame({"c": ["anything", 3], "i": [1, 10**9], "d": ["1066-10-14", "2020-01-01"]})
+    assert schema.validate(frame).shape == (2, 3)
+    said = problems(frame.assign(i=["x", None], c=[None, "a"]), schema)
+    assert "'i': some values are not numbers" in said
+    assert "'i': some values are missing" in said
+    assert "'c': some values are missing" in said
+
+
+def test_a_category_for_the_unknown_takes_them():
+    schema = Schema(columns=(Categorical(name="c", categories=("a", "rest"), other="rest"),))
+    assert len(schema.validate(pd.DataFrame({"c": ["a", "never seen"]}))) == 2
+
+
+def test_other_identifiers_may_be_missing():
+    schema = Schema(columns=(Identifier(name="record"), Integer(name="i", bounds=(0, 9))))
+    assert len(schema.validate(pd.DataFrame({"record": [None, "x"], "i": [1, 2]}))) == 2
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_few_rows_are_ordinary(frame, rows):
+    assert len(MIXED.validate(frame.iloc[:rows])) == rows

@@ -1,0 +1,281 @@
+"""Declared rules: what the schema reads, what it refuses, and which rows break them (against a loop over rows)."""
+
+import contextlib
+import dataclasses
+import json
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synthdp.errors import BadInput
+from synthdp.schema.rule_rows import broken
+from synthdp.schema.rules import Implies, Never, Order, Term, Together
+from synthdp.schema.schema import (
+    LEARN,
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    Integer,
+    Ordinal,
+    Schema,
+)
+
+YEAR = ("2020-01-01", "2020-12-31")
+STAGES = ("I", "II", "III")
+COLUMNS = (
+    Identifier(name="patient"),
+    Datetime(name="admission", bounds=YEAR, missing=True),
+    Datetime(name="discharge", bounds=YEAR, missing=True),
+    Integer(name="age", bounds=(0, 99), missing=True),
+    Continuous(name="weight <kg>", bounds=(0, 200), missing=True),
+    Categorical(name="sex", categories=("F", "M"), missing=True),
+    Categorical(name="partner", categories=("F", "M"), missing=True),
+    Categorical(name="city", categories=LEARN, missing=True),
+    Categorical(name="code", categories=("1", "2.0", "<30"), missing=True),
+    Ordinal(name="stage", categories=STAGES, missing=True),
+    Ordinal(name="later", categories=STAGES, missing=True),
+    Boolean(name="pregnant", missing=True),
+)
+EVERY = (
+    "admission <= discharge",
+    "age >= 18",
+    "weight <kg> < 150.5",
+    "stage<=later",
+    "sex = partner",
+    "sex = F",
+    "stage > I",
+    "admission >= 2020-02-01",
+    {"always": {"age": ">= 18 and < 65", "sex": ["F", "M"]}},
+    {"if": {"sex": "M"}, "then": {"pregnant": False}},
+    {"if": {"age": "< 15", "city": ["Bonn", "Ulm"]}, "then": {"stage": ["I", "II"], "weight <kg>": "<= 90"}},
+    {"never": {"sex": "M", "pregnant": True}},
+    {"never": {"code": "<30"}},
+    {"together": ["city", "code"], "allowed": [["Bonn", "1"], ["Bonn", "2.0"], ["Ulm", 1]]},
+    {"together": ["age", "pregnant", "admission"], "allowed": [[20, True, "2020-03-01"], [3, False, "2020-03-01"]]},
+)
+
+
+def schema_of(*rules):
+    return Schema(columns=COLUMNS, rules=rules)
+
+
+def test_values_of_every_form():
+    found = schema_of(*EVERY).rules
+    assert found[0] == Order(left="admission", op="<=", right="discharge")
+    assert found[1] == Implies(then=(Term(column="age", op=">=", constants=(18,)),))
+    assert found[2].then == (Term(column="weight <kg>", op="<", constants=(150.5,)),)
+    assert found[3] == Order(left="stage", op="<=", right="later")
+    assert found[6].then == (Term(column="stage", op="in", constants=("II", "III")),)
+    assert [term.op for term in found[8].then] == [">=", "<", "in"]
+    assert found[9].given == (Term(column="sex", op="in", constants=("M",)),)
+    assert found[11] == Never(
+        terms=(Term(column="sex", op="in", constants=("M",)), Term(column="pregnant", op="in", constants=(True,)))
+    )
+    assert found[12].terms[0].constants == ("<30",)
+    assert found[13] == Together(columns=("city", "code"), allowed=(("Bonn", "1"), ("Bonn", "2.0"), ("Ulm", "1")))
+    assert found[9].text == "if sex = M then pregnant = false"
+    assert found[13].text == "city, code in 3 allowed combinations"
+
+
+def test_nothing_is_lost_on_the_way_to_a_file_and_back(tmp_path):
+    schema = schema_of(*EVERY)
+    schema.save(tmp_path / "schema.yaml")
+    assert Schema.load(tmp_path / "schema.yaml") == schema
+    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    assert hash(Schema.from_dict(schema.to_dict())) == hash(schema)
+    assert dataclasses.replace(schema, name="x").rules == schema.rules
+
+
+def test_a_schema_without_rules_is_written_as_before():
+    assert "rules" not in schema_of().to_dict()
+    assert Schema(columns=COLUMNS, rules=[]).rules == ()
+    assert schema_of() != schema_of("age >= 18")
+
+
+def test_bought_categories_never_make_a_rule_fail():
+    rule = {"if": {"city": "Bonn"}, "then": {"age": "< 9"}}
+    settled = schema_of(rule).with_learned("city", categories=["Ulm"])
+    assert settled.rules == schema_of(rule).rules
+    assert Schema.from_dict(settled.to_dict()) == settled
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ("admision <= discharge", "'admision' is not one of the columns; did you mean 'admission'?"),
+        ("admission <= dischrge", "column 'admission' (datetime): 'dischrge' is not ISO 8601"),
+        ("age", "expected a column, one of < <= = >= >"),
+        ("age >=", "expected a column, one of"),
+        (">= 3", "expected a column, one of"),
+        ("3 <= age", "'3' is not one of the columns"),
+        (7, "expected {always: ...}"),
+        ({}, "expected {always: ...}"),
+        ({"if": {"sex": "M"}}, "expected {always: ...}"),
+        ({"if": {}, "then": {"sex": "M"}}, "if must map at least one column"),
+        ({"never": []}, "never must map at least one column"),
+        ({"never": {"sex": "X"}}, "column 'sex' (categorical): 'X' is not one of its categories"),
+        ({"never": {"sex": []}}, "column 'sex': an empty list"),
+        ({"never": {"sex": True}}, "column 'sex' (categorical): True must be text"),
+        ({"never": {"pregnant": "perhaps"}}, "column 'pregnant' (boolean): 'perhaps' is not true or false"),
+        ({"never": {"age": "old"}}, "column 'age' (integer): 'old' is not a finite number"),
+        ({"never": {"age": float("nan")}}, "column 'age' (integer): nan is not a finite number"),
+        ({"never": {"age": "< inf"}}, "column 'age' (integer): inf is not a finite number"),
+        ({"never": {"patient": "p1"}}, "column 'patient' is an identifier"),
+        ({"never": {3: "p1"}}, "3 is not one of the columns"),
+        ("stage < I", "column 'stage': no category is < 'I'"),
+        ("stage <= V", "column 'stage' (ordinal): 'V' is not one of its categories"),
+        ("sex < M", "column 'sex' (categorical) has no order"),
+        ("pregnant > false", "column 'pregnant' (boolean) has no order"),
+        ("sex < partner", "column 'sex' (categorical) has no order"),
+        ("age < admission", "column 'age' (integer) and column 'admission' (datetime) cannot be compared"),
+        ("age < age", "column 'age' is compared with itself"),
+        ({"together": ["city"], "allowed": [["Bonn"]]}, "at least two different columns"),
+        ({"together": ["city", "city"], "allowed": [["a", "b"]]}, "at least two different columns"),
+        ({"together": ["city", "code"], "allowed": []}, "allowed must list combinations of 2 values"),
+        ({"together": ["city", "code"], "allowed": [["Bonn"]]}, "allowed must list combinations of 2 values"),
+        ({"together": ["city", "code"], "allowed": [["Bonn", "9"]]}, "column 'code' (categorical): '9' is not one"),
+    ],
+)
+def test_what_a_rule_refuses(rule, says):
+    with pytest.raises(BadInput, match="schema: rule ") as caught:
+        schema_of(rule)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_the_list_refuses():
+    for rules in ("age >= 18", {"never": {"sex": "M"}}, {}, 3):
+        with pytest.raises(BadInput, match="rules must be a list"):
+            Schema.from_dict({"columns": {"age": {"kind": "boolean"}}, "rules": rules})
+    with pytest.raises(BadInput, match="is given twice"):
+        schema_of("age >= 18", {"always": {"age": ">=18"}})
+    other = Ordinal(name="grade", categories=("a", "b"))
+    with pytest.raises(BadInput, match="ordinals of different categories"):
+        Schema(columns=(*COLUMNS, other), rules=("stage <= grade",))
+    with pytest.raises(BadInput, match="more than one way"):
+        Schema(columns=(Boolean(name="a"), Boolean(name="a = b"), Boolean(name="c")), rules=("a = b = c",))
+
+
+def every_row(**values):
+    return pd.DataFrame(list(product(*values.values())), columns=list(values))
+
+
+def days(*texts):
+    return [pd.Timestamp(text) if text else pd.NaT for text in texts]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("rule", "frame", "breaks"),
+    [
+        (
+            "admission <= discharge",
+            every_row(
+                admission=days("2020-01-02", "2020-05-01", None), discharge=days("2020-05-01", "2020-01-02", None)
+            ),
+            lambda r: r.admission > r.discharge,
+        ),
+        ("age >= 18", every_row(age=[17, 18, 19.5, None, 1e9, -3]), lambda r: r.age < 18),
+        ("stage < later", every_row(stage=[*STAGES, None, "odd"], later=[*STAGES, None]), None),
+        ("sex = partner", every_row(sex=["F", "M", None], partner=["F", "M", None]), None),
+        (
+            {"if": {"sex": "M"}, "then": {"pregnant": False}},
+            every_row(sex=["F", "M", None], pregnant=[True, False, None]),
+            lambda r: r.sex == "M" and r.pregnant is True,
+        ),
+        (
+            {"never": {"sex": "M", "pregnant": True}},
+            every_row(sex=["F", "M", None], pregnant=["yes", "0", "T", None]),
+            lambda r: r.sex == "M" and r.pregnant in ("yes", "T"),
+        ),
+        (
+            {"if": {"age": ">= 18 and < 65"}, "then": {"code": ["1", "<30"], "stage": ["I", "II"]}},
+            every_row(age=[17, 18, 64, 65, NAN], code=["1", "2.0", "<30", None], stage=[*STAGES, None]),
+            lambda r: 18 <= r.age < 65 and (r.code == "2.0" or r.stage == "III"),
+        ),
+        (
+            {"together": ["city", "code"], "allowed": [["Bonn", "1"], ["Ulm", "2.0"], ["Ulm", "1"]]},
+            every_row(city=["Bonn", "Ulm", "Rom", None], code=["1", "2.0", "<30", None]),
+            lambda r: (
+                isinstance(r.city, str)
+                and isinstance(r.code, str)
+                and (r.city, r.code) not in {("Bonn", "1"), ("Ulm", "2.0"), ("Ulm", "1")}
+            ),
+        ),
+        (
+            {"together": ["age", "weight <kg>"], "allowed": [[1, 10.5], [2, 12]]},
+            pd.DataFrame({"age": [1, 1, 2, 3, NAN], "weight <kg>": [10.5, 12, 12, 12, 12]}),
+            [False, True, False, True, False],
+        ),
+        (
+            {"always": {"admission": ["2020-03-01", "2020-01-01"]}},
+            pd.DataFrame({"admission": ["2020-01-01", "2020-03-01", "2020-03-02", "no date", None]}),
+            [False, False, True, False, False],
+        ),
+    ],
+)
+def test_broken_rows_against_a_loop(rule, frame, breaks):
+    schema = schema_of(rule)
+    found = broken(schema.rules[0], frame, schema)
+    if breaks is None:  # the two rules on pairs of texts, said again
+        a, b = frame.columns
+        pairs = [(x, y) for x, y in zip(frame[a], frame[b], strict=True)]
+        known = ["F", "M"] if rule.startswith("sex") else list(STAGES)
+        test = (lambda x, y: x != y) if rule.startswith("sex") else (lambda x, y: known.index(x) >= known.index(y))
+        expected = [x in known and y in known and test(x, y) for x, y in pairs]
+    elif callable(breaks):
+        expected = [bool(breaks(row)) for row in frame.rename(columns={"weight <kg>": "weight"}).itertuples()]
+    else:
+        expected = breaks
+    assert found.tolist() == expected
+    assert 0 < sum(expected) < len(expected)
+    assert broken(schema.rules[0], frame.iloc[:0], schema).shape == (0,)
+    nothing = frame.assign(**dict.fromkeys(frame.columns))
+    assert not broken(schema.rules[0], nothing, schema).any()
+
+
+def test_what_is_not_listed_belongs_to_other():
+    columns = (Categorical(name="drug", categories=("a", "rest"), other="rest"), Boolean(name="ward"))
+    schema = Schema(columns=columns, rules=({"never": {"drug": "rest", "ward": True}}, {"never": {"drug": "z"}}))
+    frame = pd.DataFrame({"drug": ["a", "rest", "q", "z"], "ward": [True, True, True, True]})
+    assert broken(schema.rules[0], frame, schema).tolist() == [False, True, True, True]
+    assert broken(schema.rules[1], frame, schema).tolist() == [False, False, False, True]
+
+
+def test_a_column_that_is_not_there():
+    schema = schema_of("age >= 18")
+    with pytest.raises(BadInput, match="no column 'age'"):
+        broken(schema.rules[0], pd.DataFrame({"sex": ["M"]}), schema)
+
+
+def test_rules_charge_nothing_and_the_honoured_ones_are_kept():
+    from synthdp.api import Synthesizer
+    from synthdp.ledger.budget import Budget
+
+    columns = (Integer(name="age", bounds=(0, 9)), Boolean(name="ward"))
+    frame = pd.DataFrame({"age": np.arange(200) % 10, "ward": np.arange(200) % 3 == 0})
+    made = []
+    for rules in ((), ("age >= 5", {"never": {"ward": True}})):
+        schema = Schema(columns=columns, units=200, rules=rules)
+        with pytest.warns(UserWarning, match="may break.*: age >= 5") if rules else contextlib.nullcontext():
+            fitted = Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-6)).fit(frame, seed=3)
+        made.append((fitted.sample(50, seed=4), [str(event) for event in fitted.ledger.entries()]))
+    assert made[0][1] == made[1][1]
+    assert made[0][0]["ward"].any()
+    assert not made[1][0]["ward"].any()
+    assert (made[1][0]["age"] < 5).any()  # a bound of one number is said by the schema's bounds
+    said = fitted.statement
+    assert said.declared["rules"] == {"kept": ["never ward = true"], "counted": ["age >= 5"]}
+    assert "Declared rules that synthetic records may break: age >= 5." in said.not_covered
+
+
+def test_public_records_lack_columns_and_so_have_no_rules():
+    from synthdp.pate.code_features import public_schema
+
+    assert public_schema(schema_of("sex = F", "age >= 18"), "sex").rules == ()

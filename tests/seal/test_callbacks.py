@@ -1,0 +1,330 @@
+"""Laws 38 and 41: functions handed in answer for each record alone; questions are the house's own, of plain numbers."""
+
+import dataclasses
+import functools
+import importlib
+import math
+import pkgutil
+
+import numpy as np
+import pytest
+from clinic import make_frame, make_schema
+from torch import nn
+
+from synthdp import BadInput, Budget
+from synthdp.ledger.events import Entry, Gaussian, Sampled
+from synthdp.seal import questions
+from synthdp.seal.charging import Account
+from synthdp.seal.door import Sensitive
+from synthdp.seal.questions.contingency import Marginals
+from synthdp.seal.questions.gradient import Gradient
+from synthdp.seal.questions.joint import Counted, Together
+from synthdp.seal.questions.second_moments import GroupMoments, GroupSums
+from synthdp.seal.questions.sums import Group, Joint, Scaled, Sums
+
+ANY = Budget(math.inf, 1e-5)
+ROWS = 400
+
+
+def sealed():
+    data = Sensitive(make_frame(ROWS), make_schema(), Account(ANY), seed=0)
+    data.commit(lambda _: (Entry(Gaussian(1.0), 99),), ANY)
+    data.resolve()
+    return data
+
+
+def floats(codes):
+    return np.asarray(codes, np.float64)
+
+
+CHANCE = np.random.default_rng(0)
+
+IMPURE = {
+    "the mean of the batch": lambda codes: floats(codes) - floats(codes).mean(axis=0),
+    "the number of rows": lambda codes: floats(codes) / max(1, len(codes)),
+    "the place in the batch": lambda codes: floats(codes) * (np.arange(len(codes)) % 2)[:, None],
+    "the row before": lambda codes: floats(codes) + np.roll(floats(codes), 1, axis=0),
+    "the largest row": lambda codes: floats(codes) / (1 + floats(codes).max(axis=0, initial=0)),
+    "a sort": lambda codes: np.sort(floats(codes), axis=0),
+    "chance": lambda codes: floats(codes) + CHANCE.normal(size=codes.shape),
+    "whether rows are many": lambda codes: floats(codes) * (len(codes) > 50),
+}
+
+
+def shapes(vectors, width=6):
+    """The same map in every question that takes one."""
+    yield Sums((Group(lambda codes: floats(codes), width, 1.0, 1.0), Group(vectors, width, 1.0, 1.0)))
+    yield Joint((Scaled(lambda codes: floats(codes), width), Scaled(vectors, width)), 1.0, 1.0)
+    yield GroupSums(vectors, width, 1.0, 1.0)
+    yield GroupMoments(vectors, width, 1.0, 1.0)
+    yield GroupSums(
+        lambda codes: floats(codes), width, 1.0, 1.0, lambda codes: (97 * vectors(codes)[:, 0]).astype(int) % 3, 3
+    )
+    yield Together((Sums((Group(vectors, width, 1.0, 1.0),)),))
+
+
+@pytest.mark.parametrize("what", IMPURE)
+def test_a_map_that_looks_at_its_batch_is_refused_by_name_before_the_charge(what):
+    data = sealed()
+    for question in shapes(IMPURE[what]):
+        with pytest.raises(BadInput, match=r"(vectors|groups).*test_callbacks.*must treat each record on its own"):
+            data.ask(question)
+    with data.sample(1.0) as batch, pytest.raises(BadInput, match="must treat each record on its own"):
+        batch.sum(IMPURE[what], 6, 1.0, 1.0)
+    assert data.account.ledger.entries() == ()
+
+
+def row_by_row(module, codes):
+    return module(codes.double()).squeeze(1).square()
+
+
+def by_batch(module, codes):
+    said = module(codes.double()).squeeze(1)
+    return (said - said.mean()).square()
+
+
+@pytest.mark.parametrize("wrap", [lambda g: g, lambda g: Counted(g, 1.0), lambda g: Together((g,))])
+def test_a_loss_that_looks_at_its_batch_is_refused_before_the_charge(wrap):
+    data = sealed()
+    with pytest.raises(BadInput, match=r"loss .*by_batch.* must treat each record on its own"):
+        data.ask(wrap(Gradient(nn.Linear(6, 1), by_batch, 1.0, 1.0)))
+    assert data.account.ledger.entries() == ()
+
+
+def test_a_layer_that_mixes_records_is_refused_before_the_charge():
+    data = sealed()
+    module = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    with pytest.raises(BadInput, match="BatchNorm1d"):
+        data.gradient(module, row_by_row, 1.0, 1.0)
+    assert data.account.ledger.entries() == ()
+
+
+def test_dropout_is_no_company_and_the_module_stays_as_it_is():
+    data = sealed()
+    module = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.5), nn.Linear(4, 1)).double()
+    data.gradient(module, row_by_row, 1.0, 1.0)
+    assert all(layer.training for layer in module.modules())
+
+
+def test_a_function_that_fails_on_made_up_rows_is_refused_before_the_charge():
+    data = sealed()
+    with pytest.raises(BadInput, match=r"vectors of group 0 .* fails on made-up rows: IndexError"):
+        data.sum(lambda codes: codes[:, 99:100] + np.ones(1)[7], 1, 1.0, 1.0)
+    with pytest.raises(BadInput, match="must answer once for each record"):
+        data.sum(lambda _: np.ones((3, 1)), 1, 1.0, 1.0)
+    assert data.account.ledger.entries() == ()
+
+
+def test_a_loop_s_closures_are_checked_once():
+    data, asked = sealed(), []
+
+    def step(scale):
+        def vectors(codes):
+            asked.append(len(codes))
+            return scale * floats(codes)
+
+        return vectors
+
+    before = 0
+    for place in data.steps(Gaussian(1.0), 2, dict):
+        data.sum(step(2.0 + place), 6, 1.0, 1.0)
+        before = before or len(asked)
+    assert before > 1
+    assert asked[before:] == [ROWS]
+
+
+class Centred:
+    """One class, whose instances do different things."""
+
+    def __init__(self, share):
+        self.share = share
+
+    def __call__(self, codes):
+        return floats(codes) - self.share * floats(codes).mean(axis=0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda share: lambda codes: floats(codes) - share * floats(codes).mean(axis=0),
+        lambda share: functools.partial(lambda codes, by: floats(codes) - by * floats(codes).mean(axis=0), by=share),
+        Centred,
+    ],
+)
+def test_the_same_lines_with_other_values_are_another_function(make):
+    data = sealed()
+    data.sum(make(0.0), 6, 1.0, 1.0)
+    with pytest.raises(BadInput, match="must treat each record on its own"):
+        data.sum(make(1.0), 6, 1.0, 1.0)
+    assert data.account.ledger.entries() == (Entry(Gaussian(1.0)),)
+
+
+def failing(codes):
+    if len(codes) == ROWS:
+        raise ValueError(f"a canary: {codes[:3].tolist()}")
+    return floats(codes)
+
+
+def failing_loss(module, codes):
+    if len(codes) > 100:
+        raise KeyError(f"a canary: {codes[:3].tolist()}")
+    return row_by_row(module, codes)
+
+
+class Lazy:
+    """What fails only when it becomes an array."""
+
+    def __init__(self, codes):
+        self.codes = codes
+
+    def __array__(self, *_, **__):
+        raise ValueError(f"a canary: {self.codes[:3].tolist()}")
+
+
+def lazily_failing(codes):
+    return Lazy(codes) if len(codes) == ROWS else floats(codes)
+
+
+def exiting_failing(codes):
+    if len(codes) == ROWS:
+        raise SystemExit(f"a canary: {codes[:3].tolist()}")
+    return floats(codes)
+
+
+def test_whatever_else_a_function_raises_says_nothing_either():
+    for function, kind in ((lazily_failing, "ValueError"), (exiting_failing, "SystemExit")):
+        with pytest.raises(BadInput, match=rf"{function.__name__} raised {kind} while sealed records") as caught:
+            sealed().sum(function, 6, 1.0, 1.0)
+        assert "canary" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+    def stopped(codes):
+        if len(codes) == ROWS:
+            raise KeyboardInterrupt(f"a canary: {codes[:3].tolist()}")
+        return floats(codes)
+
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        sealed().sum(stopped, 6, 1.0, 1.0)
+    assert not interrupted.value.args
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda d: d.sum(failing, 6, 1.0, 1.0), lambda d: d.gradient(nn.Linear(6, 1), failing_loss, 1.0, 1.0)]
+)
+def test_the_text_of_an_exception_on_records_is_not_shown(ask):
+    data = sealed()
+    with pytest.raises(
+        BadInput, match=r"failing(_loss)? raised (ValueError|KeyError) while sealed records were open"
+    ) as caught:
+        ask(data)
+    error = caught.value
+    assert "canary" not in str(error)
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    assert data.account.ledger.entries() == (Entry(Gaussian(1.0)),)
+
+
+class Sly(float):
+    """1 to the accountant, 0 to whoever multiplies by it."""
+
+    def __mul__(self, other):
+        return 0.0
+
+    __rmul__ = __mul__
+
+
+class SlyInt(int):
+    def __mul__(self, other):
+        return 0
+
+    __rmul__ = __mul__
+
+
+def test_numbers_in_a_question_are_plain_ones():
+    """A subclass of float could tell the accountant one noise and add another."""
+    data = sealed()
+    (answer,) = data.sums([Group(floats, 6, Sly(1.0), Sly(1.0))])
+    assert (answer != np.rint(answer)).any()  # there is noise in it
+    assert data.account.ledger.entries() == (Entry(Gaussian(1.0)),)
+    question = data.check(Sums((Group(floats, SlyInt(6), Sly(1.0), np.float64(1.0)),)))
+    group = question.groups[0]
+    assert [type(each) for each in (group.dimension, group.clip, group.noise)] == [int, float, float]
+    assert (group.dimension, group.clip, group.noise) == (6, 1.0, 1.0)
+
+
+class AlwaysMore(float):
+    def __ge__(self, other):
+        return True
+
+
+def test_numbers_in_an_event_and_the_rate_of_a_sample_are_plain_ones():
+    event = Sampled(Sly(0.5), (Gaussian(np.float64(2.0)),), "poisson")
+    assert [type(each) for each in (event.rate, event.queries[0].noise)] == [float, float]
+    assert type(Entry(event, SlyInt(3)).count) is int
+    data = Sensitive(make_frame(ROWS), make_schema(), Account(ANY), seed=0)
+    data.commit(lambda _: (Entry(Sampled(0.01, (Gaussian(1e-6),))),), ANY)
+    with data.sample(AlwaysMore(0.01)) as batch:
+        found = batch.sum(lambda codes: np.ones((len(codes), 1)), 1, 1.0, 1e-6)
+    assert found[0] < ROWS / 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Same(Marginals):
+    """A question of the house's but for one method."""
+
+    def noised(self, bounded, _noise):
+        return bounded
+
+
+@dataclasses.dataclass(frozen=True)
+class Marginals2:
+    """What a plug-in might write that reads the records."""
+
+    events = (Gaussian(1.0),)
+
+    def bounded(self, records):
+        return records.encoded()
+
+    def noised(self, bounded, _noise):
+        return bounded
+
+
+Marginals2.__module__, Marginals2.__qualname__ = Marginals.__module__, Marginals.__qualname__
+
+
+@dataclasses.dataclass(frozen=True)
+class Wide(Group):
+    @property
+    def clip(self):
+        return 1.0
+
+    @clip.setter
+    def clip(self, value):
+        pass
+
+
+def test_what_only_says_that_it_is_a_question_of_the_house_is_refused():
+    data = sealed()
+    tables = data.tables([("sex",)], 1.0)
+    same = Same(tables.cliques, tables.sizes, 1.0, 1)
+    for rogue in (same, Marginals2(), Sums((Wide(floats, 6, 1.0, 1.0),)), object()):
+        with pytest.raises(BadInput, match="not one of the house's questions"):
+            data.ask(rogue)
+    assert data.account.ledger.entries() == ()
+
+
+def test_the_frozen_set_is_all_questions_there_are():
+    """A new question stands in the set, by name, or is asked by nobody."""
+    found = set()
+    for info in pkgutil.iter_modules(questions.__path__):
+        module = importlib.import_module(f"{questions.__name__}.{info.name}")
+        for name, kind in vars(module).items():
+            if dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__:
+                found.add(f"{module.__name__}:{name}")
+    beside = {"ballots:Ballot", "second_moments:_Grouped"}  # what is sealed, and what two questions share
+    expected = found - {f"{questions.__name__}.{name}" for name in beside}
+    house = {name for name in questions.HOUSE if name.startswith(questions.__name__)}
+    assert house == expected
+    for name in questions.HOUSE:
+        module, _, kind = name.partition(":")
+        assert questions.is_own(getattr(importlib.import_module(module), kind))

@@ -1,0 +1,198 @@
+"""Every question: bounded movement when one unit comes or goes, and noise of the deviation that it charges."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from clinic import make_frame, make_schema
+from scipy.stats import kstest, norm
+
+from synthdp import BadInput
+from synthdp.noise.noise import Noise
+from synthdp.schema.codec import Codec
+from synthdp.seal.clipping import Automatic, PerGroup
+from synthdp.seal.norms import MARGIN
+from synthdp.seal.questions.choice import Chosen, Dependence, Misfit
+from synthdp.seal.questions.contingency import Marginals
+from synthdp.seal.questions.distance import Distance
+from synthdp.seal.questions.domain import Domain
+from synthdp.seal.questions.gradient import Gradient
+from synthdp.seal.questions.histogram import SIGNED_POWERS, Grid, fine_edges, occupied, quantiles
+from synthdp.seal.questions.joint import Counted, Together
+from synthdp.seal.questions.size import Size
+from synthdp.seal.questions.sums import Group, Joint, Scaled, Sums
+from synthdp.seal.records import encoded, seal
+
+SCHEMA = make_schema(unit="patient", max_records_per_unit=3)
+CODEC = Codec(SCHEMA)
+
+
+def one_hot(codes):
+    return np.concatenate([np.eye(size)[codes[:, place]] for place, size in enumerate(CODEC.sizes)], axis=1)
+
+
+WIDTH = sum(CODEC.sizes)
+
+
+def loss(module, codes):
+    flat = torch.cat([torch.nn.functional.one_hot(codes[:, p].long(), s) for p, s in enumerate(CODEC.sizes)], 1).float()
+    return torch.nn.functional.softplus(-module(flat)).squeeze(1)
+
+
+def network():
+    generator = torch.Generator().manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(WIDTH, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+    for parameter in module.parameters():
+        parameter.data.normal_(0, 0.5, generator=generator)
+    return module
+
+
+QUESTIONS = {
+    "sums": Sums((Group(one_hot, WIDTH, 1.5, 2.0), Group(lambda c: 1e9 * one_hot(c)[:, :3], 3, 0.1, 4.0))),
+    "marginals": Marginals(((0,), (1, 2), (0, 1, 4)), CODEC.sizes, 2.0, 3),
+    "grouped": Marginals(
+        ((0,), (1, 2), (0, 1, 4)), CODEC.sizes, 2.0, 3, tuple(np.arange(size) // 2 for size in CODEC.sizes)
+    ),
+    "distance": Distance(
+        ((0,), (1, 2)), CODEC.sizes, (np.full(CODEC.sizes[0], 2.0), np.full(CODEC.sizes[1:3], 0.1)), 2.0
+    ),
+    "misfit": Chosen(
+        ((0,), (1, 2)),
+        CODEC.sizes,
+        Misfit(
+            expected=(np.full(CODEC.sizes[0], 2.0), np.full(CODEC.sizes[1:3], 0.1)),
+            weights=(1.0, 0.5),
+            offsets=(0.0, 9.0),
+        ),
+        1.0,
+        3,
+    ),
+    "dependence": Chosen(
+        ((0, 1), (1, 0, 4)), CODEC.sizes, Dependence(), 1.0, 3, tuple(np.arange(size) // 2 for size in CODEC.sizes)
+    ),
+    "gradient": Gradient(network(), loss, 0.7, 2.0),
+    "per layer": Gradient(network(), loss, 0.7, 2.0, PerGroup(shares=(1.0, 2.0), noise="dimension")),
+    "automatic": Gradient(network(), loss, 0.7, 2.0, Automatic()),
+    "microbatches": Gradient(network(), loss, 0.7, 2.0, PerGroup(), 4),
+    "joint": Joint((Scaled(one_hot, WIDTH, 3.0), Scaled(lambda c: 1e9 * one_hot(c)[:, :3], 3, 1e-3)), 1.5, 2.0),
+    "counted": Counted(Gradient(network(), loss, 0.7, 2.0), 1.0),
+    "together": Together((Gradient(network(), loss, 0.7, 2.0), Sums((Group(one_hot, WIDTH, 1.5, 2.0),)))),
+    "size": Size(3.0),
+    "grid": Grid("age", tuple(range(0, 101, 10)), 2.0, 3),
+    "powers": Grid("dose", SIGNED_POWERS, 2.0, 3),
+    "dates": Grid("seen", (1.5e15, 1.6e15, 1.7e15), 2.0, 3, dates=True),
+    "domain": Domain("sex", 2.0, 1e-6, 3),
+}
+RAW = ("grid", "powers", "dates", "domain")
+
+
+def sealed(frame, name):
+    records = seal(frame, SCHEMA, b"k" * 32)
+    return records if name in RAW else encoded(records, CODEC)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("rows", [0, 3, 90])
+@pytest.mark.parametrize("awful", [False, True])
+def test_one_unit_moves_the_bounded_value_by_at_most_the_sensitivity(name, rows, awful):
+    question = QUESTIONS[name]
+    frame = make_frame(rows, repeats=3)
+    extra = make_frame(5, seed=99).assign(patient="p-new")
+    if awful:
+        bad = {
+            "age": [math.nan, math.inf, 1e30, -1e30, 5],
+            "dose": 1e30,
+            "sex": "never declared",
+            "seen": pd.NaT,
+            "ill": None,
+        }
+        extra = extra.assign(**bad)
+    more = pd.concat([frame, extra], ignore_index=True) if rows else extra
+    before = question.bounded(sealed(frame.astype(object) if rows == 0 else frame, name))
+    after = question.bounded(sealed(more, name))
+    moved = question.movement(before, after)
+    assert moved <= question.sensitivity * (1 + 1e-9)
+    if not awful:
+        assert moved > 0
+
+
+def test_units_fill_the_sensitivity_where_it_is_tight():
+    same = pd.concat([make_frame(1, seed=4)] * 3, ignore_index=True).assign(patient="p-new")
+    empty = sealed(make_frame(0), "marginals")
+    question = QUESTIONS["marginals"]
+    assert question.movement(question.bounded(empty), question.bounded(sealed(same, "marginals"))) == pytest.approx(
+        question.sensitivity
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "deviation"), [("size", 3.0), ("grid", 6.0), ("marginals", 2.0 * 3 * 3**0.5), ("distance", 2.0)]
+)
+def test_the_noise_drawn_is_the_noise_charged(name, deviation):
+    question, noise = QUESTIONS[name], Noise(1)
+    records = sealed(make_frame(3000, repeats=3), name)
+    exact = question.bounded(records)
+    draws = []
+    for _ in range(60):
+        answer = question.noised(exact, noise)
+        pairs = zip(answer, exact, strict=True) if isinstance(answer, list) else [(answer, exact)]
+        draws += [np.ravel(np.asarray(a) - np.asarray(b)) for a, b in pairs]
+    pooled = np.concatenate(draws)
+    assert kstest(pooled, norm(0, deviation).cdf).pvalue > 1e-4
+
+
+def test_a_distance_is_the_one_counted_by_hand():
+    question, frame = QUESTIONS["distance"], make_frame(30, repeats=3)
+    records = sealed(frame, "distance")
+    tables = np.zeros(CODEC.sizes[0]), np.zeros(CODEC.sizes[1:3])
+    for unit, codes in zip(records.owner, records.codes, strict=True):
+        share = 1 / (records.owner == unit).sum()
+        tables[0][codes[0]] += share
+        tables[1][codes[1], codes[2]] += share
+    apart = [np.abs(mine - its).sum() for mine, its in zip(tables, question.expected, strict=True)]
+    assert question.bounded(records) == pytest.approx(MARGIN * sum(apart) / 2, rel=1e-12)
+    with pytest.raises(BadInput, match="shape"):
+        Distance(((0,),), CODEC.sizes, (np.zeros(CODEC.sizes[0] + 1),), 1.0)
+
+
+def test_the_gradient_s_noise_is_its_charge_and_differs_each_time():
+    question = Gradient(network(), loss, 0.7, 2.0)
+    records, noise = sealed(make_frame(0), "gradient"), Noise(2)
+    exact = question.bounded(records)
+    assert all(not value.any() for value in exact.values())
+    first, second = question.noised(exact, noise), question.noised(exact, noise)
+    flat = torch.cat([value.ravel() for value in first.values()]).double().numpy()
+    assert kstest(flat, norm(0, 1.4).cdf).pvalue > 1e-4
+    other = torch.cat([value.ravel() for value in second.values()]).double().numpy()
+    assert abs(np.corrcoef(flat, other)[0, 1]) < 0.2
+
+
+def test_domain_threshold_lets_a_lone_category_through_with_probability_delta():
+    question = Domain("sex", 1.0, 0.05, 1)
+    noise = Noise(3)
+    passed = sum("alone" in question.noised({"alone": 1.0}, noise) for _ in range(4000))
+    assert passed / 4000 == pytest.approx(0.05, abs=5 * (0.05 * 0.95 / 4000) ** 0.5)
+
+
+def test_bounds_and_quantiles_from_clear_counts():
+    counts = np.zeros(len(SIGNED_POWERS) - 1)
+    counts[SIGNED_POWERS.index(1.0)] = 500
+    counts[SIGNED_POWERS.index(64.0)] = 500
+    assert occupied(SIGNED_POWERS, counts, 5.0) == (1.0, 128.0)
+    assert (
+        occupied(SIGNED_POWERS, np.zeros(len(counts)), 5.0)[1] > occupied(SIGNED_POWERS, np.zeros(len(counts)), 5.0)[0]
+    )
+    edges = fine_edges(0, 99, integers=True)
+    assert edges[:3] == (0.0, 1.0, 2.0)
+    assert edges[-1] == 100
+    assert quantiles([0.0, 1.0, 2.0], np.array([10.0, 10.0]), [0.25, 0.5, 0.75]) == [0.5, 1.0, 1.5]
+    assert quantiles([0.0, 1.0, 2.0], np.array([-5.0, -5.0]), [0.5]) == [1.0]
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(BadInput, match="clip"):
+        Gradient(network(), loss, 0.0, 1.0)
+    with pytest.raises(BadInput, match="noise"):
+        Group(one_hot, 3, 1.0, -1.0)

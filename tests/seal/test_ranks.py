@@ -1,0 +1,207 @@
+"""A fit in two processes is the fit in one: the same answers, the same charge, noise drawn once."""
+
+import json
+import os
+import subprocess
+import sys
+
+import killing
+import numpy as np
+import pandas as pd
+import pytest
+from clinic import make_frame, make_schema, quick
+
+from synthdp import BadInput, Budget, Synthesizer, load
+from synthdp.budgets import AccountFile
+from synthdp.ledger.ledger import Ledger
+from synthdp.seal.processes import ALONE, Alone, check_additive, joined
+from synthdp.seal.records import seal, shard
+
+BUDGET = Budget(2.0, 1e-5)
+SCRIPT = """
+import sys
+import numpy as np
+from clinic import make_frame, make_schema, quick
+from synthdp import BadInput, Budget, Synthesizer
+from synthdp.seal.charging import Account
+from synthdp.ledger.events import Entry, Gaussian
+from synthdp.seal.processes import joined
+from synthdp.seal.door import Sensitive
+
+out, ranks = sys.argv[1], joined()
+budget = Budget(2.0, 1e-5)
+for unit in (None, "patient"):
+    changes = {"unit": unit, "max_records_per_unit": 2} if unit else {}
+    made = Synthesizer(quick("dpgan"), schema=make_schema(**changes), budget=budget)
+    release = made.fit(make_frame(300, repeats=2), seed=3, ranks=ranks, ledger=f"{out}/{unit}.jsonl")
+    if ranks.rank == 0:
+        release.save(f"{out}/{unit}")
+
+made = Synthesizer("independent", schema=make_schema(), budget=budget)
+release = made.fit(make_frame(300), seed=3, ranks=ranks, fitness=0.2, ledger=f"{out}/fitness.jsonl")
+np.savez(f"{out}/fitness{ranks.rank}.npz", mean=release.statement.fitness.single.mean)
+if ranks.rank == 0:
+    release.save(f"{out}/fitness")
+
+# Without a seed: noise of one deviation in all, the same answer everywhere, and every unit counted once.
+data = Sensitive(make_frame(300), make_schema(), Account(budget), ranks=ranks)
+noise = data.commit(lambda z: (Entry(Gaussian(z)), Entry(Gaussian(2 * z))), budget)
+zeros = data.sum(lambda codes: np.zeros((len(codes), 40000)), 40000, 1.0, noise)
+ones = data.sum(lambda codes: np.ones((len(codes), 1)), 1, 1.0, 2 * noise)
+np.savez(f"{out}/answers{ranks.rank}.npz", zeros=zeros, ones=ones, noise=noise)
+
+try:
+    Synthesizer("independent", schema=make_schema(), budget=budget).fit(make_frame(300 + ranks.rank), ranks=ranks)
+except BadInput as error:
+    open(f"{out}/refused{ranks.rank}.txt", "w").write(str(error))
+"""
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    out = tmp_path_factory.mktemp("ranks")
+    (out / "script.py").write_text(SCRIPT)
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "script.py", "."]
+    environment = {**os.environ, "PYTHONPATH": killing.MODULES, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(words, cwd=out, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return out
+
+
+@pytest.mark.parametrize("unit", [None, "patient"])
+def test_two_processes_learn_what_one_learns(together, tmp_path, unit):
+    """A rehearsal, coin by coin and draw by draw: only the order of float sums differs."""
+    changes = {"unit": unit, "max_records_per_unit": 2} if unit else {}
+    alone = Synthesizer(quick("dpgan"), schema=make_schema(**changes), budget=BUDGET).fit(
+        make_frame(300, repeats=2), seed=3
+    )
+    release = load(together / str(unit))
+    assert release.ledger.entries() == alone.ledger.entries() == Ledger.read(together / f"{unit}.jsonl").entries()
+    assert release.statement.epsilon == alone.statement.epsilon
+    for one, other in zip(release.model.tensors().values(), alone.model.tensors().values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+    assert any("2 processes" in line for line in release.statement.not_covered)
+    assert release.statement.declared["processes"] == 2
+
+
+def test_noise_is_drawn_once_and_every_unit_counts_once(together):
+    first, second = (np.load(together / f"answers{rank}.npz") for rank in (0, 1))
+    np.testing.assert_array_equal(first["zeros"], second["zeros"])
+    np.testing.assert_array_equal(first["ones"], second["ones"])
+    deviation = float(first["noise"])
+    assert np.std(first["zeros"]) == pytest.approx(deviation, rel=0.02)  # 40,000 draws: 5.6 standard errors
+    assert first["ones"][0] == pytest.approx(300, abs=6 * 2 * deviation)
+
+
+def test_bought_figures_of_fitness_are_those_of_one_process(together):
+    alone = Synthesizer("independent", schema=make_schema(), budget=BUDGET).fit(make_frame(300), seed=3, fitness=0.2)
+    release = load(together / "fitness")
+    assert release.statement.fitness == alone.statement.fitness
+    assert release.ledger.entries() == alone.ledger.entries()
+    for rank in (0, 1):
+        assert tuple(np.load(together / f"fitness{rank}.npz")["mean"]) == alone.statement.fitness.single.mean
+
+
+def test_processes_with_different_records_are_refused_on_every_one(together):
+    for rank in (0, 1):
+        assert "the same records in the same order" in (together / f"refused{rank}.txt").read_text()
+
+
+def test_shards_are_a_partition_by_unit():
+    schema = make_schema(unit="patient", max_records_per_unit=2)
+    records = seal(make_frame(90, repeats=3), schema, b"k" * 32)
+    parts = [shard(records, place, 3) for place in range(3)]
+    assert sum(part.units for part in parts) == records.units == 30
+    assert np.array_equal(np.sort(np.concatenate([part.keys for part in parts])), np.sort(records.keys))
+    for part in parts:
+        assert np.bincount(part.owner).tolist() == [2] * part.units
+        pd.testing.assert_series_equal(
+            part.raw.groupby(part.owner)["patient"].nunique(),
+            pd.Series([1] * part.units, name="patient"),
+            check_names=False,
+        )
+
+
+class Pair(Alone):
+    """The first of two processes, of which the other one keeps silent."""
+
+    rank, world = 0, 2
+
+
+LEARNED = {
+    "categories": {"sex": {"kind": "categorical", "categories": "learn"}},
+    "bounds": {"age": {"kind": "integer", "bounds": "learn"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "said"),
+    [
+        ("independent", LEARNED["categories"], "declare them in the schema"),
+        ("dpgan", LEARNED["categories"] | LEARNED["bounds"], "declare them in the schema"),
+        ("pategan", {}, "teachers learn in one process"),
+        ("pategan:original", {}, "teachers learn in one process"),
+        ("pategan", LEARNED["bounds"], "teachers learn in one process"),
+        ("mst", {}, "chosen in one process"),
+        ("privbayes", {}, "chosen in one process"),
+        ("aim", {}, "under a cap"),
+    ],
+)
+def test_what_several_processes_cannot_answer_is_refused_with_nothing_charged(tmp_path, name, columns, said):
+    made = Synthesizer(quick(name), schema=make_schema(columns=columns), budget=BUDGET)
+    account = AccountFile(path=tmp_path / "account")
+    with pytest.raises(BadInput, match=said):
+        made.fit(make_frame(60), ranks=Pair(), ledger=tmp_path / "ledger.jsonl", account=account)
+    assert not (tmp_path / "ledger.jsonl").exists()
+    assert account.read() is None
+
+
+def test_what_is_learned_by_sums_is_learned_together(tmp_path):
+    schema = make_schema(units="learn", columns=LEARNED["bounds"])
+    made = Synthesizer("independent", schema=schema, budget=Budget(50.0, 1e-5))
+    made.fit(make_frame(600), ranks=Pair(), ledger=tmp_path / "ledger.jsonl")
+    counts = [entry.count for entry in Ledger.read(tmp_path / "ledger.jsonl").entries()]
+    assert sum(counts) == 4  # units, two grids of the bounds, the tables
+
+
+def test_what_is_no_sum_is_refused_by_name():
+    class Odd:
+        pass
+
+    with pytest.raises(BadInput, match="Odd"):
+        check_additive(Odd(), Pair())
+    check_additive(Odd(), ALONE)
+    made = Synthesizer(quick("independent"), schema=make_schema(), budget=BUDGET)
+    with pytest.raises(BadInput, match="checkpoint"):
+        made.fit(make_frame(10), ranks=Pair(), checkpoint="x")
+    assert joined() is ALONE
+
+
+def test_the_command_under_torchrun_writes_one_release(tmp_path):
+    schema, frame = make_schema(), make_frame(120)
+    schema.save(tmp_path / "clinic.yaml")
+    frame.to_csv(tmp_path / "clinic.csv", index=False)
+    words = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "synthdp",
+        "fit",
+    ]
+    words += ["data.path=clinic.csv", "data.schema=clinic.yaml", "generator=independent", "out=out"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("guarantee") == 1
+    assert len((tmp_path / "out" / "internal" / "ledger.jsonl").read_text().splitlines()) >= 1
+    assert (
+        json.loads((tmp_path / "out" / "release" / "release.json").read_text())["statement"]["declared"]["processes"]
+        == 2
+    )
+    assert len(load(tmp_path / "out" / "release").ledger.entries()) == 1

@@ -1,0 +1,328 @@
+"""The sealed door: what it charges, what it refuses, how it samples and bounds."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from clinic import make_frame, make_schema
+
+from synthdp import BadInput, Budget, accounting
+from synthdp.ledger.events import Entry, Gaussian, Revealed, Sampled
+from synthdp.ledger.ledger import Ledger
+from synthdp.seal.charging import Account
+from synthdp.seal.door import Sensitive
+from synthdp.seal.gradients import per_unit_reference
+
+LOOSE = Budget(epsilon=20.0, delta=1e-5)
+
+
+def sealed(frame, schema, budget=LOOSE, seed=0, ledger=None):
+    return Sensitive(frame, schema, Account(budget, ledger, unit=schema.unit or "record"), seed=seed)
+
+
+def ones(codes):
+    return np.ones((len(codes), 1))
+
+
+def test_a_question_outside_the_plan_is_refused_and_not_charged(frame, schema):
+    data = sealed(frame, schema)
+    noise = data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    data.sum(ones, 1, 1.0, noise)
+    with pytest.raises(BadInput, match="not in the committed plan"):
+        data.sum(ones, 1, 1.0, noise)
+    assert data.account.ledger.entries() == (Entry(Gaussian(noise)),)
+
+
+def test_nothing_is_answered_before_a_plan_is_committed(frame, schema):
+    with pytest.raises(BadInput, match="commit a plan"):
+        sealed(frame, schema).sum(ones, 1, 1.0, 5.0)
+
+
+def test_a_plan_is_committed_once_and_within_the_cap(frame, schema):
+    data = sealed(frame, schema)
+    with pytest.raises(BadInput, match="cap"):
+        data.commit(lambda z: (Entry(Gaussian(z)),), Budget(30.0, 1e-5))
+    data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    with pytest.raises(BadInput, match="already"):
+        data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+
+
+def test_the_charge_is_on_disk_before_the_answer(frame, schema, tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    data = sealed(frame, schema, ledger=Ledger(path))
+    noise = data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    seen = []
+
+    def spy(codes):
+        if len(codes) == len(frame):  # before, it is asked about made-up rows
+            seen.append(Ledger.read(path).entries())
+        return ones(codes)
+
+    data.sum(spy, 1, 1.0, noise)
+    assert seen == [(Entry(Gaussian(noise)),)]
+
+
+def test_a_block_stays_charged_whatever_ends_it(frame, schema, tmp_path):
+    """Law 37: an exception that a generator catches gives nothing back; it may have stopped at a lucky answer."""
+    path = tmp_path / "ledger.jsonl"
+    data = sealed(frame, schema, ledger=Ledger(path))
+    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 64),), LOOSE)
+    event, asked = Sampled(0.5, (Gaussian(noise),)), 0
+
+    class Lucky(Exception):
+        pass
+
+    def until_lucky():
+        nonlocal asked
+        for step in data.steps(event, 64, dict):
+            assert Ledger.read(path).entries() == (Entry(event, 2 * (step // 2 + 1)),)
+            with data.sample(0.5) as batch:
+                batch.sum(ones, 1, 1.0, noise)
+            asked += 1
+            if step == 22:
+                raise Lucky
+
+    with pytest.raises(Lucky):
+        until_lucky()
+    assert asked == 23
+    assert Ledger.read(path).entries() == (Entry(event, 24),)
+    data.account.settle()  # a model comes of it after all
+    assert Ledger.read(path).entries() == data.account.plan == (Entry(event, 64),)
+
+
+def test_a_sample_answers_once(frame, schema):
+    data = sealed(frame, schema)
+    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 2),), LOOSE)
+    with data.sample(0.5) as batch:
+        batch.sum(ones, 1, 1.0, noise)
+        with pytest.raises(BadInput, match="one question"):
+            batch.sum(ones, 1, 1.0, noise)
+
+
+def test_batch_sizes_are_binomial(frame, schema):
+    data = sealed(frame, schema, Budget(float("inf"), 1e-5))
+    data.commit(lambda z: (Entry(Sampled(0.3, (Gaussian(z),)), 400),), Budget(float("inf"), 1e-5))
+    sizes = []
+    for _ in range(400):
+        with data.sample(0.3) as batch:
+            sizes.append(batch.sum(ones, 1, 1.0, 0.0)[0])
+    n, rate = 400, 0.3
+    assert np.mean(sizes) == pytest.approx(n * rate, abs=5 * (n * rate * (1 - rate) / 400) ** 0.5)
+    assert np.var(sizes) == pytest.approx(n * rate * (1 - rate), rel=0.35)  # chi-square with 399 degrees: 5 sigma
+
+
+def test_an_empty_sample_is_a_noise_only_step_at_the_same_charge(schema):
+    data = sealed(make_frame(0), schema)
+    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 1),), LOOSE)
+    with data.sample(0.5) as batch:
+        answer = batch.sum(ones, 1, 1.0, noise)
+    assert answer.shape == (1,)
+    assert answer[0] != 0
+    assert data.account.ledger.entries() == (Entry(Sampled(0.5, (Gaussian(noise),))),)
+
+
+def test_sums_clip_each_unit_not_each_record_nor_the_batch():
+    schema = make_schema(unit="patient", max_records_per_unit=3)
+    data = sealed(make_frame(30, repeats=3), schema, Budget(float("inf"), 1e-5))
+    data.commit(lambda z: (Entry(Gaussian(z), 2),), Budget(float("inf"), 1e-5))
+    clipped = data.sum(lambda codes: np.full((len(codes), 2), 5.0), 2, 1.0, 0.0)
+    np.testing.assert_allclose(clipped, [10 / 2**0.5] * 2, rtol=2e-4)  # 10 patients, each of norm 1
+    below = data.sum(lambda codes: np.full((len(codes), 2), 0.1), 2, 1.0, 0.0)
+    np.testing.assert_allclose(below, [3.0, 3.0], rtol=1e-12)  # 30 records, none clipped
+
+
+def test_a_unit_keeps_at_most_its_records_and_the_choice_is_its_own():
+    schema = make_schema(unit="patient", max_records_per_unit=2)
+    frame = make_frame(50, repeats=5)
+
+    def kept(frame):
+        data = sealed(frame, schema, Budget(float("inf"), 1e-5))
+        data.commit(lambda z: (Entry(Gaussian(z)),), Budget(float("inf"), 1e-5))
+        return data.sum(lambda codes: np.eye(100)[codes[:, 0] * 3], 100, 100.0, 0.0)
+
+    everyone = kept(frame)
+    assert everyone.sum() == pytest.approx(20)
+    without_last = kept(frame.iloc[:-5])
+    difference = everyone - without_last
+    assert difference.min() >= -1e-9
+    assert difference.sum() == pytest.approx(2)
+
+
+def test_non_finite_contributions_count_as_zero(frame, schema):
+    data = sealed(frame, schema, Budget(float("inf"), 1e-5))
+    data.commit(lambda z: (Entry(Gaussian(z)),), Budget(float("inf"), 1e-5))
+
+    def bad(codes):
+        return np.array([np.nan, np.inf, 1e100, 0.5, 0.0])[codes[:, 0]][:, None]
+
+    _, _, huge, halves, _ = np.bincount(pd.cut(frame["age"], [-1, 19, 39, 59, 79, 99], labels=False), minlength=5)
+    assert data.sum(bad, 1, 1.0, 0.0)[0] == pytest.approx(huge + halves / 2, rel=2e-4)
+
+
+def test_marginals_match_a_count_and_their_noise(frame, schema):
+    data = sealed(frame, schema, Budget(float("inf"), 1e-5))
+    data.commit(lambda z: (Entry(Gaussian(z)),), Budget(float("inf"), 1e-5))
+    (table,) = data.marginals([("sex", "ill")], 0.0)
+    for place, sex in enumerate(["female", "male"]):
+        for ill in (False, True):
+            expected = ((frame["sex"] == sex) & (frame["ill"] == ill)).sum()
+            assert table[place, int(ill)] == expected
+
+
+def test_reveal_costs_everything(frame, schema, tmp_path):
+    data = sealed(frame, schema)
+    assert len(data.reveal("a test")) == len(frame)
+    data.account.ledger.write(tmp_path / "released.jsonl")
+    assert "a test" not in (tmp_path / "released.jsonl").read_text()
+    assert data.account.ledger.entries() == (Entry(Revealed("a test")),)
+    assert accounting.epsilon(data.account.ledger, 1e-5) == float("inf")
+
+
+def test_learned_items_are_bought_and_the_schema_is_complete():
+    learn = {
+        "age": {"kind": "integer", "bounds": "learn"},
+        "sex": {"kind": "categorical", "categories": "learn"},
+        "dose": {"kind": "continuous", "bounds": [0, 10], "bins": "learn", "missing": True},
+        "seen": {"kind": "datetime", "bounds": "learn"},
+    }
+    schema = make_schema(columns=learn, units="learn")
+    data = sealed(make_frame(5000), schema)
+    data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    resolved = data.resolve()
+    assert not resolved.learned
+    assert resolved.units == pytest.approx(5000, abs=50)
+    assert {"female", "male"} <= set(resolved.column("sex").categories)
+    low, high = resolved.column("age").bounds
+    assert -3 <= low <= 3
+    assert 96 <= high <= 103
+    assert resolved.column("seen").bounds[0].startswith(("2019-12", "2020-01"))
+    assert len(resolved.column("dose").bins) >= 3
+    learned = data.account.ledger.entries()
+    assert sum(entry.count for entry in learned) == 1 + 2 + 1 + 1 + 2
+    data.marginals([("sex",)], data.account.plan[-1].event.noise)
+    assert data.account.ledger.entries() == data.account.plan
+
+
+def test_a_rare_category_is_not_learned():
+    frame = make_frame(3000)
+    frame["sex"] = frame["sex"].astype(object)
+    frame.loc[0, "sex"] = "a-canary-of-one"
+    schema = make_schema(columns={"sex": {"kind": "categorical", "categories": "learn"}})
+    for seed in range(20):
+        data = sealed(frame, schema, Budget(epsilon=1.0, delta=1e-6), seed=seed)
+        data.commit(lambda z: (Entry(Gaussian(z)),), Budget(epsilon=1.0, delta=1e-6))
+        assert "a-canary-of-one" not in data.resolve().column("sex").categories
+
+
+def test_a_fit_that_stops_early_is_charged_its_whole_plan(frame, schema):
+    """Law 11: when to stop may depend on answers, so the ledger never says less than the plan."""
+    data = sealed(frame, schema)
+    noise = data.commit(lambda z: (Entry(Gaussian(z), 10),), LOOSE)
+    for _ in range(6):
+        data.sum(ones, 1, 1.0, noise)
+    data.account.settle()
+    assert data.account.ledger.entries() == data.account.plan
+
+
+def test_a_question_that_assumes_fewer_records_of_a_unit_is_refused():
+    schema = make_schema(unit="patient", max_records_per_unit=3)
+    data = sealed(make_frame(30, repeats=3), schema)
+    noise = data.commit(lambda z: (Entry(Gaussian(z), 2),), LOOSE)
+    question = dataclasses.replace(data.tables([("sex",)], noise), max_records=1)
+    with pytest.raises(BadInput, match="assumes at most 1"):
+        data.ask(question)
+    sizes = dataclasses.replace(data.tables([("age",)], noise), sizes=(2,) * 6)
+    with pytest.raises(BadInput, match="sizes"):
+        data.ask(sizes)
+
+
+@pytest.mark.parametrize(
+    "cell", [10**5000, "\ud800", float("nan"), 1e308, b"\xff"], ids=lambda cell: type(cell).__name__
+)
+def test_a_sealed_fit_never_refuses_on_content(frame, cell):
+    schema = make_schema(unit="patient", max_records_per_unit=2)
+    bad = frame.astype(object)
+    for column in ("patient", "age", "sex", "dose", "ill"):
+        bad.loc[0, column] = cell
+    data = sealed(bad, schema)
+    data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    assert data.marginals([("sex",)], data.account.plan[0].event.noise)[0].shape == (2,)
+
+
+class Rogue:
+    """A question that charges nothing and answers with the records."""
+
+    events = ()
+    sensitivity = 0.0
+
+    def bounded(self, records):
+        return records.raw
+
+    def noised(self, bounded, _noise):
+        return bounded
+
+
+def test_a_question_from_elsewhere_is_refused_before_it_sees_a_record(frame, schema):
+    with pytest.raises(BadInput, match="house's questions"):
+        sealed(frame, schema).ask(Rogue())
+
+
+def test_sealed_records_open_only_while_a_question_is_answered():
+    """Law 20: whoever holds the seal, a read outside of a question raises."""
+    data = sealed(make_frame(20), make_schema())
+    noise = data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    data.resolve()
+    with pytest.raises(RuntimeError, match="outside of a question"):
+        data._sealed.read()
+    data.sum(ones, 1, 1.0, noise)
+    with pytest.raises(RuntimeError, match="outside of a question"):
+        data._sealed.read()
+
+
+def test_a_gradient_is_the_sum_over_the_units_that_came_whatever_their_number():
+    """Law 16: no batch size divides it. Without noise the answer is the reference's, and twice the records give twice."""
+    answers = []
+    for frame in (make_frame(30), pd.concat([make_frame(30)] * 2, ignore_index=True)):
+        data = sealed(frame, make_schema(), Budget(math.inf, 1e-5))
+        data.commit(lambda z: (Entry(Gaussian(z)),), Budget(math.inf, 1e-5))
+        data.resolve()
+        module = torch.nn.Linear(6, 1)
+        with torch.no_grad():
+            module.weight.fill_(0.1)
+            module.bias.zero_()
+
+        def loss(module, codes):
+            return module(codes.float()).squeeze(1).square()
+
+        answers.append(data.gradient(module, loss, 0.5, 0.0))
+        codes = torch.from_numpy(data.codec.encode(frame))
+        reference = per_unit_reference(module, loss, codes, None, 0.5)
+        for name, value in answers[-1].items():
+            torch.testing.assert_close(value.double(), reference[name], rtol=1e-4, atol=1e-5)
+    for name, value in answers[0].items():
+        torch.testing.assert_close(2 * value, answers[1][name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+def test_learned_bounds_hold_nearly_all_records_at_any_budget(epsilon):
+    """Where the noise hides the ends, they are left in: bounds of a single cell would cut the column to nothing."""
+    rng = np.random.default_rng(0)
+    frame = make_frame(900).assign(dose=np.exp(rng.normal(0, 0.45, 900)).clip(0.26, 3.51))
+    learned = {"dose": {"kind": "continuous", "bounds": "learn"}}
+    schema = make_schema(columns=learned, unit="patient", max_records_per_unit=3, units=900)
+    data = sealed(frame, schema, Budget(epsilon, 1e-6))
+    data.commit(lambda z: (Entry(Gaussian(z)),), Budget(epsilon, 1e-6))
+    low, high = data.resolve().to_dict()["columns"]["dose"]["bounds"]
+    assert frame["dose"].between(low, high).mean() > 0.9
+    assert high - low < 20
+
+
+def test_bounds_that_cannot_be_told_from_noise_are_warned_of():
+    schema = make_schema(columns={"dose": {"kind": "continuous", "bounds": "learn"}})
+    data = sealed(make_frame(5), schema, Budget(0.1, 1e-6))
+    data.commit(lambda z: (Entry(Gaussian(z)),), Budget(0.1, 1e-6))
+    with pytest.warns(UserWarning, match="'dose': at this budget noise hides the bounds"):
+        data.resolve()

@@ -1,0 +1,143 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from mixed_tables import AWFUL, MIXED, every_code
+
+from synthdp import BadInput
+from synthdp.schema import yamlfile
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Schema
+from synthdp.sets.draft import draft, outward
+
+
+def drafted(frame):
+    """The draft's text, its schema, and what was seen as a schema."""
+    made = draft(frame, "some/table.csv")
+    schema, seen = (Schema.from_dict(yamlfile.parse(text, "draft")) for text in made)
+    return made.schema, schema, seen
+
+
+def table(rows=200):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "patient": [f"p{row}" for row in range(rows)],
+            "age": rng.integers(21, 87, rows),
+            "dose": np.round(rng.uniform(0.13, 7.2, rows), 1),
+            "gain": np.where(rng.random(rows) < 0.5, 0, rng.integers(1, 10_000, rows)),
+            "drug": rng.choice(["No", "Yes please", "=x", "a: b #c"], rows),
+            "town": rng.choice([f"town {place}" for place in range(50)], rows),
+            "smoker": rng.choice(["yes", "no", None], rows),
+            "day": rng.choice(["2020-02-03", "2021-05-06"], rows),
+            "time": pd.Timestamp("2020-01-01T08:00") + pd.to_timedelta(rng.integers(0, 10**6, rows), unit="s"),
+            "1": pd.Categorical(rng.choice(["lo", "hi"], rows), ["lo", "hi"], ordered=True),
+            "empty": None,
+        }
+    )
+
+
+KINDS = {
+    "patient": "identifier", "age": "integer", "dose": "continuous", "gain": "integer", "drug": "categorical",
+    "town": "categorical", "smoker": "boolean", "day": "datetime", "time": "datetime", "1": "categorical",
+    "empty": "categorical",
+}  # fmt: skip
+
+
+def test_a_draft_names_kinds_and_leaves_the_rest_to_learn():
+    _, schema, _ = drafted(table())
+    schema.validate(table())
+    assert {column.name: column.kind for column in schema.columns} == KINDS
+    numbers = [(name, "bounds") for name in ("age", "dose", "gain")]
+    dates = [(name, "bounds") for name in ("day", "time")]
+    labels = [(name, "categories") for name in ("drug", "town")]
+    assert schema.learned == [*numbers, *labels, *dates, ("1", "categories"), ("empty", "categories")]
+    assert all(column.missing for column in schema.modelled)
+    assert schema.column("time").resolution == "second"
+    assert (schema.units, schema.unit, schema.targets) == ("learn", None, ())
+
+
+def test_a_draft_is_for_review_and_nobody_declares_it():
+    text, schema, _ = drafted(table())
+    assert all(column.review for column in schema.columns)
+    assert not any(column.observed for column in schema.columns)
+    assert schema.declared_by is None
+    with pytest.raises(
+        BadInput, match=r"review marks stand at 'patient', .* and 3 others, .*; nobody declares it: .*declared_by"
+    ):
+        schema.check_declared()
+    assert max(map(len, text.splitlines())) <= 140
+
+
+def test_one_record_more_changes_nothing_in_a_draft():
+    """But what was seen."""
+    whole, odd = table().drop(columns="1"), table().drop(columns="1").iloc[:1].astype(object)
+    odd.loc[0, ["patient", "age", "dose", "gain", "drug", "town"]] = ["CANARY", 3, 9871.5, 10**9, "CANARY", "CANARY"]
+    odd.loc[0, ["smoker", "day"]] = [None, "1931-05-06"]
+    more = pd.concat([whole, odd], ignore_index=True).astype(whole.dtypes)
+    one, other = draft(whole, "table.csv"), draft(more, "table.csv")
+    assert one.schema == other.schema
+    assert "CANARY" in other.seen
+    assert one.seen != other.seen
+    for cell in ("CANARY", "9871", "10000", "1931", "No", "Yes please", "2021-05", "town 7"):
+        assert cell not in other.schema.partition("columns:")[2]
+
+
+def test_what_was_seen_is_marked_so_and_fits_its_table():
+    _, schema, seen = drafted(table())
+    whole = replace(schema, columns=tuple({**by_name(schema), **by_name(seen)}.values()))
+    whole.validate(table())
+    assert all(column.observed for column in seen.columns)
+    assert seen.column("age").bounds == (20, 90)
+    assert seen.column("dose").decimals == 1
+    assert seen.column("gain").atoms == (0,)
+    assert seen.column("smoker").missing
+    assert seen.column("day").bounds == ("2020-01-01", "2021-12-31")
+    assert seen.column("drug").categories == ("=x", "No", "Yes please", "a: b #c")
+    assert seen.column("town").categories == "learn"
+    assert seen.column("1").categories == ("lo", "hi")
+    assert "INTERNAL" in draft(table(), "table.csv").seen
+
+
+def by_name(schema):
+    return {column.name: column for column in schema.columns}
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_few_rows(rows):
+    drafted(table().iloc[:rows])
+
+
+@pytest.mark.parametrize("name", ["patient", "patient_id", "PatientID", "subject", "mrn"])
+@pytest.mark.parametrize("number", [False, True])
+def test_a_column_that_says_whose_record_it_is_lists_no_categories(name, number):
+    """A few patients of many records each: by their values they look like categories, or like numbers."""
+    owner = [place % 12 if number else f"p{place % 12}" for place in range(200)]
+    text, schema, _ = drafted(pd.DataFrame({name: owner, "patient_type": ["a", "b", "c", "d"] * 50}))
+    kinds = {column.name: column.kind for column in schema.columns}
+    assert kinds == {name: "identifier", "patient_type": "categorical"}
+    assert "p11" not in text
+
+
+def test_only_identifiers_still_make_a_schema():
+    assert drafted(table()[["patient"]])[1].learned == [("patient", "categories")]
+
+
+def test_awful_cells():
+    frame = pd.DataFrame({name: pd.Series(AWFUL[:-1], dtype=object) for name in ("a", "b")})
+    drafted(frame.assign(c=np.inf, d=1e300, e=-0.0))
+
+
+def test_a_decoded_table():
+    codec = Codec(MIXED)
+    frame = codec.decode(every_code(codec.sizes, 300), np.random.default_rng(0))
+    drafted(frame)
+
+
+@pytest.mark.parametrize(
+    ("value", "lower"), [(0, 0), (3, 3), (17, 15), (-17, -20), (0.034, 0.03), (99, 95), (1234, 1000)]
+)
+def test_outward(value, lower):
+    assert outward(value) == lower
+    assert str(outward(0.0)) == "0.0"

@@ -1,0 +1,228 @@
+import csv
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from mixed_tables import MIXED, every_code
+
+from synthdp.errors import BadInput
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Categorical, Continuous, Identifier, Integer, Schema
+from synthdp.sets import record_files
+from synthdp.tables.csv_injection import neutral, restored
+
+CODEC = Codec(MIXED)
+CODES = every_code(CODEC.sizes, 300)
+DANGEROUS = ("=1+1", "+cmd", "-2+3", "@sum", "\tx", "\rx", "\x00x", "'=x", "''=x", "=")
+HARMLESS = ("-1", "+1.5", "1=1", "a", "'a", "'", 'é, "quoted"', "two\nlines", "NA", " =1")
+TEXTS = Schema(columns=(Categorical(name="=head", categories=(*DANGEROUS, *HARMLESS), missing=True),))
+
+
+def frame():
+    return CODEC.decode(CODES, np.random.default_rng(0))
+
+
+def said(call, *arguments):
+    with pytest.raises(BadInput) as caught:
+        call(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "T.CSV"])
+def test_what_was_written_is_read(tmp_path, name):
+    parts = [frame()[:100], frame()[100:100], frame()[100:]]
+    assert record_files.write(iter(parts), tmp_path / name, MIXED) == 300
+    back = record_files.read(tmp_path / name, MIXED)
+    assert list(back.columns) == list(MIXED.names)
+    np.testing.assert_array_equal(CODEC.encode(back), CODES)
+    MIXED.validate(back)
+    assert back["patient"].tolist() == frame()["patient"].tolist()
+    expected = frame()
+    for column in ("real", "money", "few", "stamp", "outcome"):
+        np.testing.assert_array_equal(back[column].to_numpy(), expected[column].to_numpy())
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_no_records_are_a_table_too(tmp_path, name):
+    assert record_files.write([], tmp_path / name, MIXED) == 0
+    back = record_files.read(tmp_path / name, MIXED)
+    assert CODEC.encode(back).shape == (0, len(CODEC.names))
+
+
+def failing():
+    yield frame()
+    raise RuntimeError("the model broke")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_never_half_written(tmp_path, name):
+    with pytest.raises(RuntimeError):
+        record_files.write(failing(), tmp_path / name, MIXED)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / name).write_text("an older file")
+    with pytest.raises(RuntimeError):
+        record_files.write(failing(), tmp_path / name, MIXED)
+    assert (tmp_path / name).read_text() == "an older file"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_csv_injection_is_neutralised_listed_and_undone(tmp_path):
+    out = tmp_path / "t.csv"
+    codec = Codec(TEXTS)
+    codes = every_code(codec.sizes, 2 * codec.sizes[0])
+    record_files.write([codec.decode(codes, np.random.default_rng(0))], out, TEXTS)
+    with out.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(line.replace("\0", "\N{SYMBOL FOR NULL}") for line in file))
+    assert rows[0] == ["'=head"]
+    first = {row[0][0] for row in rows[1:] if row and row[0] and row[0] not in ("-1", "+1.5")}
+    assert not first & set("=+-@\t\r\N{SYMBOL FOR NULL}")
+    listed = json.loads((tmp_path / "t.csv.neutralised.json").read_text())
+    assert listed["columns"] == {"=head": sorted(DANGEROUS)}
+    assert listed["header"] == ["=head"]
+    np.testing.assert_array_equal(codec.encode(record_files.read(out, TEXTS)), codes)
+
+
+def test_numbers_are_untouched_and_nothing_is_listed(tmp_path):
+    schema = Schema(columns=(Integer(name="i", bounds=(-5, -1)), Categorical(name="c", categories=("-1", "0"))))
+    record_files.write([pd.DataFrame({"i": [-1, -5], "c": ["-1", "0"]})], tmp_path / "t.csv", schema)
+    assert (tmp_path / "t.csv").read_text().splitlines() == ['"i","c"', '-1,"-1"', '-5,"0"']
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_listing_of_an_older_file_goes(tmp_path):
+    out = tmp_path / "t.csv"
+    schema = Schema(columns=(Categorical(name="c", categories=("=a", "b")),))
+    record_files.write([pd.DataFrame({"c": ["=a"]})], out, schema)
+    assert (tmp_path / "t.csv.neutralised.json").exists()
+    record_files.write([pd.DataFrame({"c": ["b"]})], out, schema)
+    assert not (tmp_path / "t.csv.neutralised.json").exists()
+
+
+@pytest.mark.parametrize("text", [*DANGEROUS, *HARMLESS, ""])
+def test_neutral_texts_are_restored_exactly(text):
+    assert restored(neutral(text)) == text
+    if text in DANGEROUS:
+        assert neutral(text).startswith("'")
+    else:
+        assert neutral(text) == text
+
+
+def write(tmp_path, text, name="t.csv"):
+    (tmp_path / name).write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
+    return tmp_path / name
+
+
+def test_types_come_from_the_schema(tmp_path):
+    schema = Schema(
+        columns=(
+            Identifier(name="id"),
+            Categorical(name="code", categories=("01", "NA", "No"), missing=True),
+            Integer(name="n", bounds=(0, 9), missing=True),
+        )
+    )
+    back = record_files.read(write(tmp_path, "id,code,n\n007,01,1\n008,NA,NA\n009,,\n010,null,3\n"), schema)
+    assert back["id"].tolist() == ["007", "008", "009", "010"]
+    assert back["code"].isna().tolist() == [False, False, True, True]
+    assert back["code"].tolist()[:2] == ["01", "NA"]
+    assert back["n"].dropna().tolist() == [1, 3]
+    schema.validate(back)
+
+
+def test_odd_cells_are_left_for_the_pre_check(tmp_path):
+    schema = Schema(columns=(Integer(name="n", bounds=(0, 9)), Integer(name="m", bounds=(0, 9))))
+    back = record_files.read(write(tmp_path, "n,m\n1,1.5\nCANARY,2\n"), schema)
+    message = said(schema.validate, back)
+    assert "'n': some values are not numbers" in message
+    assert "'m': some values are not whole" in message
+    assert "CANARY" not in message
+
+
+@pytest.mark.parametrize("kind", [Integer, Continuous])
+@pytest.mark.parametrize(
+    "cell",
+    ["0x10", "-0X1F", "7", "+7", " 7", "7.", "7.5", "7e0", "-0", "1_0", "1e400", "INF", "NAN", "nan(1)", "7,5", "x"],
+)
+def test_what_a_cell_is_depends_on_no_other(tmp_path, kind, cell):
+    schema = Schema(columns=(kind(name="n", bounds=(0, 20), missing=True), Integer(name="m", bounds=(0, 1))))
+
+    def found(other):
+        column = record_files.read(write(tmp_path, f'm,n\n0,"{cell}"\n1,"{other}"\n'), schema)["n"]
+        value = column.iloc[0]
+        return value if isinstance(value, str) else None if pd.isna(value) else float(value)
+
+    alone = found("")
+    assert all(found(other) == alone for other in (cell, "5", "5.0", "0x5", "nan(2)", " 5", "1e3", "odd"))
+    assert isinstance(alone, str) == (cell in ("0x10", "-0X1F", "1_0", "nan(1)", "7,5", "x"))
+
+
+def test_without_a_schema_codes_stay_text(tmp_path):
+    back = record_files.read(write(tmp_path, "zip;n;x;t;e\n01234;1;1.5;a;\n99999;;2;NA;\n"))
+    assert back["zip"].tolist() == ["01234", "99999"]
+    assert back["n"].dropna().tolist() == [1]
+    assert back["x"].tolist() == [1.5, 2.0]
+    assert back["t"].isna().tolist() == [False, True]
+    assert back["e"].isna().all()
+
+
+def test_byte_order_mark_and_line_ends(tmp_path):
+    assert list(record_files.read(write(tmp_path, "\ufeffa,b\r\n1,2\r\n")).columns) == ["a", "b"]
+
+
+def test_one_column_with_missing_cells_keeps_its_rows(tmp_path):
+    assert len(record_files.read(write(tmp_path, "a\n1\n\n3\n"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("t.csv", "a,b,a\n1,2,3\n", "duplicate columns 'a' in the header"),
+        ("t.csv", "a,,b\n1,2,3\n", "column 2 has no name"),
+        ("t.csv", "", "is empty"),
+        ("t.csv", "\n\n", "is empty"),
+        ("t.parquet", "", "is empty"),
+        ("t.csv", "a,b\n1,2\nCANARY,2,3\n", "not as many cells as the header, which has 2"),
+        ("t.csv", b"a,b\n1,CANARY\xff\xfe\n", "not UTF-8"),
+        ("t.csv.gz", "a,b\nCANARY,2\n", "gzip"),
+        ("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 9, mtime=0)[:-12], "cannot be read|gzip"),
+        ("t.parquet", "CANARY" * 10, "Parquet"),
+        ("t.xlsx", "CANARY", "must end in .csv, .csv.gz, .parquet"),
+    ],
+)
+def test_broken_files(tmp_path, name, content, says):
+    message = said(record_files.read, write(tmp_path, content, name))
+    assert name in message
+    assert any(part in message for part in says.split("|"))
+    assert "CANARY" not in message
+
+
+def test_absent_files(tmp_path):
+    assert "no such file" in said(record_files.read, tmp_path / "none.csv")
+    (tmp_path / "folder.csv").mkdir()
+    assert "is a folder" in said(record_files.read, tmp_path / "folder.csv")
+    assert "is a folder" in said(record_files.write, [], tmp_path / "folder.csv", MIXED)
+    assert "cannot be written" in said(record_files.write, [], tmp_path / "no" / "t.csv", MIXED)
+    assert "must end in" in said(record_files.write, [], tmp_path / "t.txt", MIXED)
+
+
+def test_duplicate_columns_in_parquet(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.Table.from_arrays([[1], [2]], names=["a", "a"]), tmp_path / "t.parquet")
+    assert "duplicate columns 'a'" in said(record_files.read, tmp_path / "t.parquet")
+
+
+def test_a_saved_index_is_a_column_again(tmp_path):
+    pd.DataFrame({"patient": ["x", "y"], "n": [1, 2]}).set_index("patient").to_parquet(tmp_path / "t.parquet")
+    assert list(record_files.read(tmp_path / "t.parquet").columns) == ["patient", "n"]
+
+
+def test_frames_that_are_not_the_schemas_are_not_written(tmp_path):
+    schema = Schema(columns=(Integer(name="n", bounds=(0, 9)),))
+    for name in ("t.csv", "t.parquet"):
+        message = said(record_files.write, [pd.DataFrame({"n": ["CANARY"]})], tmp_path / name, schema)
+        assert "CANARY" not in message
+    assert list(tmp_path.iterdir()) == []

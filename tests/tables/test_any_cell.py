@@ -1,0 +1,293 @@
+"""Under `clamp` no cell refuses: whatever stands in it has a code, and the same one in every engine."""
+
+import csv
+import datetime as dt
+import logging
+from decimal import Decimal
+
+import awkward
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from mixed_tables import AWFUL, MIXED
+
+from synthdp import BadInput, Budget, Synthesizer
+from synthdp.schema import cells
+from synthdp.schema.codec import Codec
+from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Identifier, Integer, Ordinal
+from synthdp.schema.schema import Schema
+from synthdp.sets import record_files
+from synthdp.tables import source as tables
+from synthdp.tables import table_check
+
+# fmt: off
+DIGITS = ["\u0663", "\uff13", "\u0967\u0968", "\u0663.\u0665", "1\u0663", "\u00bd", "\u00b2", "\u2167", "\U0001d7d9"]
+SPACES = [
+    " 1", "1 ", "\t1\t", "1\n", "\n1", "\r1", "1\r\n2", "\x0b1\x0c", "\x1c1", "1\x85", "\u00a01", "1\u2003", "\ufeff1", "\u200b1",
+    "1 2",
+]
+NUMBERS = [
+    "0", "-0", "+5", "5.", ".5", "-.5", "1.5.5", "1,5", "1_0", "1__0", "0x1F", "0b1", "0x", "1e", "e1", "--1", "+-1", "-", "+", ".",
+    "\u22121", "9" * 45, "-" + "9" * 45, "9" * 400, "9" * 5000, "0." + "0" * 400 + "1", "1e400", "-1e400", "1e-400",
+    "1e99999999999999999999", "007", "9007199254740993", "inf", "+Inf", "-INFINITY", "infinit", "\u221e", "\u0131nf", "\u0130NF",
+    "nan", "-nan", "NAN", "nan(1)",
+]
+TEXTS = [
+    "", " ", "a", "A", " a", "a ", "'=a", "=a", "''=a", "@x", "'", '"', '""', 'a"b', "a,b", "a;b", "a\tb", "a\nb", "a\x00b", "\x00",
+    "\\", "\\n", "NA", "N/A", "<NA>", "null", "NULL", "NaT", "None", "\u00e9", "e\u0301", "\u00df", "\U0001f600", "\ufeff",
+    "x" * 5000, "%s", "{}", "'; drop table t; --",
+]
+TRUTHS = ["true", "TRUE", "tRuE", "T", "y", "ye\u017f", "no", "\u212a", "\u0130", "1", "2", "1.0"]
+DATES = [
+    "20200601", "2020-06-01", "202006", "2020-06", "2020-W10-1", "2020-W10", "2020W101", "2020-153", "2020153",
+    "\uff12\uff10\uff12\uff10-06-01", "\u0662\u0660\u0662\u0660-\u0660\u0666-\u0660\u0661", "0000-01-01", "00000101", "0001-01-01",
+    "-0001-01-01", "9999-12-31", "10000-01-01", "290000-01-01", "2021-02-29", "20210229", "2020-02-30", "2020-13-01", "2020-00-10",
+    "2020/06/01", "01.06.2020", "June 1, 2020", "2020-6-1", " 2020-06-01", "2020-06-01 ", "2020-06-01\n", "2020-06-01 (BC)",
+    "today", "now", "epoch", "infinity", "-infinity", "12:00", "T12:00",
+]
+TIMES = [
+    "00:00", "23:59:59", "24:00", "23:59:60", "23:60", "1:00", "00", "0000", "000000", "00:00:00.1", "00:00:00,1",
+    "05:59:59.9999999", "00:00:00.123456789012", "00:00:00.", "00:00Z", "00:00:00Z", "00:00z", "00:00 Z", "00:00 UTC",
+    "00:00 Europe/Berlin", "00:00+02:00", "00:00-0230", "00:00+02", "00:00+2", "00:00-00:00", "00:00+23:59", "00:00+24:00",
+    "00:00+02:60", "00:00+00:00:30", "06:00:00.5-01:30",
+]
+# fmt: on
+MOMENTS = [f"{day}{mark}{time}" for day, mark in (("2020-06-01", "T"), ("20200601", " ")) for time in TIMES]
+MOMENTS += ["2020-06-01x00:00", "2020-06-01Z", "2020-06-01+02:00", "20200601T120000", "1969-12-31T23:59:59.9999999"]
+MOMENTS += ["0001-01-01T00:00+02:00", "9999-12-31T23:00-02:00"]  # outside the calendar, in UTC
+CELLS = [*DIGITS, *SPACES, *NUMBERS, *TEXTS, *TRUTHS, *DATES, *MOMENTS]
+
+LABELS = (
+    Categorical(name="code", categories=("No", "1", "01", "=a", "NA", "\u00e9"), missing=True),
+    Categorical(name="site", categories=("a", "b", "rest"), other="rest"),
+    Categorical(name="marked", categories=("a", "'=a", "=a")),
+    Categorical(name="whole", categories=(0, 1, 2), missing=True),
+    Categorical(name="many", categories=("a", "1", *(f"k{place}" for place in range(70))), missing=True),
+    Ordinal(name="grade", categories=("low", "1.0", "true")),
+    Boolean(name="outcome"),
+    Boolean(name="smoker", missing=True),
+)
+VALUES = (
+    Integer(name="age", bounds=(0, 99), atoms=(0, 40), missing=True),
+    Integer(name="wide", bounds=(-(2**53), 2**53)),
+    Continuous(name="real", bounds=(-10, 10.5)),
+    Continuous(name="huge", bounds=(0, 1e306), missing=True),
+    Continuous(name="money", bounds=(0.005, 3.14), decimals=2, atoms=(1.5,)),
+    Datetime(name="day", bounds=("2020-05-29", "2020-06-04"), missing=True),
+    Datetime(name="ever", bounds=("0001-01-01", "9999-12-31"), resolution="second"),
+    Datetime(name="hour", bounds=("2020-05-31T12:00", "2020-06-01T12:00"), resolution="hour", bins=24),
+    Datetime(
+        name="instant", bounds=("2020-05-31T21:00", "2020-06-01T09:00"), resolution="microsecond", missing=True, bins=48
+    ),
+)
+SCHEMA = Schema(columns=(Identifier(name="row"), *LABELS, *VALUES))
+CODEC = Codec(SCHEMA)
+
+
+def every_cell(schema=SCHEMA):
+    """A record for each cell, which stands in all of its columns."""
+    return pd.DataFrame({"row": [str(row) for row in range(len(CELLS))]} | dict.fromkeys(schema.names[1:], CELLS))
+
+
+def written(path, schema=SCHEMA):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        lines.writerow(schema.names)
+        lines.writerows(every_cell(schema).to_numpy(object))
+    return path
+
+
+def codes_there(source, schema=SCHEMA):
+    with tables.opened(source) as opened:
+        table_check.validate(schema, opened, "clamp")
+        return awkward.codes_in(opened, schema)
+
+
+def test_a_csv_cell_has_one_code_in_memory_and_in_the_database(tmp_path):
+    path = written(tmp_path / "cells.csv")
+    frame = SCHEMA.validate(record_files.read(path, schema=SCHEMA), "clamp")
+    assert awkward.differing(codes_there(tables.csv(path)), CODEC.encode(frame), CODEC, every_cell()) == {}
+
+
+def assert_one_code_each(path, columns):
+    """Of what stands in a Parquet file, read into memory and counted in the database."""
+    schema = Schema(columns=(Identifier(name="row"), *columns))
+    codec, frame = Codec(schema), schema.validate(record_files.read(path, schema=schema), "clamp")
+    assert awkward.differing(codes_there(tables.parquet(path), schema), codec.encode(frame), codec, frame) == {}
+
+
+def test_text_in_parquet_has_one_code_in_memory_and_in_the_database(tmp_path):
+    every_cell(Schema(columns=(Identifier(name="row"), *LABELS))).to_parquet(tmp_path / "cells.parquet", index=False)
+    assert_one_code_each(tmp_path / "cells.parquet", LABELS)
+
+
+DAYS = pa.array([None, 0, 18_414, -719_162, -719_163, 2_932_896, 2_932_897, 10**8, -(10**8)], pa.int32()).cast(
+    pa.date32()
+)
+MOST = ["1678-01-01", "1969-12-31T23:59:59.999999999", "2020-06-01T05:59:59.999999999", "2262-01-01", "NaT"]
+
+
+@pytest.mark.parametrize(
+    "held",
+    [DAYS, DAYS.cast(pa.date64()), pa.array(np.array(MOST, "datetime64[ns]"))],
+    ids=["days beyond the calendar", "and in milliseconds", "nanoseconds, which reach less far than bounds may"],
+)
+def test_days_and_instants_in_parquet_have_one_code_in_memory_and_in_the_database(tmp_path, held):
+    columns = [column for column in VALUES if isinstance(column, Datetime)]
+    record = {"row": pa.array(range(len(held)), pa.int64()), **{column.name: held for column in columns}}
+    pq.write_table(pa.table(record), tmp_path / "held.parquet")
+    assert_one_code_each(tmp_path / "held.parquet", columns)
+
+
+@pytest.mark.parametrize("kind", [pa.decimal256(50, 0), pa.duration("s")], ids=str)
+def test_what_the_database_takes_for_something_else_is_refused_by_its_type(tmp_path, kind):
+    schema = Schema(columns=(Identifier(name="row"), Integer(name="n", bounds=(0, 9))))
+    held = pa.table({"row": pa.array([1]), "n": pa.array([5], kind)})
+    pq.write_table(held, tmp_path / "odd.parquet")
+    with pytest.raises(BadInput, match=r"'n' is stored as .* cast it"):
+        codes_there(tables.parquet(tmp_path / "odd.parquet"), schema)
+
+
+def test_text_that_is_no_utf_8_is_refused_before_a_record_is_looked_at(tmp_path):
+    schema = Schema(
+        columns=(Identifier(name="row"), Categorical(name="c", categories=("a", "b"), missing=True, other="b"))
+    )
+    ends, letters = pa.py_buffer(np.array([0, 1, 2], np.int32)), pa.py_buffer(b"a\xff")
+    held = pa.table({"row": pa.array([1, 2]), "c": pa.Array.from_buffers(pa.string(), 2, [None, ends, letters])})
+    pq.write_table(held, tmp_path / "odd.parquet")
+    with pytest.raises(BadInput, match="cannot be read as Parquet"):
+        record_files.read(tmp_path / "odd.parquet", schema=schema)
+    with tables.opened(tables.parquet(tmp_path / "odd.parquet")) as opened, pytest.raises(BadInput):
+        table_check.validate(schema, opened, "clamp")
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_instants_of_any_unit_go_to_the_nearest_bound(unit):
+    ends = [-(2**63) + 1, 2**63 - 1, -(2**63)]
+    frame = pd.DataFrame({"d": pd.Series(np.array(ends, f"datetime64[{unit}]"))})
+    first, last = ("1700-01-01", "2200-01-01")
+    codec = Codec(Schema(columns=(Datetime(name="d", bounds=(first, last), missing=True),)))
+    assert codec.encode(frame)[:, 0].tolist() == [0, 31, 32]
+
+
+class Wordless:
+    """A cell that cannot be written, compared or hashed."""
+
+    __hash__ = None
+
+    def __str__(self):
+        raise RuntimeError
+
+    __repr__ = __eq__ = __str__
+
+
+class Nowhere(dt.tzinfo):
+    def utcoffset(self, _):
+        raise RuntimeError
+
+
+def alone(cell):
+    held = np.empty(1, object)
+    held[0] = cell
+    return held
+
+
+# fmt: off
+OBJECTS = [
+    *AWFUL, 10**5000, -(10**5000), Decimal("sNaN"), Decimal("1E+999999"), Decimal("-Infinity"), np.str_("a"), np.bytes_(b"a"),
+    np.array(5), np.zeros((2, 2)), set(), (), pd.Interval(0, 1), pd.Period("2020-01"), pd.Timedelta(1), np.timedelta64(5, "D"),
+    np.timedelta64("NaT"), np.datetime64(2**62, "Y"), np.datetime64("0000-01-01"), np.datetime64("2020", "Y"), np.datetime64(5, "ns"),
+    np.datetime64(2**62, "s"), dt.datetime.min, dt.time(12), dt.date.max, dt.date.min, pd.Timestamp.max, pd.Timestamp.min,
+    dt.datetime(2020, 6, 1, tzinfo=Nowhere()), dt.datetime.max.replace(tzinfo=dt.timezone(-dt.timedelta(hours=23))),
+    dt.datetime.min.replace(tzinfo=dt.timezone(dt.timedelta(hours=23))), pd.Timestamp("2020-06-01", tz="Europe/Berlin"),
+    np.longdouble("1e4000"), np.uint64(2**64 - 1), np.void(b"ab"), bytearray(b"x"), memoryview(b"x"), slice(1), Ellipsis, print,
+    Wordless(), "2020-06-01\udc00", pd.Series([1]), pd.DataFrame(),
+]
+# fmt: on
+
+
+def objects(schema):
+    held = np.concatenate([alone(cell) for cell in (*OBJECTS, *CELLS)])
+    return pd.DataFrame({name: pd.Series(held, dtype=object) for name in schema.names})
+
+
+def test_any_object_has_a_code_whatever_stands_beside_it():
+    together = CODEC.encode(SCHEMA.validate(objects(SCHEMA), "clamp"))
+    for row, cell in enumerate(OBJECTS):
+        frame = pd.DataFrame({name: pd.Series(alone(cell), dtype=object) for name in SCHEMA.names})
+        assert CODEC.encode(SCHEMA.validate(frame, "clamp")).tolist() == [together[row].tolist()], type(cell)
+
+
+def test_a_frame_of_any_objects_is_refused_in_one_line_and_not_otherwise():
+    with pytest.raises(BadInput, match=r"^the table does not fit the schema: [^\n]*$"):
+        MIXED.validate(objects(MIXED))
+
+
+@pytest.mark.parametrize(
+    ("made", "unit"),
+    [
+        ("objects", None),
+        ("objects", "row"),
+        ("csv", "row"),
+        ("csv there", None),
+        ("csv there", "row"),
+        ("parquet there", "row"),
+    ],
+)
+def test_a_fit_refuses_no_cell(tmp_path, capsys, caplog, recwarn, made, unit):
+    caplog.set_level(logging.DEBUG)
+    labels = made == "parquet there"
+    one_of_a_kind = {column.kind: column for column in (LABELS if labels else LABELS + VALUES)}.values()
+    columns = (Identifier(name="row"), *one_of_a_kind)
+    schema = Schema(columns=columns, unit=unit, max_records_per_unit=1 if unit is None else 2)
+    path = tmp_path / ("cells.parquet" if labels else "cells.csv")
+    if labels:
+        every_cell(schema).to_parquet(path, index=False)
+    elif made != "objects":
+        written(path, schema)
+    given = {
+        "objects": lambda: objects(schema),
+        "csv": lambda: record_files.read(path, schema=schema),
+        "csv there": lambda: tables.csv(path),
+        "parquet there": lambda: tables.parquet(path),
+    }[made]()
+    synthesizer = Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-6))
+    release = synthesizer.fit(given, invalid="clamp", account=tmp_path / "account")
+    schema.validate(release.sample(5))
+    said, warned = capsys.readouterr(), [each for each in recwarn if not issubclass(each.category, DeprecationWarning)]
+    assert (said.out, said.err, caplog.text, warned) == ("", "", "", [])
+
+
+def test_every_way_to_write_an_instant_is_read_in_both_engines():
+    """What is not read here is missing or the lower bound: two engines that read nothing would agree too."""
+    read = {
+        "2020-06-01": "2020-06-01",
+        "20200601": "2020-06-01",
+        "2020-06-01T06:30": "2020-06-01T06:30",
+        "20200601 06:30:01": "2020-06-01T06:30:01",
+        "2020-06-01T06:30:01.5Z": "2020-06-01T06:30:01.5",
+        "2020-06-01T06:30:01.1234569": "2020-06-01T06:30:01.123456",
+        "2020-06-01T06:30+02:00": "2020-06-01T04:30",
+        "2020-06-01T06:30-0230": "2020-06-01T09:00",
+        "2020-06-01T06:30+02": "2020-06-01T04:30",
+    }
+    found = cells.instants(pd.Series(list(read), dtype=object))
+    assert not found.missing.any()
+    assert found.cells.tolist() == [np.datetime64(text, "us").astype(int) for text in read.values()]
+    for text in (
+        "2020-W10-1",
+        "2020-06-01T24:00",
+        "2020-06-01T06",
+        "20200601T063000",
+        "\uff12\uff10\uff12\uff10-06-01",
+    ):
+        assert cells.instants(pd.Series([text], dtype=object)).wrong.all()
+
+
+def test_a_row_that_no_reader_holds_is_refused_as_such(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("row,code\n0,No\n1," + "x" * 3_000_000 + "\n")
+    with pytest.raises(BadInput, match="a row is longer than a MiB"):
+        record_files.read(path, schema=SCHEMA)
