@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test test-slow fuzz fuzz-short browser-test report-shots lint docs bench bench-evaluate bench-gpu audit recipes any-size clean
+.PHONY: install demo test test-slow fuzz fuzz-short browser-test report-shots lint docs bench bench-evaluate bench-gpu audit kills recipes any-size clean
 
 install: $(STAMP)
 
@@ -57,6 +57,9 @@ bench-gpu: install  ## needs a CUDA device
 
 audit: install  ## no data needed; about 35 minutes on two cores; stopped, it goes on where it was
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/audit.py
+
+kills: install  ## fits killed at random moments; no data needed, about 10 minutes
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/kills.py
 
 recipes: install  ## needs SYNTHDP_DATA; hours, most of them pategan_paper
 	$(BIN)/python recipes/adult_dpgan.py
