@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Relation
 
@@ -219,7 +217,7 @@ def from_json(values: Mapping[str, Any]) -> Event:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
+    if hasattr(value, "dtype") and hasattr(value, "item"):  # a number of numpy's, which is not imported for it
         return value.item()
     kinds: tuple[Any, ...] = (float, int, str)
     kind = next((kind for kind in kinds if isinstance(value, kind)), None)

@@ -8,9 +8,8 @@ from scipy import stats
 
 from synthdp import BadInput
 from synthdp.accounting.analytic_gaussian import gaussian_epsilon
-from synthdp.audit import Claim, clopper_pearson, judge, one_run_bound, tune, word
+from synthdp.audit import Claim, clopper_pearson, judge, one_run_bound, region, tune, word
 from synthdp.audit.claims import claim_of, gaussian_mu
-from synthdp.evaluate import error_region
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian, Sampled, Threshold, Vote
 
 DELTA = 1e-5
@@ -83,13 +82,13 @@ def test_laplace_is_not_called_a_liar_for_not_being_gaussian(rng):
 
 
 def test_a_region_excludes_just_what_the_definition_excludes():
-    found = error_region(0, 1000, 300, 1000, 0.05)
+    found = region(0, 1000, 300, 1000, 0.05)
     a, b = found.false_positive, found.false_negative
     epsilon = found.epsilon(DELTA)
     assert math.exp(epsilon) * a + b == pytest.approx(1 - DELTA)
     assert Claim(curve=((DELTA, epsilon - 1e-9),)).contradicted(found)
     assert not Claim(curve=((DELTA, epsilon + 1e-9),)).contradicted(found)
-    assert error_region(500, 1000, 500, 1000, 0.05).epsilon(DELTA) == 0
+    assert region(500, 1000, 500, 1000, 0.05).epsilon(DELTA) == 0
 
 
 def test_thresholds_do_not_depend_on_the_scale_of_scores_and_constant_scores_say_nothing(rng):
