@@ -40,7 +40,7 @@ class Guarded:
         """What the function returns."""
         try:
             found = self.__wrapped__(*arguments)
-            return found if type(found).__module__.partition(".")[0] in AS_THEY_ARE else np.asarray(found)
+            return found if _is_plain(found) else np.asarray(found)
         except BaseException as error:
             if not is_open():
                 raise  # on made-up rows, or in a generator's own hands
@@ -51,6 +51,11 @@ class Guarded:
             f"{named(self)} raised {kind} while sealed records were open; its text is not shown, since it may hold a record. Run "
             "it on made-up rows to see why"
         )
+
+
+def _is_plain(found: Any) -> bool:
+    kinds = (kind for kind in type(found).__mro__ if kind is not object)
+    return any(kind.__module__.partition(".")[0] in AS_THEY_ARE for kind in kinds)
 
 
 def check(name: str, function: Callable[..., Any], answer: ByRow, codec: Codec) -> None:

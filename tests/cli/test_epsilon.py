@@ -187,4 +187,4 @@ def test_what_a_ledger_says_already_is_refused_beside_it(word, tmp_path, capsys)
 
 
 def test_no_step_at_all_is_no_answer(capsys):
-    assert "not one step" in refused(capsys, "calibrate", "epsilon=0.1", "noise=0.5", "rate=0.9")
+    assert "a single step" in refused(capsys, "calibrate", "epsilon=0.1", "noise=0.5", "rate=0.9")
