@@ -331,7 +331,7 @@ def wide(columns, rows=2000, targets=("ill",)):
 def test_of_many_columns_the_pairs_are_of_those_that_tell_most():
     schema, frame = wide(12)
     synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(20.0, 1e-5), tables=1, pairs=1, components=40)
-    with pytest.warns(UserWarning, match=r"pairs of 2 columns of 12 are asked.*with the label: 'c2', 'c3'"):
+    with pytest.warns(UserWarning, match=r"pairs of 2 of the 12 columns.*with the label: 'c2', 'c3'"):
         release = synthesizer.fit(frame, seed=0)
     assert [entry.event.noise > 0 for entry in release.statement.events] == 4 * [True]
     made = release.sample(4000, seed=1)
@@ -355,7 +355,7 @@ def test_a_plan_of_more_columns_than_tables_is_what_is_asked():
     synthesizer = Synthesizer(
         "mixture", schema=schema, budget=Budget(1.0, 1e-5), tables=3, pairs=6, iterations=2, components=4
     )
-    with pytest.warns(UserWarning, match="pairs of 4 columns of 6"):
+    with pytest.warns(UserWarning, match="pairs of 4 of the 6 columns"):
         release = synthesizer.fit(frame, seed=0)
     plan = release.generator.plan(schema, 5.0)
     assert sum(entry.event.noise**-2 for entry in plan) == pytest.approx(5.0**-2)
