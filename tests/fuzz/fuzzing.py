@@ -27,18 +27,22 @@ class Hung(AssertionError):
     """An input took more than its time."""
 
 
-def fuzz(prop, *examples, **strategies):
-    """Try examples of the strategies on `prop` until the time is up. `examples` are inputs that were found once: tried first."""
-    tried, end = 0, time.monotonic() + SECONDS
+def fuzz(prop, **strategies):
+    """Try examples of the strategies on `prop` until the time is up."""
+    tried, failed, end = 0, False, time.monotonic() + SECONDS
 
     def boxed(**drawn):
-        nonlocal tried
+        nonlocal tried, failed
+        if time.monotonic() > end and not failed:  # what failed is made small, however long that takes
+            return
         tried += 1
-        with box():
-            prop(**drawn)
+        try:
+            with box():
+                prop(**drawn)
+        except BaseException:
+            failed = True
+            raise
 
-    for example in examples:
-        boxed(**example)
     checks = list(HealthCheck)
     search = settings(
         max_examples=ROUND, deadline=None, print_blob=True, derandomize=False, suppress_health_check=checks
