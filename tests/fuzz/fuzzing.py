@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import HypothesisWarning
 
 from synthdp.errors import BadInput
 
@@ -48,7 +49,9 @@ def fuzz(prop, **strategies):
         max_examples=ROUND, deadline=None, print_blob=True, derandomize=False, suppress_health_check=checks
     )(given(**strategies)(boxed))
     while time.monotonic() < end:
-        search()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", HypothesisWarning)  # long bytes are what is shown
+            search()
     print(f"{tried} examples in {SECONDS:g} s")
 
 
