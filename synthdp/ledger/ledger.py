@@ -350,12 +350,16 @@ def _parsed(row: str) -> dict[str, Any] | None:
 def _check(body: Mapping[str, Any], number: int, path: Path) -> None:
     """Raise `BadInput` where a line that hangs together with the others is none that a ledger writes."""
     try:
-        if "event" in body:
+        if "event" in body or "count" in body:
             parsing.entry(body)
         for event in (*body.get("events", ()), *filter(None, [body.get("cap")])):
             parsing.event(event)
         of_lines = [body[name] for name in ("line", "unused") if name in body]
-        if not all(type(value) is int and value >= 0 for value in of_lines) or body.get("line", 0) >= number:
+        if (
+            len(of_lines) == 1
+            or not all(type(value) is int and value >= 0 for value in of_lines)
+            or body.get("line", 0) >= number
+        ):
             raise BadInput("it gives back what no line charged")
         told = [body[name] for name in ("asked", "resumed", "token") if name in body]
         if not all(isinstance(value, str) for value in told):

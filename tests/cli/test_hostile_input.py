@@ -206,19 +206,22 @@ def test_hundreds_of_costly_events_are_refused(folder, refused):
 
 
 @pytest.mark.parametrize(
-    "entry",
+    ("entry", "delta"),
     [
-        Entry(Choice(1e-10), 10**9),
-        Entry(Laplace(1e-320), 10**9),
-        Entry(Laplace(1.0), 10**9),
-        Entry(Sampled(0.5, (Gaussian(1e-3),)), 10**9),
-        Entry(Sampled(1e-9, (Gaussian(0.3),)), 10**9),
+        (Entry(Choice(1e-10), 10**9), 1e-6),
+        (Entry(Laplace(1e-320), 10**9), 1e-6),
+        (Entry(Laplace(1.0), 10**9), 1e-6),
+        (Entry(Sampled(0.5, (Gaussian(1e-3),)), 10**9), 1e-6),
+        (Entry(Sampled(1e-9, (Gaussian(0.3),)), 10**9), 1e-6),
+        (Entry(Laplace(15.0), 10**4), 1 - 1e-12),
+        (Entry(Sampled(5e-324, (Gaussian(1.0),)), 1), 1e-6),
+        (Entry(Laplace(7.0), 10**6), 1 - 1e-12),
     ],
     ids=str,
 )
-def test_absurd_events_have_an_epsilon(entry):
+def test_absurd_events_have_an_epsilon(entry, delta):
     start = time.process_time()
-    assert all(value >= 0 for value in epsilons([entry], 1e-6).values())
+    assert all(value >= 0 for value in epsilons([entry], delta).values())
     assert time.process_time() - start < MOST_SECONDS
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import HypothesisWarning
 
 from synthdp.errors import BadInput
 
@@ -27,24 +28,30 @@ class Hung(AssertionError):
     """An input took more than its time."""
 
 
-def fuzz(prop, *examples, **strategies):
-    """Try examples of the strategies on `prop` until the time is up. `examples` are inputs that were found once: tried first."""
-    tried, end = 0, time.monotonic() + SECONDS
+def fuzz(prop, **strategies):
+    """Try examples of the strategies on `prop` until the time is up."""
+    tried, failed, end = 0, False, time.monotonic() + SECONDS
 
     def boxed(**drawn):
-        nonlocal tried
+        nonlocal tried, failed
+        if time.monotonic() > end and not failed:  # what failed is made small, however long that takes
+            return
         tried += 1
-        with box():
-            prop(**drawn)
+        try:
+            with box():
+                prop(**drawn)
+        except BaseException:
+            failed = True
+            raise
 
-    for example in examples:
-        boxed(**example)
     checks = list(HealthCheck)
     search = settings(
         max_examples=ROUND, deadline=None, print_blob=True, derandomize=False, suppress_health_check=checks
     )(given(**strategies)(boxed))
     while time.monotonic() < end:
-        search()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", HypothesisWarning)  # long bytes are what is shown
+            search()
     print(f"{tried} examples in {SECONDS:g} s")
 
 

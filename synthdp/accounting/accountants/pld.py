@@ -6,7 +6,6 @@ upwards by "connect the dots" and composed; any grid gives a valid upper bound, 
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache, singledispatch
 from typing import Any
 
@@ -34,6 +33,7 @@ MOST_GRID = (
 MOST_FFT = 1 << 23  # points that are transformed at once
 TAIL = 1e-15  # dp-accounting's own truncation of a composition
 MOST_EXPONENT = 700.0  # of which dp-accounting takes the exponential
+LEAST_RATE = 1e-200  # below it dp-accounting's logarithms do; a larger rate is never cheaper
 MOST_SAMPLED_NOISE = 1e6  # above it dp-accounting's squares overflow at last; less noise is never cheaper
 
 Loss = Callable[[float], Any]  # grid -> dp_accounting's PrivacyLossDistribution
@@ -51,13 +51,16 @@ def epsilon(charges: Charges, delta: float) -> float:
     if not sampled or math.isinf(mu):
         return gaussian_epsilon(mu, delta)
     grid = _grid(_range(mu, sampled), _composed_range(charges, delta))
-    if grid > MOST_GRID:
-        with suppress(Unproven):
-            return rdp.epsilon(charges, delta)
-    grid, least = _first(mu, sampled, delta, grid)
+    try:
+        grid, least = _first(mu, sampled, delta, grid)
+    except OverflowError:  # of e^epsilon, or of e^grid
+        return _by_rdp(charges, delta)
     while grid > FINEST and max(_range(mu, sampled), 2 * least) * FINER / grid < CHEAP_POINTS:
         grid /= FINER
-        finer = _on_grid(mu, sampled, delta, grid)
+        try:
+            finer = _on_grid(mu, sampled, delta, grid)
+        except (_TooFine, OverflowError):
+            break
         gained, least = finer < (1 - GAIN) * least, min(least, finer)
         if not gained:
             break
@@ -137,7 +140,8 @@ def _(event: Sampled) -> Loss:
     noise = event.queries[0].noise
     if noise < LEAST_SAMPLED_NOISE:
         return _gaussian(noise / contributions(event))
-    return _gaussian(min(noise, MOST_SAMPLED_NOISE), rate=event.rate, replace=event.relation == "replace_one")
+    rate = max(event.rate, LEAST_RATE)
+    return _gaussian(min(noise, MOST_SAMPLED_NOISE), rate=rate, replace=event.relation == "replace_one")
 
 
 def _bounded_range(epsilon: float, grid: float) -> Any:
@@ -230,11 +234,20 @@ def _grid(widest: float, whole: float) -> float:
 
 def _first(mu: float, events: tuple[tuple[Event, int], ...], delta: float, grid: float) -> tuple[float, float]:
     """Epsilon on this grid, or on the next coarser one that fits in memory: any grid gives an upper bound."""
-    while True:
+    while grid <= MOST_GRID:
         try:
             return grid, _on_grid(mu, events, delta, grid)
         except _TooFine:
             grid *= FINER
+    raise OverflowError
+
+
+def _by_rdp(charges: Charges, delta: float) -> float:
+    """The bound where no grid has one; inf where rdp has no proof."""
+    try:
+        return rdp.epsilon(charges, delta)
+    except Unproven:
+        return math.inf
 
 
 class _TooFine(Exception):
