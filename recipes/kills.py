@@ -183,7 +183,7 @@ def trial(kind: Kind, seconds: float, charged: float, plain: Any, draw: random.R
         if outcome is None:
             status = ended(started([*arguments, *resumed], home))
             said = (home / "said.txt").read_text(errors="replace").strip().splitlines()
-            if status and "the fit was finished" in said[-1]:
+            if status and (home / "run" / "release").exists() and "finished" in said[-1]:
                 outcome = DONE
             elif status and not entered(home):
                 outcome = NOTHING
