@@ -170,8 +170,8 @@ def test_counts_that_are_none(hostile, count):
         ("[]", "line 1 of the ledger is no event"),
         ('{"kept":true,"previous":"","hash":""}', "line 1 of the ledger is no event"),
         (json.dumps({"event": EVENT, "count": 1, "previous": 5, "hash": None}), "altered"),
-        (chained([{"unused": 7}]).strip(), "line 1 of the ledger is none of a fit"),
-        (chained([{"count": None}]).strip(), "line 1 of the ledger is none of a fit"),
+        (chained([{"unused": 7}]).strip(), "line 1 of the ledger is no event with a count"),
+        (chained([{"count": None}]).strip(), "line 1 of the ledger is no event with a count"),
         ('{"event":{"type":"Gaussian","noise":NaN},"count":1,"previous":"","hash":""}', "NaN"),
     ],
 )  # fmt: skip

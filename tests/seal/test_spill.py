@@ -1,6 +1,7 @@
 """What DuckDB writes to disk where memory does not suffice: no unit's name, in no place of a block, also where the fit is killed."""
 
 import hashlib
+import os
 import re
 import signal
 import stat
@@ -88,7 +89,10 @@ def stopped_while_it_spills(folder, *, before="", file="visits.parquet", memory=
     """A process that encodes the visits again and again; it is stopped where it has spilled, and killed at the end."""
     SCHEMA.save(folder / "schema.yaml")
     words = [sys.executable, "-c", before + SCRIPT, folder, file, memory, str(ROWS // 5)]
-    process = subprocess.Popen(words, cwd=folder)  # where no other copy of the package lies
+    own = {
+        name: value for name, value in os.environ.items() if name != "DUCKDB_JE_MALLOC_CONF"
+    }  # which this process may have set
+    process = subprocess.Popen(words, cwd=folder, env=own)  # where no other copy of the package lies
     try:
         deadline = time.monotonic() + 120
         while sum(file.stat().st_size for file in spilled(folder / "internal") if file.exists()) < 1 << 20:
