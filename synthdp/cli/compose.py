@@ -182,12 +182,7 @@ def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
     _register(command)
     if "generator" in settings.GROUPS.get(command, {}):
         overrides = [*overrides, *_chosen(command, overrides, folders)]
-    node = _composed(command, overrides, folders)
-    missing = OmegaConf.missing_keys(node)
-    if missing:
-        needed = ", ".join(f"{key}=..." for key in sorted(missing))
-        raise BadInput(f"{command} needs {needed} (see synthdp {command} --help)")
-    return _typed(command, _resolved(command, overrides, node))
+    return _typed(command, _resolved(command, overrides, _composed(command, overrides, folders), whole=True))
 
 
 def _chosen(command: str, overrides: Sequence[str], folders: Sequence[str]) -> list[str]:
@@ -221,13 +216,18 @@ def _composed(command: str, overrides: Sequence[str], folders: Sequence[str]) ->
         raise BadInput(f"a file of {' or '.join(folders) or 'the options'} cannot be read: {_line(error)}") from None
 
 
-def _resolved(command: str, overrides: Sequence[str], node: Any) -> Config:
+def _resolved(command: str, overrides: Sequence[str], node: Any, *, whole: bool = False) -> Config:
+    """Plain values; with `whole` an option that must be given is."""
     try:
-        plain: Config = OmegaConf.to_container(node, resolve=True)
+        missing = OmegaConf.missing_keys(node) if whole else ()
+        plain: Config = {} if missing else OmegaConf.to_container(node, resolve=True)
     except OmegaConfBaseException as error:
         raise BadInput(_explained(command, overrides, error)) from error
     except (*UNREADABLE, ValueError) as error:
         raise BadInput(f"the options cannot be read: {_line(error)}") from None
+    if missing:
+        needed = ", ".join(f"{key}=..." for key in sorted(missing))
+        raise BadInput(f"{command} needs {needed} (see synthdp {command} --help)")
     return plain
 
 

@@ -179,6 +179,13 @@ def test_a_sweep_of_a_billion_runs(refused):
     assert "more than 10,000 times" in refused(*fit("budget.epsilon=range(0,1000000000)", "--multirun"))
 
 
+@pytest.mark.parametrize(
+    "words", [("epsilon", "rate=${0}"), ("epsilon", "rate=${oc.env:NOBODY_SETS_THIS}"), ("fit", "data=${a}")]
+)
+def test_a_reference_to_nothing_is_refused(refused, words):
+    assert "interpolation" in refused(*words).lower()
+
+
 URLS = [
     "postgresql://me:HUSH@host/visits",
     "postgresql://me:HU@SH@host/visits.csv",
