@@ -215,8 +215,8 @@ def _atoms(values: NDArray[Any], kind: type) -> dict[str, Any]:
 
 def outward(value: float) -> float:
     """The next lower number with one significant digit and a half (…, 5, 10, 15, 20, …): round, so less of a record."""
-    if value == 0:
-        return 0.0
+    if abs(value) < 1e-300:  # below, the step itself would be zero
+        return -1e-300 if value < 0 else 0.0
     step = 10.0 ** math.floor(math.log10(abs(value))) / 2
     rounded = math.floor(value / step) * step
     return float(f"{rounded:.12g}") + 0.0  # never -0.0

@@ -1,10 +1,13 @@
 """What the fuzzers share: their time, the box in which each input is tried, and strategies that edit what is valid.
 
-`SYNTHDP_FUZZ_SECONDS` is the time of each target. Every input either passes or is refused by `BadInput`, within 10 seconds and
+`SYNTHDP_FUZZ_SECONDS` is the time of each target, `SYNTHDP_FUZZ_SEED` where its examples start: `make fuzz-short` tries the same ones on
+every machine, as far as its time goes, and `make fuzz` others each time. Every input either passes or is refused by `BadInput`, within 10 seconds and
 1 GiB: what is measured is the peak above what the process held before.
 """
 
+import itertools
 import os
+import random
 import resource
 import signal
 import time
@@ -12,13 +15,14 @@ import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisWarning
 
 from synthdp.errors import BadInput
 
 SECONDS = float(os.environ.get("SYNTHDP_FUZZ_SECONDS", "15"))
+SEED = int(os.environ.get("SYNTHDP_FUZZ_SEED") or random.SystemRandom().getrandbits(32))
 MOST_SECONDS, MOST_KIB = 10.0, 1 << 20
 FENCE = 6 << 30  # bytes of address space beyond what is there: what runs away ends as a MemoryError
 ROUND = 50  # examples between two looks at the clock
@@ -45,14 +49,14 @@ def fuzz(prop, **strategies):
             raise
 
     checks = list(HealthCheck)
-    search = settings(
-        max_examples=ROUND, deadline=None, print_blob=True, derandomize=False, suppress_health_check=checks
-    )(given(**strategies)(boxed))
-    while time.monotonic() < end:
+    rounds = settings(max_examples=ROUND, deadline=None, print_blob=True, suppress_health_check=checks)
+    for number in itertools.count(SEED):
+        if time.monotonic() > end:
+            break
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", HypothesisWarning)  # long bytes are what is shown
-            search()
-    print(f"{tried} examples in {SECONDS:g} s")
+            seed(number)(rounds(given(**strategies)(boxed)))()
+    print(f"{tried} examples in {SECONDS:g} s from seed {SEED}")
 
 
 @contextmanager

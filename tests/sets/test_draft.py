@@ -141,3 +141,8 @@ def test_a_decoded_table():
 def test_outward(value, lower):
     assert outward(value) == lower
     assert str(outward(0.0)) == "0.0"
+
+
+def test_outward_of_what_is_too_small_for_a_step():
+    assert outward(3e-324) == 0.0
+    assert outward(-3e-324) <= -3e-324
