@@ -1,8 +1,8 @@
 """What the fuzzers share: their time, the box in which each input is tried, and strategies that edit what is valid.
 
-`SYNTHDP_FUZZ_SECONDS` is the time of each target, `SYNTHDP_FUZZ_SEED` where its examples start: `make fuzz-short` tries the same ones on
-every machine, as far as its time goes, and `make fuzz` others each time. Every input either passes or is refused by `BadInput`, within 10 seconds and
-1 GiB: what is measured is the peak above what the process held before.
+`SYNTHDP_FUZZ_SECONDS` is the time of each target, `SYNTHDP_FUZZ_SEED` where its examples start: `make fuzz-short` tries the same
+ones on every machine, as far as its time goes, and `make fuzz` others each time. Every input either passes or is refused by
+`BadInput`, within 10 seconds and 1 GiB: what is measured is the peak above what the process held before.
 """
 
 import itertools
