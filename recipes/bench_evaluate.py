@@ -61,14 +61,14 @@ class Clock:
 def judge(preset: str, jobs: int) -> dict[str, Any]:
     """One evaluation in this process: wall and processor seconds, and the parts that took longest."""
     from synthdp import Budget, Synthesizer
-    from synthdp.evaluate import evaluate, trials
+    from synthdp.evaluate import evaluate, utility
     from synthdp.sets import named
 
     chosen = named.load("adult")
     synthesizer = Synthesizer("independent", schema=chosen.schema, budget=Budget(epsilon=1.0, delta=1e-5))
     made = synthesizer.fit(chosen.train, seed=0).sample(ROWS, seed=0)
     clock, claim = Clock(), {"epsilon": 1.0, "delta": 1e-5, "unit": "record"}
-    trials.Court.runs = clock.timed(trials.Court.runs)  # type: ignore[method-assign]
+    utility.Court.runs = clock.timed(utility.Court.runs)  # type: ignore[method-assign]
     start = time.perf_counter(), time.process_time()
     result = evaluate(
         made,

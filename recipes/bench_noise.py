@@ -16,7 +16,7 @@ import record
 import torch
 
 from synthdp.noise.noise import Noise
-from synthdp.seal.gradients.freed_memory import keep_freed_memory
+from synthdp.seal.gradients import keep_freed_memory
 
 SIZES = (1_000, 100_000, 1_000_000)
 REPETITIONS = 5

@@ -19,8 +19,8 @@ from trials import REAL, Trial, shown
 
 from synthdp import Budget, Synthesizer, load
 from synthdp.evaluate.images import accuracies, image_classifiers, image_features, pictures
-from synthdp.evaluate.images.image_distances import frechet
-from synthdp.evaluate.images.sample_grid import sheet
+from synthdp.evaluate.images.clouds import frechet
+from synthdp.evaluate.images.samples import sheet
 from synthdp.sets import named
 
 DELTA = {"mnist": 1e-5, "pneumoniamnist": 1e-5}

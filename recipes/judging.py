@@ -10,12 +10,12 @@ from trials import REAL, Figures, Trial
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.classifiers import chances, classifiers
+from synthdp.evaluate.estimators import guesses, regressors
 from synthdp.evaluate.fidelity import total_variation
-from synthdp.evaluate.floors import independent, majority, middle
-from synthdp.evaluate.regressors import guesses, regressors
 from synthdp.evaluate.scores import errors, score
 from synthdp.evaluate.tables import Axis, Table, axes_of, table_of
 from synthdp.evaluate.tasks import Task, task
+from synthdp.evaluate.utility import independent, majority, middle
 from synthdp.sets import named
 from synthdp.sets.named import Named
 

@@ -30,10 +30,9 @@ from synthdp.report.statement import Statement, state
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import allowed
 from synthdp.seal import Sensitive
-from synthdp.seal.answers import Answers
 from synthdp.seal.charging import Account
-from synthdp.seal.checkpoint import Checkpoint, Kept
 from synthdp.seal.processes import ALONE, Ranks
+from synthdp.seal.resume import Answers, Checkpoint, Kept
 from synthdp.tables.source import Opened, Source
 from synthdp.tables.table_check import validated
 

@@ -34,7 +34,7 @@ from synthdp.errors import BadInput
 from synthdp.generators import Model
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Entry, Gaussian, Plan, scoped
-from synthdp.report.fitness_figures import Compared, Fitness, Group, Interval
+from synthdp.report.fitness_words import Compared, Fitness, Group, Interval
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Image
 from synthdp.schema.schema import Schema

@@ -11,7 +11,7 @@ from pathlib import Path
 import ibis
 import pytest
 
-from synthdp.tables import database_errors
+from synthdp.tables import source
 
 USER = "postgres"  # the server refuses to run as root
 HOMES = ("/usr/lib/postgresql", "/usr/local/pgsql", "/opt/homebrew/opt/postgresql")
@@ -61,7 +61,7 @@ def postgres():
 
 def to_postgres(folder):
     """A connection by Ibis."""
-    with database_errors.asking():
+    with source.asking():
         return ibis.postgres.connect(host=str(folder), user=USER, database="postgres")
 
 

@@ -23,11 +23,11 @@ def killed(act: Callable[[], object], number: int, how: str) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     from synthdp.budgets import AccountFile
     from synthdp.ledger import ledger
-    from synthdp.seal import answers
+    from synthdp.seal import resume
 
     seen = 0
     plain, replace = ledger._append, os.replace
-    keep, enter = answers._append, AccountFile.enter
+    keep, enter = resume._append, AccountFile.enter
 
     def count(write, torn=None):
         nonlocal seen
@@ -47,7 +47,7 @@ def killed(act: Callable[[], object], number: int, how: str) -> int:
         part = record[: max(1, len(record) * (number % 7) // 7)]
         return count(lambda: keep(path, record, **options), lambda: keep(path, part, **options))
 
-    ledger._append, answers._append = append, kept
+    ledger._append, resume._append = append, kept
     os.replace = lambda *paths: count(lambda: replace(*paths))
     AccountFile.enter = lambda *arguments, **options: count(lambda: enter(*arguments, **options))
     try:

@@ -16,7 +16,7 @@ from synthdp.report.statement_page import write
 from synthdp.report.words import tell
 from synthdp.schema.codec import Codec
 from synthdp.seal.door import Sensitive
-from synthdp.seal.questions.distance import Distance
+from synthdp.seal.marginals import Distance
 from synthdp.selecting import pairs, select, tables
 
 BUDGET = Budget(2.0, 1e-5)

@@ -11,8 +11,16 @@ from dataclasses import replace
 from fractions import Fraction
 
 from synthdp import accounting
-from synthdp.accounting.charges import CAP_ALLOWANCE, canonical, charges, contributions, own_delta
-from synthdp.accounting.event_checks import Unproven, check, check_count
+from synthdp.accounting.charges import (
+    CAP_ALLOWANCE,
+    Unproven,
+    canonical,
+    charges,
+    check,
+    check_count,
+    contributions,
+    own_delta,
+)
 from synthdp.accounting.search import calibrate_to, most_steps
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from synthdp import accounting
 from synthdp.audit import one_run_bound, word
-from synthdp.audit.canaries import Canaries, encoded, per_canary
-from synthdp.audit.canary_scores import remembered
+from synthdp.audit.canaries import Canaries, encoded, per_canary, remembered
 from synthdp.audit.vector_canaries import Vectors
 from synthdp.errors import BadInput
 from synthdp.generators import Model

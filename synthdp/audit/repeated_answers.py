@@ -18,8 +18,7 @@ from synthdp.ledger.events import RECORD, Choice, Entry, Gaussian, Plan, Selecti
 from synthdp.schema.schema import Schema
 from synthdp.seal import Estimators, GNMax, LNMax, Misfit, Sensitive, best_of
 from synthdp.seal.charging import Account
-from synthdp.seal.questions.domain import Domain
-from synthdp.seal.questions.size import Size
+from synthdp.seal.learn import Domain, Size
 
 DELTA = 1e-5  # of budgets without a bound: the plan is given, not its price
 UNIT = "patient"

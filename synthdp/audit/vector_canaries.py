@@ -31,11 +31,10 @@ from synthdp.ledger.events import RECORD, Capped, Entry, Plan, Sampled, Selectio
 from synthdp.ledger.ledger import Ledger
 from synthdp.schema.schema import Schema
 from synthdp.seal import Gradient, GroupMoments, GroupSums, Marginals, Sensitive
-from synthdp.seal.answers import Answers
 from synthdp.seal.best_of import Terms
 from synthdp.seal.charging import Account
-from synthdp.seal.checkpoint import Checkpoint
-from synthdp.seal.questions.sums import Group, Joint, Scaled, Sums
+from synthdp.seal.resume import Answers, Checkpoint
+from synthdp.seal.vectors import Group, Joint, Scaled, Sums
 
 CLIP = 0.5
 FAR = 1e3  # norm of a canary's vector before the clip

@@ -135,10 +135,10 @@ def _asked(options: settings.EpsilonOf) -> Plan:
 
 def _booked(path: Path) -> Plan:
     """What a ledger charges. Warns where an account or a release says that it was more."""
-    from synthdp.cli import dataaccount
+    from synthdp.cli import budgets
 
     ledger = Ledger.read(path)
-    reason = dataaccount.lacking(path, ledger)
+    reason = budgets.lacking(path, ledger)
     if reason is not None:
         warnings.warn(f"{path} is not complete, so epsilon is larger than its lines say: {reason}", stacklevel=2)
     return ledger.entries()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import places, settings, show
+from synthdp.cli import places, settings
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
     options: settings.Audit = config["options"]
     generator = worst_pairs.small(config["generator"])
     pair = worst_pairs.case_of(generator).pair if options.pair == "own" else worst_pairs.PAIRS[options.pair]
-    with show.progress(f"audit {generator.name}") as step:
+    with places.progress(f"audit {generator.name}") as step:
         found = black_box.audit(
             generator,
             config["budget"],

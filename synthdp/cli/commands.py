@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import evaluations, fits, judged, places, settings, show
-from synthdp.cli.budgets import spent_of
-from synthdp.cli.dataaccount import account_of
+from synthdp.cli import evaluations, fits, places, settings
+from synthdp.cli.budgets import account_of, spent_of
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def sample(config: Config) -> None:
         raise BadInput(f"rows must be 0 or more, got {options.rows}")
     release = load(options.release)
     out = places.records(options.out, release.schema, force=options.force)
-    with show.progress("sample") as step:
+    with places.progress("sample") as step:
         record_files.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
     if release.statement.rehearsal:
@@ -94,13 +93,13 @@ def demo(config: Config) -> None:
     release = fits.fitted(config, chosen.schema, chosen.train, out, account)
     synthetic = out / "synthetic.csv"
     rows = len(chosen.test) * 4  # a public number: the split is 80 to 20
-    with show.progress("sample") as step:
+    with places.progress("sample") as step:
         request = settings.Sample(release="", rows=rows, out=str(synthetic), seed=options.seed)
         record_files.write(_counted(release, request, step), synthetic, release.schema)
     write(release.statement, out / "report", verified=verify(out / "release"))
     frame = record_files.read(synthetic, schema=release.schema)
     statement = release.statement
-    judge, claim = settings.Judge(), judged.claim_of(statement)
+    judge, claim = settings.Judge(), evaluations.claim_of(statement)
     result = evaluations.evaluated([frame], chosen.train, chosen.test, chosen.schema, judge, out / "evaluation", claim)
     print()
     print(f"synthetic records   {synthetic}")
@@ -133,7 +132,7 @@ def _answers(statement: "Statement", result: Mapping[str, Any], out: Path) -> li
     ]
 
 
-def _counted(release: "Release", options: settings.Sample, step: show.Step) -> Any:
+def _counted(release: "Release", options: settings.Sample, step: places.Step) -> Any:
     done = 0
     for frame in release.stream(options.rows, where=options.where, seed=options.seed):
         done += len(frame)

@@ -2,25 +2,201 @@
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 import synthdp
-from synthdp.cli import judged, places, real_records, settings, show
-from synthdp.cli.sweeps import Found, check_alike, check_schema, found, in_one_line, source_of
+from synthdp.cli import evaluations, places, real_records, settings
 from synthdp.errors import BadInput
+from synthdp.ledger.events import Plan, canonical
+from synthdp.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from synthdp.api import Release
+    from synthdp.report.statement import Statement
     from synthdp.report.sweep import Run
     from synthdp.schema.schema import Schema
 
     Real = tuple[Schema, pd.DataFrame, pd.DataFrame]
+
+
+# ---- The runs of a sweep as they lie on disk: releases, what else was charged there, and the records that they are of.
+
+
+LEDGERS = "ledger*.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A run under the folder: its release, or why there is none, what it was fitted on, and its other ledgers."""
+
+    name: str
+    folder: Path
+    release: "Release | None"
+    reason: str = ""
+    data: Mapping[str, Any] | None = None  # as the fit was told
+    others: tuple[Plan, ...] = ()  # events of fits that are not the release's
+    unreadable: int = 0
+
+
+def found(folder: Path, out: Path) -> list[Found]:
+    """Every run under the folder, in the order of their names; raises `BadInput` where there is no release at all."""
+    if not folder.is_dir():
+        raise BadInput(f"runs={folder} is not a folder; give the one that fit --multirun wrote to")
+    places_of = sorted({*_releases(folder), *_stopped(folder)})
+    runs = [_read(folder, place) for place in places_of if not place.is_relative_to(out)]
+    if not any(run.release for run in runs):
+        why = f" ({runs[0].name}: {runs[0].reason})" if runs else ""
+        raise BadInput(f"runs={folder}: no release that can be read lies under it{why}; fit some there first")
+    return runs
+
+
+def check_alike(runs: list[Found]) -> None:
+    """Refuse releases of different schemas or data: their figures would not be about the same thing."""
+    released = [(run, run.release.statement) for run in runs if run.release is not None]
+    first, expected = released[0]
+    for run, said in released[1:]:
+        if said.unit != expected.unit:
+            raise BadInput(f"runs {first.name} and {run.name} protect different units: {expected.unit} and {said.unit}")
+        column = _difference(expected, said)
+        if column is not None:
+            raise BadInput(
+                f"runs {first.name} and {run.name} have different schemas, in column {column!r}: compare them apart"
+            )
+    origins = {_origin(run.data): run.name for run in reversed(runs) if run.data is not None}
+    if len(origins) > 1:
+        (one, a), (two, b) = sorted(origins.items(), key=lambda item: item[1])[:2]
+        raise BadInput(f"runs {a} and {b} were fitted on different data ({one} and {two}): compare them apart")
+
+
+def check_schema(run: Found, schema: "Schema") -> None:
+    """Refuse a release whose columns are not those of the real records."""
+    if run.release is None:
+        return
+    own = {column.name: column.kind for column in run.release.schema.columns}
+    real = {column.name: column.kind for column in schema.columns}
+    for name in (*own, *real):
+        if own.get(name) != real.get(name):
+            raise BadInput(
+                f"run {run.name} is of another schema than the real records (column {name!r}): give its own data="
+            )
+
+
+def source_of(given: settings.Data, runs: list[Found]) -> settings.Data:
+    """Where the real records are: as given, else as the runs were told when they were fitted."""
+    known = next((run.data for run in runs if run.data is not None), {})
+    if given.name is not None or known is None:
+        return given
+    usual = settings.Data()
+    own = {name: value for name, value in asdict(given).items() if value != getattr(usual, name)}
+    if known.get("name") is not None and set(own) <= {"target", "engine", "memory"}:
+        return settings.Data(**{**own, "name": known["name"], "target": given.target or known.get("target")})
+    told = {
+        name: known.get(name) for name in ("path", "schema", "train", "test", "target") if known.get(name) is not None
+    }
+    source = settings.Data(**{**({} if known.get("name") else told), **own})
+    if source.test is None:
+        raise BadInput(
+            "compare needs held-out records: give data=NAME, or data.test=FILE (data.train= data.schema= too, if moved)"
+        )
+    return source
+
+
+def _releases(folder: Path) -> Iterator[Path]:
+    """The folders that hold a release: of `fit`, the run's folder around it."""
+    for path in folder.rglob("release.json"):
+        place = path.parent
+        yield place.parent if place.name == places.RELEASE and place != folder else place
+
+
+def _stopped(folder: Path) -> Iterator[Path]:
+    """Runs that were charged."""
+    for path in folder.rglob(LEDGERS):
+        if path.parent.name == "internal":
+            yield path.parent.parent
+
+
+def _read(folder: Path, place: Path) -> Found:
+    """A run with its release, if that can be read, and with what else was charged there."""
+    from synthdp.api import load, verify
+
+    named = str(place.relative_to(folder))
+    name = place.resolve().name if named == "." else named
+    where = place / places.RELEASE if (place / places.RELEASE).is_dir() else place
+    release, reason = None, "its fit was not finished: there is no release (fit resume=true goes on with it)"
+    if (where / "release.json").exists():
+        try:
+            verify(where)
+            release, reason = load(where), ""
+        except (BadInput, OSError) as error:
+            reason = in_one_line(error)
+    others, unreadable = _others(place / "internal", None if release is None else release.statement.events)
+    return Found(
+        name=name,
+        folder=where,
+        release=release,
+        reason=reason,
+        data=_told(place / "internal"),
+        others=others,
+        unreadable=unreadable,
+    )
+
+
+def _others(internal: Path, own: Plan | None) -> tuple[tuple[Plan, ...], int]:
+    """The events of a run's ledgers that are not its release's, and how many ledgers cannot be read."""
+    plans, unreadable = [], 0
+    for path in sorted(internal.glob(LEDGERS), key=lambda path: (path.name != places.LEDGER, path.name)):
+        try:
+            events = canonical(Ledger.read(path).entries())
+        except (BadInput, OSError):
+            unreadable += 1
+            continue
+        if events == own:
+            own = None  # the release's own, once
+        elif events:
+            plans.append(events)
+    return tuple(plans), unreadable
+
+
+def _told(internal: Path) -> Mapping[str, Any] | None:
+    """What the fit was told of its data; None where that was not kept, or is not what a fit writes."""
+    try:
+        kept = yaml.safe_load((internal / "config.yaml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return None
+    data = kept.get("data") if isinstance(kept, dict) else None
+    return data if isinstance(data, dict) else None
+
+
+def _origin(data: Mapping[str, Any] | None) -> str:
+    """Which records, in a word: the name of the data set, or the file."""
+    if data is None or data.get("name") is not None:
+        return str(data and data["name"])
+    return os.path.realpath(str(data.get("path") or data.get("train")))
+
+
+def _difference(one: "Statement", other: "Statement") -> str | None:
+    """The first column whose declared facts are not the same in both."""
+    columns = [{column["name"]: column for column in said.columns} for said in (one, other)]
+    for name in {**columns[0], **columns[1]}:
+        first, second = (found.get(name) for found in columns)
+        if first is None or second is None or any(first[key] != second[key] for key in ("kind", "declared")):
+            return str(name)
+    return None
+
+
+def in_one_line(error: Exception) -> str:
+    """The reason, for a list of them."""
+    return " ".join(str(error).split())
+
 
 Config = Mapping[str, Any]
 EVALUATIONS, KEPT = "evaluations", "kept.json"  # in out: the evaluation of each release, and what it was made of
@@ -36,7 +212,7 @@ class Sweep:
 
 def compare(config: Config) -> None:
     """Judge the releases under a folder, write the comparison, and say what all of the fits cost together."""
-    from synthdp.report import sweep, sweepcost, sweeppage
+    from synthdp.report import sweep, sweeppage
 
     options: settings.Compare = config["options"]
     folder = Path(options.runs)
@@ -49,7 +225,7 @@ def compare(config: Config) -> None:
     schema, train, test = real_records.real(source)
     for run in runs:
         check_schema(run, schema)
-    charged = sweepcost.cost(
+    charged = sweep.cost(
         [run.release.statement for run in runs if run.release is not None],
         [plan for run in runs for plan in run.others],
         sum(run.unreadable for run in runs),
@@ -130,9 +306,9 @@ def _judged(
         return known
     (keep / KEPT).unlink(missing_ok=True)
     schema, train, test = real
-    with show.progress(label) as step:
+    with places.progress(label) as step:
         samples = [release.sample(len(train), seed=seed) for seed in range(how.samples)]
-        result = judged.judged(samples, train, test, schema, how, judged.claim_of(release.statement), step)
+        result = evaluations.judged(samples, train, test, schema, how, evaluations.claim_of(release.statement), step)
     write(result, keep)
     (keep / KEPT).write_text(json.dumps({"made_of": made_of}) + "\n", encoding="utf-8")
     return result

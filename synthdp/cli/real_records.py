@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import bigtables, settings
+from synthdp.cli import settings
 from synthdp.errors import BadInput
+from synthdp.tables import source
 from synthdp.tables import source as tables
 
 if TYPE_CHECKING:
@@ -13,6 +14,53 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from synthdp.schema.schema import Schema
+
+
+# ---- Which files are counted where they are, by DuckDB, and which are read into memory.
+
+
+LARGE = (
+    1 << 30
+)  # bytes of a file from which on the steward says where it is counted, if the generator asks for counts alone
+
+
+def source_of(options: settings.Data, generator: Any, schema: "Schema") -> source.Files | None:
+    """The table that stays where it is: a folder of tables, a pattern, or what `data.engine=duckdb` says.
+
+    A model may differ in shape by where its table was counted (`Sensitive.fine`), and one record more must not decide that
+    (law 21): a large file is refused until the steward has said it.
+    """
+    path = Path(options.path or options.train or "")
+    several = is_several(path) and schema.image is None
+    if options.engine == "memory" or (options.engine == "auto" and not several):
+        large = path.is_file() and path.stat().st_size >= LARGE and getattr(generator, "counted", False)
+        if options.engine == "auto" and large and schema.image is None:
+            raise BadInput(
+                f"{path} is a large file: say data.engine=duckdb to count it where it lies, or data.engine=memory to read it into "
+                "memory (the model may depend on which, so that the size of a file does not decide it)"
+            )
+        return None
+    return source.files(path, memory=options.memory)
+
+
+def is_several(path: Path) -> bool:
+    """Whether a path means several tables: a pattern, or a folder."""
+    return path.is_dir() or (not path.exists() and bool(source.GLOB & set(str(path))))
+
+
+def home_of(path: Path) -> Path:
+    """What an account lies beside: the file, the folder, or the folder in which a pattern begins."""
+    while source.GLOB & set(str(path)) and not path.exists():
+        path = path.parent
+    return path.resolve()
+
+
+def refuse(options: settings.Fit, *, canaries: bool) -> None:
+    """Refuse what a fit of a table in its database cannot do."""
+    if options.select is not None or canaries:
+        raise BadInput(
+            "select=private and audit.* work on records in memory: leave them out, or give data.engine=memory"
+        )
 
 
 def declared(source: settings.Data) -> "Schema":
@@ -42,7 +90,7 @@ def training(
     check(schema)
     if source.name is not None:
         return schema, named.load(source.name).train
-    held = bigtables.source_of(source, generator, schema)
+    held = source_of(source, generator, schema)
     return schema, _read(str(source.path or source.train), schema) if held is None else held
 
 
@@ -69,7 +117,7 @@ def _read(path: str, schema: "Schema") -> "pd.DataFrame":
     from synthdp.sets import record_files
 
     where = Path(path)
-    if schema.image is not None or not bigtables.is_several(where):
+    if schema.image is not None or not is_several(where):
         return record_files.read(where, schema=schema)
     parts = [record_files.read(file, schema=schema) for file in tables.files(where).found()]
     return pd.concat(parts, ignore_index=True)

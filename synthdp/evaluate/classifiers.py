@@ -13,9 +13,8 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import estimators
-from synthdp.evaluate.estimators import Model, Setting
+from synthdp.evaluate.estimators import QUIET, Model, Setting
 from synthdp.evaluate.features import Features
-from synthdp.evaluate.quiet import QUIET
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

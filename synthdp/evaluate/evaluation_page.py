@@ -8,12 +8,207 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.evaluate import figures
+from synthdp.evaluate.findings import gap_of, group_text
+from synthdp.evaluate.scores import LOWER_IS_BETTER, METRIC_LABELS
 from synthdp.pages import SORT, policy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from jinja2 import Environment
+
+
+# ---- The sections of the internal page on tables, each from its part of the result; a part that is absent makes none.
+
+
+ORDER = ("auroc", "auprc", "accuracy", "f1", "brier", "ece", "r2", "rmse", "mae")
+PLOTTED = ("auroc", "auprc", "r2")
+MEAN = "Mean of these"
+CONSTANT = {"majority": "Floor: always the majority class", "mean": "Floor: always the mean"}
+FIDELITY = {
+    "tvd_1way": ("Single columns (total variation distance)", "0"),
+    "tvd_2way": ("Pairs of columns (total variation distance)", "0"),
+    "tvd_3way": ("Triples with the target (total variation distance)", "0"),
+    "wasserstein": ("Numeric columns (Wasserstein distance, in 5 to 95 % ranges)", "0"),
+    "correlation_difference": ("Associations of pairs (mean absolute difference)", "0"),
+    "missingness": ("Patterns of missing values (total variation distance)", "0"),
+    "range_queries": ("Random range queries (mean absolute error of a share)", "0"),
+    "detection_auc": ("Detection of synthetic rows (AUROC)", "0.5"),
+    "pmse": ("Propensity score (pMSE)", "as the floor"),
+    "alpha_precision": ("Alpha-precision: synthetic rows inside the real support", "1"),
+    "beta_recall": ("Beta-recall: real rows that synthetic ones cover", "1"),
+}
+PER_COLUMN = {
+    "tvd_1way": "Total variation",
+    "wasserstein": "Wasserstein",
+    "missingness": "Missing: difference of shares",
+}
+GLOSSARY = {
+    "auroc": "the chance that a model ranks a random positive row above a random negative one; 0.5 is guessing, 1 is perfect.",
+    "auprc": "the average precision; guessing gives the share of the class.",
+    "f1": "the harmonic mean of precision and recall.",
+    "brier": "the mean squared error of the predicted chances; 0 is perfect.",
+    "ece": "expected calibration error: how far predicted chances are from observed shares.",
+    "r2": "the share of a number's variance that a model explains; 0 is always telling the mean.",
+    "rmse": "root mean squared error.",
+    "mae": "mean absolute error.",
+    "tvd_1way": "the share of rows that would have to move to another cell for the two distributions to be equal.",
+    "wasserstein": "how far values would have to be moved, on average, as a part of the real range from 5 to 95 %.",
+    "correlation_difference": "association is Spearman's rank correlation of two numbers, Cramer's V of two categories, the "
+    "correlation ratio of a category and a number.",
+    "detection_auc": "how well gradient boosting tells synthetic from real held-out rows.",
+    "pmse": "the mean squared distance of a propensity score from the share of synthetic rows (Snoke et al. 2018).",
+    "alpha_precision": "on balls that hold a growing share of the real (for beta-recall: synthetic) rows, whether the other rows "
+    "fall in equally often (Alaa et al. 2022).",
+}
+
+
+def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    about = result["about"]
+    names = {"number": {**about["models"], **about.get("regressors", {})}}
+    return [
+        _target(f"target{i}", name, entry, names.get(entry.get("kind", "classes"), about["models"]))
+        for i, (name, entry) in enumerate(result["targets"].items())
+    ]
+
+
+def _target(key: str, name: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    from synthdp.evaluate.evaluation_plots import calibration_plot, utility_plot
+
+    found = metrics(entry)
+    groups = _groups(entry, names, found)
+    cells = [value for _, rows in groups for _, values in rows for value in values if value]
+    evaluation_plots = entry.get("calibration")
+    return {
+        "name": name,
+        "key": key,
+        "entry": entry,
+        "number": entry.get("kind") == "number",
+        "metrics": [METRIC_LABELS[metric] + (" \u2193" if metric in LOWER_IS_BETTER else "") for metric in found],
+        "arrows": bool(LOWER_IS_BETTER & set(found)),
+        "intervals": any(value.get("interval") is not None for value in cells),
+        "groups": groups,
+        "plots": [
+            utility_plot(dict(entry), metric, METRIC_LABELS[metric], dict(names), f"{key}-{metric}")
+            for metric in PLOTTED
+            if any(metric in scores for scores in entry["trtr"].values())
+        ],
+        "ranks": _ranks(entry["ranks"], names) if entry.get("ranks") else None,
+        "calibration": calibration_plot(evaluation_plots, name, f"{key}-calibration") if evaluation_plots else None,
+    }
+
+
+def metrics(entry: Mapping[str, Any]) -> list[str]:
+    """The metrics of a target in the page's order."""
+    arms = [entry["tstr"], entry["trtr"], entry["floors"]["independent"]]
+    constants = [scores for floor, scores in entry["floors"].items() if floor != "independent"]
+    present = {metric for scores in [*(s for arm in arms for s in arm.values()), *constants] for metric in scores}
+    return [metric for metric in ORDER if metric in present]
+
+
+def _groups(
+    entry: Mapping[str, Any], names: Mapping[str, str], found: Sequence[str]
+) -> list[tuple[str, list[tuple[str, list[Any]]]]]:
+    arms = (
+        ("Trained on real rows (ceiling)", entry["trtr"], "trtr"),
+        ("Trained on synthetic rows", entry["tstr"], "tstr"),
+        ("Floor: columns without relations", entry["floors"]["independent"], "independent"),
+    )
+    groups = []
+    for label, arm, key in arms:
+        rows = [(names[model], [scores.get(metric) for metric in found]) for model, scores in arm.items()]
+        if key in entry["average"] and len(rows) > 1:
+            rows.append((MEAN, [entry["average"][key].get(metric) for metric in found]))
+        groups.append((label, rows))
+    for floor, label in CONSTANT.items():
+        if floor in entry["floors"]:
+            groups.append((label, [("No model", [entry["floors"][floor].get(metric) for metric in found])]))
+    return [group for group in groups if group[1]]
+
+
+def _ranks(found: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    def model(key: str) -> str:
+        return names.get(found[key], found[key])
+
+    label = METRIC_LABELS[found["metric"]]
+    same = found["best_synthetic"] == found["best_real"]
+    choice = (
+        f"Both rank {model('best_real')} first by {label}."
+        if same
+        else f"By {label}, synthetic rows rank {model('best_synthetic')} first, real rows {model('best_real')}."
+    )
+    text = (
+        f"{choice} Kendall's tau compares the two orders of the models: 1 is the same order, 0 no relation, -1 the reverse. "
+        "Regret is what the choice by synthetic rows costs on real rows."
+    )
+    labels = {"kendall": "Kendall\u2019s tau", "pairs": "pairs of models", "regret": f"regret ({label})"}
+    figures = [
+        {"label": text, "value": found[key], "interval": found.get(f"{key}_interval")}
+        for key, text in labels.items()
+        if found.get(key) is not None
+    ]
+    return {"text": text, "figures": figures}
+
+
+def subgroups(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "title": f"{target} by {column}",
+            "column": column,
+            "metric": METRIC_LABELS[group["metric"]],
+            "text": group_text(target, column, group),
+            "levels": [_level(level, group["worst"]) for level in group["levels"]],
+        }
+        for target, entry in result["targets"].items()
+        for column, group in entry.get("subgroups", {}).items()
+    ]
+
+
+def _level(level: Mapping[str, Any], worst: str | None) -> dict[str, Any]:
+    if "reason" in level:
+        return {**level, "tstr": None, "trtr": None, "gap": None, "worst": False}
+    return {**level, "reason": None, "gap": gap_of(level), "worst": level["level"] == worst}
+
+
+def fidelity(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row per measure: {"label", "best", "value", "floor" or None, "worst" or None}."""
+    rows = []
+    for key, (label, best) in FIDELITY.items():
+        entry = found.get(key)
+        if entry is None:
+            continue
+        floor, worst = entry.get("floor"), entry.get("max")
+        rows.append({"label": label, "best": best, "value": entry, "floor": floor, "worst": worst})
+        if entry.get("ratio") is not None:
+            label, floor = "pMSE as a multiple of its expectation by chance", (floor or {}).get("ratio")
+            rows.append({"label": label, "best": best, "value": entry["ratio"], "floor": floor, "worst": None})
+    return rows
+
+
+def each_column(found: Mapping[str, Any]) -> dict[str, Any] | None:
+    """{"labels", "rows": [(column, values)]}, the furthest off first; None where no measure is per column."""
+    measures = {key: found[key]["columns"] for key in PER_COLUMN if found.get(key, {}).get("columns")}
+    if not measures:
+        return None
+    first = next(iter(measures.values()))
+    names = sorted({name for values in measures.values() for name in values}, key=lambda n: (-first.get(n, 0.0), n))
+    rows = [(name, [values.get(name) for values in measures.values()]) for name in names]
+    return {"labels": [PER_COLUMN[key] for key in measures], "rows": rows}
+
+
+def glossary(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The terms that this page uses, with their meaning."""
+    used = {metric for entry in result["targets"].values() for metric in metrics(entry)} | set(result["fidelity"])
+    names = {
+        "tvd_1way": "Total variation distance",
+        "wasserstein": "Wasserstein distance",
+        "correlation_difference": "Association",
+        "detection_auc": "Detection",
+        "pmse": "pMSE",
+        "alpha_precision": "Alpha-precision and beta-recall",
+    }
+    return [(names.get(key) or METRIC_LABELS[key], meaning) for key, meaning in GLOSSARY.items() if key in used]
+
 
 STAMP = "Internal: contains statistics of real records: do not release"
 HOME = Path(__file__).parent
@@ -110,17 +305,17 @@ def _environment() -> Environment:
 
 
 def _context(result: Mapping[str, Any]) -> dict[str, Any]:
-    from synthdp.evaluate import curves, sections
+    from synthdp.evaluate import evaluation_plots
     from synthdp.evaluate.evaluation_plots import WORST_HEAT
 
     found, attacks = result["fidelity"], result.get("attacks") or []
     shown = {
-        "targets": sections.targets(result),
-        "subgroups": sections.subgroups(result),
-        "fidelity": sections.fidelity(found),
+        "targets": targets(result),
+        "subgroups": subgroups(result),
+        "fidelity": fidelity(found),
         "rules": found.get("rules") or [],
         "attacks": attacks,
-        "each_column": sections.each_column(found),
+        "each_column": each_column(found),
         "heats": _heats(found),
     }
     lines = any(found.get(name, {}).get("curve") for name in ("alpha_precision", "beta_recall"))
@@ -134,13 +329,13 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
             for model, note in result["about"].get("limits", {}).items()
             if note
         ],
-        "attack_plot": curves.attack_plot(attacks, "attacks-plot"),
-        "manifold": curves.manifold_plot(found, "manifold") if lines else None,
+        "attack_plot": evaluation_plots.attack_plot(attacks, "attacks-plot"),
+        "manifold": evaluation_plots.manifold_plot(found, "manifold") if lines else None,
         "columns": _columns(result),
         "wide": result["about"]["columns"] > SIDE_BY_SIDE,
         "most_columns": MOST_COLUMNS,
         "worst_heat": WORST_HEAT,
-        "glossary": sections.glossary(result),
+        "glossary": glossary(result),
     }
 
 

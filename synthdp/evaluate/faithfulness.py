@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from synthdp.evaluate.progress import Steps
+    from synthdp.evaluate.how import Steps
     from synthdp.evaluate.tables import Axis, Table
     from synthdp.schema.schema import Schema
 
@@ -33,7 +33,7 @@ def judge(
     result: dict[str, Any],
 ) -> None:
     """Fill result["fidelity"], ["columns"] and ["not_computed"]. tables: synthetic, training, test."""
-    from synthdp.evaluate import association, fidelity, marginals
+    from synthdp.evaluate import association, fidelity
 
     s, t, v = tables
     log, found = result["not_computed"], result["fidelity"]
@@ -45,7 +45,7 @@ def judge(
     else:
         first = next((axis.name for axis in wanted if axis.is_classes), None)
         found |= fidelity.total_variation(s, t, v, first)
-        result["columns"] = marginals.columns(s, t, v)
+        result["columns"] = fidelity.columns(s, t, v)
         _note_marginals(found, log)
     tell("associations")
     apart = None if empty else association.difference(s, t, v)
@@ -64,12 +64,12 @@ def judge(
 
 def _further(seeds: int) -> tuple[tuple[str, tuple[str, ...], Callable[[Table, Table, Table], Outcome]], ...]:
     """(what the progress says, keys in the JSON, the metric) of each metric of the form (entry or None, reason or None)."""
-    from synthdp.evaluate import detection, manifold, missing, numeric, queries
+    from synthdp.evaluate import association, detection, fidelity, manifold
 
     return (
-        ("distances of numbers", ("wasserstein",), numeric.wasserstein),
-        ("missing values", ("missingness",), missing.patterns),
-        ("range queries", ("range_queries",), queries.range_error),
+        ("distances of numbers", ("wasserstein",), fidelity.wasserstein),
+        ("missing values", ("missingness",), fidelity.patterns),
+        ("range queries", ("range_queries",), association.range_error),
         ("propensity scores", ("pmse",), lambda s, t, v: detection.pmse(s, t, v, seeds=seeds)),
         ("precision and recall", ("alpha_precision", "beta_recall"), manifold.precision_recall),
     )
@@ -77,12 +77,12 @@ def _further(seeds: int) -> tuple[tuple[str, tuple[str, ...], Callable[[Table, T
 
 def limits() -> dict[str, str]:
     """What was kept small for time, for `about.limits`."""
-    from synthdp.evaluate import detection, manifold, queries
+    from synthdp.evaluate import association, detection, manifold
 
     return {
         "detection and pMSE": f"at most {detection.MOST_ROWS:,} rows of each set, drawn",
         "alpha-precision and beta-recall": f"at most {manifold.MOST_ROWS:,} rows of each set, drawn",
-        "range queries": f"{queries.QUERIES:,} of at most {queries.MOST_COLUMNS} columns",
+        "range queries": f"{association.QUERIES:,} of at most {association.MOST_COLUMNS} columns",
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from synthdp.evaluate.tables import Axis, Table
+
 
 BINS = 20
 TRIPLES = 64
@@ -139,3 +140,166 @@ def _square(size: int, pairs: Sequence[tuple[int, ...]], values: Sequence[float]
     for (a, b), value in zip(pairs, values, strict=True):
         out[a, b] = out[b, a] = value
     return [[float(x) for x in row] for row in out]
+
+
+# ---- One-way marginals in the cells of the total variation distance: the figures behind the page's small multiples.
+
+
+# More categories than this do not fit a small plot: the rest, by frequency in the training rows, is one cell.
+MOST_SHOWN = 20
+MISSING, UNKNOWN, REST = "(missing)", "(undeclared)", "(all others)"
+
+
+def columns(synthetic: Table, train: Table, test: Table) -> dict[str, dict[str, Any]]:
+    """Per column {"kind", "labels", "synthetic", "train", "test"}: shares of rows per cell, each set summing to 1.
+
+    Numbers have "edges" too, one more than their cells; a last cell for missing or undeclared values is there only
+    where a row of any set is in it.
+    """
+    parts = {"synthetic": cells_of(synthetic), "train": cells_of(train), "test": cells_of(test)}
+    result: dict[str, dict[str, Any]] = {}
+    for i, axis in enumerate(train.axes):
+        size = parts["train"].sizes[i]
+        shares = {
+            role: np.bincount(cells.codes[:, i], minlength=size) / len(cells.codes) for role, cells in parts.items()
+        }
+        result[axis.name] = _column(axis, shares)
+    return result
+
+
+def _column(axis: Axis, shares: dict[str, np.ndarray[Any, np.dtype[np.float64]]]) -> dict[str, Any]:
+    regular = cell_count(axis) if axis.kind == "number" else len(axis.levels)
+    labels = _labels(axis, regular)
+    extra = [cell for cell in range(regular, len(labels)) if any(share[cell] > 0 for share in shares.values())]
+    keep = [*range(regular), *extra]
+    rest: list[int] = []
+    if axis.kind == "category":
+        keep = sorted(keep, key=lambda cell: (cell in extra, -shares["train"][cell], cell))
+        regulars = [cell for cell in keep if cell not in extra]
+        rest = regulars[MOST_SHOWN:]
+        keep = [cell for cell in keep if cell not in set(rest)]
+    entry: dict[str, Any] = {"kind": "datetime" if axis.date else axis.kind, "labels": [labels[cell] for cell in keep]}
+    if rest:
+        entry["labels"].append(REST)
+    for role, share in shares.items():
+        tail = [float(share[rest].sum())] if rest else []
+        entry[role] = [float(share[cell]) for cell in keep] + tail
+    if axis.kind == "number":
+        entry["edges"] = [float(edge) for edge in cell_edges(axis)]
+    return entry
+
+
+def _labels(axis: Axis, regular: int) -> list[str]:
+    if axis.kind == "category":
+        return [*axis.levels, UNKNOWN, MISSING]
+    if axis.kind == "ordinal":
+        return [*axis.levels, MISSING]
+    edges = cell_edges(axis)
+    if axis.date:
+        days = [str(np.datetime64(0, "D") + np.timedelta64(int(edge), "D")) for edge in edges]
+        return [*(f"{a} to {b}" for a, b in pairwise(days)), MISSING]
+    if axis.whole and regular == int(axis.high - axis.low) + 1:
+        return [*(f"{axis.low + k:.0f}" for k in range(regular)), MISSING]
+    return [*(f"{_plain(a)} to {_plain(b)}" for a, b in pairwise(edges)), MISSING]
+
+
+def _plain(number: float) -> str:
+    return f"{number:,.0f}" if abs(number) >= 1000 or number == round(number) else f"{number:.4g}"
+
+
+# ---- Wasserstein-1 distance of each numeric column: how far its values must move, on average, to become the real ones.
+
+
+INNER = (0.05, 0.95)
+# What a column's distance is divided by: the first of these that is above 0 in the real training rows.
+SCALES = ("5 to 95 % range", "range", "declared bounds")
+
+
+def wasserstein(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, Any] | None, str | None]:
+    """{"mean", "sd", "n", "max"} over the numeric columns (datetimes too), "columns", "scales" and "floor"; and why not all.
+
+    Each distance is in units of the 5 to 95 % range of the column's real training values: 1 means that values are off by
+    about the whole spread of the data. Where that range is 0 (a column that is nearly always one value), it is the whole range,
+    and where that is 0 too the declared one: "scales" says which. Missing values are left out on both sides
+    (`missing.patterns` judges them). "floor" is the same of the real test rows as if they were synthetic.
+
+    The second value is the reason for columns that could not be judged, or for None where there are none to judge.
+    """
+    reason = no_rows(synthetic, train, test)
+    if reason is not None:
+        return None, reason
+    found: dict[str, float] = {}
+    floor: list[float] = []
+    scales: dict[str, str] = {}
+    left_out: list[str] = []
+    for i, axis in enumerate(train.axes):
+        if axis.kind != "number":
+            continue
+        s, t, v = (column[~np.isnan(column)] for column in (x.values[:, i] for x in (synthetic, train, test)))
+        scale, name = _scale(t, axis)
+        if not (len(s) and len(t) and len(v)) or scale <= 0:
+            left_out.append(axis.name)
+            continue
+        found[axis.name], scales[axis.name] = wasserstein_distance(s, t) / scale, name
+        floor.append(wasserstein_distance(v, t) / scale)
+    if not found and not left_out:
+        return None, "there is no numeric column"
+    shortfall = (
+        f"no known values, or no spread even of the declared bounds: {', '.join(left_out)}" if left_out else None
+    )
+    if not found:
+        return None, shortfall
+    entry = over_sets(list(found.values()))
+    return {**entry, "floor": over_sets(floor), "columns": found, "scales": scales}, shortfall
+
+
+def wasserstein_distance(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    """Wasserstein-1 distance of two samples of any sizes above 0: the area between their distribution functions."""
+    left, right = np.sort(left), np.sort(right)
+    ends = np.sort(np.concatenate([left, right]))
+    shares = [np.searchsorted(side, ends[:-1], side="right") / len(side) for side in (left, right)]
+    return float(np.sum(np.abs(shares[0] - shares[1]) * np.diff(ends)))
+
+
+def _scale(real: NDArray[np.float64], axis: Axis) -> tuple[float, str]:
+    if not len(real):
+        return 0.0, ""
+    low, high = np.quantile(real, INNER)
+    spreads = (float(high - low), float(real.max() - real.min()), axis.high - axis.low)
+    return next(((spread, name) for spread, name in zip(spreads, SCALES, strict=True) if spread > 0), (0.0, ""))
+
+
+# ---- Which cells are missing together: the pattern of missing values as a distribution of its own.
+
+
+def patterns(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, Any] | None, str | None]:
+    """Total variation distance, in [0, 1], of the missing patterns; each row's pattern is the set of its missing columns.
+
+    {"mean", "sd", "n", "max"} as of the other distances (here over one set: all columns, so mean is max), "floor" (the real test
+    rows as if synthetic), "columns": |share missing in synthetic - in training rows| for each column with a missing
+    value in any set, and "shares": those of (synthetic, train, test). 0 where no value is missing anywhere.
+    None and the reason where a set is empty.
+    """
+    reason = no_rows(synthetic, train, test)
+    if reason is not None:
+        return None, reason
+    s, t, v = (np.isnan(table.values) for table in (synthetic, train, test))
+    names = [axis.name for axis in train.axes]
+    shares = {
+        name: [float(x[:, i].mean()) for x in (s, t, v)]
+        for i, name in enumerate(names)
+        if s[:, i].any() or t[:, i].any() or v[:, i].any()
+    }
+    entry = over_sets([pattern_distance(s, t)])
+    entry["floor"] = over_sets([pattern_distance(v, t)])
+    entry["columns"] = {name: abs(share[0] - share[1]) for name, share in shares.items()}
+    entry["shares"] = shares
+    return entry, None
+
+
+def pattern_distance(left: NDArray[np.bool_], right: NDArray[np.bool_]) -> float:
+    """Half the L1 distance of the shares of each distinct row of two (rows, columns) masks with a row each at least."""
+    both = np.packbits(np.concatenate([left, right]), axis=1)
+    _, place = np.unique(both, axis=0, return_inverse=True)
+    a, b = (np.bincount(x, minlength=int(place.max()) + 1) / len(x) for x in (place[: len(left)], place[len(left) :]))
+    return float(0.5 * np.abs(a - b).sum())

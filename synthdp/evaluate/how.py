@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from synthdp.errors import BadInput
 
@@ -49,3 +49,31 @@ def check(name: str, value: object, least: int) -> None:
     """Raises BadInput for what is no whole number of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise BadInput(f"{name}: {value!r}; give a whole number of at least {least}.")
+
+
+# ---- Counts the steps of one evaluation for the progress callback.
+
+
+class Progress(Protocol):
+    """Told before each step: how many are done, how many there are, and what comes."""
+
+    def __call__(self, step: int, total: int, label: str) -> None: ...
+
+
+class Steps:
+    """Tells a callback, where there is one, of each step before it runs."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def __call__(self, label: str) -> None:
+        if self._progress is not None:
+            self._progress(min(self._done, self._total), self._total, label)
+        self._done += 1
+
+    def skip(self, steps: int) -> None:
+        self._done += steps
+
+    def finish(self) -> None:
+        if self._progress is not None:
+            self._progress(self._total, self._total, "done")

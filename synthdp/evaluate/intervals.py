@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from synthdp.evaluate.calibration import BINS, bins
+from synthdp.evaluate.scores import BINS, bins
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from synthdp.evaluate.how import How
-    from synthdp.evaluate.progress import Progress
+    from synthdp.evaluate.how import How, Progress
     from synthdp.schema.schema import Schema
 
 

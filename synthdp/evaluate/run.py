@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
-from synthdp.evaluate.how import How
-from synthdp.evaluate.progress import Progress, Steps
+from synthdp.evaluate.how import How, Progress, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -156,7 +155,7 @@ def _present(chosen: Sequence[Model], log: list[dict[str, str]]) -> tuple[Model,
 
 
 def _models(axis: Axis, chosen: tuple[Model, ...]) -> tuple[Model, ...]:
-    from synthdp.evaluate.regressors import regressors
+    from synthdp.evaluate.estimators import regressors
 
     return chosen if axis.is_classes else regressors(chosen)
 
@@ -209,7 +208,7 @@ def _about(
 
     from synthdp import __version__
     from synthdp.evaluate import attacks, faithfulness
-    from synthdp.evaluate.regressors import regressors
+    from synthdp.evaluate.estimators import regressors
 
     parts, how = hearing.parts, hearing.how
     further = faithfulness.limits() | (attacks.LIMITS if how.attacks else {})

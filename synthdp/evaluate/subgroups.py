@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from synthdp.evaluate.tables import Axis
     from synthdp.evaluate.tasks import Task
-    from synthdp.evaluate.trials import Trial
+    from synthdp.evaluate.utility import Trial
 
 # Below these, a group's score is an accident; a group needs two classes (values) to rank.
 MIN_ROWS, MIN_PER_CLASS = 50, 10

@@ -3,25 +3,219 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from synthdp.evaluate import calibration, subgroups
-from synthdp.evaluate.floors import majority, middle
+from synthdp.evaluate import subgroups
+from synthdp.evaluate.classifiers import chances
+from synthdp.evaluate.estimators import QUIET, guesses
+from synthdp.evaluate.intervals import (
+    LEAST,
+    LEVEL,
+    Resamples,
+    auroc_draws,
+    class_draws,
+    interval,
+    number_draws,
+    resamples,
+)
 from synthdp.evaluate.intervals import MIN_ROWS as LEAST_ROWS
-from synthdp.evaluate.intervals import interval, resamples
-from synthdp.evaluate.quiet import QUIET
-from synthdp.evaluate.ranks import ranks
-from synthdp.evaluate.scores import METRICS, NUMBER_METRICS, RANGES, summary
+from synthdp.evaluate.scores import LOWER_IS_BETTER, METRICS, NUMBER_METRICS, RANGES, errors, score, summary, sums
+from synthdp.evaluate.scores import curve as calibration_curve
+from synthdp.evaluate.tables import Table
 from synthdp.evaluate.tasks import MIN_ROWS, Task, refusal, shortfalls, task
-from synthdp.evaluate.trials import Court
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from synthdp.evaluate.estimators import Model
-    from synthdp.evaluate.trials import Run, Trial
+    from synthdp.evaluate.subgroups import Group
+
+
+# ---- What a synthetic set must beat: columns without relations, and the answer that never looks.
+
+
+def independent(train: Table, rng: np.random.Generator) -> Table:
+    """As many rows as train, each column resampled on its own: exact one-way marginals and no relation at all."""
+    draws = rng.integers(0, train.rows, size=train.values.shape)
+    return Table(axes=train.axes, values=np.take_along_axis(train.values, draws, axis=0))
+
+
+def majority(labels: NDArray[np.int64], rows: int, classes: int) -> NDArray[np.float64]:
+    """(rows, classes): probability 1 for the most frequent class of labels (training rows), whatever the record."""
+    out = np.zeros((rows, classes))
+    out[:, np.bincount(labels, minlength=classes).argmax()] = 1.0
+    return out
+
+
+def middle(values: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
+    """(rows,): the mean of values (training rows), whatever the record: the floor of a numeric target."""
+    return np.full(rows, float(values.mean()))
+
+
+# ---- One model trained on one set of rows and scored on the real test rows, with everything that its predictions tell.
+
+
+# Each floor's draws have a stream of their own, whatever else uses the seed.
+FLOOR_STREAM = 7
+Run = tuple[int, int]  # synthetic sample (0 for real rows), seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """scores: metric -> value. draws: metric -> (draws,) over test rows. curve: calibration sums of a binary target.
+    groups: (column, level) -> value and draws of the groups' metric."""
+
+    scores: dict[str, float]
+    draws: dict[str, NDArray[np.float64]]
+    curve: NDArray[np.float64] | None
+    groups: dict[tuple[str, str], tuple[float, NDArray[np.float64]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Court:
+    """What every trial of a task shares: the task, its bootstrap draws and its groups."""
+
+    work: Task
+    again: Resamples
+    groups: tuple[Group, ...]
+    seeds: int
+
+    def runs(self, arm: str, model: Model) -> dict[Run, Trial]:
+        """The trials of one model in one arm: synthetic samples x seeds, or seeds where it trains on real rows; in one thread.
+
+        A model without a random part is fitted once where its training rows are the same. Raises ValueError where the
+        model has no answer for these rows.
+        """
+        found: dict[Run, Trial] = {}
+        for sample in range(len(self.work.samples) if arm == "tstr" else 1):
+            for seed in range(self.seeds):
+                if seed and not model.seeded and arm != "independent":
+                    found[sample, seed] = found[sample, 0]
+                    continue
+                found[sample, seed] = self.judge(self._predict(arm, model, sample, seed))
+        return found
+
+    def judge(self, guess: NDArray[np.float64]) -> Trial:
+        """Predictions for the test rows, (rows, classes) or (rows,) of a number, as a trial."""
+        work, truth = self.work, self.work.test[1]
+        if work.is_number:
+            scores, draws = errors(truth, guess), number_draws(truth, guess, self.again)
+        else:
+            scores = score(truth, guess, work.positive)
+            draws = class_draws(truth, guess, work.positive, self.again)
+        within = {
+            (group.column, level.name): self._within(truth[level.inside], guess[level.inside], level.inside)
+            for group in self.groups
+            for level in group.levels
+            if level.reason is None
+        }
+        curve = None if work.positive is None else sums(truth == work.positive, guess[:, work.positive])
+        return Trial(scores=scores, draws=draws, curve=curve, groups=within)
+
+    def _within(
+        self, truth: NDArray[Any], guess: NDArray[np.float64], rows: NDArray[np.bool_]
+    ) -> tuple[float, NDArray[np.float64]]:
+        """auroc (or rmse) of some rows, and its draws; the rows as they are go along as one more draw."""
+        again = self.again.of(rows).beside_itself()
+        positive = self.work.positive
+        number = self.work.is_number
+        found = number_draws(truth, guess, again)["rmse"] if number else auroc_draws(truth, guess, positive, again)
+        return float(found[0]), found[1:]
+
+    def _predict(self, arm: str, model: Model, sample: int, seed: int) -> NDArray[np.float64]:
+        work = self.work
+        table, labels = work.samples[sample] if arm == "tstr" else work.train
+        if arm == "independent":
+            rng = np.random.default_rng((FLOOR_STREAM, seed))
+            table, labels = independent(table, rng), rng.choice(labels, size=len(labels))
+        if work.is_number:
+            return guesses(model, table, labels, work.test[0], seed=seed, jobs=1)
+        return chances(model, table, labels, work.test[0], len(work.classes), seed=seed, jobs=1)
+
+
+# ---- Do synthetic rows choose the same model as real ones? Kendall's tau between the models' scores, and the regret.
+
+
+# Two models agree or do not: that is a coin.
+MIN_MODELS = 3
+STREAM = 11  # of the runs that a draw takes
+
+
+def ranks(
+    metric: str,
+    tstr: Mapping[str, Mapping[str, Any]],
+    trtr: Mapping[str, Mapping[str, Any]],
+    arms: Mapping[str, Mapping[str, Mapping[Run, Trial]]] | None = None,
+) -> tuple[dict[str, Any] | None, str | None]:
+    """The entry `ranks` of a target, or why there is none. tstr, trtr: model -> metric -> summary.
+
+    kendall: tau-b (Kendall 1945). regret: what the model that synthetic rows put first scores less, on real rows, than
+    the one that real rows put first, never below 0. pairs: how many pairs of models are compared. Their intervals, of the
+    trials in arms, are percentiles over draws of test rows and of runs; a draw without an order is left out.
+    """
+    shared = [name for name in tstr if name in trtr and metric in tstr[name] and metric in trtr[name]]
+    if len(shared) < MIN_MODELS:
+        few = {0: "no model was", 1: "only one model was"}.get(len(shared), f"only {len(shared)} models were")
+        return None, f"{few} scored on both synthetic and real training rows; an order needs at least {MIN_MODELS}"
+    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+    made, real = (np.array([sign * arm[name][metric]["mean"] for name in shared]) for arm in (tstr, trtr))
+    tau = kendall(made, real)
+    if tau is None:
+        return None, "all models score the same"
+    found: dict[str, Any] = {
+        "metric": metric,
+        "kendall": tau,
+        "pairs": len(shared) * (len(shared) - 1) // 2,
+        "best_synthetic": shared[int(made.argmax())],
+        "best_real": shared[int(real.argmax())],
+        "regret": regret(made, real),
+    }
+    if arms is not None:
+        made, real = (sign * _draws(metric, {name: arms[arm][name] for name in shared}) for arm in ("tstr", "trtr"))
+        known = np.isfinite(made + real).all(axis=0)
+        pairs = [(kendall(a, b), regret(a, b)) for a, b in zip(made.T[known], real.T[known], strict=True)]
+        values = np.array([pair for pair in pairs if pair[0] is not None], dtype=np.float64)
+        if len(values) >= max(LEAST, made.shape[1] / 2):
+            low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+            found |= {
+                "kendall_interval": [float(low[0]), float(high[0])],
+                "regret_interval": [float(low[1]), float(high[1])],
+            }
+    return found, None
+
+
+def _draws(metric: str, models: Mapping[str, Mapping[Run, Trial]]) -> NDArray[np.float64]:
+    """(models, draws): scores on drawn test rows, the mean over drawn runs. Runs are drawn as a whole: synthetic samples where
+    there are several, else seeds; all models have the same ones."""
+    runs = sorted(next(iter(models.values())))
+    whole = len({sample for sample, _ in runs}) > 1
+    units = np.unique([sample if whole else seed for sample, seed in runs], return_inverse=True)[1]
+    # (models, runs, draws)
+    scores = np.array([[trials[run].draws[metric] for run in runs] for trials in models.values()], dtype=np.float64)
+    count, draws = int(units.max()) + 1, scores.shape[2]
+    rng = np.random.default_rng(STREAM)
+    weights = rng.multinomial(count, np.full(count, 1 / count), size=draws)[:, units].T.astype(np.float64)
+    mean: NDArray[np.float64] = (scores * (weights / weights.sum(axis=0))).sum(axis=1)
+    return mean
+
+
+def regret(made: NDArray[np.float64], real: NDArray[np.float64]) -> float:
+    """By how much the best of real is better than what made puts first."""
+    return float(real.max() - real[int(made.argmax())])
+
+
+def kendall(left: NDArray[np.float64], right: NDArray[np.float64]) -> float | None:
+    """Kendall's tau-b; None where one side has only ties."""
+    pairs = np.triu_indices(len(left), 1)
+    a, b = (np.sign(side[:, None] - side)[pairs] for side in (left, right))
+    ties = float(np.sqrt((a**2).sum() * (b**2).sum()))
+    return float((a * b).sum() / ties) if ties > 0 else None
+
 
 __all__ = ["ARMS", "MIN_ROWS", "Task", "judge", "refusal", "shortfalls", "task"]
 
@@ -86,7 +280,7 @@ def _beyond(entry: dict[str, Any], arms: Arms, court: Court) -> list[dict[str, s
     if work.positive is not None:
         parts = {arm: [t.curve for trials in arms[arm].values() for t in trials.values()] for arm in ("tstr", "trtr")}
         entry["calibration"] = {
-            arm: calibration.curve([part for part in each if part is not None]) for arm, each in parts.items() if each
+            arm: calibration_curve([part for part in each if part is not None]) for arm, each in parts.items() if each
         }
     if court.groups:
         shared = {name for name in arms["tstr"] if name in arms["trtr"]}

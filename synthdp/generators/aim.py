@@ -19,11 +19,9 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
-from synthdp.generators.marginals.bayesian_network import Array
-from synthdp.generators.marginals.binned import Binned, binned
-from synthdp.generators.marginals.inference import ENGINES, check_engine, fitter
-from synthdp.generators.marginals.junction_tree import Clique, marginal, megabytes
-from synthdp.generators.marginals.mirror_descent import Fitted, Measured
+from synthdp.generators.marginals.grouping import Binned, binned
+from synthdp.generators.marginals.inference import ENGINES, Fitted, Measured, check_engine, fitter
+from synthdp.generators.marginals.junction_tree import Array, Clique, marginal, megabytes
 from synthdp.generators.marginals.network_model import NetworkModel, restored
 from synthdp.generators.mst import single
 from synthdp.ledger.budget import Budget

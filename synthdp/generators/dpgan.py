@@ -6,7 +6,7 @@ is clipped and noised (law 14): generated rows and their labels are functions of
 discriminator steps per generator step and averaged weights follow Bie, Kamath & Zhang 2023.
 
 Of images (Torkzadehmahani, Kairouz & Paten 2019 condition them on labels) it starts at class Gaussians and learns what is to be
-added to their pictures; see `images/image_networks.py`, `adversarial/losses.py` and `adversarial/gan_settings.py` for what is
+added to their pictures; see `images/image_networks.py`, `adversarial/clipping_strategies.py` and `adversarial/gan_settings.py` for what is
 different there.
 """
 
@@ -18,12 +18,12 @@ from synthdp.errors import BadInput
 from synthdp.generators import IMAGES, TABLE, Model, Progress, Tensors, silent
 from synthdp.generators.adversarial import clipping_strategies, gan_settings
 from synthdp.generators.adversarial.game import Game
-from synthdp.generators.adversarial.optimizers import OPTIMIZERS
-from synthdp.generators.images import image_player, starting_points
+from synthdp.generators.images import image_player
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.gan_model import label_place, restored
 from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored, refuse_unused
 from synthdp.generators.parts.table_networks import WIDTH, random
+from synthdp.generators.parts.training_state import OPTIMIZERS
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
@@ -194,7 +194,7 @@ class DPGAN:
         own, terms = gan_settings.settled(self, schema), self.terms(schema, noise)
         steps = Entry(self.event(terms), own.steps)
         if schema.image is not None:
-            return (*starting_points.plan(own, schema, terms.table_noise), steps)
+            return (*image_player.plan(own, schema, terms.table_noise), steps)
         return (steps,) if own.start == "none" else (Entry(Gaussian(terms.table_noise)), steps)
 
     def terms(self, schema: Schema, noise: float) -> Terms:

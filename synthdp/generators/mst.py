@@ -18,10 +18,9 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
-from synthdp.generators.marginals.bayesian_network import nearest
-from synthdp.generators.marginals.binned import Binned, binned
-from synthdp.generators.marginals.inference import ENGINES, check_engine, fitter
-from synthdp.generators.marginals.mirror_descent import Measured
+from synthdp.generators.marginals.grouping import Binned, binned
+from synthdp.generators.marginals.inference import ENGINES, Measured, check_engine, fitter
+from synthdp.generators.marginals.junction_tree import nearest
 from synthdp.generators.marginals.network_model import NetworkModel, restored
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Choice, Entry, Gaussian, Plan, merged

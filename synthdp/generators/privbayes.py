@@ -18,8 +18,8 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
-from synthdp.generators.marginals.bayesian_network import Array, Network, cells, conditional, nearest
-from synthdp.generators.marginals.binned import Binned, binned
+from synthdp.generators.marginals.grouping import Binned, binned
+from synthdp.generators.marginals.junction_tree import Array, Network, cells, conditional, nearest
 from synthdp.generators.marginals.network_model import NetworkModel, restored
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Choice, Entry, Gaussian, Plan, merged

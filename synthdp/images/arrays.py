@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.images import labels, npz, pixels
+from synthdp.images import npz, picture_folder, pixels
 from synthdp.schema.columns import Image
 from synthdp.schema.schema import Schema
 
@@ -39,7 +39,7 @@ def read(path: Path, schema: Schema) -> "DataFrame":
             raise BadInput(
                 f"{path}: array {column.name!r} has shape {header.shape}, expected ({header.shape[0] if header.shape else 'n'},)"
             )
-        made[column.name] = labels.typed(npz.array(path, header), column)
+        made[column.name] = picture_folder.typed(npz.array(path, header), column)
     return pd.DataFrame(made)
 
 
@@ -48,18 +48,18 @@ def write(chunks: "Iterable[DataFrame]", part: Path, schema: Schema) -> int:
     column, rows = pixels.column_of(schema), 0
     others = [other for other in schema.columns if other is not column]
     for other in others:
-        labels.check(other)
+        picture_folder.check(other)
     held: dict[str, list[Any]] = {other.name: [] for other in others}
     with tempfile.TemporaryFile(dir=part.parent) as raw:
         for chunk in chunks:
             for cell in chunk[column.name]:
                 raw.write(pixels.picture(cell, column).tobytes())
             for other in others:
-                held[other.name].append(labels.plain(chunk[other.name], other))
+                held[other.name].append(picture_folder.plain(chunk[other.name], other))
             rows += len(chunk)
         raw.seek(0)
         arrays: dict[str, Any] = {
-            name: (np.concatenate(parts) if parts else labels.plain(_none(), schema.column(name)), None)
+            name: (np.concatenate(parts) if parts else picture_folder.plain(_none(), schema.column(name)), None)
             for name, parts in held.items()
         }
         arrays[column.name] = (np.broadcast_to(np.uint8(0), (rows, *column.shape)), raw)

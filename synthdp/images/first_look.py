@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.images import arrays, dicom, npz, picture_folder, raster
+from synthdp.images import arrays, dicom, npz, picture_folder, pixels
 from synthdp.tables import csvfile
 
 if TYPE_CHECKING:
@@ -99,10 +99,10 @@ def _file(path: Path) -> tuple[tuple[int, int, int], tuple[float, float] | None]
     if path.suffix.lower() == dicom.ENDING:
         size, low, high = dicom.span(path)
         return size, (low, high) if size[2] == 1 else None
-    with raster.opened(path) as picture:
-        grey = picture.mode in ("1", "L", "LA") or raster.deep(path, picture)
+    with pixels.opened(path) as picture:
+        grey = picture.mode in ("1", "L", "LA") or pixels.deep(path, picture)
         size = (picture.height, picture.width, 1 if grey else 3)
-        if not raster.deep(path, picture):
+        if not pixels.deep(path, picture):
             return size, None
         raw: Any = np.asarray(picture)
         return size, (float(raw.min()), float(raw.max()))

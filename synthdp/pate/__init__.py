@@ -2,9 +2,9 @@
 
 from synthdp.pate.classifier import Answers, Classifier
 from synthdp.pate.fit import PATE
-from synthdp.pate.query_choice import Selection
+from synthdp.pate.one_fit import Selection
 from synthdp.pate.release import load, verify
-from synthdp.pate.students.estimator import Estimator
+from synthdp.pate.students.named_students import Estimator
 from synthdp.pate.students.network import Network
 from synthdp.pate.students.semi_supervised import SemiSupervised
 from synthdp.pate.teaching import Networks

@@ -23,10 +23,9 @@ from synthdp.ledger.ledger import Ledger
 from synthdp.pate import aggregation
 from synthdp.pate.classifier import Classifier
 from synthdp.pate.code_features import check_frame, classes, public_schema
-from synthdp.pate.one_fit import Run
-from synthdp.pate.query_choice import Selection
+from synthdp.pate.one_fit import Run, Selection
 from synthdp.pate.students.named_students import called, settings_of, student_of
-from synthdp.pate.trial import tried
+from synthdp.pate.teaching import tried
 from synthdp.report.statement import Statement, state
 from synthdp.schema.codec import Codes
 from synthdp.schema.schema import Schema

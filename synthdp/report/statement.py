@@ -21,7 +21,7 @@ from synthdp.ledger import parsing
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Plan, Selection, canonical, to_json
 from synthdp.ledger.ledger import Ledger
-from synthdp.report.fitness_figures import Fitness
+from synthdp.report.fitness_words import Fitness
 from synthdp.schema.schema import Schema
 
 Read = TypeVar("Read")

@@ -11,8 +11,7 @@ from synthdp import pages
 from synthdp.files import whole
 from synthdp.report import sweepplot, words
 from synthdp.report.statement import plain
-from synthdp.report.sweep import LABELS, STAMP, settings
-from synthdp.report.sweepcost import verdict
+from synthdp.report.sweep import LABELS, STAMP, settings, verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
 OVER = {

@@ -6,19 +6,158 @@ something is still to be learned, those of too many combinations, and those that
 the declared schema, and a fit writes it into the schema of its release (`Schema.honoured`).
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
 from synthdp.errors import BadInput
-from synthdp.schema.columns import Column
-from synthdp.schema.compounds import Compound, compound, labelled
+from synthdp.schema.columns import Boolean, Categorical, Column, Ordinal
 from synthdp.schema.gaps import Gaps, numeric, tied
-from synthdp.schema.rules import Order, Rule
+from synthdp.schema.rule_rows import COMPARE, Rows
+from synthdp.schema.rules import Implies, Never, Order, Rule, Term
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from synthdp.schema.schema import Schema
+
+
+# ---- Columns of labels that rules tie, coded together: one code per combination that the rules allow.
+#
+# Structural zeros and fixed combinations cannot come out of a model that has no code for them. A missing value is a label like any
+# other here, and breaks no rule (`data.rules`). Encoding is total: a combination that is not allowed becomes the allowed one that agrees
+# with it in the most first columns.
+
+
+Mask = NDArray[np.bool_]
+MOST_CELLS = 1 << 18  # combinations that are looked through
+MOST_CODES = 4_096  # combinations that are allowed
+JOINT = " + "  # between the names of a compound's columns
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Compound:
+    """`combinations` (codes, columns): the allowed codes of each column, in lexicographic order; `sizes`: of each column."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    combinations: NDArray[np.int32]
+
+    @property
+    def column(self) -> Categorical:
+        """The column that a model sees in the place of all."""
+        numbers = tuple(str(number) for number in range(len(self.combinations)))
+        return Categorical(name=JOINT.join(self.names), categories=numbers)
+
+    def encode(self, codes: NDArray[Any]) -> NDArray[np.int32]:
+        """(rows,) for the codes (rows, columns) of the single columns."""
+        known = np.ravel_multi_index(tuple(self.combinations.T), self.sizes)
+        wanted = np.ravel_multi_index(tuple(np.asarray(codes).T), self.sizes)
+        after = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        before = np.maximum(after - 1, 0)
+        # Neighbours in lexicographic order agree in the most first columns.
+        alike = [np.cumprod(self.combinations[place] == codes, axis=1).sum(axis=1) for place in (before, after)]
+        found: NDArray[np.int32] = np.where(alike[0] >= alike[1], before, after).astype(np.int32)
+        return found
+
+    def decode(self, codes: NDArray[Any]) -> NDArray[np.int32]:
+        """Codes (rows, columns) of the single columns."""
+        found: NDArray[np.int32] = self.combinations[codes]
+        return found
+
+
+def compound(schema: Schema, rules: Sequence[Rule]) -> Compound | None:
+    """The columns of these rules together; None where they are too many or leave nothing."""
+    wanted = {name for rule in rules for name in rule.columns}
+    columns = [column for column in schema.modelled if column.name in wanted]
+    names, sizes = tuple(c.name for c in columns), tuple(_size(c) for c in columns)
+    if math.prod(sizes) > MOST_CELLS or (len(names) > 1 and JOINT.join(names) in schema.names):
+        return None
+    kept = np.ones(sizes, np.bool_)
+    for rule in rules:
+        places = [names.index(name) for name in rule.columns]
+        order = np.argsort(places)
+        shape = [sizes[place] if place in places else 1 for place in range(len(names))]
+        kept &= ~forbidden(rule, schema).transpose(order).reshape(shape)
+    count = int(kept.sum())
+    if not 1 <= count <= MOST_CODES:
+        return None
+    return Compound(names=names, sizes=sizes, combinations=np.argwhere(kept).astype(np.int32))
+
+
+def labelled(column: Column) -> bool:
+    """Whether a compound can hold it: its categories are declared."""
+    return isinstance(column, Boolean) or (
+        isinstance(column, Categorical | Ordinal) and not isinstance(column.categories, str)
+    )
+
+
+def forbidden(rule: Rule, schema: Schema) -> Mask:
+    """Which combinations of codes break the rule, one axis for each of its columns; as `rulerows.broken` of their rows."""
+    rows = {name: Rows(_values(schema.column(name)), schema) for name in rule.columns}
+    if isinstance(rule, Never):
+        return _outer(rule.columns, _all(rule.terms, rows))
+    if isinstance(rule, Implies):
+        given, fails = _all(rule.given, rows), np.zeros([1] * len(rule.columns), np.bool_)
+        for term in rule.then:
+            holds, known = rows[term.column].holds(term)
+            fails = fails | _outer(rule.columns, {term.column: known & ~holds})
+        return fails & _outer(rule.columns, given)
+    if isinstance(rule, Order):
+        return _disordered(rule, schema)
+    firsts = [list(dict.fromkeys(row[i] for row in rule.allowed)) for i in range(len(rule.columns))]
+    found = [rows[name].places(name, values) for name, values in zip(rule.columns, firsts, strict=True)]
+    allowed = np.zeros([len(values) + 1 for values in firsts], np.bool_)  # the last place: none of them
+    for row in rule.allowed:
+        allowed[tuple(values.index(value) for values, value in zip(firsts, row, strict=True))] = True
+    known = _outer(rule.columns, {name: seen for name, (_, seen) in zip(rule.columns, found, strict=True)})
+    return known & ~allowed[np.ix_(*(place for place, _ in found))]
+
+
+def _disordered(rule: Order, schema: Schema) -> Mask:
+    left, right = (_values(schema.column(name))[name] for name in rule.columns)
+    known = ~left.isna().to_numpy()[:, None] & ~right.isna().to_numpy()[None, :]
+    if isinstance(schema.column(rule.left), Ordinal):
+        a, b = np.arange(len(left)), np.arange(len(right))  # the same categories; missing is last, and not known
+        return known & ~COMPARE[rule.op](a[:, None], b[None, :])
+    differ = left.to_numpy()[:, None] != right.to_numpy()[None, :]
+    return known & np.asarray(differ, np.bool_)
+
+
+def _all(terms: Iterable[Term], rows: Mapping[str, Rows]) -> dict[str, Mask]:
+    """Per column, the codes for which all its terms are known to hold."""
+    found: dict[str, Mask] = {}
+    for term in terms:
+        holds, known = rows[term.column].holds(term)
+        found[term.column] = found.get(term.column, np.ones(len(holds), np.bool_)) & holds & known
+    return found
+
+
+def _outer(names: Sequence[str], masks: Mapping[str, Mask]) -> Mask:
+    """Where all masks hold, one axis for each name; columns without a mask do not matter."""
+    found = np.ones([1] * len(names), np.bool_)
+    for axis, name in enumerate(names):
+        if name in masks:
+            found = found & np.expand_dims(masks[name], [other for other in range(len(names)) if other != axis])
+    return found
+
+
+def _values(column: Any) -> pd.DataFrame:
+    """One row per code."""
+    labels = [False, True] if isinstance(column, Boolean) else list(column.categories)
+    return pd.DataFrame({column.name: pd.Series([*labels, *[None] * column.missing], dtype=object)})
+
+
+def _size(column: Any) -> int:
+    return len(_values(column))
+
 
 Edge = tuple[str, str, bool]  # lower, larger, whether it must be exceeded
 
@@ -34,7 +173,7 @@ class Ties:
 
 
 @lru_cache(maxsize=64)
-def ties(schema: "Schema") -> Ties:
+def ties(schema: Schema) -> Ties:
     """The ties of a schema. Raises `BadInput` where a rule that its `honoured` names cannot be kept."""
     found = _Search(schema)
     for place in range(len(schema.rules)) if schema.honoured is None else schema.honoured:
@@ -54,7 +193,7 @@ def ties(schema: "Schema") -> Ties:
 class _Search:
     """Takes rules one by one, in the order in which they are declared."""
 
-    def __init__(self, schema: "Schema") -> None:
+    def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.held: list[int] = []
         self.parts: list[tuple[tuple[Rule, ...], Compound]] = []

@@ -7,7 +7,13 @@ Names are looked up on first use, so that what needs no network does not wait fo
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from synthdp.seal.capped import Safe
+    from synthdp.seal.asking import Batch, Safe
+    from synthdp.seal.choice import (
+        MOST_OFFSET,
+        MOST_RECORDS,
+        Dependence,
+        Misfit,
+    )
     from synthdp.seal.clipping import (
         ALLOCATIONS,
         Automatic,
@@ -19,35 +25,36 @@ if TYPE_CHECKING:
         layout,
     )
     from synthdp.seal.door import Sensitive
-    from synthdp.seal.questions.choice import (
-        MOST_OFFSET,
-        MOST_RECORDS,
-        Dependence,
-        Misfit,
-    )
-    from synthdp.seal.questions.contingency import Grouping, Marginals
-    from synthdp.seal.questions.gradient import Gradient
-    from synthdp.seal.questions.joint import Counted
-    from synthdp.seal.questions.second_moments import GroupMoments, GroupSums
-    from synthdp.seal.questions.vote_shares import Shares
-    from synthdp.seal.questions.votes import (
+    from synthdp.seal.gradients.question import Counted, Gradient
+    from synthdp.seal.marginals import Grouping, Marginals
+    from synthdp.seal.records import moved
+    from synthdp.seal.teachers.kernel_teachers import Kernel, Witness, against
+    from synthdp.seal.teachers.network_teachers import Stacked
+    from synthdp.seal.teachers.protocols import first_line, public_rows
+    from synthdp.seal.teachers.sealed_teachers import checked
+    from synthdp.seal.teachers.sklearn_teachers import Estimators
+    from synthdp.seal.teachers.vote_aggregation import (
         Confident,
         Counts,
         GNMax,
         Interactive,
         Labels,
         LNMax,
+        Shares,
     )
-    from synthdp.seal.records import moved
-    from synthdp.seal.sample import Batch
-    from synthdp.seal.teachers.kernel_teachers import Kernel, Witness, against
-    from synthdp.seal.teachers.network_teachers import Stacked
-    from synthdp.seal.teachers.sealed_teachers import checked
-    from synthdp.seal.teachers.sklearn_teachers import Estimators
-    from synthdp.seal.teachers.teacher_checks import first_line, public_rows
+    from synthdp.seal.vectors import GroupMoments, GroupSums
 
 _HOMES = {
-    "capped": ("Safe",),
+    "asking": (
+        "Batch",
+        "Safe",
+    ),
+    "choice": (
+        "Dependence",
+        "MOST_OFFSET",
+        "MOST_RECORDS",
+        "Misfit",
+    ),
     "clipping": (
         "ALLOCATIONS",
         "Automatic",
@@ -59,27 +66,40 @@ _HOMES = {
         "layout",
     ),
     "door": ("Sensitive",),
-    "questions.choice": ("MOST_OFFSET", "MOST_RECORDS", "Dependence", "Misfit"),
-    "questions.contingency": ("Grouping", "Marginals"),
-    "questions.gradient": ("Gradient",),
-    "questions.joint": ("Counted",),
-    "questions.second_moments": ("GroupMoments", "GroupSums"),
-    "questions.vote_shares": ("Shares",),
-    "questions.votes": (
+    "gradients.question": (
+        "Counted",
+        "Gradient",
+    ),
+    "records": ("moved",),
+    "marginals": (
+        "Grouping",
+        "Marginals",
+    ),
+    "teachers.kernel_teachers": (
+        "Kernel",
+        "Witness",
+        "against",
+    ),
+    "teachers.network_teachers": ("Stacked",),
+    "teachers.protocols": (
+        "first_line",
+        "public_rows",
+    ),
+    "teachers.sealed_teachers": ("checked",),
+    "teachers.sklearn_teachers": ("Estimators",),
+    "teachers.vote_aggregation": (
         "Confident",
         "Counts",
         "GNMax",
         "Interactive",
         "LNMax",
         "Labels",
+        "Shares",
     ),
-    "records": ("moved",),
-    "sample": ("Batch",),
-    "teachers.kernel_teachers": ("Kernel", "Witness", "against"),
-    "teachers.network_teachers": ("Stacked",),
-    "teachers.sealed_teachers": ("checked",),
-    "teachers.sklearn_teachers": ("Estimators",),
-    "teachers.teacher_checks": ("first_line", "public_rows"),
+    "vectors": (
+        "GroupMoments",
+        "GroupSums",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -2,20 +2,29 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from synthdp.accounting.caps import Filter
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Relation
+from synthdp.ledger.events import Capped, Sampled
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.seal.callbacks import Guarded
+from synthdp.seal.choice import Chosen, Score
+from synthdp.seal.marginals import Distance, Grouping, Marginals, Table
 from synthdp.seal.questions import Answer, Question, is_own
-from synthdp.seal.questions.choice import Chosen, Score
-from synthdp.seal.questions.contingency import Grouping, Marginals, Table
-from synthdp.seal.questions.distance import Distance
+from synthdp.seal.vectors import Group, Sums, Vector
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from synthdp.seal.door import Sensitive
+
 
 NOT_COUNTED = "do not leave a database: use generator=mixture, or load the table into memory"
 
@@ -173,3 +182,92 @@ class AsksTables(ABC):
         if unknown:
             raise BadInput(f"no modelled column named {', '.join(map(repr, unknown))}; known: {', '.join(names)}")
         return tuple(tuple(names.index(name) for name in clique) for clique in cliques)
+
+
+# ---- Questions to a Poisson sample of the units.
+
+
+class Batch:
+    """One Poisson sample. It answers once: two answers from one sample are not two independent samples, so what belongs
+    together is asked together (`sums`).
+    """
+
+    def __init__(self, data: "Sensitive", rate: float) -> None:
+        self._data = data
+        self._rate = rate
+        self._open = True
+
+    def ask(self, question: Question[Answer]) -> Answer:
+        """Charge the question as asked of a sample, then draw the sample and answer."""
+        if not self._open:
+            raise BadInput("a sample answers one question, while it is open; ask several sums at once with `sums`")
+        question = self._data.check(question)
+        self._open = False
+        return self._data._asked(question, [(Sampled(self._rate, tuple(question.events)), 1)], self._rate)
+
+    def sums(self, groups: Sequence[Group]) -> list[Vector]:
+        """Noisy sums of clipped per-unit vectors over the sample, one per group."""
+        return self.ask(Sums(tuple(groups)))
+
+    def sum(self, vectors: Callable[[Any], Any], dimension: int, clip: float, noise: float) -> Vector:
+        """Noisy sum of per-unit vectors over the sample."""
+        return self.sums([Group(vectors, dimension, clip, noise)])[0]
+
+    def gradient(
+        self, module: "nn.Module", loss: "Callable[[nn.Module, Tensor], Tensor]", clip: float, noise: float
+    ) -> "dict[str, torch.Tensor]":
+        """Noisy clipped gradient sum over the sample: see `Gradient`."""
+        from synthdp.seal.gradients.question import Gradient
+
+        return self.ask(Gradient(module, loss, clip, noise))
+
+    def close(self) -> None:
+        """No answer after this."""
+        self._open = False
+
+
+# ---- Questions under a cap, whose parameters are chosen from earlier answers.
+
+
+class Safe:
+    """Asks under a cap: a privacy filter stops what would pass it (Feldman & Zrnic 2021)."""
+
+    def __init__(self, data: "Sensitive", event: Capped) -> None:
+        self._data = data
+        self._filter = Filter(cast("Capped", data.account.scoped_event(event)))
+        self._open = True
+
+    @property
+    def left(self) -> float:
+        """What the cap still admits, in the unit of its filter: public, a function of the parameters asked for."""
+        self._data.spend_lost(self._filter)
+        return self._filter.left
+
+    def ask(self, question: Question[Answer]) -> Answer:
+        """Answer from all records, unless that passes the cap: then `BadInput`, and nothing is read."""
+        if not self._open:
+            raise BadInput("the cap was closed; ask while it is open")
+        question = self._data.check(question)
+        return self._data._capped(question, self._filter)
+
+    def choose(
+        self,
+        candidates: Sequence[Sequence[str]],
+        score: Score,
+        epsilon: float,
+        groups: Sequence[Grouping | None] | None = None,
+    ) -> int:
+        """The place of one candidate, under the cap."""
+        return self.ask(self._data.choice(candidates, score, epsilon, groups))
+
+    def marginals(self, cliques: Sequence[Sequence[str]], noise: float) -> list[Table]:
+        """Noisy contingency tables, under the cap."""
+        return self.ask(self._data.tables(cliques, noise))
+
+    def sums(self, groups: Sequence[Group]) -> list[Vector]:
+        """Noisy sums of clipped per-unit vectors, under the cap."""
+        return self.ask(Sums(tuple(groups)))
+
+    def close(self) -> None:
+        """No answer after this."""
+        self._open = False

@@ -19,22 +19,17 @@ from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.seal import best_of, callbacks, learn
-from synthdp.seal.answers import Answers
-from synthdp.seal.asking import NOT_COUNTED, AsksTables, checked, plain
-from synthdp.seal.capped import Safe
+from synthdp.seal.asking import NOT_COUNTED, AsksTables, Batch, Safe, checked, plain
 from synthdp.seal.charging import Account
-from synthdp.seal.checkpoint import Checkpoint, Kept, State
+from synthdp.seal.choice import Chosen
 from synthdp.seal.database import CountedTable
+from synthdp.seal.learn import Size
+from synthdp.seal.marginals import Distance, Grouping, Marginals
 from synthdp.seal.processes import ALONE, Ranks, check_additive, check_plan
-from synthdp.seal.questions import Answer, Question
-from synthdp.seal.questions.choice import Chosen
-from synthdp.seal.questions.contingency import Grouping, Marginals
-from synthdp.seal.questions.distance import Distance
-from synthdp.seal.questions.reveal import Reveal
-from synthdp.seal.questions.size import Size
-from synthdp.seal.questions.sums import Group, Sums, Vector
+from synthdp.seal.questions import Answer, Question, Reveal
 from synthdp.seal.records import Records, Sealed, reading, seal, shard
-from synthdp.seal.sample import Batch
+from synthdp.seal.resume import Answers, Checkpoint, Kept, State
+from synthdp.seal.vectors import Group, Sums, Vector
 from synthdp.tables.source import Opened
 
 if TYPE_CHECKING:
@@ -42,10 +37,10 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from synthdp.seal.questions.ballots import Ballot
     from synthdp.seal.replay import Recorder
     from synthdp.seal.teachers import Teachers
     from synthdp.seal.teachers.protocols import Kind
+    from synthdp.seal.teachers.sealed_teachers import Ballot
 
 ALL_COINS = 2.0**64
 HIDDEN = "sealed/teachers/"  # what a checkpoint holds of them, which no generator is handed
@@ -357,7 +352,7 @@ class Sensitive(AsksTables):
         self, module: "nn.Module", loss: "Callable[[nn.Module, Tensor], Tensor]", clip: float, noise: float
     ) -> "dict[str, torch.Tensor]":
         """Noisy clipped gradient sum over all units: see `Gradient`."""
-        from synthdp.seal.questions.gradient import Gradient
+        from synthdp.seal.gradients.question import Gradient
 
         self.resolve()
         return self.ask(Gradient(module, loss, clip, noise))

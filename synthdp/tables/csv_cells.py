@@ -7,9 +7,8 @@ from synthdp.errors import BadInput
 from synthdp.schema import cells
 from synthdp.schema.columns import Categorical, Column, Continuous, Datetime, Identifier, Integer, Ordinal
 from synthdp.schema.schema import Schema
-from synthdp.tables.csv_injection import neutral
-from synthdp.tables.csv_injection import restored as plain
-from synthdp.tables.csvfile import ABSENT
+from synthdp.tables.csvfile import ABSENT, neutral
+from synthdp.tables.csvfile import restored as plain
 
 if TYPE_CHECKING:
     import ibis

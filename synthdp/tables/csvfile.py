@@ -30,10 +30,31 @@ from synthdp.schema.columns import (
     in_numbers,
 )
 from synthdp.schema.schema import Schema
-from synthdp.tables.csv_injection import MARK, neutral, restored
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
+
+
+# ---- Text that a spreadsheet would run as a formula (CSV injection): harmless on the way out, restored on the way in.
+
+
+MARK = "'"
+DANGER = re.compile(r"'*[=+\-@\t\r\x00]")
+PLAIN_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+
+
+def neutral(text: str) -> str:
+    """The text with a mark before it if it begins with = + - @ TAB CR or NUL; plain numbers are harmless and stay.
+
+    Text that begins with marks and then one of these gets one more, so that `restored` is exact.
+    """
+    return MARK + text if DANGER.match(text) and not PLAIN_NUMBER.fullmatch(text) else text
+
+
+def restored(text: str) -> str:
+    """The inverse of `neutral`."""
+    return text[1:] if text.startswith(MARK) and neutral(text[1:]) == text else text
+
 
 ABSENT = ("", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL", "NaT")  # besides "", only where not a category
 HEADER_BYTES = 1 << 20

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from synthdp.accounting import Unproven, epsilon, pate
+from synthdp.accounting.analytic_gaussian import divergence
 from synthdp.accounting.caps import Filter
-from synthdp.accounting.pate import confident, gnmax, smooth_release, smooth_sensitivity
-from synthdp.accounting.smooth_gaussian import divergence
+from synthdp.accounting.pate import confident, gnmax, smooth_sensitivity
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Capped, Entry, Gaussian, Sampled, SmoothGaussian, from_json, to_json
 
@@ -145,9 +145,9 @@ def test_bad_input_is_named():
         (lambda: smooth_sensitivity.of_gnmax([[3, 1]], 1.0, 2.0, 0.0), "beta"),
         (lambda: smooth_sensitivity.of_gnmax([[3, 1]], 0.0, 2.0, 0.1), "sigma"),
         (lambda: smooth_sensitivity.of_gnmax(np.zeros((0, 2)), 1.0, 2.0, 0.1), "no query"),
-        (lambda: smooth_release.event(0.0, 0.1), "noise"),
+        (lambda: smooth_sensitivity.event(0.0, 0.1), "noise"),
         (
-            lambda: smooth_release.sanitised(
+            lambda: smooth_sensitivity.sanitised(
                 smooth_sensitivity.of_gnmax([[3, 1]], 1.0, 5.0, 0.2), 3.0, 1e-5, lambda _: 0.0
             ),
             "beta",
@@ -227,14 +227,14 @@ def test_what_is_told_is_the_figure_with_noise_of_its_sensitivity_and_its_own_co
     order, beta, noise = 6.0, 0.02, 4.0
     found = smooth_sensitivity.of_gnmax(votes, 4.0, order, beta)
     asked = []
-    told = smooth_release.sanitised(found, noise, 1e-5, lambda deviation: asked.append(deviation) or 0.25)
+    told = smooth_sensitivity.sanitised(found, noise, 1e-5, lambda deviation: asked.append(deviation) or 0.25)
     assert asked == [noise * found.sensitivity]
-    assert 0 <= told.divergence - (found.value + 0.25) <= smooth_release.GRAIN
-    assert told.divergence / smooth_release.GRAIN == int(told.divergence / smooth_release.GRAIN)
+    assert 0 <= told.divergence - (found.value + 0.25) <= smooth_sensitivity.GRAIN
+    assert told.divergence / smooth_sensitivity.GRAIN == int(told.divergence / smooth_sensitivity.GRAIN)
     cost = divergence(noise, beta, np.array([order]))[0]
     assert told.epsilon == pytest.approx(told.divergence + cost + math.log(1e5) / (order - 1), rel=1e-12)
-    assert told.event == SmoothGaussian(noise=noise, beta=beta) == smooth_release.event(noise, beta)
-    assert smooth_release.sanitised(found, noise, 1e-5, lambda _: -100.0).divergence == 0
+    assert told.event == SmoothGaussian(noise=noise, beta=beta) == smooth_sensitivity.event(noise, beta)
+    assert smooth_sensitivity.sanitised(found, noise, 1e-5, lambda _: -100.0).divergence == 0
     assert "sensitivity" not in vars(told)
     assert found.internal is True
     assert pate.smooth_sensitivity is smooth_sensitivity

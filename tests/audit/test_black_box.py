@@ -12,7 +12,7 @@ from synthdp import BadInput, Budget, generators
 from synthdp.audit import black_box, many_fits, worst_pairs
 from synthdp.ledger.events import Entry, Gaussian, Sampled
 from synthdp.seal.door import Sensitive
-from synthdp.seal.questions.contingency import Marginals
+from synthdp.seal.marginals import Marginals
 
 NAMES = [(name, images) for images in (False, True) for name in worst_pairs.cases(images=images)]
 RUNS, TUNING = 1000, 300

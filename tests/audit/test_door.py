@@ -16,17 +16,15 @@ from synthdp.audit.repeated_answers import Choices, Selections, Sizes, Threshold
 from synthdp.audit.vector_canaries import KINDS, Vectors
 from synthdp.noise.noise import Noise
 from synthdp.noise.stream import Stream
-from synthdp.seal import best_of
+from synthdp.seal import best_of, vectors
 from synthdp.seal import records as store
+from synthdp.seal.choice import Chosen
+from synthdp.seal.clipping import clipped
 from synthdp.seal.door import Sensitive
-from synthdp.seal.norms import clipped
-from synthdp.seal.questions import sums
-from synthdp.seal.questions.choice import Chosen
-from synthdp.seal.questions.contingency import Marginals
-from synthdp.seal.questions.domain import Domain
-from synthdp.seal.questions.gradient import Gradient
-from synthdp.seal.questions.second_moments import GroupMoments, GroupSums
-from synthdp.seal.questions.sums import Joint, Sums
+from synthdp.seal.gradients.question import Gradient
+from synthdp.seal.learn import Domain
+from synthdp.seal.marginals import Marginals
+from synthdp.seal.vectors import GroupMoments, GroupSums, Joint, Sums
 
 RUNS, TUNING = 2500, 500
 QUESTIONS = {
@@ -185,7 +183,7 @@ def clip_each_record(monkeypatch):
     def summed(records, group):
         return clipped(group.vectors(records.encoded()), group.clip).sum(axis=0)
 
-    monkeypatch.setattr(sums, "clipped_sum", summed)
+    monkeypatch.setattr(vectors, "clipped_sum", summed)
 
 
 def count_the_cap_anew(monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from clinic import make_frame, make_schema
 
 from synthdp import BadInput, generators
-from synthdp.cli import bigtables, dataaccount, real_records, settings
+from synthdp.cli import budgets, real_records, settings
 from synthdp.cli import run as main
 from synthdp.files import private_folder
 from synthdp.tables import source as tables
@@ -42,14 +42,14 @@ def test_a_folder_is_fitted_and_has_one_account_with_its_pattern(folder):
 
 def test_where_tables_are_counted(folder, monkeypatch):
     def source(path, generator=MIXTURE, **options):
-        return bigtables.source_of(settings.Data(train=str(path), **options), generator, make_schema())
+        return real_records.source_of(settings.Data(train=str(path), **options), generator, make_schema())
 
     one = folder / "a.parquet"
     assert source(folder) == source(folder, GAN) == tables.parquet(folder)
     assert source(folder / "*.parquet") == tables.parquet(folder / "*.parquet")
     assert source(one) is None
     assert source(one, engine="duckdb", memory="1GB") == tables.parquet(one, memory="1GB")
-    monkeypatch.setattr(bigtables, "LARGE", 1)
+    monkeypatch.setattr(real_records, "LARGE", 1)
     with pytest.raises(BadInput, match=r"is a large file: say data\.engine=duckdb"):  # no record more decides where
         source(one)
     assert source(one, engine="duckdb") == tables.parquet(one)
@@ -60,13 +60,13 @@ def test_where_tables_are_counted(folder, monkeypatch):
 
 def test_an_account_lies_beside_the_folder_of_a_pattern(folder):
     for path in (folder, folder / "*.parquet"):
-        found = dataaccount.account_of(settings.DataAccount(), settings.Data(train=str(path)))
+        found = budgets.account_of(settings.DataAccount(), settings.Data(train=str(path)))
         assert found.path == folder.with_name("parts.account")
 
 
 def test_a_choice_among_fits_needs_records():
     with pytest.raises(BadInput, match="records in memory"):
-        bigtables.refuse(settings.Fit(out="x", select="private"), canaries=False)
+        real_records.refuse(settings.Fit(out="x", select="private"), canaries=False)
 
 
 def test_a_folder_and_a_pattern_are_judged_and_read_into_memory_where_that_is_said(folder):

@@ -183,7 +183,7 @@ def test_releases_of_other_schemas_or_data_are_refused(clinic, tmp_path, capsys)
 def test_a_sweep_is_judged_where_the_fits_were_told_their_data(clinic):
     """Held-out records apart, nothing has to be said again."""
     from synthdp.cli import settings
-    from synthdp.cli.sweeps import found, source_of
+    from synthdp.cli.compare import found, source_of
 
     runs = found(clinic / "sweep", clinic / "out")
     source = source_of(settings.Data(test="held.csv"), runs)
@@ -195,7 +195,7 @@ def test_a_sweep_is_judged_where_the_fits_were_told_their_data(clinic):
 
 def test_a_named_data_set_needs_no_words(tmp_path):
     from synthdp.cli import settings
-    from synthdp.cli.sweeps import Found, source_of
+    from synthdp.cli.compare import Found, source_of
     from synthdp.errors import BadInput
 
     named = Found(name="a", folder=tmp_path, release=None, data={"name": "adult", "path": None, "target": "income"})

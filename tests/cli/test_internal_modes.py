@@ -9,8 +9,7 @@ from clinic import make_frame, make_schema
 
 from synthdp.budgets import chain, registry
 from synthdp.cli import run
-from synthdp.seal.answers import Answers
-from synthdp.seal.checkpoint import Checkpoint
+from synthdp.seal.resume import Answers, Checkpoint
 
 
 @pytest.fixture(autouse=True)

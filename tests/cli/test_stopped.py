@@ -13,7 +13,7 @@ from clinic import make_frame, make_schema
 from synthdp import load
 from synthdp.cli import run
 from synthdp.ledger.ledger import Ledger
-from synthdp.seal.answers import Answers
+from synthdp.seal.resume import Answers
 
 
 def command(folder, *more):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from synthdp.evaluate import association, detection, fidelity, manifold, missing, numeric, queries
+from synthdp.evaluate import association, detection, fidelity, manifold
 from synthdp.evaluate.tables import Axis, Table
 
 AXES = (
@@ -30,9 +30,9 @@ TABLES = {
 # Each against itself and, on either side, against the ordinary one.
 PAIRS = sorted({pair for name in TABLES for pair in ((name, name), (name, "ordinary"), ("ordinary", name))})
 METRICS = {
-    "wasserstein": numeric.wasserstein,
-    "missingness": missing.patterns,
-    "range_queries": queries.range_error,
+    "wasserstein": fidelity.wasserstein,
+    "missingness": fidelity.patterns,
+    "range_queries": association.range_error,
     "pmse": detection.pmse,
     "manifold": manifold.precision_recall,
     "correlation": lambda s, t, v: (
@@ -54,7 +54,7 @@ def numbers(value):
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_no_table_is_too_awkward(metric, monkeypatch):
-    monkeypatch.setattr(queries, "QUERIES", 100)
+    monkeypatch.setattr(association, "QUERIES", 100)
     for names in PAIRS:
         s, t = (Table(axes=AXES, values=TABLES[name]) for name in names)
         for v in (Table(axes=AXES, values=FULL), Table(axes=AXES, values=FULL[:0]), s):

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from scipy.stats import chi2_contingency, f_oneway, spearmanr
 
-from synthdp.evaluate import association, detection, fidelity, marginals
+from synthdp.evaluate import association, detection, fidelity
 from synthdp.evaluate.tables import axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Integer, Schema
 
@@ -149,11 +149,11 @@ def test_detection_tells_what_can_be_told(schema):
 
 
 def test_shares_sum_to_one(schema, train, test):
-    found = marginals.columns(*tables(schema, train, test, test))
+    found = fidelity.columns(*tables(schema, train, test, test))
     assert list(found) == [name for name in schema.names if name != "patient"]
     for column in found.values():
         for role in ("synthetic", "train", "test"):
             assert sum(column[role]) == pytest.approx(1.0)
             assert len(column[role]) == len(column["labels"])
-    assert found["site"]["labels"][-1] == marginals.MISSING
+    assert found["site"]["labels"][-1] == fidelity.MISSING
     assert "(undeclared)" not in found["site"]["labels"]

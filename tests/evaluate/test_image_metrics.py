@@ -9,17 +9,7 @@ from PIL import Image
 from scipy.linalg import sqrtm
 
 from synthdp.errors import BadInput
-from synthdp.evaluate.images import (
-    coverage,
-    feature_networks,
-    image_distances,
-    image_scores,
-    neighbours,
-    pictures,
-    pixel_marginals,
-    sample_grid,
-    sheet,
-)
+from synthdp.evaluate.images import clouds, feature_networks, image_utility, neighbours, pictures, samples, sheet
 
 
 def cloud(rows, mean, covariance, seed):
@@ -32,15 +22,15 @@ def cloud(rows, mean, covariance, seed):
 
 def test_frechet_distance_of_gaussians_has_its_closed_form():
     left, right = cloud(50, [0, 0, 0], np.diag([1.0, 4.0, 9.0]), 0), cloud(80, [1, 2, 0], np.diag([4.0, 1.0, 9.0]), 1)
-    assert image_distances.frechet(left, right) == pytest.approx(1 + 4 + (1 - 2) ** 2 + (2 - 1) ** 2)
-    assert image_distances.frechet(left, left) == pytest.approx(0, abs=1e-9)
+    assert clouds.frechet(left, right) == pytest.approx(1 + 4 + (1 - 2) ** 2 + (2 - 1) ** 2)
+    assert clouds.frechet(left, left) == pytest.approx(0, abs=1e-9)
 
 
 def test_frechet_distance_of_any_covariances_is_that_of_sqrtm():
     rng = np.random.default_rng(3)
     a, b = (x @ x.T for x in rng.normal(size=(2, 4, 4)))
     root = np.trace(sqrtm(a @ b)).real
-    found = image_distances.frechet(cloud(40, np.zeros(4), a, 4), cloud(60, np.ones(4), b, 5))
+    found = clouds.frechet(cloud(40, np.zeros(4), a, 4), cloud(60, np.ones(4), b, 5))
     assert found == pytest.approx(4 + np.trace(a) + np.trace(b) - 2 * root)
 
 
@@ -49,8 +39,8 @@ def test_frechet_distance_stands_constant_and_dependent_features():
     flat = rng.normal(size=(30, 2))
     left = np.column_stack([flat, flat[:, 0], np.full(30, 7.0)])
     right = np.column_stack([flat, flat[:, 0], np.full(30, 5.0)])
-    assert image_distances.frechet(left, right) == pytest.approx(4.0)
-    assert image_distances.frechet(np.zeros((5, 1)), np.full((5, 1), 3.0)) == pytest.approx(9.0)
+    assert clouds.frechet(left, right) == pytest.approx(4.0)
+    assert clouds.frechet(np.zeros((5, 1)), np.full((5, 1), 3.0)) == pytest.approx(9.0)
 
 
 def test_kernel_distance_is_the_unbiased_double_sum():
@@ -63,27 +53,27 @@ def test_kernel_distance_is_the_unbiased_double_sum():
     own = np.mean([k(x[i], x[j]) for i in range(6) for j in range(6) if i != j])
     other = np.mean([k(y[i], y[j]) for i in range(8) for j in range(8) if i != j])
     cross = np.mean([k(a, b) for a in x for b in y])
-    assert image_distances.kernel(x, y) == pytest.approx(own + other - 2 * cross)
+    assert clouds.kernel(x, y) == pytest.approx(own + other - 2 * cross)
 
 
 def test_kernel_distance_is_zero_on_average_for_equal_distributions():
     """The mean of 400 independent unbiased estimates lies within four of its standard errors of 0: by chance alone this
     fails once in 16,000 such draws, and the draw is fixed."""
     rng = np.random.default_rng(8)
-    found = [image_distances.kernel(rng.normal(size=(20, 4)), rng.normal(size=(30, 4))) for _ in range(400)]
+    found = [clouds.kernel(rng.normal(size=(20, 4)), rng.normal(size=(30, 4))) for _ in range(400)]
     assert abs(np.mean(found)) < 4 * np.std(found) / 20
     assert min(found) < 0
-    shifted = [image_distances.kernel(rng.normal(size=(20, 4)), rng.normal(0.5, 1, size=(30, 4))) for _ in range(400)]
+    shifted = [clouds.kernel(rng.normal(size=(20, 4)), rng.normal(0.5, 1, size=(30, 4))) for _ in range(400)]
     assert np.mean(shifted) > 4 * np.std(shifted) / 20
 
 
 def test_subsets_tell_equal_from_shifted_clouds():
     rng = np.random.default_rng(9)
     left, right = rng.normal(size=(400, 5)), rng.normal(size=(300, 5))
-    values, size = image_distances.kernel_over_subsets(left, right, rng)
-    assert (len(values), size) == (image_distances.SUBSETS, 150)
+    values, size = clouds.kernel_over_subsets(left, right, rng)
+    assert (len(values), size) == (clouds.SUBSETS, 150)
     assert abs(np.mean(values)) < np.std(values)
-    apart, _ = image_distances.kernel_over_subsets(left, right + 1, rng)
+    apart, _ = clouds.kernel_over_subsets(left, right + 1, rng)
     assert np.mean(apart) > 3 * np.std(apart)
 
 
@@ -106,22 +96,22 @@ def loops(real, made, k):
 
 @pytest.mark.parametrize("k", [1, 3, 5])
 def test_coverage_is_that_of_plain_loops(k, monkeypatch):
-    monkeypatch.setattr(coverage, "BLOCK", 7)  # several blocks, the last one short
+    monkeypatch.setattr(clouds, "BLOCK", 7)  # several blocks, the last one short
     rng = np.random.default_rng(k)
     real, made = rng.normal(size=(40, 2)), rng.normal(0.7, 0.6, size=(31, 2))
-    assert coverage.judge(real, made, k) == pytest.approx(loops(real, made, k))
+    assert clouds.judge(real, made, k) == pytest.approx(loops(real, made, k))
 
 
 def test_coverage_knows_lost_modes_strangers_and_constants():
     rng = np.random.default_rng(10)
     real = np.concatenate([rng.normal(0, 1, (50, 3)), rng.normal(100, 1, (50, 3))])
-    one_mode = coverage.judge(real, rng.normal(0, 1, (100, 3)))
+    one_mode = clouds.judge(real, rng.normal(0, 1, (100, 3)))
     assert one_mode["precision"] > 0.7
     assert one_mode["coverage"] <= 0.5
     assert one_mode["recall"] <= 0.5
-    assert coverage.judge(real, rng.normal(-500, 1, (100, 3))) == dict.fromkeys(one_mode, 0.0)
+    assert clouds.judge(real, rng.normal(-500, 1, (100, 3))) == dict.fromkeys(one_mode, 0.0)
     same = np.ones((20, 3))
-    assert coverage.judge(same, same) == {"precision": 1.0, "recall": 1.0, "density": 4.0, "coverage": 1.0}
+    assert clouds.judge(same, same) == {"precision": 1.0, "recall": 1.0, "density": 4.0, "coverage": 1.0}
 
 
 def test_nearest_neighbours_are_those_of_a_loop(monkeypatch):
@@ -179,13 +169,13 @@ def test_shrinking_averages_windows(shape, side):
 def test_scores_count_every_class_alike():
     truth = np.array([0, 0, 0, 0, 0, 0, 1, 1])
     chances = np.array([[0.9, 0.1, 0]] * 5 + [[0.4, 0.6, 0]] + [[0.3, 0.7, 0], [0.8, 0.2, 0]])
-    found = image_scores.score(truth, chances, ("a", "b", "c"))
+    found = image_utility.score(truth, chances, ("a", "b", "c"))
     assert found["accuracy"] == 6 / 8
     assert found["recall"] == {"a": 5 / 6, "b": 1 / 2}
     assert found["balanced_accuracy"] == pytest.approx((5 / 6 + 1 / 2) / 2)
     pairs = [(b > a) + 0.5 * (b == a) for a in chances[:6, 1] for b in chances[6:, 1]]
     assert found["auroc"] == pytest.approx(np.mean(pairs))
-    assert "auroc" not in image_scores.score(truth[:3], chances[:3], ("a", "b", "c"))
+    assert "auroc" not in image_utility.score(truth[:3], chances[:3], ("a", "b", "c"))
 
 
 @pytest.mark.parametrize("shape", [(8, 8, 1), (10, 12, 3), (1, 1, 1), (3, 70, 2)])
@@ -234,7 +224,7 @@ def test_a_sheet_refuses_what_is_no_picture(wrong):
 
 
 def test_large_pictures_are_made_smaller_for_the_page():
-    found = sample_grid.strip(np.zeros((3, 200, 130, 1), dtype=np.uint8))
+    found = samples.strip(np.zeros((3, 200, 130, 1), dtype=np.uint8))
     assert (found["count"], found["width"], found["height"]) == (3, 3 * 33 + 2, 50)
     assert found["png"].startswith("data:image/png;base64,")
 
@@ -244,6 +234,6 @@ def test_intensities_are_shares_of_bins():
         pictures.Pictures(pixels=np.full((2, 2, 2, 1), value, dtype=np.uint8), beside=None) for value in (255, 7, 0)
     ]
     parts[2].pixels[0] = 8
-    found = pixel_marginals.intensities(tuple(parts))
+    found = samples.intensities(tuple(parts))
     assert (found["mean"], found["floor"]["mean"]) == (1.0, 0.5)
     assert (found["synthetic"][31], found["train"][0], found["test"][1]) == (1.0, 1.0, 0.5)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from synthdp.evaluate.missing import patterns
+from synthdp.evaluate.fidelity import patterns
 from synthdp.evaluate.tables import Axis, Table
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synthdp.evaluate import queries
+from synthdp.evaluate import association
 from synthdp.evaluate.tables import Axis, Table, axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Datetime, Integer, Ordinal, Schema
 
@@ -54,21 +54,21 @@ def slowly(query, table):
 
 def test_shares_against_a_loop():
     s, t, v = tables(frame(60, 1), frame(80, 2), frame(70, 3))
-    chosen = queries.draw(t.axes, queries.QUERIES)
-    entry, reason = queries.range_error(s, t, v)
+    chosen = association.draw(t.axes, association.QUERIES)
+    entry, reason = association.range_error(s, t, v)
     assert reason is None
-    assert entry["n"] == len(chosen) == queries.QUERIES
+    assert entry["n"] == len(chosen) == association.QUERIES
     some = chosen[:60]
-    assert queries.shares(some, s) == pytest.approx([slowly(query, s) for query in some])
-    errors = np.abs(queries.shares(chosen, s) - queries.shares(chosen, t))
+    assert association.shares(some, s) == pytest.approx([slowly(query, s) for query in some])
+    errors = np.abs(association.shares(chosen, s) - association.shares(chosen, t))
     assert (entry["mean"], entry["max"]) == (pytest.approx(errors.mean()), pytest.approx(errors.max()))
     assert abs(entry["worst"]["synthetic"] - entry["worst"]["train"]) == pytest.approx(entry["max"])
 
 
 def test_queries_are_a_fixed_public_draw():
     few, many = tables(frame(5, 1), frame(500, 9))
-    chosen = queries.draw(few.axes, 1000)
-    assert chosen == queries.draw(many.axes, 1000)
+    chosen = association.draw(few.axes, 1000)
+    assert chosen == association.draw(many.axes, 1000)
     assert {len(query) for query in chosen} == {1, 2, 3}
     assert all(len({condition.column for condition in query}) == len(query) for query in chosen)
     for condition in (condition for query in chosen for condition in query):
@@ -88,16 +88,18 @@ def test_the_mean_share_of_uniform_rows():
     """A range between two uniform draws holds a third of uniform rows; one condition a query, so the mean share is 1/3."""
     axis = (Axis(name="x", kind="number", low=0.0, high=1.0),)
     rows = Table(axes=axis, values=((np.arange(2000) + 0.5) / 2000)[:, None])
-    shares = queries.shares(queries.draw(axis, 4000), rows)
+    shares = association.shares(association.draw(axis, 4000), rows)
     # The width of such a range has variance 1/18.
     assert abs(shares.mean() - 1 / 3) < 5 * np.sqrt(1 / 18 / 4000)
 
 
 def test_equal_rows_have_no_error_and_words_are_plain():
     s, t = tables(frame(40, 1), frame(40, 1))
-    entry, _ = queries.range_error(s, t, t)
+    entry, _ = association.range_error(s, t, t)
     assert (entry["mean"], entry["max"], entry["floor"]["max"]) == (0.0, 0.0, 0.0)
-    words = {c.column: c.text(t.axes[c.column]) for query in queries.draw(t.axes, queries.QUERIES) for c in query}
+    words = {
+        c.column: c.text(t.axes[c.column]) for query in association.draw(t.axes, association.QUERIES) for c in query
+    }
     assert words[2].startswith("day from 2020-")
     assert words[3].startswith("c in {")
     assert words[4].startswith("o from I")
@@ -105,9 +107,9 @@ def test_equal_rows_have_no_error_and_words_are_plain():
 
 def test_a_single_category_can_still_be_asked_for():
     axes = (Axis(name="c", kind="category", levels=("a",)),)
-    assert {condition.among for query in queries.draw(axes, 20) for condition in query} == {(True,)}
+    assert {condition.among for query in association.draw(axes, 20) for condition in query} == {(True,)}
 
 
 def test_no_domain():
     nothing = Table(axes=(Axis(name="c", kind="category"),), values=np.full((3, 1), np.nan))
-    assert queries.range_error(nothing, nothing, nothing) == (None, "no column has a domain to draw ranges from")
+    assert association.range_error(nothing, nothing, nothing) == (None, "no column has a domain to draw ranges from")

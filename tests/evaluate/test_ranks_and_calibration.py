@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from synthdp.evaluate import calibration
-from synthdp.evaluate.ranks import kendall, ranks
+from synthdp.evaluate import scores as calibration
 from synthdp.evaluate.scores import summary
-from synthdp.evaluate.trials import Trial
+from synthdp.evaluate.utility import Trial, kendall, ranks
 
 
 def arm(metric="auroc", **means):

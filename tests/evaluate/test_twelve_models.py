@@ -7,9 +7,9 @@ from patients import make_frame, make_schema
 from scipy.stats import norm
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import classifiers, features, pictured, regressors, scores, tasks
+from synthdp.evaluate import classifiers, estimators, features, pictured, scores, tasks
 from synthdp.evaluate.classifiers import CLASSIFIERS, PRESETS, chances
-from synthdp.evaluate.regressors import REGRESSORS, guesses
+from synthdp.evaluate.estimators import REGRESSORS, guesses
 from synthdp.evaluate.tables import Axis, Table, axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Schema
 
@@ -161,8 +161,8 @@ def test_each_regressor_learns(name):
 
 
 def test_regressors_are_those_of_the_chosen_ids():
-    assert [m.id for m in regressors.regressors(classifiers.classifiers(["svm", "rf", "lr"]))] == ["rf", "lr"]
-    assert regressors.regressors(classifiers.classifiers(["svm"])) == ()
+    assert [m.id for m in estimators.regressors(classifiers.classifiers(["svm", "rf", "lr"]))] == ["rf", "lr"]
+    assert estimators.regressors(classifiers.classifiers(["svm"])) == ()
 
 
 def test_svm_probabilities_come_true(ill):

@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import classifiers, floors, scores, utility
+from synthdp.evaluate import classifiers, scores, utility
 from synthdp.evaluate.features import CUT, Features
 from synthdp.evaluate.tables import axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Schema
@@ -81,7 +81,7 @@ def test_shuffled_target_and_floors_are_at_chance(schema, train, test):
 
 def test_independent_floor_keeps_marginals_and_drops_relations(schema, train):
     table = table_of(train, axes_of(schema, train), "real training")
-    drawn = floors.independent(table, np.random.default_rng(0))
+    drawn = utility.independent(table, np.random.default_rng(0))
     age, stage = (drawn.column(name) for name in ("age", "stage"))
     assert set(age) <= set(table.column("age"))
     assert abs(np.corrcoef(age, stage)[0, 1]) < 0.15 < np.corrcoef(table.column("age"), table.column("stage"))[0, 1]

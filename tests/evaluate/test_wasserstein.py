@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import wasserstein_distance
 
-from synthdp.evaluate.numeric import distance, wasserstein
+from synthdp.evaluate.fidelity import wasserstein
+from synthdp.evaluate.fidelity import wasserstein_distance as distance
 from synthdp.evaluate.tables import Axis, Table
 
 X = Axis(name="x", kind="number", low=0.0, high=200.0)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from synthdp import accounting
 from synthdp.ledger.ledger import GENESIS, Ledger
-from synthdp.seal.answers import Answers
-from synthdp.seal.checkpoint import Checkpoint
+from synthdp.seal.resume import Answers, Checkpoint
 
 COMPAT = Path(__file__).parents[1] / "compat" / "format1"
 KEPT = sorted(COMPAT.glob("**/*.jsonl"))

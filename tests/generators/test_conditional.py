@@ -13,8 +13,8 @@ from scipy import stats
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.generators import Conditional
-from synthdp.generators.marginals.bayesian_network import Network
 from synthdp.generators.marginals.grouping import Groups
+from synthdp.generators.marginals.junction_tree import Network
 from synthdp.generators.marginals.network_model import NetworkModel
 from synthdp.generators.marginals.product_mixture import Products
 from synthdp.generators.mixture import MixtureModel

@@ -11,8 +11,8 @@ from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators.adversarial import pair_kernel, shares_mode, table_player
 from synthdp.generators.adversarial.pair_kernel import Interactions
 from synthdp.generators.images import image_player
-from synthdp.generators.images.coefficients import Coefficients
 from synthdp.generators.images.diffusion import Prior
+from synthdp.generators.images.image_shares_mode import Coefficients
 from synthdp.generators.marginals.product_mixture import Evidence
 from synthdp.generators.parts import devices, table_networks
 from synthdp.generators.parts.noisy_tables import Tables

@@ -12,8 +12,18 @@ from scipy import stats
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators import dpdm as subject
 from synthdp.generators.dpdm import DPDM
-from synthdp.generators.images.denoisers import ARCHITECTURES
-from synthdp.generators.images.diffusion import BANK, Draws, Levels, Prior, Sampler, denoised, isotropic, losses, mixed
+from synthdp.generators.images.diffusion import (
+    ARCHITECTURES,
+    BANK,
+    Draws,
+    Levels,
+    Prior,
+    Sampler,
+    denoised,
+    isotropic,
+    losses,
+    mixed,
+)
 from synthdp.generators.images.latent import blank, prior_of, rows_of
 from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.generators.parts.table_networks import random

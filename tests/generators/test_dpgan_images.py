@@ -17,10 +17,10 @@ from synthdp.generators.parts.table_networks import random
 from synthdp.ledger.events import Gaussian, Sampled
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.charging import Account
-from synthdp.seal.checkpoint import Checkpoint
 from synthdp.seal.door import Sensitive
 from synthdp.seal.gradients import MARGIN, per_unit_reference
 from synthdp.seal.replay import Recorder
+from synthdp.seal.resume import Checkpoint
 
 BUDGET = Budget(3.0, 1e-5)
 MODES = {"basis": "dpgan", "conv": "dpgan:conv", "mlp": "dpgan:mlp"}

@@ -12,15 +12,15 @@ from clinic import make_frame, make_schema
 from synthdp import BadInput, Budget, Synthesizer, accounting
 from synthdp.generators.adversarial.clipping_strategies import APPLIES, STRATEGIES, Clipper, rule
 from synthdp.generators.adversarial.game import Game
-from synthdp.generators.adversarial.optimizers import OPTIMIZERS
 from synthdp.generators.dpgan import DPGAN
 from synthdp.generators.parts.table_networks import Blocks, Discriminator, random
+from synthdp.generators.parts.training_state import OPTIMIZERS
 from synthdp.ledger.events import Gaussian, Sampled, scoped
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.seal.gradients import MARGIN, per_unit_reference
-from synthdp.seal.questions.joint import Counted
+from synthdp.seal.gradients.question import Counted
 from synthdp.seal.replay import Recorder
 
 QUICK = {"steps": 30, "batch": 64, "hidden": (32,)}

@@ -8,8 +8,7 @@ import torch
 from clinic import make_frame, make_pictures, make_schema, picture_schema
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.generators.dpmerf import DPMERF
-from synthdp.generators.parts.random_features import Features
+from synthdp.generators.dpmerf import DPMERF, Features
 from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.schema.codec import Codec
 

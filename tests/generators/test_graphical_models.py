@@ -12,6 +12,7 @@ from clinic import make_frame, make_schema
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators import make
 from synthdp.generators.marginals import inference
+from synthdp.generators.marginals.inference import Measured, fit
 from synthdp.generators.marginals.junction_tree import (
     conditionals,
     gathered,
@@ -21,7 +22,6 @@ from synthdp.generators.marginals.junction_tree import (
     network_of,
     tree_of,
 )
-from synthdp.generators.marginals.mirror_descent import Measured, fit
 from synthdp.ledger.events import Choice
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.charging import Account

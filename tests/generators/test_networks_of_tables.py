@@ -7,8 +7,7 @@ from clinic import make_frame, make_schema
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators import make
 from synthdp.generators.marginals import junction_tree
-from synthdp.generators.marginals.bayesian_network import Network, conditional, nearest
-from synthdp.generators.marginals.junction_tree import given
+from synthdp.generators.marginals.junction_tree import Network, conditional, given, nearest
 
 PLENTY = Budget(1e6, 1e-5)
 

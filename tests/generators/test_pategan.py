@@ -18,10 +18,10 @@ from synthdp.generators.pategan import PATEGAN
 from synthdp.ledger.events import Entry, Gaussian, Vote
 from synthdp.ledger.ledger import Ledger
 from synthdp.schema.codec import Codec
-from synthdp.seal.checkpoint import Checkpoint
+from synthdp.seal.resume import Checkpoint
 from synthdp.seal.teachers import Witness
 from synthdp.seal.teachers.kernel_teachers import compared
-from synthdp.seal.teachers.partition import Parts
+from synthdp.seal.teachers.protocols import Parts
 
 BUDGET = Budget(3.0, 1e-5)
 MODES = ("pategan", "pategan:original")

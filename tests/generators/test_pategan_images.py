@@ -8,8 +8,7 @@ from torch.testing import assert_close
 
 from synthdp import BadInput, Budget, Synthesizer, generators
 from synthdp.generators.adversarial.pair_kernel import weights_of
-from synthdp.generators.images.coefficients import FINE, coefficients
-from synthdp.generators.images.image_shares_mode import Lesson, Pupil
+from synthdp.generators.images.image_shares_mode import FINE, Lesson, Pupil, coefficients
 from synthdp.generators.images.pixel_rows import WHITE, Canvas
 from synthdp.generators.pategan import PATEGAN
 from synthdp.ledger.events import Entry, Vote

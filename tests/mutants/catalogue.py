@@ -2,7 +2,7 @@
 
 from patches import Mutant
 
-QUESTIONS = "synthdp.seal.questions"
+SEAL = "synthdp.seal"
 PATE = "synthdp.accounting.pate"
 
 CONTRACT = "tests/generators/test_contract.py"
@@ -36,7 +36,7 @@ TEACHERS_APART = f"{TEACHERS}::test_a_patient_more_changes_what_one_teacher_says
 CLIPPING = (
     Mutant(
         "no clip of sums",
-        f"{QUESTIONS}.sums:clipped_sum",
+        f"{SEAL}.vectors:clipped_sum",
         "clipped(per_unit, group.clip)",
         "np.where(np.isfinite(per_unit).all(axis=1)[:, None], per_unit, 0.0)",
         (f"{QUESTIONS_MOVE}[False-3-sums]",),
@@ -50,21 +50,21 @@ CLIPPING = (
     ),
     Mutant(
         "no clip of moments",
-        f"{QUESTIONS}.second_moments:_Grouped._chunks",
+        f"{SEAL}.vectors:_Grouped._chunks",
         "clipped(rows, self.clip)",
         "np.where(np.isfinite(rows).all(axis=1)[:, None], rows, 0.0)",
         (f"{MOMENTS_MOVE}[1-4-moments]",),
     ),
     Mutant(
         "no clip of margins",
-        f"{QUESTIONS}.vote_shares:_margins",
+        f"{SEAL}.teachers.vote_aggregation:_margins",
         "clipped(scores, clip)",
         "np.where(np.isfinite(scores), scores, 0.0)",
         (f"{VOTES}::test_one_teacher_moves_shares_by_at_most_the_sensitivity_and_comes_near_it[margins]",),
     ),
     Mutant(
         "clip after averaging",
-        f"{QUESTIONS}.sums:clipped_sum",
+        f"{SEAL}.vectors:clipped_sum",
         "total: Vector = clipped(per_unit, group.clip).sum(axis=0)",
         "finite = per_unit[np.isfinite(per_unit).all(axis=1)]\n"
         "mean = finite.sum(0, keepdims=True) / max(1, records.units)\n"
@@ -73,7 +73,7 @@ CLIPPING = (
     ),
     Mutant(
         "each record clipped, not each unit",
-        f"{QUESTIONS}.sums:clipped_sum",
+        f"{SEAL}.vectors:clipped_sum",
         "np.add.at(per_unit, records.owner, vectors)",
         "lengths = np.linalg.norm(vectors, axis=1, keepdims=True)\n"
         "np.add.at(per_unit, records.owner, vectors * np.minimum(1.0, group.clip / np.maximum(lengths, 1e-300)))\n"
@@ -82,14 +82,14 @@ CLIPPING = (
     ),
     Mutant(
         "sums over a unit's records for means",
-        f"{QUESTIONS}.second_moments:_Grouped._chunks",
+        f"{SEAL}.vectors:_Grouped._chunks",
         "1 / np.maximum(np.bincount(records.owner, minlength=records.units), 1)",
         "np.minimum(1.0, np.bincount(records.owner, minlength=records.units))",
         (f"{MOMENTS_MOVE}[3-4-moments]",),
     ),
     Mutant(
         "what is not finite stays",
-        "synthdp.seal.norms:clipped",
+        "synthdp.seal.clipping:clipped",
         "np.where(finite[:, None], rows, 0.0)",
         "rows",
         (f"{MOMENTS_MOVE}[1-90-huge moments]",),
@@ -103,7 +103,7 @@ CLIPPING = (
     ),
     Mutant(
         "divisor is the batch that came",
-        f"{QUESTIONS}.gradient:Gradient.bounded",
+        f"{SEAL}.gradients.question:Gradient.bounded",
         "return self.measured(records, counting=False)[0]",
         "found = self.measured(records, counting=False)[0]\nfound.flat.div_(max(1, records.units))\nreturn found",
         (f"{SENSITIVE}::test_a_gradient_is_the_sum_over_the_units_that_came_whatever_their_number",),
@@ -113,7 +113,7 @@ CLIPPING = (
 NOISE = (
     Mutant(
         "noise divided by the batch twice",
-        f"{QUESTIONS}.gradient:Gradient.noised",
+        f"{SEAL}.gradients.question:Gradient.noised",
         "deviation = self.noise * self.sensitivity",
         "deviation = self.noise * self.sensitivity / 64",
         (GRADIENT_NOISE,),
@@ -138,28 +138,28 @@ NOISE = (
     ),
     Mutant(
         "deviation in place of the noise multiplier",
-        f"{QUESTIONS}.contingency:Marginals.sensitivity",
+        f"{SEAL}.marginals:Marginals.sensitivity",
         "self.max_records * math.sqrt(len(self.cliques))",
         "float(self.max_records)",
         (f"{QUESTIONS_MOVE}[False-3-grouped]",),
     ),
     Mutant(
         "deviation of a vector for that of its products",
-        f"{QUESTIONS}.second_moments:GroupMoments.sensitivity",
+        f"{SEAL}.vectors:GroupMoments.sensitivity",
         "self.clip**2",
         "self.clip",
         (MOMENTS_NOISE,),
     ),
     Mutant(
         "too little noise off the diagonal",
-        f"{QUESTIONS}.second_moments:GroupMoments._scale",
+        f"{SEAL}.vectors:GroupMoments._scale",
         "math.sqrt(2)",
         "2.0",
         (MOMENTS_NOISE,),
     ),
     Mutant(
         "one noise for all groups",
-        f"{QUESTIONS}.second_moments:GroupMoments.noised",
+        f"{SEAL}.vectors:GroupMoments.noised",
         "noise.added((bounded * scale)[:, upper[0], upper[1]], self.noise * self.sensitivity)",
         "(bounded * scale)[:, upper[0], upper[1]] + noise.added(np.zeros(len(upper[0])), self.noise * self.sensitivity)",
         (MOMENTS_NOISE,),
@@ -227,7 +227,7 @@ STOPPED_FITS = (
     ),
     Mutant(
         "an answer is given to any question",
-        "synthdp.seal.answers:Answers.again",
+        "synthdp.seal.resume:Answers.again",
         "not isinstance(stored, Stored) or dict(stored.question) != asked",
         "False",
         (f"{ANSWERS}::test_an_answer_is_given_to_its_own_question_only",),
@@ -293,7 +293,7 @@ STOPPED_FITS = (
     ),
     Mutant(
         "a checkpoint resumed twice",
-        "synthdp.seal.checkpoint:Checkpoint.load",
+        "synthdp.seal.resume:Checkpoint.load",
         "each.name not in ledger.resumed",
         "True",
         (f"{RESUME}::test_a_checkpoint_is_resumed_once",),
@@ -310,21 +310,21 @@ STOPPED_FITS = (
 TEACHERS_AND_VOTES = (
     Mutant(
         "noise on labels instead of votes",
-        f"{QUESTIONS}.votes:LNMax.noised",
+        f"{SEAL}.teachers.vote_aggregation:LNMax.noised",
         "noise.added_laplace(bounded, 1 / self.gamma)",
         "noise.added_laplace(np.eye(bounded.shape[1])[winners(bounded)], 1 / self.gamma)",
         (f"{LNMAX_ERRS}[0.05-tally0]",),
     ),
     Mutant(
         "gamma for 1/gamma",
-        f"{QUESTIONS}.votes:LNMax.noised",
+        f"{SEAL}.teachers.vote_aggregation:LNMax.noised",
         "noise.added_laplace(bounded, 1 / self.gamma)",
         "noise.added_laplace(bounded, self.gamma)",
         (f"{LNMAX_ERRS}[0.05-tally0]",),
     ),
     Mutant(
         "noise on one count only",
-        f"{QUESTIONS}.votes:LNMax.noised",
+        f"{SEAL}.teachers.vote_aggregation:LNMax.noised",
         "noise.added_laplace(bounded, 1 / self.gamma)",
         "np.column_stack([noise.added_laplace(bounded, 1 / self.gamma)[:, :1], bounded[:, 1:]])",
         (f"{LNMAX_ERRS}[0.05-tally0]",),
@@ -345,7 +345,7 @@ TEACHERS_AND_VOTES = (
     ),
     Mutant(
         "partition by records, not by patients",
-        "synthdp.seal.teachers.partition:dealt",
+        "synthdp.seal.teachers.protocols:dealt",
         "keys % np.uint64(count)",
         "(keys + np.arange(len(keys), dtype=np.uint64)) % np.uint64(count)",
         (f"{TEACHERS}::test_parts_are_disjoint_by_patient_and_hold_everything[2]",),
@@ -385,14 +385,14 @@ ACCOUNTING = (
     ),
     Mutant(
         "missing bracket in the tail bound",
-        f"{PATE}.tail_bounds:from_moments",
+        f"{PATE}.vote_counts:from_moments",
         "(whole - math.log(delta)) / orders",
         "whole - math.log(delta) / orders",
         (f"{PATE_ACCOUNTING}::test_reference",),
     ),
     Mutant(
         "missing log in the tail bound",
-        f"{PATE}.tail_bounds:from_moments",
+        f"{PATE}.vote_counts:from_moments",
         "math.log(delta)",
         "delta",
         (f"{PATE_ACCOUNTING}::test_published_figures_of_one_hundred_queries",),
@@ -448,7 +448,7 @@ ACCOUNTING = (
     ),
     Mutant(
         "noise of a smooth sensitivity charged as if neighbours shared it",
-        "synthdp.accounting.smooth_gaussian:divergence",
+        "synthdp.accounting.analytic_gaussian:divergence",
         "r = np.exp(-moves * beta)",
         "r, beta = 1.0 + 0 * beta, 0.0",
         (f"{SMOOTH}::test_the_divergence_is_the_largest_over_all_neighbours",),
@@ -638,7 +638,7 @@ IN_DATABASES = (
     ),
     Mutant(
         "blocks are written with what memory held before",
-        "synthdp.tables.duckfiles:_clears_memory",
+        "synthdp.tables.source:_clears_memory",
         "not failed and zeroes.value",
         "True",
         ("tests/seal/test_spill.py::test_where_duckdb_does_not_clear_its_memory_the_spill_is_encrypted",),

@@ -13,7 +13,7 @@ from synthdp import BadInput
 from synthdp.pate import Estimator, Network, Selection, SemiSupervised
 from synthdp.pate.aggregation import nearest, targets
 from synthdp.pate.students import Lesson, margins
-from synthdp.seal.questions.votes import Labels
+from synthdp.seal.teachers.vote_aggregation import Labels
 
 CENTRES = np.array([[0.2, 0.2, 0.8], [0.8, 0.2, 0.2], [0.5, 0.9, 0.5]])
 STUDENTS = {

@@ -12,7 +12,7 @@ from synthdp import Budget, pages
 from synthdp.budgets import Cap, Entered
 from synthdp.ledger.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
 from synthdp.report import fitness_words
-from synthdp.report.fitness_figures import Compared, Fitness, Group
+from synthdp.report.fitness_words import Compared, Fitness, Group
 from synthdp.report.hazards import hazards
 from synthdp.report.statement_page import TEMPLATES, render
 

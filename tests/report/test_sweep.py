@@ -13,8 +13,7 @@ from scipy.stats import norm
 from synthdp import Budget, pages
 from synthdp.ledger.events import Entry, Gaussian, Revealed, Threshold
 from synthdp.report import sweeppage, sweepplot
-from synthdp.report.sweep import STAMP, Run, comparison, mean_interval
-from synthdp.report.sweepcost import cost, told, verdict
+from synthdp.report.sweep import STAMP, Run, comparison, cost, mean_interval, told, verdict
 
 from test_statement import make_statement  # isort: skip
 

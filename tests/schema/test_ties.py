@@ -10,9 +10,8 @@ from mixed_tables import AWFUL, every_code
 from synthdp import Schema
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
-from synthdp.schema.compounds import forbidden
 from synthdp.schema.rule_rows import broken
-from synthdp.schema.ties import ties
+from synthdp.schema.ties import forbidden, ties
 from synthdp.schema.where import allowed
 
 COLUMNS = {

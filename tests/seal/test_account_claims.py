@@ -26,7 +26,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.charging import Account
-from synthdp.seal.checkpoint import Checkpoint
+from synthdp.seal.resume import Checkpoint
 
 ONE = Budget(1.0, 1e-6)
 TIMES = 4

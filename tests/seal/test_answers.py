@@ -16,11 +16,11 @@ from synthdp.budgets.entry import entered
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.options import option
-from synthdp.seal.answers import Answers, digest
 from synthdp.seal.charging import Account
+from synthdp.seal.choice import Dependence
 from synthdp.seal.door import Sensitive
-from synthdp.seal.questions.choice import Dependence
-from synthdp.seal.questions.contingency import Marginals
+from synthdp.seal.marginals import Marginals
+from synthdp.seal.resume import Answers, digest
 
 BUDGET = Budget(2.0, 1e-5)
 PAIRS = (("sex", "ill"), ("stage", "ill"), ("age", "ill"))

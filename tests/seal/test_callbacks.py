@@ -16,11 +16,9 @@ from synthdp.ledger.events import Entry, Gaussian, Sampled
 from synthdp.seal import questions
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
-from synthdp.seal.questions.contingency import Marginals
-from synthdp.seal.questions.gradient import Gradient
-from synthdp.seal.questions.joint import Counted, Together
-from synthdp.seal.questions.second_moments import GroupMoments, GroupSums
-from synthdp.seal.questions.sums import Group, Joint, Scaled, Sums
+from synthdp.seal.gradients.question import Counted, Gradient, Together
+from synthdp.seal.marginals import Marginals
+from synthdp.seal.vectors import Group, GroupMoments, GroupSums, Joint, Scaled, Sums
 
 ANY = Budget(math.inf, 1e-5)
 ROWS = 400

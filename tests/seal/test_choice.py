@@ -14,11 +14,11 @@ from synthdp.ledger.events import Choice, Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.noise.exponential import drawn, weights
 from synthdp.noise.noise import Noise
+from synthdp.seal import choice
 from synthdp.seal.charging import Account
+from synthdp.seal.choice import MOST_OFFSET, Chosen, Dependence, Misfit
+from synthdp.seal.clipping import MARGIN
 from synthdp.seal.door import Sensitive
-from synthdp.seal.norms import MARGIN
-from synthdp.seal.questions import choice
-from synthdp.seal.questions.choice import MOST_OFFSET, Chosen, Dependence, Misfit
 from synthdp.seal.records import reading
 
 PAIRS = [("age", "ill"), ("sex", "ill"), ("dose", "ill"), ("stage", "sex")]

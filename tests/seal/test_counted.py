@@ -22,13 +22,12 @@ from synthdp.schema.schema import Schema
 from synthdp.seal.charging import Account
 from synthdp.seal.database import CountedTable
 from synthdp.seal.door import Sensitive
-from synthdp.seal.questions.contingency import Marginals
-from synthdp.seal.questions.distance import Distance
-from synthdp.seal.questions.size import Size
-from synthdp.seal.questions.sums import Group, Sums
+from synthdp.seal.learn import Size
+from synthdp.seal.marginals import Distance, Marginals
 from synthdp.seal.records import encoded, seal
 from synthdp.seal.teachers import Estimators
-from synthdp.tables import database_errors
+from synthdp.seal.vectors import Group, Sums
+from synthdp.tables import source as database_errors
 from synthdp.tables import source as tables
 
 SCHEMA = make_schema(unit="patient", max_records_per_unit=3)

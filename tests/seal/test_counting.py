@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from synthdp.seal import counting
+from synthdp.seal import records as counting
 
 SIZES = (3, 1, 5, 256)
 GROUPS = (None, None, np.array([0, 2, 2, 0, 1]), np.arange(256) // 100)

@@ -15,7 +15,7 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Continuous
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import CountedTable
-from synthdp.tables import database_errors
+from synthdp.tables import source as database_errors
 from synthdp.tables import source as tables
 
 SCHEMA = make_schema(unit="patient", max_records_per_unit=3)

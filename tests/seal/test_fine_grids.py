@@ -8,8 +8,8 @@ from synthdp import BadInput, Budget
 from synthdp.ledger.events import RECORD, Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.charging import Account
+from synthdp.seal.choice import Dependence
 from synthdp.seal.door import Sensitive
-from synthdp.seal.questions.choice import Dependence
 from synthdp.seal.records import reading
 
 SCHEMA, BUDGET = make_schema(), Budget(float("inf"), 1e-5)

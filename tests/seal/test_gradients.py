@@ -11,7 +11,7 @@ from torch import nn
 from synthdp.errors import BadInput
 from synthdp.noise.noise import Noise
 from synthdp.seal.clipping import Automatic, Flat, PerGroup
-from synthdp.seal.gradients import MARGIN, add_noise, bookkeeping, clipped_gradient_sum, fallback, per_unit_reference
+from synthdp.seal.gradients import MARGIN, add_noise, bookkeeping, clipped_gradient_sum, explicit, per_unit_reference
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def routes(monkeypatch):
         monkeypatch.setattr(module, "add", wrapped)
 
     spy(bookkeeping, "one pass")
-    spy(fallback, "fallback")
+    spy(explicit, "fallback")
     return taken
 
 

@@ -10,7 +10,7 @@ from synthdp.ledger.events import Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
-from synthdp.seal.questions.contingency import Marginals
+from synthdp.seal.marginals import Marginals
 from synthdp.seal.records import reading
 
 

@@ -21,11 +21,10 @@ from synthdp.seal.charging import Account
 from synthdp.seal.clipping import Automatic, PerGroup, gradient_noise
 from synthdp.seal.door import Sensitive
 from synthdp.seal.gradients import FLAT, per_unit_reference
-from synthdp.seal.questions.gradient import Gradient, dealt
-from synthdp.seal.questions.joint import Counted, Together
-from synthdp.seal.questions.size import Size
-from synthdp.seal.questions.sums import Group, Joint, Scaled, Sums
+from synthdp.seal.gradients.question import Counted, Gradient, Together, dealt
+from synthdp.seal.learn import Size
 from synthdp.seal.records import Records, encoded, seal
+from synthdp.seal.vectors import Group, Joint, Scaled, Sums
 
 SCHEMA = make_schema(unit="patient", max_records_per_unit=3)
 CODEC = Codec(SCHEMA)

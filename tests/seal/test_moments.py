@@ -12,11 +12,11 @@ from synthdp import BadInput, Budget
 from synthdp.ledger.events import Entry, Gaussian
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
+from synthdp.seal import vectors as second_moments
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
-from synthdp.seal.questions import second_moments
-from synthdp.seal.questions.second_moments import GroupMoments, GroupSums
 from synthdp.seal.records import encoded, seal
+from synthdp.seal.vectors import GroupMoments, GroupSums
 
 SCHEMA = make_schema(unit="patient", max_records_per_unit=3)
 CODEC = Codec(SCHEMA)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from synthdp.errors import BadInput
-from synthdp.seal.norms import LEAST_CLIP, MARGIN, check_clip, clipped
-from synthdp.seal.questions.distance import Distance
+from synthdp.seal.clipping import LEAST_CLIP, MARGIN, check_clip, clipped
+from synthdp.seal.marginals import Distance
 from synthdp.seal.records import Records
 
 

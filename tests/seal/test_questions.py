@@ -12,18 +12,13 @@ from scipy.stats import kstest, norm
 from synthdp import BadInput
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
-from synthdp.seal.clipping import Automatic, PerGroup
-from synthdp.seal.norms import MARGIN
-from synthdp.seal.questions.choice import Chosen, Dependence, Misfit
-from synthdp.seal.questions.contingency import Marginals
-from synthdp.seal.questions.distance import Distance
-from synthdp.seal.questions.domain import Domain
-from synthdp.seal.questions.gradient import Gradient
-from synthdp.seal.questions.histogram import SIGNED_POWERS, Grid, fine_edges, occupied, quantiles
-from synthdp.seal.questions.joint import Counted, Together
-from synthdp.seal.questions.size import Size
-from synthdp.seal.questions.sums import Group, Joint, Scaled, Sums
+from synthdp.seal.choice import Chosen, Dependence, Misfit
+from synthdp.seal.clipping import MARGIN, Automatic, PerGroup
+from synthdp.seal.gradients.question import Counted, Gradient, Together
+from synthdp.seal.learn import SIGNED_POWERS, Domain, Grid, Size, fine_edges, occupied, quantiles
+from synthdp.seal.marginals import Distance, Marginals
 from synthdp.seal.records import encoded, seal
+from synthdp.seal.vectors import Group, Joint, Scaled, Sums
 
 SCHEMA = make_schema(unit="patient", max_records_per_unit=3)
 CODEC = Codec(SCHEMA)

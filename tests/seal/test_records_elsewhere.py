@@ -14,9 +14,8 @@ from synthdp.seal import records as store
 from synthdp.seal.clipping import Automatic, PerGroup
 from synthdp.seal.gradients import clipped_gradient_sum
 from synthdp.seal.gradients.bound import Bound
+from synthdp.seal.gradients.question import Counted, Gradient
 from synthdp.seal.processes import Together
-from synthdp.seal.questions.gradient import Gradient
-from synthdp.seal.questions.joint import Counted
 from synthdp.seal.records import encoded, seal
 
 ALONE, PATIENTS = make_schema(), make_schema(unit="patient", max_records_per_unit=3)

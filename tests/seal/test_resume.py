@@ -17,7 +17,7 @@ from synthdp.accounting.caps import cap_of, least_noise
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian, Revealed, Sampled, Threshold, Vote
 from synthdp.ledger.ledger import Ledger
 from synthdp.options import option
-from synthdp.seal.checkpoint import Checkpoint
+from synthdp.seal.resume import Checkpoint
 
 STEPS, RATE = 64, 1.0  # with everyone in every sample, epsilon has a closed form: a fit takes a quarter of the time
 BUDGET = Budget(2.0, 1e-5)

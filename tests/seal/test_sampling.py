@@ -12,9 +12,9 @@ from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.ledger.events import Entry, Gaussian, Sampled
 from synthdp.noise.noise import Noise
 from synthdp.seal.charging import Account
-from synthdp.seal.checkpoint import Checkpoint
 from synthdp.seal.door import Sensitive
-from synthdp.seal.questions.sums import Group
+from synthdp.seal.resume import Checkpoint
+from synthdp.seal.vectors import Group
 
 ANY = Budget(math.inf, 1e-5)
 UNITS, RATE = 64, 0.5

@@ -31,15 +31,14 @@ from synthdp.ledger.events import Capped, Entry, Vote, merged
 from synthdp.options import option
 from synthdp.schema.codec import Codec
 from synthdp.seal.charging import Account
-from synthdp.seal.checkpoint import Checkpoint
 from synthdp.seal.door import Sensitive
-from synthdp.seal.questions.votes import Confident, Counts, GNMax, Interactive, LNMax, Shares
 from synthdp.seal.records import encoded, reading, seal
 from synthdp.seal.replay import Recorder
+from synthdp.seal.resume import Checkpoint
 from synthdp.seal.teachers import Estimators, Stacked, Witness
 from synthdp.seal.teachers.kernel_teachers import against
-from synthdp.seal.teachers.partition import dealt
-from synthdp.seal.teachers.teacher_checks import public_rows
+from synthdp.seal.teachers.protocols import dealt, public_rows
+from synthdp.seal.teachers.vote_aggregation import Confident, Counts, GNMax, Interactive, LNMax, Shares
 
 SCHEMA = make_schema(unit="patient", max_records_per_unit=3)
 CODEC = Codec(SCHEMA)

@@ -11,9 +11,9 @@ from synthdp.ledger.ledger import Ledger
 from synthdp.noise.noise import Noise
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
-from synthdp.seal.questions.vote_cost import Cost
-from synthdp.seal.questions.votes import GNMax
 from synthdp.seal.teachers import Estimators
+from synthdp.seal.teachers.vote_aggregation import GNMax
+from synthdp.seal.teachers.vote_cost import Cost
 
 COST = Cost(sigma=4.0, order=8.0, beta=0.02, noise=6.0, delta=1e-5)
 

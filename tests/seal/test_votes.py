@@ -13,7 +13,7 @@ from synthdp.errors import BadInput
 from synthdp.ledger.events import Vote
 from synthdp.noise import laplace
 from synthdp.noise.noise import Noise
-from synthdp.seal.questions.votes import Confident, Counts, GNMax, Interactive, LNMax, Shares
+from synthdp.seal.teachers.vote_aggregation import Confident, Counts, GNMax, Interactive, LNMax, Shares
 
 REJECT = 1e-4  # seeds are fixed: a test either always passes or never
 M, TEACHERS = 12, 7

@@ -11,7 +11,7 @@ from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Categorical, Continuous, Identifier, Integer, Schema
 from synthdp.sets import record_files
-from synthdp.tables.csv_injection import neutral, restored
+from synthdp.tables.csvfile import neutral, restored
 
 CODEC = Codec(MIXED)
 CODES = every_code(CODEC.sizes, 300)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from synthdp.accounting.analytic_gaussian import divergence
 from synthdp.accounting.charges import Charges, Unproven, contributions
 from synthdp.accounting.charges import charges as charges_of
 from synthdp.accounting.repetitions import halting
-from synthdp.accounting.smooth_gaussian import divergence
 from synthdp.ledger.events import Capped, Choice, Event, Gaussian, Laplace, Sampled, Selection, SmoothGaussian
 
 Array = np.ndarray

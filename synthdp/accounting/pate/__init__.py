@@ -13,9 +13,8 @@ the data-independent one alone (law 8): they account the event `Vote`, by the ac
 are tighter than the papers' own bounds here.
 """
 
-from synthdp.accounting.pate import binary, confident, gnmax, lnmax, smooth_release, smooth_sensitivity
-from synthdp.accounting.pate.tail_bounds import DataDependent, DataIndependent
-from synthdp.accounting.pate.vote_counts import checked, load
+from synthdp.accounting.pate import binary, confident, gnmax, lnmax, smooth_sensitivity
+from synthdp.accounting.pate.vote_counts import DataDependent, DataIndependent, checked, load
 
 __all__ = [
     "DataDependent",

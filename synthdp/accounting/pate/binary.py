@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from numpy.typing import ArrayLike
 
 from synthdp.accounting.pate import lnmax
-from synthdp.accounting.pate.tail_bounds import DataDependent, DataIndependent
-from synthdp.accounting.pate.vote_counts import checked
+from synthdp.accounting.pate.vote_counts import DataDependent, DataIndependent, checked
 from synthdp.errors import BadInput
 
 ORDERS: tuple[float, ...] = tuple(float(order) for order in range(1, 101))

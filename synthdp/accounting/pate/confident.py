@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from synthdp.accounting.pate import gnmax
-from synthdp.accounting.pate.tail_bounds import (
+from synthdp.accounting.pate.vote_counts import (
     DataDependent,
     DataIndependent,
+    checked,
     checked_orders,
     from_divergences,
     positive,
     whole_number,
 )
-from synthdp.accounting.pate.vote_counts import checked
 from synthdp.errors import BadInput
 
 Array = np.ndarray

@@ -10,15 +10,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from synthdp.accounting.pate.tail_bounds import (
+from synthdp.accounting.pate.vote_counts import (
     DataDependent,
     DataIndependent,
+    checked,
     checked_orders,
     from_moments,
+    gaps,
     positive,
     whole_number,
 )
-from synthdp.accounting.pate.vote_counts import checked, gaps
 
 Array = np.ndarray
 

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from synthdp.evaluate.attacks import methods
-from synthdp.evaluate.attacks.bounds import claim_of
+from synthdp.evaluate.attacks.bounds import claim_of, entry
 from synthdp.evaluate.attacks.case import (
     MIN_ROWS,
     MOST_ATTACKED,
@@ -30,7 +30,6 @@ from synthdp.evaluate.attacks.case import (
     secrets_of,
 )
 from synthdp.evaluate.attacks.units import Codes, one_per_unit, too_few, unit_codes
-from synthdp.evaluate.attacks.verdicts import entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

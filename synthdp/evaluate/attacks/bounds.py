@@ -13,10 +13,18 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from synthdp.errors import BadInput
+from synthdp.evaluate.error_region import clopper_pearson
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from synthdp.evaluate.attacks.case import Figure, Found
+
 
 # exp overflows near 709; from here on every bound is 1.
 MOST_EPSILON = 350.0
@@ -108,3 +116,132 @@ def claim_of(given: Mapping[str, Any] | None) -> Claim | None:
     except (KeyError, TypeError, ValueError) as error:
         raise BadInput("claim: give a mapping with the numbers epsilon and delta.") from error
     return Claim(epsilon=epsilon, delta=delta, unit=str(given.get("unit", "record")))
+
+
+# ---- Rates of success with their intervals; every interval is two-sided and holds with confidence 1 - error.
+
+
+RESAMPLES = 1_000
+Interval = tuple[float, float]
+
+
+def proportion(count: float, trials: float, error: float) -> Interval:
+    """Of a binomial rate (Clopper & Pearson 1934). A trials number that is not whole is an effective one."""
+    low = 1.0 - float(clopper_pearson(trials - count, trials, error / 2))
+    return low, float(clopper_pearson(count, trials, error / 2))
+
+
+def difference(first: tuple[float, float], second: tuple[float, float], error: float) -> Interval:
+    """Of the first rate minus the second, both (count, trials) and independent.
+
+    Newcombe 1998 (Statistics in Medicine 17, method 10: limits squared and added), with Clopper-Pearson limits.
+    """
+    a, b = first[0] / first[1], second[0] / second[1]
+    (a_low, a_high), (b_low, b_high) = proportion(*first, error), proportion(*second, error)
+    gap = a - b
+    low, high = np.hypot(a - a_low, b_high - b), np.hypot(a_high - a, b - b_low)
+    return float(max(-1.0, gap - low)), float(min(1.0, gap + high))
+
+
+def auroc(inside: NDArray[np.float64], outside: NDArray[np.float64]) -> float:
+    """The chance that a member scores above a non-member; ties count half."""
+    codes, own = _ranked(inside, outside)
+    return _area(codes[:own], codes[own:], int(codes.max()) + 1)
+
+
+def auroc_interval(
+    inside: NDArray[np.float64], outside: NDArray[np.float64], rng: np.random.Generator, error: float
+) -> Interval:
+    """Percentile bootstrap over members and over non-members (Efron & Tibshirani 1993, chapter 13)."""
+    codes, own = _ranked(inside, outside)
+    members, others, size = codes[:own], codes[own:], int(codes.max()) + 1
+
+    def one() -> float:
+        return _area(rng.choice(members, len(members)), rng.choice(others, len(others)), size)
+
+    return percentiles(one, error)
+
+
+def percentiles(one: Callable[[], float], error: float) -> Interval:
+    """The percentile interval of 1,000 draws of a resampled figure."""
+    found = np.quantile([one() for _ in range(RESAMPLES)], [error / 2, 1 - error / 2])
+    return float(found[0]), float(found[1])
+
+
+def _ranked(inside: NDArray[np.float64], outside: NDArray[np.float64]) -> tuple[NDArray[np.int64], int]:
+    codes = np.unique(np.concatenate([inside, outside]), return_inverse=True)[1]
+    return codes, len(inside)
+
+
+def _area(members: NDArray[np.int64], others: NDArray[np.int64], size: int) -> float:
+    below = np.bincount(others, minlength=size)
+    wins = np.cumsum(below) - 0.5 * below
+    return float(wins[members].mean() / len(others))
+
+
+# ---- What an attack's figures mean, in the plain form of the report and in words that know what DP promises.
+#
+# An attack at chance passes: its interval covers the baseline. One above it is a concern, and whether the claim allows it is
+# said beside it: a guarantee does not promise that nothing leaks but how little.
+
+
+NOT_BY_UNIT = (
+    " Records were attacked, not patients, as it is not said whose they are: the bound holds for any one record, but where "
+    "a patient has several the intervals are too narrow, and an alarm may be false."
+)
+ALWAYS = "A pass is no proof: a stronger attack may exist. The guarantee is what holds against all of them."
+
+
+def above(figure: Figure) -> bool:
+    """Whether the attack does better than its baseline beyond the uncertainty."""
+    low, high = figure.interval
+    return high < figure.baseline if figure.better == "higher" else low > figure.baseline
+
+
+def entry(found: Found, claim: Claim | None, *, by_unit: bool) -> dict[str, Any]:
+    """{"verdict", "text", "figures"} in plain types. by_unit: whether one record of each patient was attacked."""
+    note = NOT_BY_UNIT if claim is not None and claim.unit != "record" and not by_unit else ""
+    over = [figure for figure in found.figures if above(figure)]
+    words = _concern(over, claim) if over else _pass(found.figures)
+    return {
+        "verdict": "concern" if over else "pass",
+        "text": f"{words} {found.text}{note}",
+        "figures": [_plain(figure) for figure in found.figures],
+    }
+
+
+def _pass(figures: Sequence[Figure]) -> str:
+    below = any(figure.better != "higher" and figure.interval[1] < figure.baseline for figure in figures)
+    words = f"At chance: {'the 95 % interval covers' if len(figures) == 1 else 'all intervals (95 % together) cover'} "
+    if below:
+        words = "No better than chance, and in part worse: check that hold-out rows were drawn at random. Not above "
+    return f"{words}what records that were never used give. {ALWAYS}"
+
+
+def _concern(over: Sequence[Figure], claim: Claim | None) -> str:
+    labels = ", ".join(figure.label for figure in over)
+    words = (
+        f"Above chance ({labels}): the release tells something of the records that were used that it does not tell of others, "
+        "or the hold-out rows were not drawn as the training rows were."
+    )
+    if claim is None:
+        return f"{words} No guarantee was given that would bound it."
+    beyond = [figure for figure in over if figure.bound is not None and figure.interval[0] > figure.bound]
+    promise = f"(epsilon {claim.epsilon:g}, delta {claim.delta:g}) per {claim.unit}"
+    if beyond:
+        return (
+            f"{words} It is also more than {promise} allows: either the claim does not hold, or training and hold-out "
+            "rows differ. Do not release before this is explained."
+        )
+    return f"{words} It is within what {promise} allows; a smaller epsilon would allow less."
+
+
+def _plain(figure: Figure) -> dict[str, Any]:
+    return {
+        "label": figure.label,
+        "value": float(figure.value),
+        "interval": [float(end) for end in figure.interval],
+        "baseline": float(figure.baseline),
+        "bound": None if figure.bound is None else float(figure.bound),
+        "better": figure.better,
+    }

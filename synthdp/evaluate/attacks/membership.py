@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from synthdp.evaluate.attacks.bounds import auroc, auroc_interval, proportion
 from synthdp.evaluate.attacks.case import Figure, stream
-from synthdp.evaluate.attacks.rates import auroc, auroc_interval, proportion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,9 +3,8 @@
 Everything here reads real records, so every figure and picture is outside epsilon: internal, never part of a release.
 """
 
-from synthdp.evaluate.images.accuracy import accuracies
 from synthdp.evaluate.images.image_classifiers import MODELS
-from synthdp.evaluate.images.image_run import evaluate
-from synthdp.evaluate.images.sample_grid import sheet
+from synthdp.evaluate.images.image_run import accuracies, evaluate
+from synthdp.evaluate.images.samples import sheet
 
 __all__ = ["MODELS", "accuracies", "evaluate", "sheet"]

@@ -1,4 +1,8 @@
-"""Every comparison of two clouds of features, with its floor: real test records in the place of the synthetic ones."""
+"""Does the synthetic cloud lie in the real one, and cover it? Balls around each record to its k-th nearest neighbour.
+
+Precision and recall: Kynkaanniemi et al. 2019, equations 1 and 2. Density and coverage: Naeem et al. 2020, equations 2
+and 3. Distances are computed from differences, not from products, so that equal records are at distance 0.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,114 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from synthdp.evaluate.images import coverage, image_distances
 from synthdp.evaluate.images.pictures import drawn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
+
+
+K = 5
+MOST_ROWS = 5_000
+BLOCK = 500
+
+
+def radii(points: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """(rows,): the distance from each point to its k-th nearest other point; more than k points."""
+    found = [
+        np.partition(block, k, axis=1)[:, k] for block in _distances(points, points)
+    ]  # place 0 is the point itself
+    return np.concatenate(found)
+
+
+def judge(real: NDArray[np.float64], made: NDArray[np.float64], k: int = K) -> dict[str, float]:
+    """precision, recall, density and coverage of made (M, dimensions) against real (N, dimensions), both longer than k.
+
+    All are shares but density, which is 1 on average for equal distributions and may be larger.
+    """
+    real_radii, made_radii = radii(real, k), radii(made, k)
+    balls = np.zeros(len(made), dtype=np.int64)  # real balls that hold each made record
+    recalled, covered = [], []
+    for start, block in zip(range(0, len(real), BLOCK), _distances(real, made), strict=True):
+        inside = block <= real_radii[start : start + BLOCK, None]
+        balls += inside.sum(axis=0)
+        covered.append(inside.any(axis=1))
+        recalled.append((block <= made_radii).any(axis=1))
+    return {
+        "precision": float((balls > 0).mean()),
+        "recall": float(np.concatenate(recalled).mean()),
+        "density": float(balls.mean() / k),
+        "coverage": float(np.concatenate(covered).mean()),
+    }
+
+
+def _distances(left: NDArray[np.float64], right: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+    """Blocks of at most 500 rows of the matrix of Euclidean distances."""
+    from scipy.spatial.distance import cdist
+
+    for start in range(0, len(left), BLOCK):
+        yield cdist(left[start : start + BLOCK], right)
+
+
+# ---- Distances between two clouds of features: Frechet (FID, Heusel et al. 2017) and kernel (KID, Binkowski et al. 2018).
+
+
+SUBSETS, MOST_IN_SUBSET, LEAST_IN_SUBSET = 50, 1_000, 10
+
+
+def frechet(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    """|m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2)) of the two sets' means and covariances; 0 is best.
+
+    left, right: (rows, dimensions), at least two rows each. (C1 C2)^(1/2) has the eigenvalues of the symmetric
+    (R C2 R)^(1/2), R = C1^(1/2), which stay real where C1 or C2 is singular. Of fewer rows than dimensions the value is
+    defined but far from that of the distributions: the caller refuses.
+    """
+    gap = left.mean(axis=0) - right.mean(axis=0)
+    first, second = (np.atleast_2d(np.cov(part, rowvar=False)) for part in (left, right))
+    values, vectors = np.linalg.eigh(first)
+    root = (vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T
+    product = root @ second @ root
+    shared = np.sqrt(np.clip(np.linalg.eigvalsh((product + product.T) / 2), 0.0, None)).sum()
+    found = float(gap @ gap + np.trace(first) + np.trace(second) - 2 * shared)
+    return max(found, 0.0)  # rounding may go below
+
+
+def kernel(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    """Unbiased squared maximum mean discrepancy with the kernel (x.y / dimensions + 1)^3: Binkowski et al., section 4.
+
+    left, right: (rows, dimensions), at least two rows each. Its expectation is 0 for equal distributions, so it may be
+    negative.
+    """
+    n, m, size = len(left), len(right), left.shape[1]
+    own = (left @ left.T / size + 1) ** 3
+    other = (right @ right.T / size + 1) ** 3
+    cross = (left @ right.T / size + 1) ** 3
+    within = (own.sum() - np.trace(own)) / (n * (n - 1)) + (other.sum() - np.trace(other)) / (m * (m - 1))
+    return float(within - 2 * cross.mean())
+
+
+def kernel_over_subsets(
+    left: NDArray[np.float64], right: NDArray[np.float64], rng: np.random.Generator
+) -> tuple[list[float], int]:
+    """`kernel` on 50 pairs of subsets, and their size: half of the smaller set, at most 1,000 rows.
+
+    A subset is drawn without replacement; half, so that two subsets of one set differ.
+    """
+    size = min(MOST_IN_SUBSET, len(left) // 2, len(right) // 2)
+    found = []
+    for _ in range(SUBSETS):
+        a, b = (part[rng.choice(len(part), size=size, replace=False)] for part in (left, right))
+        found.append(kernel(a, b))
+    return found, size
+
+
+# ---- Every comparison of two clouds of features, with its floor: real test records in the place of the synthetic ones.
+
 
 CLOUD_STREAM = 23
 COVERAGE = ("precision", "recall", "density", "coverage")
-LEAST_FOR_BALLS = 4 * coverage.K
+LEAST_FOR_BALLS = 4 * K
 
 
 def compare(
@@ -43,33 +146,32 @@ def _fid(
     fewest, size = min(len(made), len(train)), train.shape[1]
     if fewest <= size:
         return {}, f"a covariance of {size} features needs more than {size} records a set; the smallest has {fewest}"
-    entry = {"mean": image_distances.frechet(made, train), "floor": {"mean": image_distances.frechet(held, train)}}
+    entry = {"mean": frechet(made, train), "floor": {"mean": frechet(held, train)}}
     return {"fid": {**entry, "rows": {"synthetic": len(made), "train": len(train)}}}, ""
 
 
 def _kid(
     made: NDArray[np.float64], held: NDArray[np.float64], train: NDArray[np.float64], rng: np.random.Generator
 ) -> tuple[dict[str, Any], str]:
-    fewest, least = min(len(made), len(train)), 2 * image_distances.LEAST_IN_SUBSET
+    fewest, least = min(len(made), len(train)), 2 * LEAST_IN_SUBSET
     if fewest < least:
         return {}, f"at least {least} records a set are needed; the smallest has {fewest}"
-    values, size = image_distances.kernel_over_subsets(made, train, rng)
-    floor, _ = image_distances.kernel_over_subsets(held, train, rng)
+    values, size = kernel_over_subsets(made, train, rng)
+    floor, _ = kernel_over_subsets(held, train, rng)
     entry = {**_spread(values), "floor": _spread(floor)}
-    return {"kid": {**entry, "subsets": image_distances.SUBSETS, "rows": size}}, ""
+    return {"kid": {**entry, "subsets": SUBSETS, "rows": size}}, ""
 
 
 def _coverage(
     made: NDArray[np.float64], held: NDArray[np.float64], train: NDArray[np.float64], rng: np.random.Generator
 ) -> tuple[dict[str, Any], str]:
-    rows = min(len(made), len(train), coverage.MOST_ROWS)
+    rows = min(len(made), len(train), MOST_ROWS)
     if rows < LEAST_FOR_BALLS:
         return {}, f"at least {LEAST_FOR_BALLS} records a set are needed; the smallest has {rows}"
     real = train[drawn(len(train), rows, rng)]
-    values, floor = (coverage.judge(real, part[drawn(len(part), rows, rng)]) for part in (made, held))
+    values, floor = (judge(real, part[drawn(len(part), rows, rng)]) for part in (made, held))
     return {
-        metric: {"mean": values[metric], "floor": {"mean": floor[metric]}, "k": coverage.K, "rows": rows}
-        for metric in COVERAGE
+        metric: {"mean": values[metric], "floor": {"mean": floor[metric]}, "k": K, "rows": rows} for metric in COVERAGE
     }, ""
 
 

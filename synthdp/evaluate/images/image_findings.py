@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from synthdp.evaluate.risk import found as attacked
+from synthdp.evaluate.findings import found as attacked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.evaluate.how import check
-from synthdp.evaluate.images import (
-    clouds,
-    image_classifiers,
-    image_utility,
-    neighbours,
-    pictures,
-    pixel_marginals,
-    samples,
-)
-from synthdp.evaluate.progress import Steps
+from synthdp.evaluate.how import Steps, check
+from synthdp.evaluate.images import clouds, image_classifiers, image_utility, neighbours, pictures, samples
 from synthdp.evaluate.reading import units_of
 
 if TYPE_CHECKING:
@@ -27,12 +18,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from synthdp.evaluate.attacks.units import Codes
+    from synthdp.evaluate.how import Progress
     from synthdp.evaluate.images.image_classifiers import Classifier, Fitted
     from synthdp.evaluate.images.image_features import Features
-    from synthdp.evaluate.images.pixel_marginals import Parts
-    from synthdp.evaluate.progress import Progress
+    from synthdp.evaluate.images.samples import Parts
     from synthdp.evaluate.tables import Axis
     from synthdp.schema.schema import Schema
+
 
 SCHEMA_VERSION = 2
 SHOWN_STREAM, NEAR_STREAM = 17, 19
@@ -113,7 +105,7 @@ def target_of(name: str, axes: Sequence[Axis], schema: Schema) -> Axis:
 def _marginals(axes: Sequence[Axis], wanted: Sequence[Axis], parts: Parts, result: dict[str, Any]) -> None:
     """Columns beside the image as in tables; intensities and mean pictures; the samples that the page shows."""
     from synthdp.evaluate import fidelity
-    from synthdp.evaluate.marginals import columns
+    from synthdp.evaluate.fidelity import columns
 
     first = next((axis for axis in wanted if axis.is_classes), None)
     beside = [part.beside for part in parts]
@@ -121,11 +113,11 @@ def _marginals(axes: Sequence[Axis], wanted: Sequence[Axis], parts: Parts, resul
     if s is not None and t is not None and v is not None:
         name = None if first is None else first.name
         result["fidelity"] |= fidelity.total_variation(s, t, v, name)
-        result["shares"] = {axis.name: pixel_marginals.class_shares(axis, parts) for axis in axes if axis.is_classes}
+        result["shares"] = {axis.name: samples.class_shares(axis, parts) for axis in axes if axis.is_classes}
         numbers = {axis.name for axis in axes if not axis.is_classes}
         result["columns"] = {key: entry for key, entry in columns(s, t, v).items() if key in numbers}
-    result["fidelity"]["intensities"] = pixel_marginals.intensities(parts)
-    means = pixel_marginals.mean_pictures(first, parts)
+    result["fidelity"]["intensities"] = samples.intensities(parts)
+    means = samples.mean_pictures(first, parts)
     if means:
         result["fidelity"]["mean_pictures"] = means
     else:
@@ -183,10 +175,10 @@ def _clouds(space: Features | None, parts: Parts, tell: Steps, result: dict[str,
 def _attack(parts: Parts, units: Codes | None, claim: Mapping[str, Any] | None, result: dict[str, Any]) -> None:
     """By pixels: the features are learnt from the training records, which alone moves the attack's AUROC on a release that
     knows nothing (by 0.03 to 0.05 on 599 digits of 8 x 8)."""
-    from synthdp.evaluate.attacks import vectors
+    from synthdp.evaluate.attacks import image_attacks
 
     s, t, v = (_flat(part.pixels) for part in parts)
-    result["attacks"], lacking = vectors.run(s, t, v, claim=claim, units=units)
+    result["attacks"], lacking = image_attacks.run(s, t, v, claim=claim, units=units)
     result["not_computed"] += lacking
 
 
@@ -232,4 +224,49 @@ def _about(schema: Schema, parts: Parts, chosen: tuple[Classifier, ...], seeds: 
         "seeds": list(range(seeds)),
         "models": {model.id: model.label for model in chosen},
         "versions": {**versions, "scikit-learn": sklearn.__version__, "numpy": numpy.__version__},
+    }
+
+
+# ---- Train on synthetic, test on real, alone: what a recipe asks of many releases.
+
+
+def accuracies(
+    synthetic: pd.DataFrame,
+    test: pd.DataFrame,
+    schema: Schema,
+    *,
+    seeds: int = 1,
+    models: Sequence[str] = image_classifiers.MODELS,
+    target: str | None = None,
+) -> dict[str, float]:
+    """Accuracy on the real test records per model (lr, mlp, cnn) trained on the synthetic ones: the mean over seeds
+    0, 1, ..., seeds - 1.
+
+    target: the column to predict, by default the schema's first. The same figures as `evaluate`'s tstr. Raises
+    BadInput where the frames do not fit the schema, or hold too few records with a known label.
+    """
+    chosen = image_classifiers.classifiers(models)
+    check("seeds", seeds, 1)
+    if target is None and not schema.targets:
+        raise BadInput("target: the schema declares none; name the column to predict")
+    axes = pictures.axes_of(schema, test)
+    axis = target_of(target if target is not None else schema.targets[0], axes, schema)
+    made = pictures.pictures_of(synthetic, schema, axes, "synthetic")
+    real = pictures.pictures_of(test, schema, axes, "real test")
+    reason = image_utility.refusal(axis, real, real)
+    if reason is not None:
+        raise BadInput(f"target {axis.name!r}: {reason}")
+    work = image_utility.task(axis, made, real, real)
+    if work.synthetic.rows < image_utility.MIN_ROWS:
+        raise BadInput(
+            f"target {axis.name!r}: {work.synthetic.rows} synthetic records have a known label; "
+            f"at least {image_utility.MIN_ROWS} are needed"
+        )
+    return {
+        model.id: float(
+            np.mean(
+                [run["accuracy"] for run in image_utility.runs(model, work.synthetic, work.test, work.classes, seeds)]
+            )
+        )
+        for model in chosen
     }

@@ -2,22 +2,152 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from synthdp.errors import BadInput
 from synthdp.evaluate.images.neighbours import MOST_ROWS, nearest
-from synthdp.evaluate.images.pictures import drawn
-from synthdp.evaluate.images.pixel_marginals import class_means
-from synthdp.evaluate.images.sample_grid import strip
+from synthdp.evaluate.images.pictures import drawn, shrunk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from synthdp.evaluate.images.pictures import Pictures
     from synthdp.evaluate.tables import Axis
+
+
+# ---- What can be said without a network: shares of classes, intensities of pixels, mean pictures per class.
+
+
+BINS = 32  # of 8 grey levels each
+MISSING = "(missing or undeclared)"
+WHITE = 255.0
+
+Parts = tuple["Pictures", "Pictures", "Pictures"]
+
+
+def class_shares(axis: Axis, parts: Parts) -> dict[str, Any]:
+    """Shares of the classes in synthetic, real training and real test records, and their total variation distances."""
+    size = len(axis.levels)
+    labels = [np.where((found := part.labels(axis)) < 0, size, found) for part in parts]
+    shares = [np.bincount(each, minlength=size + 1) / max(len(each), 1) for each in labels]
+    shown = [i for i in range(size + 1) if i < size or any(share[size] > 0 for share in shares)]
+    return {
+        "mean": _apart(shares[0], shares[1]),
+        "floor": {"mean": _apart(shares[2], shares[1])},
+        "labels": [(*axis.levels, MISSING)[i] for i in shown],
+        **{
+            role: [float(share[i]) for i in shown]
+            for role, share in zip(("synthetic", "train", "test"), shares, strict=True)
+        },
+    }
+
+
+def intensities(parts: Parts) -> dict[str, Any]:
+    """Shares of pixel values in 32 bins of 8 grey levels, all channels together; total variation distances."""
+    counts = [np.bincount(part.pixels.reshape(-1) >> 3, minlength=BINS) for part in parts]
+    shares = [count / count.sum() for count in counts]
+    return {
+        "mean": _apart(shares[0], shares[1]),
+        "floor": {"mean": _apart(shares[2], shares[1])},
+        **{role: share.tolist() for role, share in zip(("synthetic", "train", "test"), shares, strict=True)},
+    }
+
+
+def mean_pictures(axis: Axis | None, parts: Parts) -> dict[str, Any]:
+    """Root mean square difference of the mean pictures, black 0 to white 1, averaged over the classes that all three
+    sets hold (without axis: one class). Absent ("mean") where there is no such class."""
+    found = [class_means(part, axis) for part in parts]
+    shared = [name for name in found[1] if all(name in means for means in found)]
+    if not shared:
+        return {}
+    gaps = [
+        [float(np.sqrt(np.mean((other[name] - found[1][name]) ** 2)) / WHITE) for name in shared]
+        for other in (found[0], found[2])
+    ]
+    return {
+        "mean": float(np.mean(gaps[0])),
+        "floor": {"mean": float(np.mean(gaps[1]))},
+        "classes": dict(zip(shared, gaps[0], strict=True)),
+    }
+
+
+def class_means(part: Pictures, axis: Axis | None) -> dict[str, NDArray[np.float64]]:
+    """Per class that occurs, its mean picture (height, width, channels), 0 to 255. Without axis one mean, named ""."""
+    if axis is None:
+        return {"": part.pixels.mean(axis=0)} if part.rows else {}
+    labels = part.labels(axis)
+    return {axis.levels[c]: part.pixels[labels == c].mean(axis=0) for c in np.unique(labels) if c >= 0}
+
+
+def _apart(left: Sequence[float] | NDArray[np.float64], right: Sequence[float] | NDArray[np.float64]) -> float:
+    return float(np.abs(np.asarray(left) - np.asarray(right)).sum() / 2)
+
+
+# ---- Sheets of pictures as PNG: small, lossless, one pixel a pixel; the page enlarges them without smoothing.
+
+
+MOST_SIDE = 64  # larger pictures are averaged down, so that the page stays small
+
+
+def sheet(
+    pictures: Sequence[NDArray[np.uint8]] | NDArray[np.uint8], columns: int, *, scale: int = 1, gap: int = 0
+) -> bytes:
+    """A PNG of equal pictures, row by row, each pixel drawn scale x scale, gap clear pixels between pictures.
+
+    pictures: at least one, uint8, (height, width) or (height, width, channels); the places that the last row lacks
+    stay clear. Two channels, or more than three, show their mean.
+    """
+    cells = np.asarray(pictures)
+    if cells.ndim == 3:
+        cells = cells[..., None]
+    if cells.ndim != 4 or not len(cells) or cells.dtype != np.uint8:
+        raise BadInput("pictures: give at least one uint8 array of (height, width) or (height, width, channels)")
+    if columns < 1 or scale < 1 or gap < 0:
+        raise BadInput(f"columns and scale must be at least 1 and gap at least 0, got {columns}, {scale} and {gap}")
+    cells = _shown(cells)
+    count, height, width, channels = cells.shape
+    rows = -(-count // columns)
+    clear = np.zeros((rows * columns, height + gap, width + gap, channels + 1), dtype=np.uint8)
+    clear[:count, :height, :width, :channels], clear[:count, :height, :width, channels] = cells, 255
+    whole = clear.reshape(rows, columns, height + gap, width + gap, -1).transpose(0, 2, 1, 3, 4)
+    flat = whole.reshape(rows * (height + gap), columns * (width + gap), -1)
+    flat = flat[: len(flat) - gap, : flat.shape[1] - gap].repeat(scale, axis=0).repeat(scale, axis=1)
+    return _png(flat if (flat[..., channels] == 0).any() else flat[..., :channels])
+
+
+def strip(pictures: NDArray[np.uint8]) -> dict[str, Any]:
+    """One row of pictures (count, height, width, channels) for the page: PNG as a data URI, and its size in pixels."""
+    small = shrunk(pictures, MOST_SIDE)
+    picture = base64.b64encode(sheet(small, len(small), gap=1)).decode("ascii")
+    return {
+        "png": f"data:image/png;base64,{picture}",
+        "count": len(small),
+        "width": (small.shape[2] + 1) * len(small) - 1,
+        "height": small.shape[1],
+    }
+
+
+def _shown(cells: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    if cells.shape[3] in (1, 3):
+        return cells
+    mean: NDArray[np.uint8] = np.rint(cells.mean(axis=3, keepdims=True)).astype(np.uint8)
+    return mean
+
+
+def _png(pixels: NDArray[np.uint8]) -> bytes:
+    """(height, width, 1 to 4): grey, grey and alpha, colour, colour and alpha."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(buffer, format="PNG", optimize=True)
+    return buffer.getvalue()
+
 
 PER_CLASS, MOST_CLASSES, SHOWN = 8, 20, 10
 

@@ -8,16 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.generators import Model
-from synthdp.generators.adversarial import gan_settings, losses
+from synthdp.generators.adversarial import clipping_strategies, gan_settings
 from synthdp.generators.adversarial.clipping_strategies import Clipper
-from synthdp.generators.adversarial.optimizers import OPTIMIZERS
 from synthdp.generators.adversarial.table_player import Player
-from synthdp.generators.images import starting_points
+from synthdp.generators.images import image_player
 from synthdp.generators.images.image_networks import Critic
 from synthdp.generators.images.image_player import ImagePlayer, lens_of
 from synthdp.generators.parts import noisy_tables, training_state
 from synthdp.generators.parts.gan_model import NetworkModel
 from synthdp.generators.parts.table_networks import Discriminator, average
+from synthdp.generators.parts.training_state import OPTIMIZERS
 from synthdp.seal import Sensitive
 
 if TYPE_CHECKING:
@@ -46,18 +46,18 @@ class Game:
         label, steps = settings.label(schema), self.settings.steps // self.settings.generator_every
         self.player: Player | ImagePlayer
         self.d: Discriminator | Critic
-        self.loss: losses.Loss
+        self.loss: clipping_strategies.Loss
         if schema.image is None:
             self.player = Player(self.settings, codec, label, steps, generator, device)
             self.d = Discriminator(self.player.blocks.width, self.settings.hidden, len(codec.sizes), generator)
             self.d = self.d.to(device)
-            self.loss = losses.Linear(self.settings.penalty)
+            self.loss = clipping_strategies.Linear(self.settings.penalty)
         else:
             self.player = ImagePlayer(self.settings, codec, label, steps, generator, device)
             canvas, convolutional = self.player.canvas, self.settings.architecture == "conv"
             self.d = Critic(canvas, convolutional, self.settings.hidden, lens_of(self.settings, canvas), generator)
             self.d = self.d.to(device)
-            self.loss = losses.Logistic(self.settings.penalty)
+            self.loss = clipping_strategies.Logistic(self.settings.penalty)
         self.d_average = copy.deepcopy(self.d)
         self.clipper = Clipper(self.settings, self.d, terms.noise, terms.count_deviation)
         self.d_optimizer = OPTIMIZERS[self.settings.optimizer](
@@ -69,7 +69,7 @@ class Game:
         if self.settings.start == "none":
             return
         if isinstance(self.player, ImagePlayer):
-            starting_points.begin(self.data, self.settings, self.player, self.terms.table_noise)
+            image_player.begin(self.data, self.settings, self.player, self.terms.table_noise)
             for network in (self.d, self.d_average):
                 if isinstance(network, Critic) and network.lens is not None:
                     network.focus(self.player.g.get_buffer("lens"))

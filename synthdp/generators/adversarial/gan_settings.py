@@ -7,7 +7,7 @@ from synthdp.errors import BadInput
 from synthdp.generators import IMAGES, TABLE
 from synthdp.generators.adversarial import clipping_strategies, table_player
 from synthdp.generators.images import image_player
-from synthdp.generators.images.starting_points import STARTS as IMAGE_STARTS
+from synthdp.generators.images.image_player import STARTS as IMAGE_STARTS
 from synthdp.generators.parts.gan_model import MOST_LABELS, check_label, surely_label
 from synthdp.generators.parts.noisy_tables import STARTS as TABLE_STARTS
 from synthdp.generators.parts.setting_checks import refuse_ignored

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synthdp.generators.adversarial.optimizers import BETAS
 from synthdp.generators.adversarial.table_player import Player
 from synthdp.generators.parts import training_state
 from synthdp.generators.parts.table_networks import SLOPE, Discriminator
+from synthdp.generators.parts.training_state import BETAS
 from synthdp.seal import LNMax, Sensitive, Stacked
 
 if TYPE_CHECKING:

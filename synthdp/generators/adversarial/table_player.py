@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from synthdp.generators.adversarial.optimizers import BETAS
 from synthdp.generators.parts import devices, training_state
 from synthdp.generators.parts.gan_model import Shape, network
 from synthdp.generators.parts.noisy_tables import Tables
 from synthdp.generators.parts.table_networks import Blocks, Network, average, draw_latent, with_label
+from synthdp.generators.parts.training_state import BETAS
 from synthdp.schema.codec import Codec
 
 CALIBRATION_ROUNDS, CALIBRATION_BATCHES, CALIBRATION_ROWS = 8, 32, 8192

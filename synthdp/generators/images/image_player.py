@@ -10,19 +10,22 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.generators import Tensors, check_distributions, check_tensors
-from synthdp.generators.adversarial.optimizers import BETAS
 from synthdp.generators.adversarial.table_player import Judgement
 from synthdp.generators.classgauss import ClassGauss
 from synthdp.generators.gaussians.class_mixture import Mixture
 from synthdp.generators.images.image_networks import Painter, Retoucher, principal_axes
 from synthdp.generators.images.pixel_rows import Canvas, Source
 from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.table_networks import average, random
+from synthdp.generators.parts.table_networks import average, nearest_distribution, random
+from synthdp.generators.parts.training_state import BETAS
+from synthdp.ledger.events import Entry, Gaussian, Plan
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
+from synthdp.seal import Sensitive
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 ROWS = 2048  # sampled at a time
 LENS = 64  # most coefficients of architecture=basis
@@ -219,3 +222,31 @@ def restored(settings: Settings, schema: Schema, tensors: Tensors, label: int | 
     labels = torch.from_numpy(np.array(own["labels"], np.float32))
     source = Source(canvas=canvas, labels=labels, mixture=mixture, latent=settings.latent)
     return ImageModel(schema=schema, source=source, network=made)
+
+
+# ---- What a game on images buys before its first step: the answers of class Gaussians, the label's counts, or nothing.
+
+
+STARTS = ("gauss", "label", "none")
+
+
+def plan(settings: Settings, schema: Schema, noise: float) -> Plan:
+    """What `begin` asks, all of it together one Gaussian of this noise."""
+    if settings.start == "gauss":
+        return starter(settings).plan(schema, noise)
+    return (Entry(Gaussian(noise)),) if settings.start == "label" else ()
+
+
+def begin(data: Sensitive, settings: Settings, player: ImagePlayer, noise: float) -> None:
+    """Ask, and let the player begin there."""
+    if settings.start == "gauss":
+        own = starter(settings)
+        seed = int(torch.randint(2**62, (1,), generator=player.random))
+        mixture = own.learn(data, own.noises(data.schema, noise), seed=seed)
+        player.start(torch.from_numpy(mixture.labels).float(), mixture)
+        return
+    codec, label = data.codec, player.label
+    if label is None:
+        return
+    (counts,) = data.marginals([(codec.names[label],)], noise)
+    player.start(nearest_distribution(torch.from_numpy(counts)).float(), None)

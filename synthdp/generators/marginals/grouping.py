@@ -6,7 +6,9 @@ halves can be told apart, small neighbours join, from low to high, and values th
 frequent atoms and the missing value. Rare categories become one group.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,9 @@ from synthdp.generators import distributions
 from synthdp.generators.marginals.product_mixture import stratified
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Column, Continuous, Datetime, Integer, Ordinal
+from synthdp.schema.schema import Schema
+from synthdp.schema.where import Allowed, Shares
+from synthdp.seal import MOST_RECORDS, Marginals
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -206,3 +211,72 @@ def _shares(counts: Array, of: Places) -> Array:
     for codes in np.split(order, np.flatnonzero(np.diff(of[order])) + 1):
         within[codes] = nearest_distribution(torch.from_numpy(counts[codes])).numpy()
     return within
+
+
+# ---- The first look that generators on tables take: every column alone, with noise, and the groups of codes that the noise allows.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Binned:
+    """`columns` are the noisy counts of each column's groups; a group of c codes has a deviation of sqrt(c) times `deviation`."""
+
+    groups: tuple[Groups, ...]
+    columns: tuple[Array, ...]
+    deviation: float
+    total: float  # noisy number of records, from 1 to what a choice can score
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Groups of each column."""
+        return tuple(each.count for each in self.groups)
+
+    @property
+    def of(self) -> list[NDArray[np.int64]]:
+        """What questions count by."""
+        return [each.of for each in self.groups]
+
+    def codes(self, column: int) -> NDArray[np.int64]:
+        """How many codes each group of a column holds."""
+        return np.bincount(self.groups[column].of, minlength=self.groups[column].count)
+
+
+def binned(counts: list[Array], question: Marginals, schema: Schema, codec: Codec, least: float, most: int) -> Binned:
+    """From the answer to `question`, every column alone: groups that hold at least `least` deviations of its noise each, at most
+    about `most` of a column."""
+    total = float(np.average([each.sum() for each in counts], weights=[1 / len(each) for each in counts]))
+    total = min(max(1.0, total), MOST_RECORDS / 2)
+    floor = min(least * question.deviation, total / 2)
+    groups = tuple(
+        grouped(Counts.of(each, question.deviation), column, codec, floor, most)
+        for each, column in zip(counts, schema.coded, strict=True)
+    )
+    columns = tuple(
+        np.bincount(group.of, each, group.count).astype(np.float64) for group, each in zip(groups, counts, strict=True)
+    )
+    return Binned(groups=groups, columns=columns, deviation=question.deviation, total=total)
+
+
+# ---- A condition on codes as an event of their groups, and codes of groups as the condition leaves them.
+
+
+def events(allowed: Allowed, names: Sequence[str], groups: Sequence[Groups]) -> dict[str, Array]:
+    """By name, for the columns that the condition is about: how often each group satisfies it, (groups,), by its codes' shares."""
+    return {
+        name: np.bincount(each.of, weights=each.within * allowed.shares[name], minlength=each.count)
+        / np.maximum(np.bincount(each.of, weights=each.within, minlength=each.count), np.finfo(float).tiny)
+        for name, each in zip(names, groups, strict=True)
+        if name in allowed.shares
+    }
+
+
+def code_of(
+    groups: Groups, chosen: NDArray[np.int64], shares: Shares | None, rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """A code of each chosen group (rows,), of those that the condition leaves; `shares` None: of all."""
+    if shares is None:
+        return groups.ungrouped(chosen, rng)
+    within = groups.within * shares
+    kept = np.flatnonzero(within > 0)
+    left = Groups(of=groups.of[kept], within=within[kept])
+    codes: NDArray[np.int32] = kept[left.ungrouped(chosen, rng)].astype(np.int32)
+    return codes

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_distributions, check_tensors
-from synthdp.generators.marginals.conditioned import code_of, events
-from synthdp.generators.marginals.grouping import Groups
+from synthdp.generators.marginals.grouping import Groups, code_of, events
 from synthdp.generators.marginals.product_mixture import Products
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema

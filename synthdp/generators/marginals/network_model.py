@@ -8,10 +8,8 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_distributions, check_tensors
-from synthdp.generators.marginals.bayesian_network import Network
-from synthdp.generators.marginals.conditioned import code_of, events
-from synthdp.generators.marginals.grouping import Groups
-from synthdp.generators.marginals.junction_tree import given
+from synthdp.generators.marginals.grouping import Groups, code_of, events
+from synthdp.generators.marginals.junction_tree import Network, given
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import EVERYTHING, Allowed

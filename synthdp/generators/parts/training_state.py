@@ -1,6 +1,6 @@
 """The state of a training as named arrays, and back: what a stopped fit goes on from (law 23)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,6 +10,21 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.overrides import TorchFunctionMode
+
+# ---- Optimisers by name, over gradients that are noisy already: whatever they do with them is post-processing.
+
+
+BETAS = (0.5, 0.999)  # of Adam in adversarial games (Radford, Metz & Chintala 2016)
+
+# name -> (parameters, learning rate, momentum)
+OPTIMIZERS: dict[str, Callable[[Iterable[nn.Parameter], float, float], Optimizer]] = {
+    "adam": lambda parameters, rate, _: torch.optim.Adam(parameters, rate, betas=BETAS),
+    "sgd": lambda parameters, rate, _: torch.optim.SGD(parameters, rate),
+    "momentum": lambda parameters, rate, momentum: torch.optim.SGD(parameters, rate, momentum=momentum),
+    "adagrad": lambda parameters, rate, _: torch.optim.Adagrad(parameters, rate),
+    "rmsprop": lambda parameters, rate, _: torch.optim.RMSprop(parameters, rate),
+}
+
 
 Arrays = dict[str, NDArray[Any]]
 State = Mapping[str, NDArray[Any]]

@@ -2,11 +2,86 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.pate.students import Student
-from synthdp.pate.students.estimator import Estimator
+from synthdp.pate.students import Constant, Learned, Lesson, Probabilities, Student, Tensors
+
+if TYPE_CHECKING:
+    from sklearn.base import ClassifierMixin
+
+
+# ---- Any scikit-learn classifier as a student.
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """Learns the labels with a clone of a scikit-learn classifier.
+
+    Soft targets become weights: each record is shown once per class, as heavy as its share (for a log loss that is the cross
+    entropy with the shares). A classifier without `sample_weight` takes the likeliest class.
+    """
+
+    estimator: "ClassifierMixin"
+
+    name: ClassVar[str] = "estimator"
+
+    def __post_init__(self) -> None:
+        if not all(hasattr(self.estimator, method) for method in ("fit", "predict", "get_params")):
+            raise BadInput(
+                f"student: expected a scikit-learn classifier or one of synthdp.pate's students, got {type(self.estimator)}"
+            )
+
+    def learn(self, lesson: Lesson, seed: int) -> Learned:
+        """See `Student`. Labels of one class only make a constant."""
+        from sklearn.base import clone
+        from sklearn.utils.validation import has_fit_parameter
+
+        hard = lesson.targets.argmax(1)
+        model: Any = clone(self.estimator)
+        states = [key for key in model.get_params() if key.split("__")[-1] == "random_state"]
+        model.set_params(**dict.fromkeys(states, seed))
+        soft = not np.isin(lesson.targets, (0, 1)).all() and has_fit_parameter(model, "sample_weight")
+        if len(np.flatnonzero(lesson.targets.any(0)) if soft else np.unique(hard)) < 2:
+            return Constant(int(lesson.targets.sum(0).argmax()), lesson.classes)
+        if soft:
+            record, label = np.nonzero(lesson.targets > 0)
+            model.fit(lesson.rows[record], label, sample_weight=lesson.targets[record, label])
+        else:
+            model.fit(lesson.rows, hard)
+        return Fitted(model, lesson.classes)
+
+    def restore(self, width: int, classes: int, tensors: Tensors) -> Learned:  # noqa: ARG002
+        """Nothing to restore: scikit-learn's objects are not stored, since that would take pickle."""
+        raise BadInput("a scikit-learn student is not stored in a release: pass one as student=, and it learns again")
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted scikit-learn classifier, its columns put where the declared classes are."""
+
+    model: Any
+    classes: int
+
+    def probabilities(self, rows: NDArray[np.float32]) -> Probabilities:
+        """See `Learned`; a classifier without probabilities gives all to its answer."""
+        found = np.zeros((len(rows), self.classes))
+        if not len(rows):
+            return found
+        if hasattr(self.model, "predict_proba"):
+            found[:, self.model.classes_] = self.model.predict_proba(rows)
+            found /= found.sum(axis=1, keepdims=True)  # some estimators compute in float32
+        else:
+            found[np.arange(len(rows)), self.model.predict(rows)] = 1
+        return found
+
+    def tensors(self) -> None:
+        """See `Learned`."""
+        return
 
 
 def student_of(given: Any) -> Student:

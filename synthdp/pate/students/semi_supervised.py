@@ -18,8 +18,7 @@ from torch.optim import Optimizer
 
 from synthdp.errors import BadInput
 from synthdp.pate.students import Learned, Lesson, Tensors, check_positive
-from synthdp.pate.students.layers import Normal, WeightNorm, cross_entropy
-from synthdp.pate.students.network import Trained, batches, load
+from synthdp.pate.students.network import Normal, Trained, WeightNorm, batches, cross_entropy, load
 
 BETAS = (0.5, 0.999)
 

@@ -14,11 +14,9 @@ from torch import Tensor
 
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
-from synthdp.seal.checkpoint import State
 from synthdp.seal.records import Codes
-from synthdp.seal.teachers.partition import Parts
-from synthdp.seal.teachers.protocols import Scores, Votes
-from synthdp.seal.teachers.teacher_checks import check_row_by_row, public_rows
+from synthdp.seal.resume import State
+from synthdp.seal.teachers.protocols import Parts, Scores, Votes, check_row_by_row, public_rows
 
 ROWS = 4096  # generated rows compared with the queries at a time
 BLOCK = 1024  # records compared at a time: always so many, with padding, and

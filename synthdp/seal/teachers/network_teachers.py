@@ -15,11 +15,17 @@ from torch.optim import SGD, Adam, Optimizer
 
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
-from synthdp.seal.checkpoint import State
 from synthdp.seal.records import Codes
-from synthdp.seal.teachers.partition import Parts
-from synthdp.seal.teachers.protocols import Scores, Votes
-from synthdp.seal.teachers.teacher_checks import check_module, check_row_by_row, first_line, public_rows
+from synthdp.seal.resume import State
+from synthdp.seal.teachers.protocols import (
+    Parts,
+    Scores,
+    Votes,
+    check_module,
+    check_row_by_row,
+    first_line,
+    public_rows,
+)
 
 Weights = dict[str, Tensor]
 OPTIMIZERS = ("adam", "sgd")

@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.noise.stream import derived
 from synthdp.schema.codec import Codec
-from synthdp.seal.checkpoint import State
 from synthdp.seal.records import Codes
-from synthdp.seal.teachers.partition import Parts
-from synthdp.seal.teachers.protocols import Scores, Votes
-from synthdp.seal.teachers.teacher_checks import check_row_by_row, first_line, public_rows
+from synthdp.seal.resume import State
+from synthdp.seal.teachers.protocols import Parts, Scores, Votes, check_row_by_row, first_line, public_rows
 
 Features = Callable[[Codes], NDArray[Any]]
 Fitted = Any  # a classifier, or the class that a teacher gives whatever it is asked

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import binom, binomtest
 from sklearn.metrics import roc_auc_score
 
-from synthdp.evaluate.attacks.rates import auroc, auroc_interval, difference, proportion
+from synthdp.evaluate.attacks.bounds import auroc, auroc_interval, difference, proportion
 
 
 @pytest.mark.parametrize(("count", "trials"), [(0, 10), (3, 10), (10, 10), (480, 1000)])

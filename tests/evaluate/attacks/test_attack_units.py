@@ -6,7 +6,7 @@ from scipy.stats import binom
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import attacks
-from synthdp.evaluate.attacks import rates
+from synthdp.evaluate.attacks import bounds
 from synthdp.evaluate.attacks.units import one_per_unit
 
 
@@ -36,7 +36,7 @@ def test_codes_of_patients():
 
 def test_patients_records_that_repeat_do_not_alarm(monkeypatch):
     """Each patient has eight equal records: taken for independent they would narrow the intervals by a factor of 2.8."""
-    monkeypatch.setattr(rates, "RESAMPLES", 200)
+    monkeypatch.setattr(bounds, "RESAMPLES", 200)
     alarms = 0
     for seed in range(8):
         made, train, test = (population(n, (seed, n)) for n in (300, 60, 120))

@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import attacks
-from synthdp.evaluate.attacks import rates
+from synthdp.evaluate.attacks import bounds
 from synthdp.evaluate.attacks.case import case_of, secrets_of
 from synthdp.evaluate.tables import Axis, Table
 
@@ -56,7 +56,7 @@ def test_copies_are_caught(copied, name):
 
 def test_false_alarms_are_as_rare_as_stated(monkeypatch):
     """Independent rows of the same distribution: each attack alarms in at most 2.5 % of cases, over 30 of them."""
-    monkeypatch.setattr(rates, "RESAMPLES", 200)
+    monkeypatch.setattr(bounds, "RESAMPLES", 200)
     alarms = Counter()
     for seed in range(30):
         parts = population(80, (seed, 1)), population(80, (seed, 2)), population(160, (seed, 3))

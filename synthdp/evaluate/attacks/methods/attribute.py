@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from synthdp.evaluate.attacks.bounds import difference
 from synthdp.evaluate.attacks.case import MIN_ROWS, Case, Figure, Found, Lacking
 from synthdp.evaluate.attacks.distances import nearest, points, width
-from synthdp.evaluate.attacks.rates import difference
 
 if TYPE_CHECKING:
     from synthdp.evaluate.tables import Table

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from synthdp.evaluate.attacks.bounds import percentiles, proportion
 from synthdp.evaluate.attacks.case import Case, Figure, Found, Lacking
 from synthdp.evaluate.attacks.distances import two_nearest
-from synthdp.evaluate.attacks.rates import percentiles, proportion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

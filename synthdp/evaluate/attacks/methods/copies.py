@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from synthdp.evaluate.attacks.bounds import difference
 from synthdp.evaluate.attacks.case import Case, Figure, Found, Lacking
-from synthdp.evaluate.attacks.rates import difference
 
 if TYPE_CHECKING:
     from synthdp.evaluate.tables import Table

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from synthdp.evaluate.attacks.bounds import difference
 from synthdp.evaluate.attacks.case import Case, Figure, Found, Lacking
 from synthdp.evaluate.attacks.distances import nearest, paired, points
-from synthdp.evaluate.attacks.rates import difference
 from synthdp.evaluate.tables import Table
 
 if TYPE_CHECKING:

@@ -1,0 +1,131 @@
+"""Per-unit gradients in full, for modules that book-keeping cannot follow: any layer, at a price in time and memory."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from synthdp.errors import BadInput
+from synthdp.seal.clipping import Automatic, Rule, layout
+from synthdp.seal.gradients.bound import CHUNK, FLAT, MARGIN, Batch, Bound, Sums
+
+FLOATS = 1 << 25  # per-unit gradients held at a time: 128 MiB
+
+
+class _Callback(nn.Module):
+    """The loss as a module, so that `functional_call` can lend it other parameters."""
+
+    def __init__(self, module: nn.Module, loss: Callable[[nn.Module, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.module = module
+        self._loss = (loss,)  # in a tuple: a loss that is a module must not become a part of this one
+
+    def forward(self, records: Tensor) -> Tensor:
+        return self._loss[0](self.module, records)
+
+
+def add(
+    module: nn.Module,
+    loss: Callable[[nn.Module, Tensor], Tensor],
+    batch: Batch,
+    bound: Bound,
+    trained: Mapping[str, Tensor],
+    sums: Sums,
+) -> None:
+    """Add the clipped gradients of a batch to `sums`: `torch.func.vmap`, or one unit at a time where that cannot go."""
+    if len(batch.rows) == 0:
+        bound.count(torch.zeros(batch.units))
+        return
+    callback = _Callback(module, loss)
+    parameters = {f"module.{name}": parameter.detach() for name, parameter in trained.items()}
+    records, held = _slots(batch)
+
+    def unit_loss(parameters: dict[str, Tensor], records: Tensor, held: Tensor) -> Tensor:
+        losses = functional_call(callback, parameters, (records,))
+        if losses.shape != held.shape:
+            raise BadInput(f"loss must return one value per record, of shape (n,); got {losses.dim()} dimensions")
+        return torch.where(held, losses, 0.0).sum()
+
+    one = grad(unit_loss)
+    many = vmap(one, in_dims=(None, 0, 0), randomness="different")
+    chunk = max(1, min(CHUNK, FLOATS // max(1, sum(parameter.numel() for parameter in trained.values()))))
+    for start in range(0, batch.units, chunk):
+        part, mask = records[start : start + chunk], held[start : start + chunk]
+        try:
+            gradients = many(parameters, part, mask)
+        except RuntimeError:  # an operation without a batching rule, or control flow that reads values
+            each = [one(parameters, unit, slots) for unit, slots in zip(part, mask, strict=True)]
+            gradients = {name: torch.stack([unit[name] for unit in each]) for name in parameters}
+        counts = None if batch.counts is None else batch.counts[start : start + chunk]
+        _add_clipped({name: gradients[f"module.{name}"] for name in trained}, counts, bound, sums)
+
+
+def _slots(batch: Batch) -> tuple[Tensor, Tensor]:
+    """(units, R, ...) and which slots are held; an empty slot repeats a real record, so that its loss is finite."""
+    if batch.place is None:
+        rows = batch.rows.reshape(batch.units, batch.size, *batch.rows.shape[1:])
+        return rows, torch.ones(rows.shape[:2], dtype=torch.bool, device=rows.device)
+    source = torch.zeros(batch.units * batch.size, dtype=torch.long, device=batch.rows.device)
+    held = torch.zeros_like(source, dtype=torch.bool)
+    source[batch.place] = torch.arange(len(batch.place), device=source.device)
+    held[batch.place] = True
+    source = source.view(batch.units, batch.size)
+    own = source.amax(1, keepdim=True)  # the unit's own last record (any record, where the unit has none)
+    held = held.view(batch.units, batch.size)
+    return batch.rows[torch.where(held, source, own)], held
+
+
+def _add_clipped(gradients: dict[str, Tensor], counts: Tensor | None, bound: Bound, sums: Sums) -> None:
+    squares: dict[int, Tensor] = {}
+    for name, gradient in gradients.items():
+        own = torch.linalg.vector_norm(gradient.flatten(1), dim=1, dtype=torch.float64).square_()
+        place = bound.group([name])
+        squares[place] = squares[place] + own if place in squares else own
+    weights, bad = bound.factors({place: (own, None) for place, own in squares.items()}, counts)
+    for name, gradient in gradients.items():
+        part = gradient.flatten(1)
+        kept = part if bad is None else part.masked_fill(bad.unsqueeze(1), 0.0)
+        sums.add(name, weights[bound.group([name])].to(kept.dtype) @ kept)
+
+
+# ---- The definition, one unit at a time: slow, plain, and what everything else is compared with.
+
+
+def per_unit_reference(
+    module: nn.Module,
+    loss: Callable[[nn.Module, Tensor], Tensor],
+    records: Tensor,
+    mask: Tensor | None,
+    clip: float,
+    rule: Rule = FLAT,
+    counts: Tensor | None = None,
+) -> dict[str, Tensor]:
+    """What `clipped_gradient_sum` promises, by a loop over units and ordinary autograd.
+
+    To check that a loss takes each record on its own, compare the two on a few batches.
+    """
+    trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+    groups = layout(rule, {name: parameter.numel() for name, parameter in trained.items()})
+    sums = {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in trained.items()}
+    for unit in range(len(records)):
+        rows = records[unit : unit + 1] if mask is None else records[unit][mask[unit].bool()]
+        if len(rows) == 0:
+            continue
+        with torch.enable_grad():
+            total = loss(module, rows).sum()
+        parts = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
+        divisor = 1.0 if counts is None else float(counts[unit])
+        gradient = {
+            name: part.double() / divisor for name, part in zip(trained, parts, strict=True) if part is not None
+        }
+        squares = {name: part.square().sum() for name, part in gradient.items()}
+        if not bool(torch.isfinite(torch.stack(list(squares.values())).sum())):
+            continue
+        for name, part in gradient.items():
+            mine = [square for key, square in squares.items() if groups.places[key] == groups.places[name]]
+            norm = torch.stack(mine).sum().sqrt()
+            limit = clip * groups.bounds[groups.places[name]] * (1 - MARGIN)
+            longest = norm + rule.gamma if isinstance(rule, Automatic) else norm.clamp_min(limit)
+            sums[name] += part * (limit / longest)
+    return sums

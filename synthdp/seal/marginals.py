@@ -1,0 +1,146 @@
+"""Noisy contingency tables over the declared domain."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.errors import BadInput
+from synthdp.ledger.events import Event, Gaussian
+from synthdp.seal.clipping import MARGIN
+from synthdp.seal.records import Countable, within
+
+if TYPE_CHECKING:
+    from synthdp.noise.noise import Noise
+
+Table = NDArray[np.float64]
+Grouping = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """One table per clique, every cell of the declared domain plus N(0, deviation^2) noise.
+
+    A unit of at most R records adds at most R to the cells of each of the m tables, so the stacked vector moves by at most
+    R * sqrt(m) in L2 (law 18), and deviation = noise * R * sqrt(m).
+
+    `groups[j]`, where there is one, is what column j is counted by: a public map (codes of the column,) -> 0 .. groups - 1,
+    such as the bins that earlier noisy answers asked for. Counting by groups adds cells up, which moves no unit further.
+    """
+
+    additive: ClassVar[bool] = True  # a sum over units
+    counted: ClassVar[bool] = True  # asks for counts alone
+    cliques: tuple[tuple[int, ...], ...]  # columns of the code table
+    sizes: tuple[int, ...]  # codes per column
+    noise: float
+    max_records: int
+    groups: tuple[Grouping | None, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for size, group in zip(self.sizes, self.groups or (), strict=self.groups is not None):
+            if group is not None and (group.shape != (size,) or group.min(initial=0) < 0):
+                raise BadInput(f"a grouping must give each of a column's {size} codes a group of 0 or more")
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """One Gaussian for all tables together."""
+        return [Gaussian(self.noise)]
+
+    @property
+    def sensitivity(self) -> float:
+        """R * sqrt(m)."""
+        return self.max_records * math.sqrt(len(self.cliques))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of each cell."""
+        return self.noise * self.sensitivity
+
+    def bounded(self, records: Countable) -> list[Table]:
+        """The exact counts, one array per clique with one axis per column."""
+        within(records, self.max_records)
+        return records.counts(self.cliques, self.sizes, self.groups)
+
+    def noised(self, bounded: list[Table], noise: "Noise") -> list[Table]:
+        """The noisy counts."""
+        flat = [table.ravel() for table in bounded]
+        noisy = noise.added(np.concatenate([np.zeros(0), *flat]), self.deviation)
+        ends = np.cumsum([0, *(len(cells) for cells in flat)])
+        parts = [noisy[start:end] for start, end in pairwise(ends)]
+        return [part.reshape(table.shape) for table, part in zip(bounded, parts, strict=True)]
+
+    def movement(self, one: list[Table], other: list[Table]) -> float:
+        """L2 distance of the stacked tables."""
+        return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
+
+
+# ---- How far the records' tables lie from those of a candidate: one noisy number.
+
+
+MOST_UNITS = 2**30  # rounding of sums of so many stays far below what `MARGIN` leaves
+
+
+@dataclass(frozen=True)
+class Distance:
+    """The mean over cliques of the L1 distance between the records' table and an expected one, plus N(0, noise^2).
+
+    Every unit weighs one: its records share its weight. A unit more or less then moves each table by 1 in L1, the distance to
+    any fixed table by at most 1 (triangle inequality), and so their mean, which is taken times `MARGIN` to leave room for
+    rounding. Divided by twice the public number of units it is about the mean total variation distance. `expected` holds an
+    array per clique, one axis per column, in numbers of units.
+    """
+
+    counted: ClassVar[bool] = True  # asks for counts alone
+    cliques: tuple[tuple[int, ...], ...]  # columns of the code table
+    sizes: tuple[int, ...]  # codes per column
+    expected: tuple[NDArray[np.float64], ...]
+    noise: float
+    groups: tuple[NDArray[np.int64] | None, ...] | None = None  # what a column is counted by, as in `Marginals`
+
+    def __post_init__(self) -> None:
+        if not self.cliques or len(self.cliques) != len(self.expected):
+            raise BadInput("a distance needs one expected table for each clique, and one clique or more")
+        for clique, table in zip(self.cliques, self.expected, strict=True):
+            if table.shape != self._shape(clique) or not np.isfinite(table).all():
+                raise BadInput(
+                    f"the expected table of columns {clique} must be finite and of shape {self._shape(clique)}"
+                )
+            if np.abs(table).sum() > MOST_UNITS:
+                raise BadInput(
+                    f"an expected table holds more than {MOST_UNITS:,} units: distances to it are rounded by too much"
+                )
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """One Gaussian."""
+        return [Gaussian(self.noise)]
+
+    @property
+    def sensitivity(self) -> float:
+        """1, however many records a unit has."""
+        return 1.0
+
+    def bounded(self, records: Countable) -> float:
+        """The exact distance."""
+        counted = records.weights(self.cliques, self.sizes, self.groups)
+        apart = [float(np.abs(found - table).sum()) for found, table in zip(counted, self.expected, strict=True)]
+        return MARGIN * math.fsum(apart) / len(apart)
+
+    def noised(self, bounded: float, noise: "Noise") -> float:
+        """The noisy distance."""
+        return float(noise.added(np.array([bounded]), self.noise)[0])
+
+    def movement(self, one: float, other: float) -> float:
+        """How far it moved."""
+        return abs(one - other)
+
+    def _shape(self, clique: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(self._size(column) for column in clique)
+
+    def _size(self, column: int) -> int:
+        group = None if self.groups is None else self.groups[column]
+        return self.sizes[column] if group is None else int(group.max(initial=0)) + 1

@@ -1,0 +1,112 @@
+"""What can be asked of sealed records: one question a file, with its event, its bound, its noise and its replay case."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from synthdp.ledger.events import Event, Revealed
+from synthdp.noise.noise import Noise
+from synthdp.seal.records import Records
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+Answer = TypeVar("Answer", covariant=True)
+
+HERE = __name__
+# The classes that may read records, and those that such a question may be made of: trusted code, one by one. By name, so that a
+# fit that asks for tables alone does not import torch; that the class is the very one is checked by identity.
+HOUSE = frozenset(
+    {
+        "synthdp.seal.teachers.sealed_teachers:Voted",
+        "synthdp.seal.teachers.vote_cost:Cost",
+        *(f"synthdp.seal.choice:{name}" for name in ("Chosen", "Dependence", "Misfit")),
+        "synthdp.seal.marginals:Distance",
+        "synthdp.seal.learn:Domain",
+        "synthdp.seal.gradients.question:Gradient",
+        "synthdp.seal.learn:Grid",
+        "synthdp.seal.marginals:Marginals",
+        *(f"synthdp.seal.vectors:{name}" for name in ("GroupMoments", "GroupSums")),
+        "synthdp.seal.questions:Reveal",
+        "synthdp.seal.teachers.vote_aggregation:Shares",
+        "synthdp.seal.learn:Size",
+        *(f"synthdp.seal.vectors:{name}" for name in ("Group", "Joint", "Scaled", "Sums")),
+        *(f"synthdp.seal.gradients.question:{name}" for name in ("Counted", "Together")),
+        *(
+            f"synthdp.seal.teachers.vote_aggregation:{name}"
+            for name in ("Confident", "Counts", "GNMax", "Interactive", "LNMax", "Labels")
+        ),
+        "synthdp.seal.teachers.sklearn_teachers:Estimators",
+        "synthdp.seal.teachers.network_teachers:Stacked",
+        "synthdp.seal.teachers.kernel_teachers:Witness",
+        *(f"synthdp.seal.clipping:{name}" for name in ("Automatic", "Flat", "PerGroup")),
+    }
+)
+
+
+def is_own(kind: type) -> bool:
+    """Whether it is one of the house's classes: the very object, not one that says so."""
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    return name in HOUSE and getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
+
+
+class Question(Protocol[Answer]):
+    """A frozen value. `bounded` is what the records say before noise: when one unit is added or removed it moves by at most
+    `sensitivity` in the sense of `movement`; `noised` turns it into the answer.
+    """
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """What is charged, one event per vector group."""
+        ...
+
+    @property
+    def sensitivity(self) -> float:
+        """The most that `bounded` moves when one unit is added or removed."""
+        ...
+
+    def bounded(self, records: "Records") -> Any:
+        """The exact value, every unit's contribution bounded."""
+        ...
+
+    def noised(self, bounded: Any, noise: "Noise") -> Answer:
+        """The answer: `bounded` with fresh noise."""
+        ...
+
+    def movement(self, one: Any, other: Any) -> float:
+        """How far apart two bounded values are: what replay compares with `sensitivity`."""
+        ...
+
+
+# ---- The records themselves, at the price of every promise.
+
+
+@dataclass(frozen=True)
+class Reveal:
+    """The sealed records, for a steward who accepts an infinite epsilon."""
+
+    reason: str
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """Revealed: no finite epsilon."""
+        return [Revealed(self.reason)]
+
+    @property
+    def sensitivity(self) -> float:
+        """Unbounded."""
+        return float("inf")
+
+    def bounded(self, records: Records) -> "pd.DataFrame | None":
+        """The records as they were sealed."""
+        return records.raw
+
+    def noised(self, bounded: "pd.DataFrame", noise: Noise) -> "pd.DataFrame":  # noqa: ARG002
+        """The records, without noise."""
+        return bounded.copy()
+
+    def movement(self, one: object, other: object) -> float:  # noqa: ARG002
+        """Not bounded."""
+        return float("inf")
