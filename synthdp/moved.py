@@ -58,7 +58,6 @@ MOVED = {
     "evaluate.curves": "evaluate.evaluation_plots",
     "evaluate.floors": "evaluate.utility",
     "evaluate.images.accuracy": "evaluate.images.image_run",
-    "evaluate.images.clouds": "evaluate.images.clouds",
     "evaluate.images.coverage": "evaluate.images.clouds",
     "evaluate.images.image_distances": "evaluate.images.clouds",
     "evaluate.images.image_plots": "evaluate.images.image_page",
@@ -166,7 +165,6 @@ MOVED = {
     "privacy.teachers.witness": "seal.teachers.kernel_teachers",
     "report.dictionary": "report.statement_page",
     "report.fitness_figures": "report.fitness_words",
-    "report.fitness_words": "report.fitness_words",
     "report.sweepcost": "report.sweep",
 }
 HOME = "synthdp."

@@ -28,10 +28,10 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Capped, Entry, Plan
 from synthdp.options import check, fraction, not_negative, one_of, option, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import MOST_OFFSET, Misfit, Safe
+from synthdp.seal import MOST_OFFSET, Misfit
 
 if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
+    from synthdp.seal import Safe, Sensitive
 
 MOST_GROUPS = 64  # of a column
 MOST_CANDIDATES = 20_000  # all pairs and triples of 49 columns
@@ -144,7 +144,13 @@ class _Rounds:
     """What has been measured, and the model of it."""
 
     def __init__(
-        self, settings: AIM, data: "Sensitive", safe: Safe, seen: Binned, candidates: dict[Clique, float], moves: float
+        self,
+        settings: AIM,
+        data: "Sensitive",
+        safe: "Safe",
+        seen: Binned,
+        candidates: dict[Clique, float],
+        moves: float,
     ) -> None:
         self._settings, self._data, self._safe, self._seen = settings, data, safe, seen
         self._candidates, self._moves = candidates, moves

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer", covariant=True)
 
-HERE = __name__
 # The classes that may read records, and those that such a question may be made of: trusted code, one by one. By name, so that a
 # fit that asks for tables alone does not import torch; that the class is the very one is checked by identity.
 HOUSE = frozenset(

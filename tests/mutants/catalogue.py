@@ -519,7 +519,7 @@ HANDED_IN = (
         "a question is believed by the name of its module",
         "synthdp.seal.questions:is_own",
         "name in HOUSE and getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind",
-        "kind.__module__.startswith(HERE)",
+        'kind.__module__.startswith("synthdp.seal.")',
         (f"{CALLBACKS}::test_what_only_says_that_it_is_a_question_of_the_house_is_refused",),
     ),
     Mutant(
