@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from synthdp.schema.schema import Schema
 
 Config = Mapping[str, Any]
-CANARIES = "canaries.json"
 RELEASE = "release"  # in it: a digest of the model that was fitted with them
 CONTRADICTED = 3  # exit status
 
@@ -52,7 +51,7 @@ def planted(
     plant: settings.Plant | None, frame: "pd.DataFrame", schema: "Schema", internal: Path, *, resume: bool
 ) -> "pd.DataFrame":
     """The table to fit, with its canaries written to internal/canaries.json; a resumed fit keeps those that it had."""
-    path = internal / CANARIES
+    path = internal / places.CANARIES
     if resume and path.exists():
         from synthdp.audit import Canaries
 
@@ -72,7 +71,7 @@ def planted(
 
 def told(internal: Path) -> str | None:
     """What a statement says of the canaries; which of them were in stays inside."""
-    path = internal / CANARIES
+    path = internal / places.CANARIES
     if not path.exists():
         return None
     from synthdp.audit import Canaries
@@ -84,7 +83,7 @@ def told(internal: Path) -> str | None:
 
 def bind(internal: Path, release: Path) -> None:
     """Say in the canaries' file which release they belong to."""
-    path = internal / CANARIES
+    path = internal / places.CANARIES
     if path.exists():
         body = json.loads(path.read_text(encoding="utf-8"))
         path.write_text(json.dumps({**body, RELEASE: _name(release)}, ensure_ascii=False), encoding="utf-8")
@@ -98,12 +97,12 @@ def _check_bound(canaries: Path, release: Path) -> None:
     """Refuse canaries of another fit: guesses about them would say nothing, and reassure."""
     body = json.loads(canaries.read_text(encoding="utf-8"))
     if body.get(RELEASE) != _name(release):
-        raise BadInput(f"{canaries} belongs to another fit than {release}: give internal/{CANARIES} of the same fit")
+        raise BadInput(f"{canaries} belongs to another fit than {release}: give internal/{places.CANARIES} of the same fit")
 
 
 def forget(internal: Path) -> None:
     """Take the canaries of a fit away that was refused before its first charge."""
-    (internal / CANARIES).unlink(missing_ok=True)
+    (internal / places.CANARIES).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         internal.rmdir()  # only where nothing else is in it
 

@@ -33,9 +33,12 @@ def folder(name: str, *, force: bool) -> Path:
 
 
 def clear(name: str) -> None:
-    """Remove what a killed fit could not: records that did not fit in memory, and the folders where they alone lay."""
+    """Remove what a killed fit could not: records that did not fit in memory and, where it had no ledger yet, what it had prepared."""
     internal = Path(name) / "internal"
     private_folder.clear(internal)
+    if not (internal / NEW).exists() and not (internal / LEDGER).exists():
+        for leftover in (*SAVED, CANARIES):
+            (internal / leftover).unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # only where nothing else is in it
         internal.rmdir()
 
@@ -74,6 +77,8 @@ def records(name: str, schema: "Schema", *, force: bool) -> Path:
 NEW, LEDGER, RELEASE = "ledger.new.jsonl", "ledger.jsonl", "release"
 CHECKPOINT = "checkpoint.safetensors"
 ANSWERS = f"{CHECKPOINT}.answers"
+SAVED = tuple(f"{name}{ending}" for name in (CHECKPOINT, ANSWERS) for ending in ("", ".next"))  # of a fit that may go on
+CANARIES = "canaries.json"
 
 
 def open_ledger(internal: Path, *, resume: bool) -> Path:
@@ -101,7 +106,7 @@ def check_unfinished(out: Path) -> None:
 def close_ledger(internal: Path) -> None:
     """The new ledger, if anything was charged, becomes ledger.jsonl, and the one before it ledger.N.jsonl: none is lost. The
     checkpoint and the answers that were kept are of no use any more."""
-    for name in (CHECKPOINT, f"{CHECKPOINT}.next", ANSWERS, f"{ANSWERS}.next"):
+    for name in SAVED:
         (internal / name).unlink(missing_ok=True)
     new, ledger = internal / NEW, internal / LEDGER
     if not new.exists():

@@ -69,6 +69,18 @@ def test_nothing_is_resumed_where_nothing_was_stopped(tmp_path, capsys):
     assert not (tmp_path / "none").exists()
 
 
+def test_what_a_fit_without_a_ledger_left_stands_in_nobody_s_way(tmp_path):
+    internal = tmp_path / "run" / "internal"
+    internal.mkdir(parents=True)
+    for name in ("checkpoint.safetensors.answers", "checkpoint.safetensors.next", "canaries.json"):
+        (internal / name).write_text("{}")
+    assert run(["fit", "data=meps", "generator=independent", f"out={tmp_path / 'run'}", "account=null"]) == 0
+    (internal / "ledger.jsonl").rename(internal / "ledger.1.jsonl")
+    (internal / "note.txt").write_text("a steward's")
+    assert run(["fit", "data=meps", "generator=independent", f"out={tmp_path / 'run'}", "account=null"]) == 2
+    assert (internal / "note.txt").exists()
+
+
 def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp_path, capsys):
     make_frame(120).to_csv(tmp_path / "train.csv", index=False)
     make_schema().save(tmp_path / "schema.yaml")
