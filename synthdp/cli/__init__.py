@@ -7,11 +7,12 @@ import importlib
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import synthdp
 from synthdp.errors import BadInput, without_passwords
-from synthdp.files.private_folder import asked_to_end
+from synthdp.files.private_folder import asked_to_end, owner_only
 
 COMMANDS = {
     "fit": "learn a generator from sensitive records, within a privacy budget",
@@ -44,6 +45,7 @@ ELSEWHERE = {
     "sign": "releases",
 }  # commands that are not in commands.py
 RENAMED = {"account": "epsilon"}  # the old name warns, and goes with the next version
+INTERNAL = ("evaluate", "compare", "audit")  # what they write is about real records: nobody else's to read
 BAD_INPUT, INTERRUPTED = 2, 130
 LONG, LONGEST = 1_000, 10_000  # characters of a word and of a line that are shown of an error
 
@@ -103,8 +105,9 @@ def _run(command: str, arguments: list[str]) -> int:
     configs = compose.compose(command, arguments)
     for config in configs if command == "fit" else ():
         commands.check_fit(config)
-    for config in configs:
-        getattr(commands, command)(config)
+    with owner_only() if command in INTERNAL else nullcontext():
+        for config in configs:
+            getattr(commands, command)(config)
     return 0
 
 
