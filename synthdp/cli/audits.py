@@ -97,7 +97,9 @@ def _check_bound(canaries: Path, release: Path) -> None:
     """Refuse canaries of another fit: guesses about them would say nothing, and reassure."""
     body = json.loads(canaries.read_text(encoding="utf-8"))
     if body.get(RELEASE) != _name(release):
-        raise BadInput(f"{canaries} belongs to another fit than {release}: give internal/{places.CANARIES} of the same fit")
+        raise BadInput(
+            f"{canaries} belongs to another fit than {release}: give internal/{places.CANARIES} of the same fit"
+        )
 
 
 def forget(internal: Path) -> None:

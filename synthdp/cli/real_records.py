@@ -120,6 +120,9 @@ def _read(path: str, schema: "Schema") -> "pd.DataFrame":
     if schema.image is not None or not is_several(where):
         return record_files.read(where, schema=schema)
     parts = [record_files.read(file, schema=schema) for file in tables.files(where).found()]
+    for name in {name for part in parts for name in part}:  # no file decides how another one's cells are read
+        if len({part[name].dtype for part in parts if name in part}) > 1:
+            parts = [part.astype({name: object}) if name in part else part for part in parts]
     return pd.concat(parts, ignore_index=True)
 
 

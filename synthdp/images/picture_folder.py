@@ -51,11 +51,9 @@ def typed(values: NDArray[Any], column: Column) -> "Series":
     Empty text (that is no category), NaN and NaT are missing. What does not fit is left to the pre-check.
     """
     if values.dtype.kind in "UO" or isinstance(column, TEXTS):
-        unique, places = pd.unique(pd.Series(values)), pd.factorize(pd.Series(values))[0]
         known = getattr(column, "categories", ())
-        texts = [cells.text(value) for value in unique if not pd.isna(value)]
-        found = [None if text == "" and text not in known else text for text in texts]
-        held = pd.Series([*found, None], dtype="str").take(places).reset_index(drop=True)
+        texts = (cells.text(value) for value in values)
+        held = pd.Series([None if text == "" and text not in known else text for text in texts], dtype="str")
         return _numbers(held) if values.dtype.kind == "O" and isinstance(column, Integer | Continuous) else held
     if values.dtype.kind == "M":
         return pd.Series(values.astype("datetime64[us]"))
@@ -103,10 +101,10 @@ def _whole(values: NDArray[Any], column: Boolean | Integer) -> "Series":
 
 
 def _numbers(texts: "Series") -> "Series":
-    try:
-        return texts.astype("float64")
-    except ValueError:
-        return texts
+    """Each text by itself: the number that it is, or the text."""
+    read = [None if text is None else cells.number(text) for text in cells.texts(texts)]
+    kept = [text if number is None else number for text, number in zip(texts, read, strict=True)]
+    return pd.Series(kept, dtype=object)
 
 
 FILE, LABELS = "file", dicom.LABELS
@@ -167,9 +165,7 @@ def listed(folder: Path, schema: Schema) -> Listed:
     for row, name in enumerate(table[FILE].astype(object)):
         real = _named(folder, name, f"{path}: record {row + 1}")
         if real in seen:
-            raise BadInput(
-                f"{path}: records {seen[real] + 1} and {row + 1} both name {folder / name}; keep one of them"
-            )
+            raise BadInput(f"{path}: records {seen[real] + 1} and {row + 1} name the same picture; keep one of them")
         seen[real] = row
         files.append(folder / name)
     left = len(set(held) - {file.relative_to(folder).as_posix() for file in files})
@@ -277,7 +273,7 @@ def _named(folder: Path, name: Any, line: str) -> str:
         raise BadInput(f"{line}: its {FILE} must end in {', '.join(ENDINGS)}")
     real = _real(folder, name, f"{line}: its {FILE}")
     if not os.path.isfile(real):
-        raise BadInput(f"{line}: {folder / name}: no such file")
+        raise BadInput(f"{line}: its {FILE} is not in {folder}: no such file")
     return real
 
 

@@ -92,6 +92,10 @@ def labels(series: "Series", table: Mapping[str, int], *, lower: bool = False) -
         codes, uniques = pd.factorize(plain.astype(np.float64) if plain.dtype.kind == "f" else plain)
         places = np.array([number(unique) for unique in uniques] + [MISSING], dtype=np.int64)
         return places[codes]
+    if isinstance(series.dtype, pd.Int64Dtype | pd.UInt64Dtype):
+        codes, uniques = pd.factorize(series.array)
+        places = np.array([number(unique) for unique in uniques] + [MISSING], dtype=np.int64)
+        return places[codes]
     cells = _objects(series)
     if lower:
         return np.fromiter((number(cell) for cell in cells), np.int64, len(cells))

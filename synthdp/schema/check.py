@@ -39,7 +39,7 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
         raise BadInput(f"invalid must be error or clamp, got {invalid!r}")
     if not isinstance(frame, pd.DataFrame):
         raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}")
-    problems = list(_structure(schema, frame))
+    problems = list(_structure(schema, frame)) or list(_unit(schema, frame))
     if problems:
         raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
     if invalid == "error":
@@ -72,6 +72,15 @@ def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
     repeated = [name for name in dict.fromkeys(held) if held.count(name) > 1]
     if repeated:
         yield f"duplicate columns: {_listed(repeated)} (keep one of each)"
+
+
+def _unit(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
+    """A unit is named by text or whole numbers: two long numbers can be one float, and two patients one unit."""
+    if schema.unit is not None and pd.api.types.is_float_dtype(frame[schema.unit].dtype):
+        yield (
+            f"the unit column {schema.unit!r} is stored as {frame[schema.unit].dtype}, in which long numbers run together (store "
+            'text or whole numbers; pandas: dtype={"' + schema.unit + '": "Int64"} when reading)'
+        )
 
 
 def _broken(schema: Schema, column: Column, series: "Series") -> Iterator[str]:

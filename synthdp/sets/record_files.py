@@ -21,7 +21,7 @@ from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer,
 from synthdp.tables import csvfile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pandas import DataFrame
 
@@ -170,13 +170,24 @@ def _parquet(path: Path) -> "DataFrame":
                 )
             table = file.read()
             table.validate(full=True)  # text that is no UTF-8 would be found later, one cell at a time
-            frame: DataFrame = _in_the_calendar(table).to_pandas()
+            frame: DataFrame = _in_the_calendar(table).to_pandas(types_mapper=_whole_numbers(table))
     except (pa.ArrowException, ValueError) as error:
         if isinstance(error, BadInput):
             raise
         raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
     # An index with a name was a column of the table that somebody saved.
     return frame.reset_index() if any(name is not None for name in frame.index.names) else frame
+
+
+def _whole_numbers(table: pa.Table) -> "Callable[[pa.DataType], Any] | None":
+    """pandas' nullable integers where whole numbers of 64 bits have missing cells: else one empty cell would make floats of all
+    others, and two long patient numbers one."""
+    import pandas as pd
+
+    kinds = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
+    held = zip(table.schema.types, table.columns, strict=True)
+    gaps = {kind for kind, column in held if kind in kinds and column.null_count}
+    return {kind: kinds[kind] for kind in gaps}.get if gaps else None
 
 
 def _in_the_calendar(table: pa.Table) -> pa.Table:

@@ -454,9 +454,9 @@ def test_pictures_that_no_line_names_are_counted(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        (["file,finding", "a.png,left", "a.png,left"], "records 1 and 2 both name"),
-        (["file,finding", "a.png,left", "./a.png,left"], "records 1 and 2 both name"),
-        (["file,finding", "x.png,left"], "x.png: no such file"),
+        (["file,finding", "a.png,left", "a.png,left"], "records 1 and 2 name the same picture"),
+        (["file,finding", "a.png,left", "./a.png,left"], "records 1 and 2 name the same picture"),
+        (["file,finding", "x.png,left"], "its file is not in"),
         (["file,finding", "a.png,left", ",left"], "record 2: names no file"),
         (["file,finding", "../a.png,left"], "record 1: its file leads out of the folder"),
         (["file,finding", "sub/../../a.png,left"], "leads out of the folder"),

@@ -4,10 +4,14 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from mixed_tables import MIXED, every_code
 
+from synthdp.cli import real_records
 from synthdp.errors import BadInput
+from synthdp.schema import cells
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Categorical, Continuous, Identifier, Integer, Schema
 from synthdp.sets import record_files
@@ -226,3 +230,49 @@ def test_frames_that_are_not_the_schemas_are_not_written(tmp_path):
         message = said(record_files.write, [pd.DataFrame({"n": ["CANARY"]})], tmp_path / name, schema)
         assert "CANARY" not in message
     assert list(tmp_path.iterdir()) == []
+
+
+LONG = 999_000_041_000_000_103  # a code of SNOMED's extensions: beyond 2^53, above which floats hold no odd number
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64(), pa.int32(), pa.string(), pa.float64(), pa.bool_()])
+@pytest.mark.parametrize("parts", [False, True])
+def test_an_empty_cell_changes_no_other_in_parquet(tmp_path, kind, parts):
+    """Law 21: pandas would make floats of a column of whole numbers because of one missing cell, here or in another file."""
+    value = {pa.string(): str(LONG), pa.float64(): 1.5, pa.bool_(): True, pa.int32(): 2**31 - 1}.get(kind, LONG)
+    text = str(value)
+    schema = Schema.from_dict(
+        {
+            "columns": {
+                "code": {"kind": "categorical", "categories": [text, "rest"], "other": "rest", "missing": True}
+            },
+            "declared_by": "test",
+        }
+    )
+    found = []
+    for extra in ([], [None]):
+        where = tmp_path / f"parts{len(extra)}"
+        where.mkdir()
+        files = [[value] * 3, extra or [value]] if parts else [[value] * 3 + extra]
+        for number, held in enumerate(files):
+            pq.write_table(pa.table({"code": pa.array(held, kind)}), where / f"{number}.parquet")
+        frame = real_records._read(str(where), schema) if parts else record_files.read(where / "0.parquet", schema)
+        found.append(Codec(schema).encode(schema.validate(frame))[:3, 0].tolist())
+    assert found == [[0, 0, 0]] * 2
+
+
+def test_units_that_are_stored_as_floats_are_refused_by_type(tmp_path):
+    schema = Schema.from_dict(
+        {
+            "columns": {"patient": {"kind": "identifier"}, "ill": {"kind": "boolean"}},
+            "unit": "patient",
+            "max_records_per_unit": 2,
+            "declared_by": "test",
+        }
+    )
+    ids = [2**60 + i for i in range(20)]
+    with pytest.raises(BadInput, match="'patient' is stored as float64, in which long numbers run together"):
+        schema.validate(pd.DataFrame({"patient": [1.0, 2.0], "ill": [True, False]}), invalid="clamp")
+    pq.write_table(pa.table({"patient": [*ids, None], "ill": [True] * 21}), tmp_path / "a.parquet")
+    frame = schema.validate(record_files.read(tmp_path / "a.parquet", schema), invalid="clamp")
+    assert len(set(cells.texts(frame["patient"]))) == 21
