@@ -6,6 +6,7 @@ import os
 # Tests run side by side, and so do processes that they start: threads that outnumber the cores wait for each other. Libraries
 # read this when they are loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # of the few that are asked for: they sleep while they wait
 
 import pytest
 import torch

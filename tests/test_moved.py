@@ -45,6 +45,7 @@ def test_an_old_name_gives_what_the_new_one_gives_and_warns(old, monkeypatch):
     assert f"synthdp.{old} is now synthdp.{new}; the old name goes with the next version" in said
 
 
+@pytest.mark.heavy
 def test_a_plug_in_with_old_imports_loads_and_is_warned_where_it_imports(tmp_path):
     (tmp_path / "plug_in.py").write_text(PLUG_IN)
     code = (

@@ -5,10 +5,12 @@ Third parties add one by an entry point `synthdp.generators`.
 
 import dataclasses
 import difflib
+import functools
 import importlib
+import importlib.metadata
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import entry_points, packages_distributions, version
+from importlib.metadata import entry_points, version
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -33,6 +35,9 @@ DEFAULT = {TABLE: "mixture", IMAGES: "classgauss"}  # the generator of each kind
 
 ROUNDED = 1e-3  # by which shares that were added up in float32 may miss 1
 SHOWN = 60  # characters of a name that is somebody else's
+packages_distributions = functools.cache(
+    importlib.metadata.packages_distributions
+)  # half a second: it lists all installed files
 
 Tensors = dict[str, NDArray[Any]]
 Progress = Callable[[int, int, Mapping[str, float]], None]  # step, steps, public figures of the training

@@ -31,7 +31,7 @@ def audited(name, images=False, epsilon=4.0, **options):
 
 
 # Some twenty seconds each. What they ask is audited at the door in `test_door`, question by question.
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(("name", "images"), NAMES)
 def test_no_generator_leaks_more_than_it_claims(name, images):
     found = audited(name, images)
@@ -103,7 +103,7 @@ class Loops:
             return batch.sum(lambda codes: codes[:, :1].astype(np.float64), 1, 1.0, noise)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_generator_of_many_loops_keeps_its_claim_and_coins_that_are_reused_are_found(monkeypatch):
     """End to end, through the public methods and by the sum of all answers alone."""
     terms = {
@@ -253,7 +253,7 @@ def test_a_generator_of_images_is_not_audited_on_a_table():
         audited("dpdm", images=True, pair=worst_pairs.rare())
 
 
-@pytest.mark.slow  # of seconds: fresh processes import torch
+@pytest.mark.heavy  # of seconds: fresh processes import torch
 def test_jobs_keep_their_order_on_processes():
     assert many_fits.each(abs, [-3, 2, -1], workers=2) == [3, 2, 1]
     assert many_fits.parts(120, 50) == [50, 50, 20]

@@ -614,7 +614,7 @@ except BadInput as error:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_twenty_processes_at_once_on_a_budget_for_five(tmp_path):
     folder = os.path.dirname(__file__)
     code = RACER.format(tests=[os.path.dirname(folder)], path=str(tmp_path / "a"))

@@ -263,6 +263,7 @@ def test_a_refusal_reads_as_a_sentence(files, fit, capsys):
     assert "Its limit is epsilon 2, delta 1e-05; epsilon 1, delta 1e-06 is spent" in error
 
 
+@pytest.mark.heavy
 def test_three_processes_at_once_on_a_budget_for_one(fit):
     command = [sys.executable, "-m", "synthdp"]
     cap = ["account.cap.epsilon=1", "account.cap.delta=1e-5"]

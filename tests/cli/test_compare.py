@@ -79,6 +79,7 @@ def stopped_and_finished(clinic):
     return left, told, json.loads((out / "compare.json").read_text()), again, written
 
 
+@pytest.mark.heavy
 def test_ctrl_c_leaves_what_was_done(stopped_and_finished):
     left, (stdout, stderr, status), *_ = stopped_and_finished
     assert status == 130, stderr
@@ -88,6 +89,7 @@ def test_ctrl_c_leaves_what_was_done(stopped_and_finished):
     assert "force=true goes on" in stdout
 
 
+@pytest.mark.heavy
 def test_a_second_call_goes_on_and_judges_nothing_twice(stopped_and_finished, clinic):
     *_, found, (stdout, stderr, status), written = stopped_and_finished
     assert status == 0, stderr
@@ -100,6 +102,7 @@ def test_a_second_call_goes_on_and_judges_nothing_twice(stopped_and_finished, cl
     assert "compare.html (internal: do not release)" in stdout
 
 
+@pytest.mark.heavy
 def test_broken_and_unfinished_runs_are_listed_with_the_reason(stopped_and_finished):
     found = stopped_and_finished[2]
     reasons = {entry["run"]: entry["reason"] for entry in found["not_compared"]}
@@ -108,6 +111,7 @@ def test_broken_and_unfinished_runs_are_listed_with_the_reason(stopped_and_finis
     assert "not finished" in reasons["stopped"]
 
 
+@pytest.mark.heavy
 def test_the_sweep_costs_what_all_its_ledgers_cost_together(stopped_and_finished, clinic):
     found, (stdout, *_) = stopped_and_finished[2:4]
     sweep = clinic / "sweep"
@@ -122,6 +126,7 @@ def test_the_sweep_costs_what_all_its_ledgers_cost_together(stopped_and_finished
     assert "1 rehearsal is not in the sum" in stdout
 
 
+@pytest.mark.heavy
 def test_the_figures_are_those_of_evaluate(stopped_and_finished, clinic):
     """The mean of a point with several releases is that of their evaluations; rehearsals are marked."""
     found = stopped_and_finished[2]

@@ -7,6 +7,7 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sweeps import heavy
 
 from synthdp.accounting import epsilons
 from synthdp.cli import run
@@ -219,10 +220,10 @@ def test_hundreds_of_costly_events_are_refused(folder, refused):
         (Entry(Laplace(1e-320), 10**9), 1e-6),
         (Entry(Laplace(1.0), 10**9), 1e-6),
         (Entry(Sampled(0.5, (Gaussian(1e-3),)), 10**9), 1e-6),
-        (Entry(Sampled(1e-9, (Gaussian(0.3),)), 10**9), 1e-6),
-        (Entry(Laplace(15.0), 10**4), 1 - 1e-12),
+        heavy((Entry(Sampled(1e-9, (Gaussian(0.3),)), 10**9), 1e-6)),
+        heavy((Entry(Laplace(15.0), 10**4), 1 - 1e-12)),
         (Entry(Sampled(5e-324, (Gaussian(1.0),)), 1), 1e-6),
-        (Entry(Laplace(7.0), 10**6), 1 - 1e-12),
+        heavy((Entry(Laplace(7.0), 10**6), 1 - 1e-12)),
     ],
     ids=str,
 )

@@ -156,14 +156,15 @@ def test_the_page_holds_the_figures_of_a_real_result(page, result):
 def test_several_samples(schema, train, test):
     """Two samples of two seeds are four runs; real rows are none of the samples' business."""
     found = evaluate(
-        [again(train), make_frame(300, 5)], train, test, schema, models=["hgb"], seeds=2, attacks=False, bootstrap=60
-    )
+        [again(train), make_frame(300, 5)], train, test, schema,
+        models=["hgb"], seeds=2, attacks=False, bootstrap=60, jobs=1,
+    )  # fmt: skip
     entry = found["targets"]["ill"]
     assert (entry["tstr"]["hgb"]["auroc"]["n"], entry["trtr"]["hgb"]["auroc"]["n"]) == (4, 2)
     assert found["about"]["samples"] == 2
     alone = evaluate(
-        make_frame(300, 5), train, test, schema, models=["hgb"], seeds=2, attacks=False, bootstrap=60
-    )["targets"]["ill"]  # fmt: skip
+        make_frame(300, 5), train, test, schema, models=["hgb"], seeds=2, attacks=False, bootstrap=60, jobs=1
+    )["targets"]["ill"]
     assert entry["tstr"]["hgb"]["auroc"]["values"][2:] == alone["tstr"]["hgb"]["auroc"]["values"]
     assert entry["trtr"] == alone["trtr"]
 
@@ -178,7 +179,7 @@ def test_one_column_and_no_target(train, test, schema):
 def test_columns_that_synthetic_rows_lack_are_listed_and_left_out(schema, train, test):
     """Schemas that differ: what is shared is judged, what is not is named, and no cell is quoted."""
     bad = train.drop(columns=["age"]).assign(seen="someday", stage=3)
-    found = evaluate(bad, train, test, schema, models=["lr"], seeds=1, attacks=False, targets=["ill", "stage"])
+    found = evaluate(bad, train, test, schema, models=["lr"], seeds=1, attacks=False, targets=["ill", "stage"], jobs=1)
     why = reasons(found)
     assert "lack the column 'age'" in why["columns.age"]
     assert "'seen' of the synthetic rows: 600 of 600 values are not dates" in why["columns.seen"]

@@ -263,6 +263,7 @@ def test_copies_are_attacked_and_the_page_says_so(ward, tmp_path):
     write(without, tmp_path)
 
 
+@pytest.mark.heavy
 def test_pictures_that_know_nothing_of_their_training_records_pass(quick):
     schema = picture_schema()
     alarms = 0

@@ -6,6 +6,7 @@ import pytest
 import torch
 from clinic import contracts, kind_of, make_frame, make_pictures, make_schema, picture_schema, quick
 from elsewhere import DEVICE, Away, Elsewhere, Mixed, elsewhere
+from sweeps import heavy, sweep
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators.adversarial import pair_kernel, shares_mode, table_player
@@ -39,14 +40,9 @@ SHORT = {  # on a stand-in every operation takes its time
 MORE = [  # paths that the contract's settings do not take
     ("table", "dpgan", {"clipping": "adaptive"}),
     ("table", "pategan", {"start": "none"}),
-    *(
-        pytest.param(*each, marks=pytest.mark.slow)
-        for each in (
-            ("table", "dpgan", {"clipping": "per_layer", "start": "none"}),
-            ("table", "dpgan", {"start": "columns", "optimizer": "momentum"}),
-            ("images", "dpgan", {"start": "none", "architecture": "conv", "hidden": (4, 8)}),
-        )
-    ),
+    ("table", "dpgan", {"clipping": "per_layer", "start": "none"}),
+    ("table", "dpgan", {"start": "columns", "optimizer": "momentum"}),
+    ("images", "dpgan", {"start": "none", "architecture": "conv", "hidden": (4, 8)}),
 ]
 # Where the CPU may wait for the device. Within a step: the seal's noise, which is made on the CPU of the sums (`added_flat`), and
 # the count of adaptive clipping, noised there too; with start=gauss, dpdm asks how many records of each label there are.
@@ -125,11 +121,15 @@ def test_all_that_train_networks_have_the_option():
     assert {name.partition(":")[0] for _, name in EVERY} == {"dpdm", "dpgan", "dpmerf", "mixture", "pategan"}
 
 
-@pytest.mark.parametrize(("data", "name"), EVERY)
+FEW = (("table", "dpgan"), ("table", "mixture"), ("images", "dpgan"))
+
+
+@pytest.mark.parametrize(("data", "name"), sweep(EVERY, FEW.__contains__))
 def test_a_fit_elsewhere_is_the_fit_on_the_cpu(data, name, monkeypatch):
     check_elsewhere(monkeypatch, data, name)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("data", "name", "changes"), MORE)
 def test_so_it_is_with_other_settings(data, name, changes, monkeypatch):
     check_elsewhere(monkeypatch, data, name, changes)
@@ -155,7 +155,9 @@ FORGOTTEN = [  # (data, generator, where, what, instead)
 ]
 
 
-@pytest.mark.parametrize(("data", "name", "where", "what", "instead"), FORGOTTEN)
+@pytest.mark.parametrize(
+    ("data", "name", "where", "what", "instead"), sweep(FORGOTTEN, lambda case: case[1:4:2] == ("dpgan", "moved"))
+)
 def test_a_forgotten_move_is_noticed(data, name, where, what, instead, monkeypatch):
     monkeypatch.setattr(where, what, instead)
     with elsewhere(monkeypatch), pytest.raises((Mixed, BadInput, CallbackError)) as caught:
@@ -169,7 +171,9 @@ def test_a_forgotten_move_is_noticed(data, name, where, what, instead, monkeypat
     assert sealed or any(isinstance(error, Mixed) for error in chain)
 
 
-@pytest.mark.parametrize(("data", "kind"), [("table", table_player.Player), ("images", image_player.ImagePlayer)])
+@pytest.mark.parametrize(
+    ("data", "kind"), [("table", table_player.Player), heavy(("images", image_player.ImagePlayer))]
+)
 def test_a_number_that_is_read_in_every_step_is_noticed(data, kind, monkeypatch):
     plain = kind.step
 
@@ -234,7 +238,7 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_charged(data, 
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="auto is the GPU")
-@pytest.mark.parametrize(("data", "name"), EVERY)
+@pytest.mark.parametrize(("data", "name"), sweep(EVERY, FEW.__contains__))
 def test_the_cpu_is_the_default_where_there_is_nothing_else(data, name):
     chosen, default = fitted(data, name, {"device": "cpu"}), fitted(data, name)
     same(chosen, default)
@@ -251,7 +255,9 @@ def test_a_release_of_a_gpu_opens_anywhere(monkeypatch):
     assert devices.opened("cuda").type == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
-@pytest.mark.parametrize(("data", "name"), [("table", "dpgan"), ("images", "dpgan"), ("images", "dpdm:none")])
+@pytest.mark.parametrize(
+    ("data", "name"), [("table", "dpgan"), heavy(("images", "dpgan")), heavy(("images", "dpdm:none"))]
+)
 def test_a_fit_stopped_elsewhere_goes_on_here(data, name, tmp_path, monkeypatch):
     """Law 23: what is kept are arrays, and chance is drawn on the CPU: where a fit was stopped says nothing of what becomes of it."""
 

@@ -104,7 +104,7 @@ def test_a_fit_goes_on_from_where_an_earlier_one_ended():
     assert later.loss < 0.5 * anew.loss
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.skipif(importlib.util.find_spec("mbi") is None, reason="mbi (extra marginals) is not installed")
 def test_mbi_finds_the_same_distribution():
     _, measured = evidence(20.0)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from clinic import contracts, kind_of, make_frame, make_schema, quick
+from sweeps import lone, sweep
 
 from synthdp import Budget, Synthesizer
 from synthdp.generators import dpgan
@@ -21,7 +22,7 @@ from synthdp.seal.replay import Recorder
 BUDGET = Budget(1.0, 1e-5)
 
 
-@pytest.fixture(params=contracts())
+@pytest.fixture(params=sweep(contracts(), lone))
 def name(request):
     return request.param
 

@@ -9,6 +9,7 @@ import killing
 import numpy as np
 import pytest
 from clinic import make_frame, make_schema
+from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.budgets import AccountFile
@@ -210,9 +211,10 @@ import shutil, sys
 from pathlib import Path
 import killing, test_answers
 
-home = Path(sys.argv[1])
+home, apart = Path(sys.argv[1]), int(sys.argv[2])
+test_answers.fit(home / "whole")  # what it imports and calibrates, the forks need not again
 for how in killing.HOWS:
-    for number in range(1, 99):
+    for number in range(1 + (3 - killing.HOWS.index(how)) % apart, 99, apart):
         folder = home / f"{how}-{number}"
         folder.mkdir(parents=True)
         test_answers.Asker.seen = folder / "seen"
@@ -224,12 +226,13 @@ for how in killing.HOWS:
 """
 
 
-@pytest.fixture(scope="module")
-def wrecks(tmp_path_factory):
+@pytest.fixture(scope="module", params=sweep([4, 1], lambda apart: apart == 4))
+def wrecks(request, tmp_path_factory):
+    """Fits that were killed at every n-th write, before, after or in the middle of it."""
     home = tmp_path_factory.mktemp("killed")
-    killing.in_a_process(KILLS, str(home))
-    found = sorted(folder for folder in home.iterdir() if (folder / "ledger.jsonl").exists())
-    assert len(found) > 60
+    killing.in_a_process(KILLS, str(home), str(request.param))
+    found = sorted(folder for folder in home.glob("*-*") if (folder / "ledger.jsonl").exists())
+    assert len(found) > 60 / request.param
     return found
 
 

@@ -11,6 +11,7 @@ import killing
 import numpy as np
 import pytest
 from clinic import make_frame, make_schema
+from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer, accounting
 from synthdp.accounting.caps import cap_of, least_noise
@@ -92,27 +93,29 @@ from pathlib import Path
 import killing, test_resume
 
 home = Path(sys.argv[1])
+test_resume.fit(home)  # what it imports and calibrates, the forks need not again
 for how in killing.HOWS:
     number = 1
     while True:
         folder = home / f"{how}-{number}"
-        folder.mkdir(parents=True)
+        folder.mkdir()
         def fit(resume):
             return lambda: test_resume.fit(folder, resume=resume, rate=1.0, told=str(folder / "told"))
         if killing.killed(fit(False), number, how) == 0:
             break
         killing.killed(fit(True), 3 + number % 5, how)  # killed again in the resumed part
         (folder / "twice").touch()
-        number += 5
+        number += int(sys.argv[2])
 """
 
 
-@pytest.fixture(scope="module")
-def wrecks(tmp_path_factory):
+@pytest.fixture(scope="module", params=sweep([20, 5], lambda apart: apart == 20))
+def wrecks(request, tmp_path_factory):
+    """Fits that were killed at every n-th write, before, after or in the middle of it, and again when they were resumed."""
     home = tmp_path_factory.mktemp("wrecks")
-    killing.in_a_process(WRECKS, str(home))
+    killing.in_a_process(WRECKS, str(home), str(request.param))
     folders = sorted(folder for folder in home.iterdir() if (folder / "twice").exists())
-    assert len(folders) > 40
+    assert len(folders) > 200 / request.param
     return folders
 
 

@@ -67,7 +67,7 @@ def test_false_alarms_are_as_rare_as_stated(monkeypatch):
     assert sum(alarms.values()) <= binom.ppf(0.9999, 30 * len(attacks.NAMES), 0.025), alarms
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_false_alarms_at_length():
     alarms, runs = Counter(), 200
     for seed in range(runs):
