@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from synthdp.errors import BadInput
 from synthdp.files import private_folder, whole
+from synthdp.ledger.ledger import check_free
 
 if TYPE_CHECKING:
     from synthdp.schema.schema import Schema
@@ -84,8 +85,10 @@ CANARIES = "canaries.json"
 
 
 def open_ledger(internal: Path, *, resume: bool) -> Path:
-    """Where a fit charges until it ends. What a stopped fit left there is gone on with, or put among the ledgers first."""
+    """Where a fit charges until it ends. What a stopped fit left there is gone on with, or put among the ledgers first.
+    Raises `BadInput` where a running fit writes it."""
     if not resume:
+        check_free(internal / NEW)
         close_ledger(internal)
     return internal / NEW
 
@@ -108,9 +111,9 @@ def check_unfinished(out: Path) -> None:
 def close_ledger(internal: Path) -> None:
     """The new ledger, if anything was charged, becomes ledger.jsonl, and the one before it ledger.N.jsonl: none is lost. The
     checkpoint and the answers that were kept are of no use any more."""
+    new, ledger = internal / NEW, internal / LEDGER
     for name in SAVED:
         (internal / name).unlink(missing_ok=True)
-    new, ledger = internal / NEW, internal / LEDGER
     if not new.exists():
         return
     if ledger.exists():

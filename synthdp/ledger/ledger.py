@@ -380,6 +380,12 @@ def _row(previous: str, body: Mapping[str, Any]) -> str:
     return _canonical({**body, "previous": previous, "hash": _digest(previous, body)}) + "\n"
 
 
+def check_free(path: Path) -> None:
+    """Raise `BadInput` where a running fit writes this ledger."""
+    if path.exists():
+        os.close(_held(path, os.O_WRONLY | os.O_APPEND))
+
+
 def _held(path: Path, flags: int) -> int:
     """The file, opened to write on, under an exclusive lock; raises `BadInput` where another fit holds it."""
     file = os.open(path, flags, 0o600)

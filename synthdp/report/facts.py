@@ -157,7 +157,7 @@ def _epsilons(held: Held) -> bool:
 
 def _curve(held: Held) -> bool:
     deltas = [delta for delta, _ in held.statement.curve]
-    if held.worded_here and deltas != list(CURVE_DELTAS):
+    if not deltas or (held.worded_here and deltas != list(CURVE_DELTAS)):
         return False
     again = accounting.curve(held.events, deltas, held.statement.accountant)
     pairs = zip(held.statement.curve, again, strict=True)
@@ -247,7 +247,7 @@ def _fitness(held: Held) -> bool:
     capped = any(isinstance(entry.event, Capped) for entry in held.events)
     names = {column.name for column in held.schema.coded}
     return (capped or found.noise in noises) and all(
-        set(table.columns) <= names and group.worst[1] == max(each.interval[1] for each in group.tables)
+        set() < set(table.columns) <= names and group.worst[1] == max(each.interval[1] for each in group.tables)
         for group in (found.single, found.with_target)
         if group is not None
         for table in group.tables

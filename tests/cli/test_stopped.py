@@ -1,5 +1,6 @@
 """A fit that is killed, and the same command with resume=true."""
 
+import contextlib
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from clinic import make_frame, make_schema
 
 from synthdp import load
 from synthdp.cli import run
+from synthdp.ledger.events import Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.resume import Answers
 
@@ -67,6 +69,20 @@ def test_nothing_is_resumed_where_nothing_was_stopped(tmp_path, capsys):
     assert run(["fit", "data=meps", f"out={tmp_path / 'none'}", "resume=true"]) == 2
     assert "nothing to resume" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
+
+
+def test_a_fit_beside_a_running_one_in_the_same_folder_is_refused_and_takes_nothing(tmp_path, capsys):
+    internal = tmp_path / "run" / "internal"
+    internal.mkdir(parents=True)
+    saved = internal / "checkpoint.safetensors.answers"
+    with contextlib.closing(Ledger(internal / "ledger.new.jsonl")) as running:
+        running.append(Gaussian(3.0))
+        saved.write_text("{}")
+        words = ["fit", "data=meps", "generator=independent", f"out={tmp_path / 'run'}", "account=null", "force=true"]
+        assert run(words) == 2
+        assert "another fit is writing this ledger" in capsys.readouterr().err
+        assert saved.exists()
+    assert [entry.event for entry in Ledger.read(internal / "ledger.new.jsonl").entries()] == [Gaussian(3.0)]
 
 
 def test_what_a_fit_without_a_ledger_left_stands_in_nobody_s_way(tmp_path):
