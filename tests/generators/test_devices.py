@@ -72,7 +72,7 @@ ENDS = {
     "dpmerf.py:fit",
 }
 BEGINNINGS = {"shares_mode.py:space_of"}
-CHECKS = {"gradient.py:_losses"}  # of a loss on made-up rows, once for each event
+CHECKS = {"question.py:_losses"}  # of a loss on made-up rows, once for each event
 PLACES = {
     "dpgan": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS,
     "pategan": ROUNDS | SHOWN | ENDS | BEGINNINGS | {"image_shares_mode.py:finish"},

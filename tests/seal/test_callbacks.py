@@ -11,7 +11,7 @@ import pytest
 from clinic import make_frame, make_schema
 from torch import nn
 
-from synthdp import BadInput, Budget
+from synthdp import BadInput, Budget, seal
 from synthdp.ledger.events import Entry, Gaussian, Sampled
 from synthdp.seal import questions
 from synthdp.seal.charging import Account
@@ -314,15 +314,17 @@ def test_what_only_says_that_it_is_a_question_of_the_house_is_refused():
 def test_the_frozen_set_is_all_questions_there_are():
     """A new question stands in the set, by name, or is asked by nobody."""
     found = set()
-    for info in pkgutil.iter_modules(questions.__path__):
-        module = importlib.import_module(f"{questions.__name__}.{info.name}")
+    for info in pkgutil.walk_packages(seal.__path__, f"{seal.__name__}."):
+        module = importlib.import_module(info.name)
         for name, kind in vars(module).items():
-            if dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__:
-                found.add(f"{module.__name__}:{name}")
-    beside = {"ballots:Ballot", "second_moments:_Grouped"}  # what is sealed, and what two questions share
-    expected = found - {f"{questions.__name__}.{name}" for name in beside}
-    house = {name for name in questions.HOUSE if name.startswith(questions.__name__)}
-    assert house == expected
+            own = isinstance(kind, type) and kind.__module__ == info.name and not getattr(kind, "_is_protocol", False)
+            if own and hasattr(kind, "bounded") and hasattr(kind, "noised"):
+                found.add(f"{info.name}:{name}")
+    parts = {"Group", "Joint", "Scaled", "Automatic", "Flat", "PerGroup", "Estimators", "Stacked", "Witness"}  # what questions are made of
+    votes = {"Confident", "Counts", "GNMax", "Interactive", "LNMax", "Labels"}  # they answer within `Voted`
+    within = {"Dependence", "Misfit", *parts, *votes}
+    assert found <= questions.HOUSE
+    assert {name.partition(":")[2] for name in questions.HOUSE - found} <= within
     for name in questions.HOUSE:
         module, _, kind = name.partition(":")
         assert questions.is_own(getattr(importlib.import_module(module), kind))

@@ -250,7 +250,7 @@ def test_a_signal_that_ends_the_process_leaves_nothing_behind_either(tmp_path, n
 import pathlib, signal, sys, time
 for number in (signal.SIGHUP, signal.SIGTERM):  # whoever runs the tests may ignore them
     signal.signal(number, signal.SIG_DFL)
-from synthdp.tables import database_errors as faults, source as tables
+from synthdp.tables import source as tables
 here = pathlib.Path(sys.argv[1])
 with tables.opened(tables.parquet(here / "records.parquet", folder=here / "private")):
     print("open", flush=True)
