@@ -94,6 +94,21 @@ def training(
     return schema, _read(str(source.path or source.train), schema) if held is None else held
 
 
+def reviewed(source: settings.Data) -> "tuple[Schema, pd.DataFrame]":
+    """The schema, which nobody needs to have declared yet, and the records, in memory."""
+    from synthdp.schema.schema import Schema
+    from synthdp.sets import named
+
+    _refuse_both(source)
+    if source.name is not None:
+        return _targeted(named.schema_of(source.name), source.target), named.load(source.name).train
+    path = source.path or source.train
+    if path is None or source.schema is None:
+        raise BadInput("check needs data=NAME, or data.path=FILE with data.schema=FILE.yaml")
+    schema = _targeted(Schema.load(source.schema), source.target)
+    return schema, _read(path, schema)
+
+
 def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
     """The schema, and the real records: those that were fitted and those that were held out."""
     from synthdp.schema.schema import Schema

@@ -320,7 +320,17 @@ def test_the_frozen_set_is_all_questions_there_are():
             own = isinstance(kind, type) and kind.__module__ == info.name and not getattr(kind, "_is_protocol", False)
             if own and hasattr(kind, "bounded") and hasattr(kind, "noised"):
                 found.add(f"{info.name}:{name}")
-    parts = {"Group", "Joint", "Scaled", "Automatic", "Flat", "PerGroup", "Estimators", "Stacked", "Witness"}  # what questions are made of
+    parts = {
+        "Group",
+        "Joint",
+        "Scaled",
+        "Automatic",
+        "Flat",
+        "PerGroup",
+        "Estimators",
+        "Stacked",
+        "Witness",
+    }  # what questions are made of
     votes = {"Confident", "Counts", "GNMax", "Interactive", "LNMax", "Labels"}  # they answer within `Voted`
     within = {"Dependence", "Misfit", *parts, *votes}
     assert found <= questions.HOUSE
