@@ -22,10 +22,10 @@ def verify(config: Config) -> None:
     print(f"release    {found.folder} (format {found.format})")
     print(f"binding    {found.binding}")
     for name, text in found.checked.items():
-        print(f"checked    {name}: {text}")
+        print(f"checked    {name}: matches {text}")
     for name, text in found.claimed.items():
         print(f"claimed    {name}: {text}")
-    print(f"guarantee  {found.promise}; what is claimed is said by the releaser alone")
+    print(f"guarantee  {found.promise}; for what is claimed, there is only the releaser's word")
 
 
 def report(config: Config) -> None:
