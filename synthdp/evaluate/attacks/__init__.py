@@ -59,8 +59,10 @@ def _found() -> dict[str, Attack]:
 ATTACKS = _found()
 # What was kept small for time, for `about.limits`.
 LIMITS = {
-    "attacks": f"at most {MOST_ATTACKED:,} records of either side ({MOST_REAL:,} where the whole release is looked at) against "
-    f"{MOST_SYNTHETIC:,} synthetic and {MOST_REFERENCE:,} reference rows, drawn"
+    "attacks": (
+        f"at most {MOST_ATTACKED:,} records of either side ({MOST_REAL:,} where the attack uses the whole release) against at most "
+        f"{MOST_SYNTHETIC:,} synthetic and {MOST_REFERENCE:,} reference rows, drawn at random"
+    )
 }
 NAMES: tuple[str, ...] = tuple(ATTACKS)
 

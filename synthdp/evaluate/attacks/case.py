@@ -133,7 +133,9 @@ def secrets_of(axes: Sequence[Axis], targets: Sequence[str], sensitive: Sequence
     wanted = list(dict.fromkeys([*targets, *sensitive]))
     unknown = [name for name in wanted if name not in names]
     if unknown:
-        raise BadInput(f"sensitive: {unknown[0]!r} is no column that the attacks can read; name one of the schema's.")
+        raise BadInput(
+            f"sensitive: {unknown[0]!r} is not a column that the attacks can read; name one of the schema's."
+        )
     return tuple(wanted or [axis.name for axis in axes if axis.is_classes][:MOST_SECRETS])
 
 
