@@ -156,7 +156,7 @@ def _read(folder: Path, public: Path | str | None, *, costly: bool) -> tuple[Rel
     except BadInput:
         raise
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise BadInput(f"{folder}: the settings do not describe the model; the release was altered") from error
+        raise BadInput(f"{folder}: the settings do not fit the model; the release was altered") from error
     return Release(generator, model, found.statement, found.ledger), verified
 
 
@@ -238,7 +238,9 @@ class Synthesizer:
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
         frame = generators.check_source(self.generator, frame)
         if ranks.world > 1 and (resume or checkpoint is not None):
-            raise BadInput("a fit in several processes keeps no checkpoint and cannot be resumed: leave both out")
+            raise BadInput(
+                "a fit in several processes keeps no checkpoint and cannot be resumed: leave out checkpoint= and resume="
+            )
         if ranks.rank > 0:
             ledger, account = None, None  # the first process charges for all
         bought = self.afford(fitness)
@@ -352,11 +354,11 @@ def _opened(
 ) -> tuple[Ledger, Kept | None]:
     """The ledger to write on, and the checkpoint to go on from; the answers that were kept are read."""
     if kept is not None and ledger is None:
-        raise BadInput("a checkpoint needs ledger= beside it: without what was charged no fit can go on")
+        raise BadInput("checkpoint= needs ledger= too: a fit cannot continue unless it is known what was charged")
     if not resume:
         return Ledger(None if ledger is None else Path(ledger)), None
     if ledger is None or kept is None:
-        raise BadInput("resume needs the ledger and the checkpoint of the fit that was stopped")
+        raise BadInput("resume needs ledger= and checkpoint= of the fit that was stopped")
     if not Path(ledger).exists():
         return Ledger(Path(ledger)), None  # stopped before its first charge: nothing was asked yet
     book = Ledger.resume(Path(ledger))
@@ -367,8 +369,8 @@ def _opened(
         )  # older checkpoints did not say
         if not answers.load(book, since) and found is not None:
             raise BadInput(
-                "the answer to a question that the stopped fit asked after its last checkpoint is lost: it cannot go on. Start a new "
-                "fit, which is charged beside this one"
+                "the answer to a question that the stopped fit asked after its last checkpoint is lost, so the fit cannot "
+                "continue. Start a new fit, which is charged in addition"
             )
         return book, found
     except BaseException:
@@ -380,7 +382,7 @@ def _check_same(frame: "pd.DataFrame | Opened", ranks: Ranks) -> None:
     """Processes that were given different records could each hold the same unit, which would then count twice."""
     if ranks.world > 1:
         if isinstance(frame, Opened):
-            raise BadInput("a table in a database is counted by one process: fit without torchrun")
+            raise BadInput("only one process can count a table in a database: fit without torchrun")
         key = ranks.told(os.urandom(16))
         mine = bytes.fromhex(fingerprint.of_frame(frame, ordered=True)(key))
         if ranks.total(float(ranks.told(mine) != mine)) > 0:
@@ -421,8 +423,8 @@ def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
     """A delta of one over the number of units, or more, is no promise."""
     if isinstance(schema.units, int) and budget.delta >= 1 / schema.units:
         warnings.warn(
-            f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: such a delta would allow a release of "
-            "one whole record, drawn at random. Choose a smaller delta",
+            f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: such a delta would allow the release "
+            "of one whole record, drawn at random. Choose a smaller delta",
             stacklevel=3,
         )
 

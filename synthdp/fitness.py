@@ -48,7 +48,7 @@ TOTAL, BELOW, ABOVE = 0.01, 0.02, 0.02  # probabilities that the number of recor
 CONFIDENCE = 0.95
 GRID = 1 / 128  # an answer is rounded to a grid of at most 1/64 deviation: it moves by at most this many
 BASE = math.sqrt(2 / math.pi)  # h(0)
-LOST = "The noisy answer was charged, and lost when the fit was stopped before it was written down. It is not asked a second time."
+LOST = "The noisy answer was charged, but the fit was stopped before the answer was written down. It is not asked a second time."
 
 Array = NDArray[np.float64]
 
@@ -67,9 +67,7 @@ class Purchase:
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= MOST_SHARE:
             raise BadInput(f"fitness must be a share of the budget above 0 and up to {MOST_SHARE}, got {share!r}")
         if not _names(schema):
-            raise BadInput(
-                "fitness compares tables of columns, and this schema has none beside its image: leave fitness out"
-            )
+            raise BadInput("fitness compares columns other than the image, and this schema has none: leave fitness out")
 
         def plan(noise: float) -> Plan:
             return scoped((Entry(Gaussian(noise)),), relation=budget.relation, unit=schema.unit or RECORD)

@@ -71,7 +71,7 @@ def lacking(path: Path, ledger: Ledger) -> str | None:
             continue
         behind = bool(fit.claims) and fit.claims[-1] not in ledger.claims
         if behind or (fit.ledger_head is not None and not ledger.holds(fit.ledger_head)):
-            return f"the account {account} knows of lines that it does not hold: it was cut off, or is an older copy"
+            return f"the account {account} records lines that it does not contain: it was cut off, or is an older copy"
     if _more(_released(path), ledger.entries()):
         return "the release beside it was charged for more: it was cut off, or is the ledger of another fit"
     return None
@@ -126,7 +126,8 @@ def budget(config: Config) -> None:
         standing = account.open()
     if standing is None:
         raise BadInput(
-            f"no account at {account.path}: nothing was fitted yet. Give account.cap.epsilon= and account.cap.delta= to make one"
+            f"no account at {account.path}, since nothing was fitted yet. Give account.cap.epsilon= and account.cap.delta= to make "
+            "one"
         )
     if config["options"].format == "json":
         print(json.dumps(_plain(told(account.path, standing)), allow_nan=False))
