@@ -179,8 +179,8 @@ def ties(schema: Schema) -> Ties:
     for place in range(len(schema.rules)) if schema.honoured is None else schema.honoured:
         if not found.keep(place) and schema.honoured is not None:
             raise BadInput(
-                f"schema: honoured names the rule {schema.rules[place].text!r}, which cannot be kept by construction (see "
-                "data.ties for what can); take it off that list"
+                f"schema: honoured names the rule {schema.rules[place].text!r}, which cannot be kept by construction; remove it "
+                "from that list"
             )
     return Ties(
         honoured=tuple(found.held),
