@@ -48,8 +48,8 @@ class Guarded:
                 raise KeyboardInterrupt from None
             kind = type(error).__name__ if type(error).__module__ == "builtins" else "an exception"
         raise CallbackError(
-            f"{named(self)} raised {kind} while sealed records were open; its text is not shown, since it may hold a record. Run "
-            "it on made-up rows to see why"
+            f"{named(self)} raised {kind} while sealed records were open; its text is not shown, because it may contain a record. "
+            "Run it on made-up rows to see why"
         )
 
 
@@ -72,15 +72,15 @@ def check(name: str, function: Callable[..., Any], answer: ByRow, codec: Codec) 
         said = (str(error).splitlines() or [""])[0]
         raise BadInput(f"{name} ({named(function)}) fails on made-up rows: {type(error).__name__}: {said}") from error
     if together.shape[:1] != (ROWS,):
-        raise BadInput(f"{name} ({named(function)}) must answer once for each record, got shape {together.shape}")
+        raise BadInput(f"{name} ({named(function)}) must return one answer per record, got shape {together.shape}")
     scale = CLOSE * float(np.abs(np.where(np.isfinite(together), together, 0)).max(initial=1e-300))
     for places, alone in found:
         expected = together[places]
         if alone.shape != expected.shape or not np.allclose(alone, expected, rtol=CLOSE, atol=scale, equal_nan=True):
             raise BadInput(
-                f"{name} ({named(function)}) must treat each record on its own: on made-up rows its answer for a row depends on the "
-                "other rows of the batch. Use no statistics of the batch, no position in it, and no chance that is not made of the "
-                "record itself; compute in float64, or row by row"
+                f"{name} ({named(function)}) must treat each record on its own: on made-up rows its answer for a row depends on "
+                "the other rows of the batch. Use no statistics of the batch, no position in it and no randomness that does not "
+                "come from the record itself; compute in float64, or row by row"
             )
 
 

@@ -104,7 +104,7 @@ class Joint:
 
     def __post_init__(self) -> None:
         if not self.groups:
-            raise BadInput("groups must hold at least one group")
+            raise BadInput("groups must have at least one group")
         Group(self._together, self._dimension, self.clip, self.noise)  # its checks of clip and noise
 
     @property

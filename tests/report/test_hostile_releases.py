@@ -165,7 +165,7 @@ def test_counts_that_are_none(hostile, count):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("[" * 200_000, "line 1: not read, since it is nested"),
+        ("[" * 200_000, "line 1: refused, because it is nested"),
         ("{}", "line 1 of the ledger is not an event"),
         ("[]", "line 1 of the ledger is not an event"),
         ('{"kept":true,"previous":"","hash":""}', "line 1 of the ledger is not an event"),

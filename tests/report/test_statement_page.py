@@ -368,7 +368,7 @@ def test_bought_figures_are_told_with_their_bounds_rounded_outwards():
         assert words in page.text
     assert "Close to the records." in page.text
     assert "None was released" not in page.text
-    assert "No figure of fitness" not in page.text
+    assert "No budget was spent on figures of fitness" not in page.text
     assert "1.1 % to 4.5 % for single columns" in page.text  # in the answer to NIST's hazard
     assert EVIL in "".join(page.words)  # as text
 

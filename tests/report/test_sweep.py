@@ -201,4 +201,4 @@ def test_the_best_is_named_only_where_intervals_lie_apart():
     panel = comparison(
         [run("a", auroc=0.8, interval=[0.78, 0.9]), run("b", generator="x", auroc=0.7, interval=[0.6, 0.75])]
     )
-    assert "cannot be told" not in sweeppage.best(panel["panels"][0])["text"]
+    assert "may be chance" not in sweeppage.best(panel["panels"][0])["text"]

@@ -141,8 +141,8 @@ def given(network: Network, events: Mapping[int, Array]) -> Network | None:
     tree = tree_of([table.shape[-1] for table in network.tables], scopes)
     if tree.cells > MOST_CELLS:
         raise BadInput(
-            f"where: relations of this model hang together too closely to condition it exactly ({tree.cells:,} cells, at most "
-            f"{MOST_CELLS:,}); use a model of generator mixture, or draw more rows and keep those that satisfy the condition"
+            f"where: the columns of this model depend on each other too densely to condition it exactly ({tree.cells:,} cells, at "
+            f"most {MOST_CELLS:,}); use a model of generator mixture, or draw more rows and keep those that satisfy the condition"
         )
     with np.errstate(divide="ignore"):
         logs = {
