@@ -4,7 +4,7 @@ A part of the budget, fixed before the first answer (law 11), pays for one quest
 every column, and of every column with each target, with noise. What is done with the answer is post-processing. The noise moves
 a plain distance upwards (absolute values of noise do not cancel), so what is stated is an interval.
 
-How it comes about. Let a table have K cells, counts n_c of n records, shares q_c of the samples, and answers y_c = n_c + N(0,
+The derivation: let a table have K cells, counts n_c of n records, shares q_c of the samples, and answers y_c = n_c + N(0,
 s^2), independent. The distance is T = sum |d_c| / (2 n) with d_c = n_c - n q_c. F = sum |y_c - n q_c| is a convex function of
 the noise that moves by at most sqrt(K) of its length. So F passes its mean by z s sqrt(K) with probability at most
 P(N(0, 1) > z) (Borell 1975 for the median, which is at most the mean for a convex function: Kwapien 1994), and falls t s sqrt(K)
@@ -161,7 +161,7 @@ class Noisy:
 
     @property
     def interval(self) -> Interval:
-        """Of the number of records."""
+        """The interval of the number of records."""
         return max(0.0, self.records - self.spread), max(0.0, self.records + self.spread)
 
 

@@ -1,4 +1,4 @@
-"""Import paths as they were up to version 0.1: they lead to the same modules in their new places, and warn for one version."""
+"""Import paths up to version 0.1 lead to the same modules in their new places, and warn for one version."""
 
 import importlib
 import importlib.util

@@ -43,7 +43,7 @@ def option(default: Any, help: str, rule: Rule | None = None) -> Any:
 
 
 def check(settings: Any, where: str = "generator.") -> None:
-    """Hold every option of a frozen dataclass to its rule, and keep its plain value; for `__post_init__`.
+    """Check every option of a frozen dataclass by its rule, and keep its plain value; for `__post_init__`.
 
     Raises `BadInput` that names the option, as `where` and its name, and says the rule.
     """

@@ -214,7 +214,9 @@ def _lost(path: Path) -> BadInput:
 def _connected(path: Path, patience: float) -> Iterator[sqlite3.Connection]:
     """A connection to a file that is there: SQLite would make an empty one. What it reads is bounded, and never fails to decode."""
     if not path.is_file():
-        raise BadInput(f"{path} is not a file; account=FILE needs an account that synthdp made, or a new name")
+        raise BadInput(
+            f"{path} is not an account, since it is not a file; account=FILE needs one that synthdp made, or a new name"
+        )
     if path.stat().st_size == 0:
         raise damaged(path, "it is empty")
     name = path.absolute().as_uri() + "?mode=rw"

@@ -71,7 +71,7 @@ def planted(
 
 
 def told(internal: Path) -> str | None:
-    """What a statement says of the canaries; which of them were in stays inside."""
+    """The statement's sentence about the canaries; which of them were included stays inside."""
     path = internal / CANARIES
     if not path.exists():
         return None
@@ -99,14 +99,14 @@ def _name(release: Path) -> str:
 
 
 def _check_bound(canaries: Path, release: Path) -> None:
-    """Refuse canaries of another fit: guesses about them would say nothing, and reassure."""
+    """Refuse canaries of another fit: guesses about them would mean nothing, yet would reassure."""
     body = json.loads(canaries.read_text(encoding="utf-8"))
     if body.get(RELEASE) != _name(release):
         raise BadInput(f"{canaries} belongs to another fit than {release}: give internal/{CANARIES} of the same fit")
 
 
 def forget(internal: Path) -> None:
-    """Take the canaries of a fit away that was refused before its first charge."""
+    """Remove the canaries of a fit that was refused before its first charge."""
     (internal / CANARIES).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         internal.rmdir()  # only where nothing else is in it

@@ -1,4 +1,4 @@
-"""`synthdp budget`: what the account of a data set says. No record is read."""
+"""`synthdp budget`: shows the account of a data set. No record is read."""
 
 import dataclasses
 import json
@@ -137,13 +137,13 @@ def budget(config: Config) -> None:
 
 
 def brief(account: AccountFile | None) -> list[str]:
-    """What a fit says of its account when it ends."""
+    """What a fit prints about its account when it ends."""
     standing = None if account is None else account.read()
     return [f"account    {spent_of(account)}", *([] if standing is None else [f"head       {standing.head}"])]
 
 
 def spent_of(account: AccountFile | None) -> str:
-    """Where the account is and what was spent of it, in a line."""
+    """One line: where the account is, and how much of it is spent."""
     standing = None if account is None else account.read()
     if account is None or standing is None:
         return "none: this fit is not added to any other"

@@ -328,7 +328,7 @@ def _kept(keep: Path, made_of: str) -> Mapping[str, Any] | None:
 
 
 def _digest_of(real: "Real", how: settings.Judge) -> str:
-    """Of all that an evaluation is made of beside the release: real records, schema, how they are judged, our version."""
+    """A digest of everything besides the release that an evaluation depends on: real records, schema, options and version."""
     from synthdp.budgets import fingerprint
 
     schema, *frames = real

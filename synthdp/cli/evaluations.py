@@ -1,4 +1,4 @@
-"""`synthdp evaluate`: synthetic records judged against real ones, and what matters of it in a few lines."""
+"""`synthdp evaluate`: synthetic records judged against real ones, and the main figures in a few lines."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -77,7 +77,8 @@ ANSWERS = f"{CHECKPOINT}.answers"
 
 
 def open_ledger(internal: Path, *, resume: bool) -> Path:
-    """Where a fit charges until it ends. What a stopped fit left there is gone on with, or put among the ledgers first."""
+    """The ledger that a fit charges until it ends. A ledger that a stopped fit left there is continued, or first put among the
+    old ones."""
     if not resume:
         close_ledger(internal)
     return internal / NEW

@@ -16,7 +16,7 @@ PASSPHRASE = "SYNTHDP_PASSPHRASE"  # noqa: S105 - the name of an environment var
 
 
 def verify(config: Config) -> None:
-    """Say what of a release was checked, and what is as claimed by whoever made it."""
+    """Print what of a release was checked, and what is only claimed by whoever made it."""
     options: settings.Verify = config["options"]
     found = verified(options.release, options.public)
     print(f"release    {found.folder} (format {found.format})")

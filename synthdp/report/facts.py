@@ -26,7 +26,7 @@ SAME, OTHER = (
     1e-9,
     1e-3,
 )  # how near epsilon comes with the recorded versions and grid of its accountant, and with others (law 34)
-BOUGHT = {"categories", "other", "bounds", "bins"}  # items that can be: see `data.learn`
+BOUGHT = {"categories", "other", "bounds", "bins"}  # items that can be: see `seal.learn`
 ALTERED = "the release was altered or damaged: take a fresh copy"
 
 Limits = Callable[[tuple[str, ...]], tuple[str, ...]]
@@ -34,7 +34,8 @@ Limits = Callable[[tuple[str, ...]], tuple[str, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """A statement, and what stands beside it in the folder. `limits` makes a kind of release's own sentences of a fit's."""
+    """A statement and the other parts of its folder. `limits` turns the sentences of a fit into those of this kind of
+    release."""
 
     folder: Path
     statement: Statement
@@ -48,12 +49,12 @@ class Held:
 
     @cached_property
     def epsilons(self) -> Mapping[str, float]:
-        """By every accountant that has a proof, from the events."""
+        """Epsilon of the events by every accountant that has a proof."""
         return accounting.epsilons(self.events, self.statement.delta)
 
     @cached_property
     def versions(self) -> Mapping[str, Any]:
-        """Of the accountants, here."""
+        """The versions of the accountants that are installed here."""
         found: dict[str, Any] = plain(accounting.provenance())
         return found
 
@@ -63,7 +64,7 @@ class Held:
         return bool(self.statement.provenance.get("wording") == stating.wording())
 
     def near(self, accountant: str, found: float, again: float) -> bool:
-        """Whether a figure of an accountant is what it comes to here."""
+        """Whether a recorded figure of an accountant agrees with the one computed here."""
         same = self.statement.provenance.get(accountant) == self.versions.get(accountant)
         close = SAME if same else OTHER
         return math.isclose(found, again, rel_tol=close, abs_tol=SAME)
@@ -71,9 +72,10 @@ class Held:
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """A field of the statement, or a part of one. `checked` says against what it is held, `claimed` what of it nobody can tell.
+    """A field of the statement, or a part of one. `checked` names what it must match, `claimed` the part that nobody can check.
 
-    `holds` is None where nothing can be compared, and answers None where this version cannot: then it is as claimed.
+    `holds` is None where nothing can be compared, and returns None where this version cannot compare; the fact is then only
+    claimed.
     """
 
     name: str
@@ -84,9 +86,9 @@ class Fact:
 
 
 def check(held: Held, *, costly: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """Fact -> what it was held against, and fact -> what is as claimed. Raises `BadInput` that names a fact that does not hold.
+    """Fact -> what it matches, and fact -> what is only claimed. Raises `BadInput` that names a fact without a match.
 
-    Without `costly` the accountants are not asked, and what they would say is left out.
+    Without `costly` the accountants are not run, and the facts that need them are left out.
     """
     checked: dict[str, str] = {}
     claimed = dict(BESIDE)

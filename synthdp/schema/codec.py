@@ -30,7 +30,7 @@ class Codec:
     channels); `picture` tells which. Codes are int32, or uint8 where there is an image and every size is at most 256.
     With `cells`, the bins of numeric columns are cut further into about so many each; `coarse` leads back.
 
-    Where honoured rules tie columns (`data.ties`) a code stands for several of them, or for a gap. Every decoded record keeps those
+    Where honoured rules tie columns (`schema.ties`) a code stands for several of them, or for a gap. Every decoded record keeps those
     rules, whatever the codes, and the law above holds for the codes of records that keep them.
     """
 
@@ -90,7 +90,7 @@ class Codec:
         """Records (rows) with the schema's columns, dtypes, categories and bounds; uniform within a bin.
 
         Identifiers are made anew from `first_row` on, so that chunks of one table do not repeat them. `within` has, for some
-        numeric columns, bins cut to a range (`data.where`): values are drawn from those.
+        numeric columns, bins cut to a range (`schema.where`): values are drawn from those.
         """
         codes = np.asarray(codes)
         if codes.ndim != 2 or codes.shape[1] != len(self.names):

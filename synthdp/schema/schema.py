@@ -60,9 +60,9 @@ class Schema:
     where the parts contradict each other.
 
     `rules`: what every record satisfies by its meaning, such as `admission <= discharge`, `{if: {sex: M}, then: {pregnant:
-    false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `data.rules`, and the plain forms may be given
+    false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `schema.rules`, and the plain forms may be given
     in the place of values. They are declared public like bounds. Those that can be are honoured by construction, since the codec has
-    no code for what they forbid (`data.ties` says which; a fit's charges are the same without them); evaluation counts the rows
+    no code for what they forbid (`schema.ties` says which; a fit's charges are the same without them); evaluation counts the rows
     that break any. `honoured`: places of the rules that are to be kept so, from 0; by default all that can be.
     """
 

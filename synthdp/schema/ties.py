@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # ---- Columns of labels that rules tie, coded together: one code per combination that the rules allow.
 #
 # Structural zeros and fixed combinations cannot come out of a model that has no code for them. A missing value is a label like any
-# other here, and breaks no rule (`data.rules`). Encoding is total: a combination that is not allowed becomes the allowed one that agrees
+# other here, and breaks no rule (`schema.rules`). Encoding is total: a combination that is not allowed becomes the allowed one that agrees
 # with it in the most first columns.
 
 

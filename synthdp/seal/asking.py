@@ -1,4 +1,4 @@
-"""Who may be asked what: the check before every answer, and questions about tables in the names of columns."""
+"""The check before every answer, and questions about tables by the names of their columns."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -230,7 +230,7 @@ class Batch:
 
 
 class Safe:
-    """Asks under a cap: a privacy filter stops what would pass it (Feldman & Zrnic 2021)."""
+    """Questions under a cap: a privacy filter refuses whatever would exceed it (Feldman & Zrnic 2021)."""
 
     def __init__(self, data: "Sensitive", event: Capped) -> None:
         self._data = data

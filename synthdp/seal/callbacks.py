@@ -1,4 +1,4 @@
-"""Functions that a generator hands in (vectors, groups, losses) run inside the seal: checked on made-up rows before, guarded there.
+"""Functions that a generator hands in (vectors, groups, losses): checked on made-up rows first, and guarded inside the seal.
 
 Sensitivity rests on a callback answering for each record alone. That cannot be read off a function. Before a question that carries
 a new one is charged, it is asked about rows that are nobody's, in several orders, numbers and companies; what gives a row
@@ -27,7 +27,7 @@ CLOSE = 1e-9  # relative: a float64 product rounds differently in another compan
 
 
 class CallbackError(BadInput, RuntimeError):
-    """A callback failed while records were open. What it said stays there: an exception's text may hold a record."""
+    """A callback failed while records were open. The text of its exception is dropped, because it may contain a record."""
 
 
 class Guarded:

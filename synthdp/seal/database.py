@@ -34,7 +34,7 @@ MOST_CELLS = 2**62
 
 @dataclass(frozen=True, eq=False)
 class CountedTable:
-    """The store behind the door where the records are in a database: see `store.Records`, which answers the same from memory."""
+    """The store behind the door for records in a database; `records.Records` answers the same questions from memory."""
 
     table: source.Opened
     cells: "ibis.Table"

@@ -1,4 +1,4 @@
-"""Where the records lie: bounded per unit, grouped by unit, and read by nobody but the questions."""
+"""The store of the records: bounded per unit, grouped by unit, and read only by questions."""
 
 import hashlib
 import math
@@ -78,7 +78,7 @@ RESIDENT = 2 << 30  # bytes of a table that is kept on a device; of a larger one
 
 
 class Countable(Protocol):
-    """What a question of counts may ask, wherever the records lie: of `Records` in memory, of a `CountedTable` in a database."""
+    """What questions about counts need of a store: `Records` in memory, or a `CountedTable` in a database."""
 
     @property
     def units(self) -> int:

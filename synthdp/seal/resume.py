@@ -1,4 +1,4 @@
-"""The state of a fit on disk, from which a stopped one goes on (law 23). Internal: never part of a release.
+"""The state of a fit on disk, from which a stopped fit continues (law 23). Internal: never part of a release.
 
 A checkpoint holds what earlier noisy answers made of the generator, and the public facts of the fit; no record and no state of
 the noise. It is one file, replaced whole. It can be continued once: its name is then written into the ledger.

@@ -77,7 +77,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Scaled:
-    """One group of a `Joint` question: as `Group`, with a scale alpha in place of a clip and a noise of its own."""
+    """One group of a `Joint` question: like `Group`, but with a scale alpha in place of a clip and a noise of its own."""
 
     vectors: Callable[[Codes], Any]
     dimension: int

@@ -2,7 +2,7 @@
 
 Two kinds. An attack on one unit's presence (membership, attribute, linkage, copies) asks the same question of the same
 release about a record that was used and about one that was not; add-remove neighbours, and the claim's own numbers. Shares
-of the release that go to training rather than hold-out rows compare a record with the one that takes its place: that is two
+of the release that go to training rather than held-out rows compare a record with the one that takes its place: that is two
 steps of add-remove, (2 epsilon, delta (1 + e^epsilon)). All hold on average over the release's noise, for the random split
 of the real records that the attacks assume; a guarantee for patients bounds an attack on any one of their records too.
 """
@@ -75,7 +75,7 @@ class Claim:
         return min(1.0, rising / both, falling / both)
 
     def nearer(self, records: int) -> float:
-        """Most that the share of synthetic rows nearest to training rather than to hold-out rows can be.
+        """Most that the share of synthetic rows nearest to training rather than to held-out rows can be.
 
         A record's share of the release is a figure in [0, 1], so its mean where the record was used is at most e^e times its
         mean where the record was held out, plus d; e, d of a swap; summed over as many `records` of both sides.

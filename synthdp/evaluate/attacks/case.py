@@ -61,7 +61,7 @@ class Lacking:
 class Case:
     """The tables after subsampling by fixed streams.
 
-    members: training rows; outsiders: as many hold-out rows; reference: hold-out rows that are not attacked; train and test:
+    members: training rows; outsiders: as many held-out rows; reference: hold-out rows that are not attacked; train and test:
     equally many of both, for what looks at the release as a whole. All share the synthetic rows' axes.
     """
 

@@ -1,4 +1,4 @@
-"""Which columns of a graphical model hang together once it is triangulated, and its marginals by two passes over that tree.
+"""The junction tree of a graphical model, and the model's marginals by two passes over it.
 
 Columns are eliminated one after another, each time the one whose neighbours' table is smallest. What is left of a column's
 neighbours are its parents, and column and parents one scope; the scope's own parent is that of the parent which is eliminated first.

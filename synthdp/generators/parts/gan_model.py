@@ -1,4 +1,5 @@
-"""What the adversarial generators of tables return: a network, the distribution of its label, and how rows are drawn of them."""
+"""What the adversarial generators of tables return: a network, the distribution of its label, and how rows are drawn from
+them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol

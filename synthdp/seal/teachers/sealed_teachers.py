@@ -1,4 +1,4 @@
-"""Teachers, sealed: what a generator holds of them, which is a way to train and a way to ask (Papernot et al. 2017)."""
+"""Sealed teachers: a generator can train them and ask them, and has nothing else of them (Papernot et al. 2017)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class Aggregator(Protocol[Said]):
 
 @dataclass(frozen=True)
 class Ballot:
-    """What is sealed of teachers: they, and the records that they were made of."""
+    """The sealed part of teachers: the teachers themselves, and the records that they were made from."""
 
     records: Records
     ensemble: "Ensemble"

@@ -1,7 +1,7 @@
-"""Distance to the closest record (DCR) and nearest-neighbour distance ratio (NNDR), training against hold-out rows.
+"""Distance to the closest record (DCR) and nearest-neighbour distance ratio (NNDR), training against held-out rows.
 
 Platzer & Reutterer 2021 (Frontiers in Big Data 4, 679939): synthetic rows that know no more of the training records than of
-the population lie nearer to a training row half of the time, of equally many of both. Distances alone, without a hold-out,
+the population lie nearer to a training row half of the time, of equally many of both. Distances alone, without held-out rows,
 say nothing; and these averages miss single outliers (Ganev & De Cristofaro 2025), which membership attacks look for.
 """
 
@@ -28,7 +28,7 @@ LOW = 0.05
 
 
 def attack(case: Case) -> Found | Lacking:
-    """The share of synthetic rows nearer to training, and 5th percentiles over training by those over hold-out rows."""
+    """The share of synthetic rows nearer to training, and 5th percentiles over training by those over held-out rows."""
     rng = case.stream("closeness")
     rows = np.sort(rng.permutation(case.made.rows)[:MOST_ROWS])
     made = case.made.take(rows)
