@@ -1,4 +1,4 @@
-"""Import paths as they were up to version 0.1: they lead to the same modules in their new places, and warn for one version."""
+"""Import paths up to version 0.1 lead to the same modules in their new places, and warn for one version."""
 
 import importlib
 import importlib.util
@@ -230,7 +230,7 @@ class Moved(MetaPathFinder, Loader):
         if home is None:
             return
         warnings.warn(
-            f"{HOME}{old} is now {HOME}{home}; the old name goes with the next version",
+            f"{HOME}{old} is now {HOME}{home}; the next version drops the old name",
             DeprecationWarning,
             stacklevel=2,  # the line that imports: frames of the import system do not count
         )

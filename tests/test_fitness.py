@@ -192,7 +192,7 @@ def test_pictures_are_compared_by_what_stands_beside_them():
     assert [table.columns for table in said.single.tables] == [("finding",)]
     assert said.with_target is None
     alone = picture_schema(targets=[], columns={"image": {"kind": "image", "height": 8, "width": 8}})
-    with pytest.raises(BadInput, match="none beside its image"):
+    with pytest.raises(BadInput, match="compares columns other than the image"):
         Purchase.of(SHARE, alone, BUDGET)
 
 

@@ -25,9 +25,9 @@ def folder(name: str, *, force: bool) -> Path:
     chosen = Path(name)
     nearest = next(place for place in (chosen, *chosen.absolute().parents) if place.exists())
     if not os.access(nearest, os.W_OK):
-        raise BadInput(f"out={chosen} cannot be written: no permission in {nearest}")
+        raise BadInput(f"out={chosen} cannot be written, because {nearest} does not permit it; choose another folder")
     if chosen.exists() and not chosen.is_dir():
-        raise BadInput(f"out={chosen} is a file, a folder is needed")
+        raise BadInput(f"out={chosen} is a file, but a folder is needed")
     if chosen.is_dir() and any(chosen.iterdir()) and not force:
         raise BadInput(f"out={chosen} exists and is not empty; choose another folder or pass force=true")
     return chosen
@@ -48,7 +48,7 @@ def file(name: str, *, force: bool) -> Path:
     """The file to write, its folder made; refused where it exists (unless `force`)."""
     chosen = Path(name)
     if chosen.is_dir():
-        raise BadInput(f"out={chosen} is a folder, a file is needed")
+        raise BadInput(f"out={chosen} is a folder, but a file is needed")
     if chosen.exists() and not force:
         raise BadInput(f"out={chosen} exists; choose another file or pass force=true")
     chosen.parent.mkdir(parents=True, exist_ok=True)
@@ -85,8 +85,8 @@ CANARIES = "canaries.json"
 
 
 def open_ledger(internal: Path, *, resume: bool) -> Path:
-    """Where a fit charges until it ends. What a stopped fit left there is gone on with, or put among the ledgers first.
-    Raises `BadInput` where a running fit writes it."""
+    """The ledger that a fit charges until it ends. A ledger that a stopped fit left there is continued, or first put among the
+    old ones. Raises `BadInput` where a running fit writes it."""
     if not resume:
         check_free(internal / NEW)
         close_ledger(internal)
@@ -100,11 +100,11 @@ def check_unfinished(out: Path) -> None:
         return
     if (out / RELEASE).exists():
         raise BadInput(
-            f"out={out}: the fit was finished, there is nothing to resume; leave resume out, or choose another"
+            f"out={out}: the fit there finished, so there is nothing to resume; leave resume= out, or choose another folder"
         )
     raise BadInput(
-        f"out={out}: no fit was stopped there after its first answer, there is nothing to resume; leave resume out to start "
-        "one (what an earlier one was charged stays in the account)"
+        f"out={out}: no fit was stopped there after its first answer, so there is nothing to resume; leave resume= out to start a "
+        "new one (the account keeps what an earlier one was charged)"
     )
 
 

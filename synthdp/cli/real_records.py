@@ -36,8 +36,8 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> sourc
         large = path.is_file() and path.stat().st_size >= LARGE and getattr(generator, "counted", False)
         if options.engine == "auto" and large and schema.image is None:
             raise BadInput(
-                f"{path} is a large file: say data.engine=duckdb to count it where it lies, or data.engine=memory to read it into "
-                "memory (the model may depend on which, so that the size of a file does not decide it)"
+                f"{path} is a large file: give data.engine=duckdb to count it on disk, or data.engine=memory to read it into "
+                "memory. The model may depend on the choice, so the size of a file must not decide it"
             )
         return None
     return source.files(path, memory=options.memory)

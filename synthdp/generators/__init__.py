@@ -126,18 +126,18 @@ def check_trust(made: Iterable[Generator], trust: str | None) -> None:
     trusted = () if trust is None else tuple(name.strip() for name in trust.split(","))
     if "synthdp" in trusted:
         raise BadInput(
-            "trust names 'synthdp', whose own generators need none: name the package that the generator comes from"
+            "trust names 'synthdp', whose own generators need no trust: name the package that the generator comes from"
         )
     needed = {found["package"]: one.name for one in made if (found := origin(one)) is not None}
     for package, name in needed.items():
         if package not in trusted:
             raise BadInput(
-                f"generator {name} comes from the package {package!r}, not from synthdp. A generator runs where the records are, and "
-                f"can read them: say trust={package} if you trust that package; the statement will name it"
+                f"generator {name} comes from the package {package!r}, not from synthdp. A generator runs where the records are "
+                f"and can read them. Give trust={package} if you trust that package; the statement will name it"
             )
     idle = [name for name in trusted if name not in needed]
     if idle:
-        raise BadInput(f"trust names {idle[0]!r}, from which no generator of this fit comes: leave it out")
+        raise BadInput(f"trust names {idle[0]!r}, but no generator of this fit comes from it: leave it out")
 
 
 def names() -> tuple[str, ...]:
@@ -188,8 +188,8 @@ def check(generator: Generator, schema: Schema, budget: Budget) -> None:
     check_kind(generator, schema)
     if not callable(getattr(generator, "validate", None)):
         raise BadInput(
-            f"generator {generator.name} has no validate(schema, budget): without it wrong settings would be found only after "
-            "they were charged; add one, which raises BadInput for what a fit would refuse"
+            f"generator {generator.name} has no validate(schema, budget), so wrong settings would be found only after the charge; "
+            "add one that raises BadInput for whatever a fit would refuse"
         )
     generator.validate(schema, budget)
 
@@ -213,7 +213,7 @@ def check_kind(generator: Generator, schema: Schema) -> None:
         held = "has no image column" if schema.image is None else f"has the image column {schema.image.name!r}"
         what = "tables" if given == TABLE else given
         raise BadInput(
-            f"generator {generator.name} does not learn {what}, and the schema {held}: use {', '.join(able)}"
+            f"generator {generator.name} does not learn {what}, but the schema {held}: use {', '.join(able)}"
         )
 
 
@@ -230,8 +230,8 @@ def check_source(generator: Generator, given: Any) -> Any:
     if not getattr(generator, "counted", False):
         able = [name for name in names() if getattr(find(name), "counted", False)]
         raise BadInput(
-            f"generator {generator.name} learns from records themselves, and only counts leave a database: use one of "
-            f"{', '.join(able)}, as generator=mixture, or load the table into memory"
+            f"generator {generator.name} learns from records themselves, but only counts can leave a database: use one of "
+            f"{', '.join(able)}, such as generator=mixture, or load the table into memory"
         )
     return source
 
@@ -251,18 +251,22 @@ def check_tensors(tensors: Tensors, shapes: Mapping[str, tuple[int, ...]]) -> No
     """Refuse a release whose arrays are not the ones its schema and settings imply: by name, shape, and as numbers that a float32
     can hold."""
     if set(tensors) != set(shapes):
-        raise BadInput(f"the model holds {_some(tensors)}, its settings imply {_some(shapes)}")
+        raise BadInput(
+            f"the model has {_some(tensors)}, but its settings imply {_some(shapes)}; the release was altered"
+        )
     for name, shape in shapes.items():
         array = tensors[name]
         if array.dtype.kind not in "fiu" or array.shape != shape or not _finite(array):
-            raise BadInput(f"array {name!r} of the model is not finite or not of shape {shape}")
+            raise BadInput(
+                f"array {name!r} of the model is not finite, or does not have shape {shape}; the release was altered"
+            )
 
 
 def check_distributions(tensors: Tensors, names: Iterable[str]) -> None:
     """Refuse a release where one of these arrays does not hold distributions along its last axis."""
     for name in names:
         if not distributions(tensors[name]):
-            raise BadInput(f"array {name!r} of the model is no distribution; the release was altered")
+            raise BadInput(f"array {name!r} of the model is not a distribution; the release was altered")
 
 
 def distributions(array: NDArray[Any]) -> bool:

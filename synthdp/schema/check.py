@@ -31,8 +31,8 @@ UNFIT = "the table does not fit the schema"
 UNKNOWN, UNTRUE = "not one of the declared categories", "not true or false"
 NO_NUMBERS, NOT_WHOLE = "not numbers", "not whole"
 NO_INSTANTS = "not dates or times such as 2020-01-31 or 2020-01-31T08:00:00+01:00"
-MISSING = "missing, where the schema does not allow it (missing: true would)"
-NOBODY = "missing in the unit column (whose records are they?)"
+MISSING = "missing, which the schema does not allow (missing: true would allow it)"
+NOBODY = "missing in the unit column, so nobody knows whose records these are"
 
 
 def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
@@ -52,12 +52,12 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
 
 
 def refuse(broken: Iterable[tuple[str, str]]) -> None:
-    """Raise `BadInput` where there are columns that break a rule: it names both. How many cells do, and which, is for other eyes
-    than those that read a pipeline's log."""
+    """Raise `BadInput` that names the columns and the rules that they break, but neither how many cells do so nor which: the
+    message may end in a pipeline's log."""
     problems = [f"column {name!r}: some values are {rule}" for name, rule in broken]
     if problems:
         raise BadInput(
-            f"{UNFIT}: {'; '.join(problems)}. Mend cells or schema, or map such cells to allowed values by invalid=clamp"
+            f"{UNFIT}: {'; '.join(problems)}. Correct the cells or the schema, or map such cells to allowed values with invalid=clamp"
         )
 
 
@@ -65,7 +65,7 @@ def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
     held = list(frame.columns)
     if not set(held) & set(schema.names):
         # Without a header row the names would be a record's values: do not repeat them.
-        yield "none of the schema's columns is in it (is the header row missing?)"
+        yield "it has none of the schema's columns (is the header row missing?)"
         return
     lacking = [name for name in schema.names if name not in held]
     if lacking:

@@ -1,4 +1,4 @@
-"""What can be asked of sealed records: one question a file, with its event, its bound, its noise and its replay case."""
+"""The questions that sealed records answer; each file has one kind of them with its event, bound, noise and replay case."""
 
 import sys
 from collections.abc import Sequence

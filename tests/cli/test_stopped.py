@@ -111,7 +111,7 @@ def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp
     own = [mixed[0], f"canaries={tmp_path / 'a' / 'internal' / 'canaries.json'}"]
     assert run(["audit", *own]) == 0
     said = load(tmp_path / "a" / "release").statement.declared["audit"]
-    assert "some of 20 made-up records were added" in said
+    assert "for each of 20 made-up records whether it was added" in said
     assert "audit" not in load(tmp_path / "plain" / "release").statement.declared
     capsys.readouterr()
     for words, ignored in [([*own, "runs=50"], "runs="), (["generator=independent", "rows=7"], "rows=")]:

@@ -213,11 +213,11 @@ def test_what_asks_for_records_is_refused_before_anything_is_charged(tmp_path):
     with opening as opened:
         book = Ledger(None)
         data = Sensitive(opened, SCHEMA, Account(BUDGET, book, unit="patient"))
-        with pytest.raises(BadInput, match="do not leave a database"):
+        with pytest.raises(BadInput, match="cannot leave a database"):
             data.ask(Sums((Group(lambda codes: codes[:, :1], 1, 1.0, 2.0),)))
-        with pytest.raises(BadInput, match="do not leave a database"), data.sample(0.1):
+        with pytest.raises(BadInput, match="cannot leave a database"), data.sample(0.1):
             pass
-        with pytest.raises(BadInput, match="do not leave a database"):
+        with pytest.raises(BadInput, match="cannot leave a database"):
             data.partition(2, Estimators)
         assert book.entries() == ()
 
