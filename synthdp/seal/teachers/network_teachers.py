@@ -15,6 +15,7 @@ from torch.optim import SGD, Adam, Optimizer
 
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
+from synthdp.seal.callbacks import Guarded
 from synthdp.seal.records import Codes
 from synthdp.seal.resume import State
 from synthdp.seal.teachers.protocols import (
@@ -256,7 +257,7 @@ def _outputs(module: nn.Module, weights: Weights, inputs: Tensor, *, shared: boo
         found: Tensor = functional_call(module, {**own, **fixed}, (rows,))
         return found
 
-    outputs: Tensor = vmap(one, in_dims=(0, None if shared else 0))(weights, inputs)
+    outputs: Tensor = vmap(Guarded(one), in_dims=(0, None if shared else 0))(weights, inputs)
     return outputs
 
 

@@ -11,6 +11,7 @@ from synthdp.errors import BadInput
 from synthdp.ledger.events import Event
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
+from synthdp.seal.asking import plain
 from synthdp.seal.questions import Answer, is_own
 from synthdp.seal.records import Codes, Records, Sealed, reading
 from synthdp.seal.resume import State
@@ -175,10 +176,10 @@ def checked(kind: Kind, codec: Codec) -> int:
 def partitioned(
     data: "Sensitive", sealed: Sealed[Any], count: int, kind: Kind, seed: bytes, state: State | None
 ) -> tuple[Teachers, Sealed[Ballot]]:
-    """The handle, and what it holds sealed; for `Sensitive.partition`."""
+    """The handle, and what it holds sealed; for `Sensitive.partition`. The kind's functions run guarded (`callbacks`)."""
     if not isinstance(count, int | np.integer) or count < 1:
         raise BadInput(f"count of teachers must be a whole number of 1 or more, got {count!r}")
-    classes = checked(kind, data.codec)
+    classes, kind = checked(kind, data.codec), plain(kind)
     with reading():
         records = sealed.read()
         ensemble = kind.begin(dealt(records, count), data.codec, classes, seed)
