@@ -6,6 +6,7 @@ nothing. So what one teacher computes does not change, not by a bit, when anothe
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -52,6 +53,7 @@ class Stacked:
     stacks of `side_by_side` teachers (default: 100, on a GPU all of them).
     """
 
+    functions: ClassVar[tuple[str, ...]] = ("features", "loss", "public_loss")
     module: nn.Module
     features: Callable[[Tensor], Tensor]
     loss: Callable[[Tensor, Tensor], Tensor]
