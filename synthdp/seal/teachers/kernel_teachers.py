@@ -7,6 +7,7 @@ kernel on pairs of columns sees how columns go together in a handful of records,
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -35,6 +36,7 @@ class Witness:
     steps, so that there is nothing to repeat.
     """
 
+    functions: ClassVar[tuple[str, ...]] = ("kernel",)
     kernel: Kernel
 
     def check(self, codec: Codec) -> int:

@@ -6,6 +6,7 @@ nothing. So what one teacher computes does not change, not by a bit, when anothe
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from torch.optim import SGD, Adam, Optimizer
 
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
+from synthdp.seal.callbacks import Guarded
 from synthdp.seal.records import Codes
 from synthdp.seal.resume import State
 from synthdp.seal.teachers.protocols import (
@@ -51,6 +53,7 @@ class Stacked:
     stacks of `side_by_side` teachers (default: 100, on a GPU all of them).
     """
 
+    functions: ClassVar[tuple[str, ...]] = ("features", "loss", "public_loss")
     module: nn.Module
     features: Callable[[Tensor], Tensor]
     loss: Callable[[Tensor, Tensor], Tensor]
@@ -256,7 +259,7 @@ def _outputs(module: nn.Module, weights: Weights, inputs: Tensor, *, shared: boo
         found: Tensor = functional_call(module, {**own, **fixed}, (rows,))
         return found
 
-    outputs: Tensor = vmap(one, in_dims=(0, None if shared else 0))(weights, inputs)
+    outputs: Tensor = vmap(Guarded(one), in_dims=(0, None if shared else 0))(weights, inputs)
     return outputs
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +90,9 @@ class Ensemble(Protocol):
 
 
 class Kind(Protocol):
-    """Public settings of teachers."""
+    """Public settings of teachers; a frozen dataclass. `functions` names the fields that hold functions, which see records."""
+
+    functions: ClassVar[tuple[str, ...]]
 
     def check(self, codec: Codec) -> int:
         """The number of classes, found on public rows; raises `BadInput` where the settings cannot work on such codes."""

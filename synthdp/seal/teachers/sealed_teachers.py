@@ -1,7 +1,7 @@
 """Sealed teachers: a generator can train them and ask them, and has nothing else of them (Papernot et al. 2017)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from synthdp.errors import BadInput
 from synthdp.ledger.events import Event
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
+from synthdp.seal.callbacks import Guarded
 from synthdp.seal.questions import Answer, is_own
 from synthdp.seal.records import Codes, Records, Sealed, reading
 from synthdp.seal.resume import State
@@ -179,10 +180,10 @@ def checked(kind: Kind, codec: Codec) -> int:
 def partitioned(
     data: "Sensitive", sealed: Sealed[Any], count: int, kind: Kind, seed: bytes, state: State | None
 ) -> tuple[Teachers, Sealed[Ballot]]:
-    """The handle, and what it holds sealed; for `Sensitive.partition`."""
+    """The handle, and what it holds sealed; for `Sensitive.partition`. The kind's functions run guarded (`callbacks`)."""
     if not isinstance(count, int | np.integer) or count < 1:
         raise BadInput(f"count of teachers must be a whole number of 1 or more, got {count!r}")
-    classes = checked(kind, data.codec)
+    classes, kind = checked(kind, data.codec), _guarded(kind)
     with reading():
         records = sealed.read()
         ensemble = kind.begin(dealt(records, count), data.codec, classes, seed)
@@ -192,3 +193,8 @@ def partitioned(
             ensemble.restore(state)
     kept = Sealed(Ballot(records, ensemble))
     return Teachers(data, kept, count, classes), kept
+
+
+def _guarded(kind: Any) -> Any:
+    given = {name: getattr(kind, name) for name in kind.functions}
+    return replace(kind, **{name: Guarded(function) for name, function in given.items() if function is not None})

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ class Estimators:
     holds a single class for that one, one on which the estimator fails for class 0.
     """
 
+    functions: ClassVar[tuple[str, ...]] = ("features",)
     estimator: Any
     features: Features
     target: str
