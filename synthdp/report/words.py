@@ -107,11 +107,12 @@ def _words(event: Event) -> tuple[str, str]:
             )
         case Vote():
             kind = "The standard deviation" if event.law == "gaussian" else "The scale"
-            two = " Replacing one unit by another may change two models." if two else ""
-            return "A noisy vote of models", (
-                "Models were trained on separate parts of the units, each unit in one part only, and their answers were added "
-                f"up. {event.law.capitalize()} noise is added to the sum. {kind} of the noise is the noise multiplier times what "
-                f"one model can change in the sum at most.{two}"
+            two = " Replacing one unit by another may change two parts." if two else ""
+            return "A noisy vote of separate parts", (
+                "The units were dealt into separate parts, each unit in one part only. Every part answered for itself, through a "
+                "model trained on it or by comparing its records with generated ones, and the answers were added up. "
+                f"{event.law.capitalize()} noise is added to the sum. {kind} of the noise is the noise multiplier times what one "
+                f"part can change in the sum at most.{two}"
             )
         case SmoothGaussian():
             return "A noisy figure of what the answers cost", (
