@@ -117,7 +117,7 @@ class Release:
         (folder / MODEL).write_bytes(dump(tensors))
         description = {
             "format": FORMAT,
-            "generator": {"name": self.generator.name, "settings": settings_of(self.generator)},
+            "generator": {"name": self.statement.generator, "settings": self.statement.settings},
             "schema": self.schema.to_dict(),
             "statement": self.statement.to_json(),
         }

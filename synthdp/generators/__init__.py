@@ -31,6 +31,26 @@ GROUP = "synthdp.generators"
 TABLE, IMAGES = "table", "images"  # what a generator may learn: its `data_kinds`, by default tables
 DEFAULT = {TABLE: "mixture", IMAGES: "classgauss"}  # the generator of each kind that is fitted where nobody names one
 
+# Up to version 0.1 `pategan` was two generators: its setting `mode` chose one, and the settings of the other kept their defaults.
+MODES: dict[Any, tuple[str, dict[str, Any]]] = {
+    "shares": (
+        "kernel_teachers",
+        {
+            "gamma": None,
+            "teacher_hidden": [16],
+            "teacher_steps": 5,
+            "teacher_batch": 64,
+            "teacher_rate": 1e-2,
+            "student_steps": 5,
+            "student_rate": 1e-3,
+        },
+    ),
+    "original": (
+        "pategan_original",
+        {"witness_weight": 1.0, "degree": None, "rare_floor": 0.02, "clip_quantile": 0.5},
+    ),
+}
+
 ROUNDED = 1e-3  # by which shares that were added up in float32 may miss 1
 SHOWN = 60  # characters of a name that is somebody else's
 
@@ -170,8 +190,26 @@ def default(schema: Schema) -> str:
     return DEFAULT[_kind(schema)]
 
 
+def renamed(name: str, settings: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Name and settings as they are called now: a `pategan` with a `mode` is one of the two that it was (`MODES`)."""
+    if name != "pategan" or "mode" not in settings:
+        return name, settings
+    mode = settings["mode"]
+    if not isinstance(mode, str) or mode not in MODES:
+        raise BadInput(
+            "generator.mode: pategan has no such setting; kernel_teachers was shares, pategan_original original"
+        )
+    now, unread = MODES[mode]
+    return now, {
+        key: value
+        for key, value in settings.items()
+        if key != "mode" and value is not None and not (key in unread and value == unread[key])
+    }
+
+
 def make(name: str, settings: Mapping[str, Any]) -> Generator:
     """A generator with these settings; raises `BadInput` for an unknown setting or a value that it refuses."""
+    name, settings = renamed(name, settings)
     kind: Any = find(name)
     known = [field.name for field in dataclasses.fields(kind)]
     for given in settings:

@@ -108,11 +108,12 @@ def _words(event: Event) -> tuple[str, str]:
             )
         case Vote():
             kind = "The standard deviation" if event.law == "gaussian" else "The scale"
-            two = " Replacing one unit by another may change two models." if two else ""
-            return "A noisy vote of models", (
-                "Models were trained on separate parts of the units, each unit in one part only, and their answers were added up. "
+            two = " Replacing one unit by another may change two parts." if two else ""
+            return "A noisy vote of separate parts", (
+                "The units were dealt to separate parts, each unit to one part only. Every part answered for itself, through a "
+                "model trained on it or by comparing its records with generated ones, and the answers were added up. "
                 f"{event.law.capitalize()} noise is added to the sum. {kind} of the noise is the noise multiplier times the most by "
-                f"which one model can change the sum.{two}"
+                f"which one part can change the sum.{two}"
             )
         case SmoothGaussian():
             return "A noisy figure of what the answers cost", (

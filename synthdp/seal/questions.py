@@ -39,7 +39,7 @@ HOUSE = frozenset(
         ),
         "synthdp.seal.teachers.sklearn_teachers:Estimators",
         "synthdp.seal.teachers.network_teachers:Stacked",
-        "synthdp.seal.teachers.kernel_teachers:Witness",
+        "synthdp.seal.teachers.mean_embeddings:Witness",
         *(f"synthdp.seal.clipping:{name}" for name in ("Automatic", "Flat", "PerGroup")),
     }
 )

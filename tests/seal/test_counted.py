@@ -205,7 +205,7 @@ def test_an_expression_is_counted_by_its_own_connection(tmp_path):
 
 def test_what_asks_for_records_is_refused_before_anything_is_charged(tmp_path):
     source = tables.parquet(tmp_path / "absent.parquet")
-    for generator in ("dpgan", "pategan"):
+    for generator in ("dpgan", "kernel_teachers"):
         with pytest.raises(BadInput, match=f"generator {generator} learns from records.*mixture.*into memory"):
             Synthesizer(generator, schema=SCHEMA, budget=BUDGET).fit(source, ledger=tmp_path / "ledger")
     assert not (tmp_path / "ledger").exists()

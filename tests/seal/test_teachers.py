@@ -36,7 +36,7 @@ from synthdp.seal.records import encoded, reading, seal
 from synthdp.seal.replay import Recorder
 from synthdp.seal.resume import Checkpoint
 from synthdp.seal.teachers import Estimators, Stacked, Witness
-from synthdp.seal.teachers.kernel_teachers import against
+from synthdp.seal.teachers.mean_embeddings import against
 from synthdp.seal.teachers.protocols import dealt, public_rows
 from synthdp.seal.teachers.vote_aggregation import Confident, Counts, GNMax, Interactive, LNMax, Shares
 
