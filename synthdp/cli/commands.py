@@ -32,7 +32,7 @@ def sample(config: Config) -> None:
         record_files.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
     if release.statement.rehearsal:
-        print("rehearsal  the release's noise can be generated again. Do not release these records")
+        print("rehearsal  the release's noise can be regenerated. Do not release these records")
 
 
 def schema(config: Config) -> None:
@@ -57,7 +57,7 @@ def schema(config: Config) -> None:
         part.write_text(drafted.seen, encoding="utf-8")
     with whole.file(out) as part:
         part.write_text(drafted.schema, encoding="utf-8")
-    print(f"draft     {out}: go through its review marks, and say in declared_by who answers for it")
+    print(f"draft     {out}: go through its review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
 
 

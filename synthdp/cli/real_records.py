@@ -36,8 +36,8 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> sourc
         large = path.is_file() and path.stat().st_size >= LARGE and getattr(generator, "counted", False)
         if options.engine == "auto" and large and schema.image is None:
             raise BadInput(
-                f"{path} is a large file: say data.engine=duckdb to count it where it lies, or data.engine=memory to read it into "
-                "memory (the model may depend on which, so that the size of a file does not decide it)"
+                f"{path} is a large file: give data.engine=duckdb to count it on disk, or data.engine=memory to read it into "
+                "memory. The model may depend on the choice, so the size of a file must not decide it"
             )
         return None
     return source.files(path, memory=options.memory)
@@ -92,6 +92,21 @@ def training(
         return schema, named.load(source.name).train
     held = source_of(source, generator, schema)
     return schema, _read(str(source.path or source.train), schema) if held is None else held
+
+
+def reviewed(source: settings.Data) -> "tuple[Schema, pd.DataFrame]":
+    """The schema, which nobody needs to have declared yet, and the records, in memory."""
+    from synthdp.schema.schema import Schema
+    from synthdp.sets import named
+
+    _refuse_both(source)
+    if source.name is not None:
+        return _targeted(named.schema_of(source.name), source.target), named.load(source.name).train
+    path = source.path or source.train
+    if path is None or source.schema is None:
+        raise BadInput("check needs data=NAME, or data.path=FILE with data.schema=FILE.yaml")
+    schema = _targeted(Schema.load(source.schema), source.target)
+    return schema, _read(path, schema)
 
 
 def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":

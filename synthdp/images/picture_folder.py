@@ -74,7 +74,7 @@ def plain(series: "Series", column: Column) -> NDArray[Any]:
             return series.to_numpy(np.float64, na_value=np.nan)
         return series.to_numpy(np.bool_ if isinstance(column, Boolean) else np.int64)
     except (TypeError, ValueError):
-        raise BadInput(f"column {column.name!r}: holds cells of another kind; validate the records") from None
+        raise BadInput(f"column {column.name!r}: has cells of another kind; validate the records") from None
 
 
 def check(column: Column) -> None:
@@ -82,8 +82,7 @@ def check(column: Column) -> None:
     if not isinstance(column, Categorical | Ordinal):
         return
     if any(text.endswith("\0") for text in column.categories) or (column.missing and "" in column.categories):
-        raise BadInput(f"column {column.name!r}: an empty category, or one that ends with NUL, cannot be told apart in .npz; "
-                       "write a folder")  # fmt: skip
+        raise BadInput(f"column {column.name!r}: .npz cannot hold empty categories or ones that end with NUL; write a folder")  # fmt: skip
 
 
 def _whole(values: NDArray[Any], column: Boolean | Integer) -> "Series":
@@ -155,7 +154,7 @@ def listed(folder: Path, schema: Schema) -> Listed:
     path = list_of(folder)
     if path is None:
         if not held:
-            raise BadInput(f"{folder}: the folder holds no pictures ({', '.join(ENDINGS)}) and no {LABELS}")
+            raise BadInput(f"{folder}: the folder has no pictures ({', '.join(ENDINGS)}) and no {LABELS}")
         for name in held:
             _real(folder, name, str(folder / name))
         return Listed(tuple(folder / name for name in held), pd.DataFrame(index=range(len(held))))
@@ -171,7 +170,7 @@ def listed(folder: Path, schema: Schema) -> Listed:
     left = len(set(held) - {file.relative_to(folder).as_posix() for file in files})
     if left:
         warnings.warn(
-            f"{path} names {len(files)} pictures; the folder holds {left} others, which are left out", stacklevel=2
+            f"{path} names {len(files)} pictures; the folder has {left} others, which are left out", stacklevel=2
         )
     return Listed(tuple(files), table.drop(columns=FILE))
 
@@ -194,7 +193,7 @@ def list_of(folder: Path) -> Path | None:
     lists = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".csv" and not path.name.startswith("."))
     named = [path for path in lists if path.name == LABELS]
     if len(lists) > 1 and not named:
-        raise BadInput(f"{folder}: holds {len(lists)} CSV files; call the one with the labels {LABELS}")
+        raise BadInput(f"{folder}: has {len(lists)} CSV files; name the one with the labels {LABELS}")
     found = next(iter((*named, *lists)), None)
     if found is not None:
         _real(folder, found.name, str(found))
@@ -210,14 +209,14 @@ def files(folder: Path) -> list[str]:
 def check_replaced(folder: Path) -> None:
     """Refuse to replace a folder that holds anything but what `write` leaves."""
     if any(not OURS.fullmatch(path.name) or path.is_dir() for path in folder.iterdir()):
-        raise BadInput(f"{folder}: holds files that were not written here; choose another folder")
+        raise BadInput(f"{folder}: has files that synthdp did not write; choose another folder")
 
 
 def write(chunks: "Iterable[pd.DataFrame]", folder: Path, schema: Schema) -> int:
     """See `sources.write`: 000000001.png and so on, and labels.csv."""
     column = column_of(schema)
     if column.channels not in pixels.MODES:
-        raise BadInput(f"column {column.name!r}: PNG holds 1 to 4 channels, not {column.channels}; write .npz")
+        raise BadInput(f"column {column.name!r}: PNG allows 1 to 4 channels, not {column.channels}; write .npz")
     path = folder / LABELS
     return csvfile.write(_drawn(chunks, folder, column), path, _listing(schema), path)
 
@@ -239,7 +238,7 @@ def _table(path: Path, schema: Schema) -> "pd.DataFrame":
         raise BadInput(f"{path}: needs a column {FILE!r} with the pictures' names, relative to the folder")
     if column_of(schema).name in table:
         raise BadInput(
-            f"{path}: column {column_of(schema).name!r} is the pictures' own; call the column of their names {FILE!r}"
+            f"{path}: column {column_of(schema).name!r} is the image column; call the column of the pictures' names {FILE!r}"
         )
     return table
 
@@ -247,7 +246,7 @@ def _table(path: Path, schema: Schema) -> "pd.DataFrame":
 def _listing(schema: Schema) -> Schema:
     """The schema of the list of labels: `file`, then all columns but the image."""
     if FILE in schema.names:
-        raise BadInput(f"schema: a column {FILE!r} would be taken for the pictures' names; rename it")
+        raise BadInput(f"schema: a column named {FILE!r} would be taken for the pictures' names; rename it")
     names = Categorical(name=FILE, categories=LEARN)
     return replace(schema, columns=(names, *_others(schema)))
 
@@ -266,9 +265,9 @@ def _check_tagged(files: tuple[Path, ...], tagged: list[Column], folder: Path) -
 def _named(folder: Path, name: Any, line: str) -> str:
     """Where the file really is that a line names."""
     if not isinstance(name, str) or not name:
-        raise BadInput(f"{line}: names no {FILE}")
+        raise BadInput(f"{line}: has no name in column {FILE!r}")
     if not name.isprintable():
-        raise BadInput(f"{line}: the name of its {FILE} holds characters that cannot be shown")
+        raise BadInput(f"{line}: its {FILE} has characters that cannot be shown")
     if not name.lower().endswith(ENDINGS):
         raise BadInput(f"{line}: its {FILE} must end in {', '.join(ENDINGS)}")
     real = _real(folder, name, f"{line}: its {FILE}")
@@ -285,4 +284,4 @@ def _real(folder: Path, name: str, what: str) -> str:
         real = os.path.realpath(os.path.join(root, name))
         if real.startswith(root.rstrip(os.sep) + os.sep):
             return real
-    raise BadInput(f"{what} leads out of the folder; give a path within {folder}")
+    raise BadInput(f"{what} leads outside the folder; give a path within {folder}")

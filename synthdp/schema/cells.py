@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -93,9 +93,9 @@ def labels(series: "Series", table: Mapping[str, int], *, lower: bool = False) -
         places = np.array([number(unique) for unique in uniques] + [MISSING], dtype=np.int64)
         return places[codes]
     if isinstance(series.dtype, pd.Int64Dtype | pd.UInt64Dtype):
-        codes, uniques = pd.factorize(series.array)
-        places = np.array([number(unique) for unique in uniques] + [MISSING], dtype=np.int64)
-        return places[codes]
+        whole, held = pd.factorize(cast("Any", series.array))
+        known: NDArray[np.int64] = np.array([number(each) for each in held] + [MISSING], dtype=np.int64)[whole]
+        return known
     cells = _objects(series)
     if lower:
         return np.fromiter((number(cell) for cell in cells), np.int64, len(cells))

@@ -23,14 +23,16 @@ from synthdp.schema.columns import (
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
+    from synthdp.schema.cells import Mask
+
     Series = pd.Series[Any]
 
 UNFIT = "the table does not fit the schema"
 UNKNOWN, UNTRUE = "not one of the declared categories", "not true or false"
 NO_NUMBERS, NOT_WHOLE = "not numbers", "not whole"
 NO_INSTANTS = "not dates or times such as 2020-01-31 or 2020-01-31T08:00:00+01:00"
-MISSING = "missing, where the schema does not allow it (missing: true would)"
-NOBODY = "missing in the unit column (whose records are they?)"
+MISSING = "missing, which the schema does not allow (missing: true would allow it)"
+NOBODY = "missing in the unit column, so nobody knows whose records these are"
 
 
 def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
@@ -43,17 +45,19 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
     if problems:
         raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
     if invalid == "error":
-        refuse((column.name, rule) for column in schema.columns for rule in _broken(schema, column, frame[column.name]))
+        refuse(
+            (column.name, rule) for column in schema.columns for rule, _ in broken(schema, column, frame[column.name])
+        )
     return frame[list(schema.names)]
 
 
 def refuse(broken: Iterable[tuple[str, str]]) -> None:
-    """Raise `BadInput` where there are columns that break a rule: it names both. How many cells do, and which, is for other eyes
-    than those that read a pipeline's log."""
+    """Raise `BadInput` that names the columns and the rules that they break, but neither how many cells do so nor which: the
+    message may end in a pipeline's log."""
     problems = [f"column {name!r}: some values are {rule}" for name, rule in broken]
     if problems:
         raise BadInput(
-            f"{UNFIT}: {'; '.join(problems)}. Mend cells or schema, or map such cells to allowed values by invalid=clamp"
+            f"{UNFIT}: {'; '.join(problems)}. Correct the cells or the schema, or map such cells to allowed values with invalid=clamp"
         )
 
 
@@ -61,7 +65,7 @@ def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
     held = list(frame.columns)
     if not set(held) & set(schema.names):
         # Without a header row the names would be a record's values: do not repeat them.
-        yield "none of the schema's columns is in it (is the header row missing?)"
+        yield "it has none of the schema's columns (is the header row missing?)"
         return
     lacking = [name for name in schema.names if name not in held]
     if lacking:
@@ -83,51 +87,52 @@ def _unit(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def _broken(schema: Schema, column: Column, series: "Series") -> Iterator[str]:
-    """The rules that some cells of the column break."""
+def broken(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[str, "Mask"]]:
+    """The rules that some cells of the column break, and which cells do."""
+    return ((rule, cells_of) for rule, cells_of in _faults(schema, column, series) if cells_of.any())
+
+
+def _faults(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[str, "Mask"]]:
     if isinstance(column, Identifier):
-        if column.name == schema.unit and cells.missing(series).any():
-            yield NOBODY
+        if column.name == schema.unit:
+            yield NOBODY, cells.missing(series)
     elif isinstance(column, Image):
         absent = np.array([cell is None or cell is pd.NA or isinstance(cell, float) for cell in series], np.bool_)
         wrong = np.array([not is_picture(cell, column.shape) for cell in series], np.bool_)
-        if absent.any():
-            yield "missing"
-        if (wrong & ~absent).any():
-            yield f"not uint8 arrays of {' x '.join(map(str, column.shape))}"
+        yield "missing", absent
+        yield f"not uint8 arrays of {' x '.join(map(str, column.shape))}", wrong & ~absent
     elif isinstance(column, Integer | Continuous | Datetime):
         yield from _numeric(column, series)
     else:
         yield from _labelled(column, series)
 
 
-def _labelled(column: Any, series: "Series") -> Iterator[str]:
+def _labelled(column: Any, series: "Series") -> Iterator[tuple[str, "Mask"]]:
     if isinstance(column, Boolean):
         found, unknown = cells.labels(series, cells.TRUTHS, lower=True), UNTRUE
     elif isinstance(column, Categorical) and column.categories == "learn":
         found, unknown = np.where(cells.missing(series), cells.MISSING, 0), ""
     else:
         found, unknown = cells.labels(series, cells.table_of(column.categories)), UNKNOWN
-    if getattr(column, "other", None) is None and (found == cells.UNKNOWN).any():
-        yield unknown
-    if not column.missing and (found == cells.MISSING).any():
-        yield MISSING
+    if getattr(column, "other", None) is None:
+        yield unknown, found == cells.UNKNOWN
+    if not column.missing:
+        yield MISSING, found == cells.MISSING
 
 
-def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> Iterator[str]:
+def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> Iterator[tuple[str, "Mask"]]:
     dates = isinstance(column, Datetime)
     read = cells.instants(series) if dates else cells.numbers(series)
-    values = read.cells[~read.missing & ~read.wrong]
-    if read.wrong.any():
-        yield NO_INSTANTS if dates else NO_NUMBERS
-    if read.missing.any() and not column.missing:
-        yield MISSING
-    if isinstance(column, Integer) and (np.isfinite(values) & (values != np.rint(values))).any():
-        yield NOT_WHOLE
+    there = ~read.missing & ~read.wrong
+    values = np.where(there, read.cells, 0)
+    yield NO_INSTANTS if dates else NO_NUMBERS, read.wrong
+    if not column.missing:
+        yield MISSING, read.missing
+    if isinstance(column, Integer):
+        yield NOT_WHOLE, there & np.isfinite(values) & (values != np.rint(values))
     if not isinstance(column.bounds, str):
         low, high = (microseconds(end) for end in column.bounds) if isinstance(column, Datetime) else column.bounds
-        if ((values < low) | (values > high)).any():
-            yield outside(column)
+        yield outside(column), there & ((values < low) | (values > high))
 
 
 def outside(column: Integer | Continuous | Datetime) -> str:

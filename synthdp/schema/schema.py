@@ -60,9 +60,9 @@ class Schema:
     where the parts contradict each other.
 
     `rules`: what every record satisfies by its meaning, such as `admission <= discharge`, `{if: {sex: M}, then: {pregnant:
-    false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `data.rules`, and the plain forms may be given
+    false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `schema.rules`, and the plain forms may be given
     in the place of values. They are declared public like bounds. Those that can be are honoured by construction, since the codec has
-    no code for what they forbid (`data.ties` says which; a fit's charges are the same without them); evaluation counts the rows
+    no code for what they forbid (`schema.ties` says which; a fit's charges are the same without them); evaluation counts the rows
     that break any. `honoured`: places of the rules that are to be kept so, from 0; by default all that can be.
     """
 
@@ -84,27 +84,29 @@ class Schema:
         check_width("schema", len(self.columns))
         names = self.names
         if not self.modelled:
-            raise BadInput("schema: columns must hold at least one column that is not an identifier")
+            raise BadInput("schema: columns must name at least one column that is not an identifier")
         if not all(isinstance(name, str) and name for name in names):
             raise BadInput("schema: every column needs a name that is text; put quotes around numbers")
         repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         if repeated:
             raise BadInput(f"schema: columns declared twice: {_listed(repeated)}; keep one of each")
         if self.unit == "record":
-            raise BadInput("schema: a unit column named 'record' would read as one record a unit; rename the column")
+            raise BadInput(
+                "schema: a unit column named 'record' would be confused with the unit record; rename the column"
+            )
         if self.unit is not None and self.column(self.unit, "unit").kind != "identifier":
             raise BadInput(f"schema: unit column {self.unit!r} must be of kind identifier, since it is never modelled")
         for target in self.targets:
             kind = self.column(target, "targets").kind
             if kind in ("identifier", "image"):
-                raise BadInput(f"schema: target {target!r} is an {kind}, which nothing can predict; name another")
+                raise BadInput(f"schema: target {target!r} is an {kind}, which no model can predict; name another")
         if sum(column.kind == "image" for column in self.columns) > 1:
-            raise BadInput("schema: at most one column may be an image; give each its own data set")
+            raise BadInput("schema: at most one column may be an image; put each image into a data set of its own")
         if len(set(self.targets)) < len(self.targets):
-            raise BadInput("schema: targets are named twice; keep one of each")
+            raise BadInput("schema: targets names a column twice; keep one of each")
         _check_count("max_records_per_unit", self.max_records_per_unit)
         if self.unit is None and self.max_records_per_unit != 1:
-            raise BadInput("schema: max_records_per_unit needs unit, the column that says whose record it is")
+            raise BadInput("schema: max_records_per_unit needs unit, the column that tells whose record a row is")
         if self.units is not None and self.units != LEARN:
             _check_count("units", self.units)
         if self.rules != ():
@@ -158,12 +160,12 @@ class Schema:
         problems = []
         if marked:
             problems.append(
-                f"review marks stand at {_few(marked)}, whose kinds were guessed: go through them, and delete the line "
-                "`review: true` of each that is as you declare it"
+                f"the kinds of {_few(marked)} were guessed and are marked for review: check each of them, correct it if need be, "
+                "and delete its line `review: true`"
             )
         if not (self.declared_by or "").strip():
             problems.append(
-                "nobody declares it: what it says is taken as known to everyone, so say in declared_by who stands for that, such as "
+                "nobody declares it. Its facts are taken as known to everyone, so name in declared_by who answers for them, such as "
                 'declared_by: "A. Meier, data protection office, May 2026"'
             )
         if problems:
@@ -250,8 +252,8 @@ class Schema:
         text = yamlfile.read_text(where)
         if OLD_MARK in text:
             raise BadInput(
-                f"{where}: lines marked {OLD_MARK} were read off the records by a draft of an earlier version; draft anew "
-                "(synthdp schema), or put public knowledge in their place, and take the marks away"
+                f"{where}: lines marked {OLD_MARK} were read off the records by a draft of an earlier version; draft anew (synthdp "
+                "schema), or replace them by public knowledge and remove the marks"
             )
         try:
             return cls.from_dict(yamlfile.parse(text, str(where)))
@@ -276,7 +278,9 @@ def _column(name: Any, values: Any) -> Column:
     _refuse_unknown(f"column {name!r} ({kind})", values, ["kind", *(field.name for field in known)])
     lacking = [field.name for field in known if field.default is MISSING and values.get(field.name) is None]
     if lacking:
-        raise BadInput(f"column {name!r} ({kind}): {_listed(lacking)} must be declared, or learn where that is allowed")
+        raise BadInput(
+            f"column {name!r} ({kind}): {_listed(lacking)} must be declared, or be learn where that is allowed"
+        )
     items = {k: _item(name, k, v) for k, v in values.items() if k != "kind" and v is not None}
     return made(name=name, **items)
 
@@ -322,9 +326,9 @@ def _places(given: Any, count: int) -> tuple[int, ...]:
     whole = isinstance(given, list | tuple) and all(isinstance(i, int) and not isinstance(i, bool) for i in given)
     if not whole or len(set(given)) < len(given) or any(not 0 <= place < count for place in given):
         raise BadInput(
-            f"schema: honoured must list places of rules, 0 to {count - 1}, each once"
+            f"schema: honoured must list positions of rules, from 0 to {count - 1}, each once"
             if count
-            else "schema: honoured names rules, and there are none; leave it out"
+            else "schema: honoured names rules, but the schema has none; leave it out"
         )
     return tuple(given)
 

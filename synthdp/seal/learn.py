@@ -70,8 +70,8 @@ class Domain:
     """Every category whose noisy number of units passes a threshold.
 
     A unit adds one to at most `categories` counts: L2 sensitivity sqrt(categories). A category of one unit alone has a count
-    of one and passes 1 + deviation * z with probability 1 - Phi(z), which is set so that none of the unit's `categories`
-    passes but with probability `delta` (Korolova et al. 2009; Wilkins et al. 2024).
+    of one and passes 1 + deviation * z with probability 1 - Phi(z), which is set so that any of the unit's `categories` passes
+    with a probability of at most `delta` (Korolova et al. 2009; Wilkins et al. 2024).
     """
 
     column: str

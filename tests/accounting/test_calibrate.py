@@ -90,7 +90,7 @@ def test_one_more_step_would_exceed(plan, accountant):
 def test_steps_without_an_answer():
     with pytest.raises(BadInput, match="fixed part"):
         calibrate_steps(lambda steps: gaussian(1.0, 1 + steps), Budget(epsilon=1.0, delta=1e-5))
-    with pytest.raises(BadInput, match="does not bound"):
+    with pytest.raises(BadInput, match="does not limit"):
         calibrate_steps(lambda steps: gaussian(1e9, min(steps, 1)), Budget(epsilon=1.0, delta=1e-5))
     with pytest.raises(BadInput, match="inf"):
         calibrate_steps(lambda steps: gaussian(1.0, steps), Budget(epsilon=math.inf))

@@ -54,7 +54,7 @@ def test_where_tables_are_counted(folder, monkeypatch):
     assert source(one) is None
     assert source(one, engine="duckdb", memory="1GB") == tables.parquet(one, memory="1GB")
     monkeypatch.setattr(real_records, "LARGE", 1)
-    with pytest.raises(BadInput, match=r"is a large file: say data\.engine=duckdb"):  # no record more decides where
+    with pytest.raises(BadInput, match=r"is a large file: give data\.engine=duckdb"):  # no record more decides where
         source(one)
     assert source(one, engine="duckdb") == tables.parquet(one)
     assert source(one, engine="memory") is source(one, GAN) is None

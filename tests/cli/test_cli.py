@@ -290,9 +290,9 @@ def test_a_wrong_setting_is_refused_before_anything_is_opened(files, tmp_path, c
     for wrong, said in (
         (["generator=dpgan", "generator.condition=nosuch"], "generator.condition: no modelled column named 'nosuch'"),
         (["generator.starts=0"], "generator.starts must be a whole number"),
-        (["generator=pategan", "generator.start=gauss"], "generator.start=gauss is for images"),
+        (["generator=kernel_teachers", "generator.start=gauss"], "generator.start=gauss is for images"),
         (["generator=dpdm"], "generator dpdm does not learn tables"),
-        (["generator=pategan", "generator.mode=original", "generator.gamma=9"], "generator.gamma fixes the noise"),
+        (["generator=pategan_original", "generator.gamma=9"], "generator.gamma fixes the noise"),
         (["generator=independent", "fitness=0.6"], "fitness must be a share"),
         (["select=private", "candidates=[independent,{name:classgauss,condition:nosuch}]"], "generator.condition"),
         (["select=private", "candidates=[independent]", "budget.epsilon=inf"], "budget.epsilon is inf"),
@@ -303,7 +303,7 @@ def test_a_wrong_setting_is_refused_before_anything_is_opened(files, tmp_path, c
 
 
 def test_a_sweep_is_refused_before_its_first_fit(files, tmp_path, capsys):
-    votes = ["generator=pategan", "generator.mode=original", "generator.gamma=0.01", "generator.rounds=1"]
+    votes = ["generator=pategan_original", "generator.gamma=0.01", "generator.rounds=1"]
     sweep = ["--multirun", "budget.epsilon=2,0.001", f"out={tmp_path / 'runs'}", f"account={tmp_path / 'a'}"]
     assert "above the budget's 0.001" in refused(capsys, "fit", *of(files), *votes, *sweep)
     assert not list(tmp_path.iterdir())

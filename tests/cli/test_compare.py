@@ -86,7 +86,7 @@ def test_ctrl_c_leaves_what_was_done(stopped_and_finished):
     assert "Traceback" not in stderr
     assert left["stopped"]
     assert [row["run"] for row in left["runs"]] == [GOOD]
-    assert "force=true goes on" in stdout
+    assert "force=true continues" in stdout
 
 
 @pytest.mark.heavy
@@ -142,7 +142,7 @@ def test_the_figures_are_those_of_evaluate(stopped_and_finished, clinic):
         REHEARSED: True,
     }
     page = (clinic / "compared" / "compare.html").read_text()
-    assert "contains statistics of real records: do not release" in page
+    assert "contains statistics of real records. Do not release" in page
 
 
 def refused(capsys, *words):
@@ -159,10 +159,10 @@ def test_bad_input_gets_one_line(clinic, tmp_path, capsys):
         tmp_path / "kinds.yaml"
     )
     assert "not a folder" in refused(capsys, "compare", f"runs={tmp_path / 'nowhere'}")
-    assert "no release" in refused(capsys, "compare", f"runs={tmp_path}", f"out={tmp_path / 'a'}")
+    assert "no readable release" in refused(capsys, "compare", f"runs={tmp_path}", f"out={tmp_path / 'a'}")
     assert "data.test=FILE" in refused(capsys, "compare", f"runs={sweep}", f"out={tmp_path / 'a'}")
     assert "evaluate.samples" in refused(capsys, *command(clinic, "evaluate.samples=0", f"out={tmp_path / 'a'}"))
-    assert "another schema" in refused(
+    assert "different schemas" in refused(
         capsys, *command(clinic, f"data.schema={tmp_path / 'kinds.yaml'}", f"out={tmp_path / 'a'}")
     )
     assert "model" in refused(capsys, *command(clinic, "evaluate.models=[nope]", f"out={tmp_path / 'a'}"))
@@ -182,7 +182,7 @@ def test_releases_of_other_schemas_or_data_are_refused(clinic, tmp_path, capsys)
     assert run(["fit", *words, f"data.schema={tmp_path / 'wide.yaml'}", "force=true"]) == 0
     capsys.readouterr()
     error = refused(capsys, "compare", f"runs={sweep}", f"data.test={clinic / 'test.csv'}", f"out={tmp_path / 'x'}")
-    assert "different schemas, in column 'age'" in error
+    assert "different schemas (column 'age')" in error
 
 
 def test_a_sweep_is_judged_where_the_fits_were_told_their_data(clinic):

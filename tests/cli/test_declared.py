@@ -87,11 +87,11 @@ def test_what_was_seen_before_is_not_written_over_unasked(patients, draft, capsy
     [
         (
             {"reviewed": False, "declared": False},
-            ["review marks stand at 'patient', 'age'", "declared_by"],
+            ["the kinds of 'patient', 'age'", "declared_by"],
             "Traceback",
         ),
         ({"declared": False}, ["nobody declares it", 'declared_by: "A. Meier'], "review"),
-        ({"reviewed": False}, ["delete the line `review: true`"], "declared_by"),
+        ({"reviewed": False}, ["delete its line `review: true`"], "declared_by"),
     ],
 )
 def test_a_schema_with_review_marks_or_nobodys_declaration_is_not_fitted(

@@ -45,7 +45,7 @@ def test_the_best_run_is_released_and_charged_once(data, tmp_path, capsys):
         (["select=private", "candidates=[{name:dpgan,depths:3}]"], "depths"),
         (["select=private", "candidates=[{steps:3}]"], "candidate is a generator's name"),
         (["select=private", "candidates=[independent]", "mean_runs=0"], "mean_runs"),
-        ([*CHOICE, "generator=independent"], "not by generator="),
+        ([*CHOICE, "generator=independent"], "not in generator="),
         ([*CHOICE, "audit.canaries=10"], "canaries"),
         ([*CHOICE, "fitness=0.1"], "fitness="),
     ],

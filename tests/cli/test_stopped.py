@@ -1,5 +1,6 @@
 """A fit that is killed, and the same command with resume=true."""
 
+import contextlib
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from clinic import make_frame, make_schema
 
 from synthdp import load
 from synthdp.cli import run
+from synthdp.ledger.events import Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.resume import Answers
 
@@ -70,6 +72,20 @@ def test_nothing_is_resumed_where_nothing_was_stopped(tmp_path, capsys):
     assert not (tmp_path / "none").exists()
 
 
+def test_a_fit_beside_a_running_one_in_the_same_folder_is_refused_and_takes_nothing(tmp_path, capsys):
+    internal = tmp_path / "run" / "internal"
+    internal.mkdir(parents=True)
+    saved = internal / "checkpoint.safetensors.answers"
+    with contextlib.closing(Ledger(internal / "ledger.new.jsonl")) as running:
+        running.append(Gaussian(3.0))
+        saved.write_text("{}")
+        words = ["fit", "data=meps", "generator=independent", f"out={tmp_path / 'run'}", "account=null", "force=true"]
+        assert run(words) == 2
+        assert "another fit is writing this ledger" in capsys.readouterr().err
+        assert saved.exists()
+    assert [entry.event for entry in Ledger.read(internal / "ledger.new.jsonl").entries()] == [Gaussian(3.0)]
+
+
 def test_what_a_fit_without_a_ledger_left_stands_in_nobody_s_way(tmp_path):
     internal = tmp_path / "run" / "internal"
     internal.mkdir(parents=True)
@@ -96,7 +112,7 @@ def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp
     own = [mixed[0], f"canaries={tmp_path / 'a' / 'internal' / 'canaries.json'}"]
     assert run(["audit", *own]) == 0
     said = load(tmp_path / "a" / "release").statement.declared["audit"]
-    assert "some of 20 made-up records were added" in said
+    assert "for each of 20 made-up records whether it was added" in said
     assert "audit" not in load(tmp_path / "plain" / "release").statement.declared
     capsys.readouterr()
     for words, ignored in [([*own, "runs=50"], "runs="), (["generator=independent", "rows=7"], "rows=")]:

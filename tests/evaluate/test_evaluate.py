@@ -183,7 +183,7 @@ def test_columns_that_synthetic_rows_lack_are_listed_and_left_out(schema, train,
     why = reasons(found)
     assert "lack the column 'age'" in why["columns.age"]
     assert "'seen' of the synthetic rows: 600 of 600 values are not dates" in why["columns.seen"]
-    assert "holds none of the 3 categories" in why["columns.stage"]
+    assert "has none of the 3 categories" in why["columns.stage"]
     assert "lack the target" in why["utility.stage"]
     assert "someday" not in json.dumps(found)
     assert set(found["columns"]) == {"weight $kg$", "site", "smoker", "ill"}
@@ -192,7 +192,7 @@ def test_columns_that_synthetic_rows_lack_are_listed_and_left_out(schema, train,
 
 
 def test_nothing_shared_is_refused(schema, train, test):
-    with pytest.raises(BadInput, match="hold none of the schema's 7 columns"):
+    with pytest.raises(BadInput, match="have none of the schema's 7 columns"):
         evaluate(pd.DataFrame({"x": [1, 2]}), train, test, schema)
 
 
@@ -200,7 +200,7 @@ def test_nothing_shared_is_refused(schema, train, test):
     ("change", "options", "message"),
     [
         (lambda f: pd.concat([f, f[["age"]]], axis=1), {}, "two columns of the same name"),
-        (lambda _: [], {}, "no sample is given"),
+        (lambda _: [], {}, "list of samples is empty"),
         (lambda f: f, {"seeds": 0}, "seeds"),
         (lambda f: f, {"bootstrap": -1}, "bootstrap"),
         (lambda f: f, {"jobs": 0}, "jobs"),

@@ -203,8 +203,8 @@ def test_whatever_is_learned_is_fitted(data, name):
         ("images", "dpgan:conv", {"hidden": (4,) * (SIDE.bit_length() + 1)}, {}, "generator.hidden"),
         ("images", "dpdm", {"architecture": "unet", "depth": 20}, {}, "generator.depth"),
         ("table", "dpgan", {"clipping": "adaptive", "clip_count_noise": 1e-3}, {}, "generator.clip_count_noise fixes"),
-        ("table", "pategan:original", {"gamma": 5.0}, {}, "generator.gamma fixes"),
-        ("table", "pategan:original", {"gamma": 5.0, "rounds": None, "queries": 90}, {}, "generator.gamma fixes"),
+        ("table", "pategan_original", {"gamma": 5.0}, {}, "generator.gamma fixes"),
+        ("table", "pategan_original", {"gamma": 5.0, "rounds": None, "queries": 90}, {}, "generator.gamma fixes"),
         ("table", "classgauss", {"condition": "sex"}, {"columns": {"sex": {"kind": "boolean"}}, "targets": []}, "only"),
         ("table", "dpmerf", {"condition": "sex"}, {"columns": {"sex": {"kind": "boolean"}}, "targets": []}, "only"),
         ("table", "aim", {"degree": 4}, {"columns": {f"x{n}": {"kind": "boolean"} for n in range(60)}}, "degree"),
@@ -223,10 +223,10 @@ def test_settings_that_do_not_fit_schema_or_budget_are_refused_by_name(data, nam
 def test_a_budget_that_does_not_suffice_is_refused_before_anything_is_opened(tmp_path, schema):
     """Also where it would suffice, but for figures of fitness or for what is left to learn."""
     dear = Budget(0.05, 1e-5)
-    vote = {"mode": "original", "gamma": 1e-3, "queries": 20, "teachers": 4}
+    vote = {"gamma": 1e-3, "queries": 20, "teachers": 4}
 
     def make(**more):
-        return lambda: generators.make("pategan", {**vote, **more})
+        return lambda: generators.make("pategan_original", {**vote, **more})
 
     assert refusal(make(), schema, tmp_path, dear) is None
     said = refusal(make(rounds=20), schema, tmp_path, dear)

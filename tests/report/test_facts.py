@@ -157,7 +157,7 @@ EDITS = {
     ],
     "generator": [
         (said(generator="mst"), True),
-        (lambda d: (d["statement"].update(generator="mst"), d["generator"].update(name="mst")), "the model holds"),
+        (lambda d: (d["statement"].update(generator="mst"), d["generator"].update(name="mst")), "the model has"),
         (said(generator=5), True),
     ],
     "settings": [(said(settings={"rate": 1}), True), (said(settings=[]), True)],

@@ -166,9 +166,9 @@ LEARNED = {
     [
         ("independent", LEARNED["categories"], "declare them in the schema"),
         ("dpgan", LEARNED["categories"] | LEARNED["bounds"], "declare them in the schema"),
-        ("pategan", {}, "teachers learn in one process"),
-        ("pategan:original", {}, "teachers learn in one process"),
-        ("pategan", LEARNED["bounds"], "teachers learn in one process"),
+        ("kernel_teachers", {}, "teachers learn in one process"),
+        ("pategan_original", {}, "teachers learn in one process"),
+        ("kernel_teachers", LEARNED["bounds"], "teachers learn in one process"),
         ("mst", {}, "chosen in one process"),
         ("privbayes", {}, "chosen in one process"),
         ("aim", {}, "under a cap"),

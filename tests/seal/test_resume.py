@@ -250,7 +250,7 @@ def test_resume_needs_both_files_and_starts_anew_where_nothing_was_asked(tmp_pat
     synth = Synthesizer(Walk(), schema=make_schema(), budget=BUDGET, trust=__name__)
     with pytest.raises(BadInput, match="resume needs"):
         synth.fit(make_frame(50), resume=True)
-    with pytest.raises(BadInput, match="a checkpoint needs ledger="):
+    with pytest.raises(BadInput, match="checkpoint= needs ledger="):
         synth.fit(make_frame(50), checkpoint=tmp_path / "checkpoint.safetensors")
     assert fit(tmp_path, resume=True).model.done == STEPS
 
@@ -317,7 +317,7 @@ def test_a_plan_made_anew_after_lost_answers_is_charged_the_whole_cap_that_the_f
 
 def test_without_a_cap_in_its_first_line_no_plan_is_made_anew(tmp_path):
     """Ledgers of older versions fixed none, and no filter takes some plans."""
-    with pytest.raises(BadInput, match="answers to 1 questions of the fit that was stopped are lost"):
+    with pytest.raises(BadInput, match="answers to 1 questions of the stopped fit are lost"):
         lost(tmp_path / "old", 0.25, cap=False)
 
 

@@ -266,19 +266,19 @@ class Rogue:
 
 
 def test_a_question_from_elsewhere_is_refused_before_it_sees_a_record(frame, schema):
-    with pytest.raises(BadInput, match="house's questions"):
+    with pytest.raises(BadInput, match="synthdp's own questions"):
         sealed(frame, schema).ask(Rogue())
 
 
 def test_sealed_records_open_only_while_a_question_is_answered():
-    """Law 20: whoever holds the seal, a read outside of a question raises."""
+    """Law 20: whoever holds the seal, a read outside a question raises."""
     data = sealed(make_frame(20), make_schema())
     noise = data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
     data.resolve()
-    with pytest.raises(RuntimeError, match="outside of a question"):
+    with pytest.raises(RuntimeError, match="outside a question"):
         data._sealed.read()
     data.sum(ones, 1, 1.0, noise)
-    with pytest.raises(RuntimeError, match="outside of a question"):
+    with pytest.raises(RuntimeError, match="outside a question"):
         data._sealed.read()
 
 

@@ -132,7 +132,7 @@ def test_readmissions_are_as_often_as_published(data):
 @pytest.mark.parametrize("data", ["meps"], indirect=True)
 def test_meps_is_decoded(data):
     _, held = data
-    assert held.notes[0] == "29 records carry two health flags; the worse one counts"
+    assert held.notes[0] == "29 records have two health flags; the worse one counts"
     frame = pd.concat([held.train, held.test])
     assert frame["health"].value_counts()["poor"] == 692
     assert frame["income_class"].value_counts()["middle"] == 3294
@@ -153,7 +153,7 @@ def test_of_two_health_flags_the_worse_counts():
     assert frame["health"].tolist() == ["poor", "fair", "very good", "excellent"]
     assert frame["income_class"].tolist() == ["high"] * 4
     assert frame["income"].tolist() == [0, 200, 5, 0]
-    assert "2 records carry two health flags" in notes[0]
+    assert "2 records have two health flags" in notes[0]
 
 
 # Published: 2,300 of 11,500 windows; 55 of 858 patients; 1,813 of 4,601 messages; 98 frauds in this part; two vowels of

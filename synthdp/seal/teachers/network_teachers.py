@@ -6,6 +6,7 @@ nothing. So what one teacher computes does not change, not by a bit, when anothe
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from torch.optim import SGD, Adam, Optimizer
 
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
+from synthdp.seal.callbacks import Guarded
 from synthdp.seal.records import Codes
 from synthdp.seal.resume import State
 from synthdp.seal.teachers.protocols import (
@@ -51,6 +53,7 @@ class Stacked:
     stacks of `side_by_side` teachers (default: 100, on a GPU all of them).
     """
 
+    functions: ClassVar[tuple[str, ...]] = ("features", "loss", "public_loss")
     module: nn.Module
     features: Callable[[Tensor], Tensor]
     loss: Callable[[Tensor, Tensor], Tensor]
@@ -88,7 +91,7 @@ class Stacked:
                 outputs = _outputs(self.module, weights, self.features(codes), shared=True)
             except RuntimeError as error:  # of public rows: shapes, types, chance, what vmap cannot do
                 raise BadInput(
-                    f"module cannot be stacked, or not take what features give: {first_line(error)}"
+                    f"module cannot be stacked, or cannot take the output of features: {first_line(error)}"
                 ) from error
         if outputs.shape[:2] != (2, len(codes)) or outputs.ndim > 3:
             raise BadInput(f"module must give one row of outputs per record, got shape {tuple(outputs.shape[1:])}")
@@ -134,9 +137,9 @@ class Stacks:
         kind = self._kind
         if (public is None) != (kind.public_loss is None):
             raise BadInput(
-                "teachers with a public_loss are trained against public rows: train(public)"
+                "teachers with a public_loss are trained against public rows: call train(public)"
                 if public is None
-                else "these teachers have no public_loss, so that there is nothing to do with public rows"
+                else "these teachers have no public_loss, so they cannot use public rows"
             )
         rows = None if public is None else torch.from_numpy(public).to(self._device)
         until = self._done + (kind.steps if steps is None else steps)
@@ -256,7 +259,7 @@ def _outputs(module: nn.Module, weights: Weights, inputs: Tensor, *, shared: boo
         found: Tensor = functional_call(module, {**own, **fixed}, (rows,))
         return found
 
-    outputs: Tensor = vmap(one, in_dims=(0, None if shared else 0))(weights, inputs)
+    outputs: Tensor = vmap(Guarded(one), in_dims=(0, None if shared else 0))(weights, inputs)
     return outputs
 
 

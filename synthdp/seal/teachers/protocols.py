@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +90,9 @@ class Ensemble(Protocol):
 
 
 class Kind(Protocol):
-    """Public settings of teachers."""
+    """Public settings of teachers; a frozen dataclass. `functions` names the fields that hold functions, which see records."""
+
+    functions: ClassVar[tuple[str, ...]]
 
     def check(self, codec: Codec) -> int:
         """The number of classes, found on public rows; raises `BadInput` where the settings cannot work on such codes."""
@@ -125,7 +127,7 @@ def check_module(module: nn.Module) -> None:
             raise BadInput(f"{where} ({type(layer).__name__}) mixes records; use LayerNorm or GroupNorm in teachers")
         if isinstance(layer, CHANCE) and getattr(layer, "p", 1.0) > 0:
             raise BadInput(
-                f"{where} ({type(layer).__name__}) draws chance that copies would share; leave it out of teachers"
+                f"{where} ({type(layer).__name__}) draws random numbers that all copies would share; leave it out of teachers"
             )
     if not any(value.requires_grad for value in module.parameters()):
         raise BadInput("module of teachers has no parameters to train")

@@ -1,30 +1,24 @@
-"""PATE-GAN: what both modes ask, what the student learns, and what is refused."""
-
-import math
+"""Kernel teachers: what they ask, what the student learns, and what is refused."""
 
 import numpy as np
 import pytest
 import torch
 from clinic import make_frame, make_schema, quick
 
-from synthdp import BadInput, Budget, Schema, Synthesizer, accounting
-from synthdp.accounting.caps import Filter
-from synthdp.api import answers_beside
-from synthdp.budgets import AccountFile
+from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.generators.adversarial.pair_kernel import interactions, learnt
 from synthdp.generators.adversarial.table_player import Player
+from synthdp.generators.kernel_teachers import KernelTeachers
 from synthdp.generators.parts.table_networks import Blocks
-from synthdp.generators.pategan import PATEGAN
 from synthdp.ledger.events import Entry, Gaussian, Vote
-from synthdp.ledger.ledger import Ledger
 from synthdp.schema.codec import Codec
 from synthdp.seal.resume import Checkpoint
 from synthdp.seal.teachers import Witness
-from synthdp.seal.teachers.kernel_teachers import compared
+from synthdp.seal.teachers.mean_embeddings import compared
 from synthdp.seal.teachers.protocols import Parts
 
 BUDGET = Budget(3.0, 1e-5)
-MODES = ("pategan", "pategan:original")
+NAME = "kernel_teachers"
 
 
 def even_space(schema, blocks, label):
@@ -117,19 +111,17 @@ def test_what_goes_together_is_learnt_from_votes():
     frame = make_frame(4000).assign(sex=np.where(first, "male", "female"), ill=second.astype(bool))
     schema = make_schema(units=4000)
     settings = {"start": "columns", "steps": 250, "queries": 300, "hidden": (32,), "rounds": 1}
-    release = Synthesizer("pategan", schema=schema, budget=BUDGET, **settings).fit(frame, seed=1)
+    release = Synthesizer(NAME, schema=schema, budget=BUDGET, **settings).fit(frame, seed=1)
     sample = release.sample(4000, seed=1)
     assert ((sample["sex"] == "male") == sample["ill"]).mean() > 0.7
 
 
-@pytest.mark.parametrize("name", MODES)
 @pytest.mark.parametrize("start", ["label", "columns", "none"])
-def test_plans_hold_one_event_a_vote(name, start):
-    settings = quick(name, start=start)
+def test_plans_hold_one_event_a_round(start):
+    settings = quick(NAME, start=start)
     *tables, votes = settings.plan(make_schema(), 2.0)
     assert len(tables) == (start != "none")
-    law = "laplace" if settings.mode == "original" else "gaussian"
-    assert votes == Entry(Vote(2.0, law), 24 if settings.mode == "original" else 2)
+    assert votes == Entry(Vote(2.0), 2)
     if tables:
         precision = votes.count / 4
         own = tables[0].event.noise ** -2
@@ -144,7 +136,7 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(tmp_pat
         pass
 
     def fit(folder, *, resume=False):
-        synth = Synthesizer(quick("pategan"), schema=make_schema(), budget=BUDGET)
+        synth = Synthesizer(quick(NAME), schema=make_schema(), budget=BUDGET)
         files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
         seen = []
         release = synth.fit(
@@ -174,15 +166,14 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(tmp_pat
             np.testing.assert_array_equal(resumed.model.tensors()[key], value)
 
 
-@pytest.mark.parametrize("name", MODES)
-def test_a_stopped_fit_goes_on_as_if_it_had_not_been(name, tmp_path):
+def test_a_stopped_fit_goes_on_as_if_it_had_not_been(tmp_path):
     """Law 23 in a rehearsal, teachers included: same parts, same states, same model."""
 
     class Stop(Exception):
         pass
 
     def fit(folder, *, resume=False):
-        synth = Synthesizer(quick(name, start="columns"), schema=make_schema(), budget=BUDGET)
+        synth = Synthesizer(quick(NAME, start="columns"), schema=make_schema(), budget=BUDGET)
         files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
         return synth.fit(make_frame(150), seed=3, resume=resume, **files)
 
@@ -206,88 +197,13 @@ def test_a_stopped_fit_goes_on_as_if_it_had_not_been(name, tmp_path):
         np.testing.assert_array_equal(resumed.model.tensors()[key], value)
 
 
-@pytest.mark.parametrize("lost", [0, 1, 3])
-def test_answers_lost_before_a_checkpoint_count_when_gamma_is_given(lost, tmp_path):
-    """Law 23: what was bought and lost is stated, takes rounds away, and is charged to the account as well."""
-
-    class Stop(Exception):
-        pass
-
-    settings = {"mode": "original", "gamma": 0.01, "queries": 10, "teachers": 4, "hidden": (4,), "teacher_steps": 1}
-    schema = make_schema(units="learn")
-    files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.safetensors"}
-
-    def fit(stop_at, *, resume):
-        plain, saves = Checkpoint.save, 0
-
-        def save(self, facts, state):
-            nonlocal saves
-            if saves == stop_at:
-                raise Stop
-            plain(self, facts, state)
-            saves += 1
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Checkpoint, "save", save)
-            synth = Synthesizer(PATEGAN(**settings), schema=schema, budget=Budget(1.0, 1e-5))
-            return synth.fit(make_frame(60), resume=resume, account=tmp_path / "account", **files)
-
-    for turn in range(lost):
-        with pytest.raises(Stop):
-            fit(0, resume=turn > 0)
-        answers_beside(files["checkpoint"]).unlink()  # the kept answer is lost, too
-    with pytest.raises(Stop):
-        fit(1, resume=lost > 0)
-    release = fit(99, resume=True)
-    assert release.statement.epsilon <= 1.0
-    assert accounting.best(release.statement.events, 1e-5)[1] <= 1.0
-    ledger = Ledger.read(tmp_path / "ledger.jsonl")
-    bought = {type(entry.event): entry for entry in ledger.booked()}
-    assert bought[Gaussian].count == 1 + lost
-    assert bought[Vote].count % 10 == 0
-    if lost:  # the plan was made anew, under the cap that the first line fixed: all of that is charged
-        assert release.statement.events == (Entry(ledger.cap),)
-        more = Filter(ledger.cap)
-        for entry in ledger.booked():
-            more.spend(entry.event, entry.count)
-        assert not more.admits(bought[Vote].event, 10)
-    else:
-        more = Entry(bought[Vote].event, bought[Vote].count + 10)
-        assert accounting.best((bought[Gaussian], more), 1e-5)[1] > 1.0
-    standing = AccountFile(path=tmp_path / "account").read()
-    price = standing.filter.price(tuple(release.statement.events), Budget(1.0, 1e-5))
-    assert standing.spent.loss >= price.loss * (1 - 1e-9)
-
-
-def test_a_given_gamma_buys_as_many_rounds_as_the_budget_does(tmp_path):
-    """By the bound that does not depend on the votes: one round more would exceed it."""
-    settings = PATEGAN(mode="original", gamma=0.02, queries=5, hidden=(8,), teachers=3, teacher_steps=1)
-    synth = Synthesizer(settings, schema=make_schema(), budget=Budget(1.0, 1e-5))
-    release = synth.fit(make_frame(60), seed=0, ledger=tmp_path / "ledger.jsonl")
-    (entry,) = Ledger.read(tmp_path / "ledger.jsonl").entries()
-    assert entry.event == Vote(25.0, "laplace")
-    assert entry.count % 5 == 0
-    assert release.statement.epsilon <= 1.0
-    assert accounting.best((Entry(entry.event, entry.count + 5),), 1e-5)[1] > 1.0
-    dear = PATEGAN(mode="original", gamma=2.0, queries=50)
-    with pytest.raises(BadInput, match=r"generator\.gamma fixes the noise.*above the budget's 1"):
-        Synthesizer(dear, schema=make_schema(), budget=Budget(1.0, 1e-5)).fit(make_frame(60), seed=0)
-    with pytest.raises(BadInput, match=r"generator\.rounds"):
-        Synthesizer(dear, schema=make_schema(), budget=Budget(math.inf, 1e-5)).fit(make_frame(60), seed=0)
-
-
 @pytest.mark.parametrize(
     ("bad", "named"),
     [
-        ({"mode": "votes"}, "mode"),
         ({"teachers": 0}, "teachers"),
         ({"queries": 0}, "queries"),
         ({"rounds": True}, "rounds"),
-        ({"gamma": 0.0, "mode": "original"}, "gamma"),
-        ({"gamma": 0.1}, "gamma"),
-        ({"gamma": 0.1, "mode": "original", "start": "label"}, "gamma"),
-        ({"degree": 2, "mode": "original"}, "degree"),
-        ({"teacher_steps": 3}, "teacher_steps"),
+        ({"degree": 11}, "degree"),
         ({"tables": 1.0}, "tables"),
         ({"tables": 0.2, "start": "none"}, "tables"),
         ({"rounds": 30, "queries": 1000}, "rounds"),
@@ -298,30 +214,28 @@ def test_a_given_gamma_buys_as_many_rounds_as_the_budget_does(tmp_path):
 )
 def test_settings_that_make_no_sense_are_refused_by_name(bad, named):
     with pytest.raises(BadInput, match=f"generator.{named}"):
-        PATEGAN(**bad)
+        KernelTeachers(**bad)
 
 
 def test_the_number_of_teachers_follows_from_public_numbers():
-    assert PATEGAN().teachers_of(4000) == 500
-    assert PATEGAN().teachers_of(3) == 2
-    assert PATEGAN(teachers=7).teachers_of(4000) == 7
-    assert PATEGAN(mode="original").teachers_of(None) == 10
+    assert KernelTeachers().teachers_of(4000) == 500
+    assert KernelTeachers().teachers_of(3) == 2
+    assert KernelTeachers(teachers=7).teachers_of(4000) == 7
     with pytest.raises(BadInput, match="units"):
-        PATEGAN(start="none").validate(make_schema(units=None), BUDGET)
-    PATEGAN().validate(make_schema(units=None), BUDGET)  # the tables tell a noisy total
+        KernelTeachers(start="none").validate(make_schema(units=None), BUDGET)
+    KernelTeachers().validate(make_schema(units=None), BUDGET)  # the tables tell a noisy total
 
 
 def test_more_teachers_than_units_is_a_warning_from_declared_numbers():
-    settings = quick("pategan", teachers=900)
+    settings = quick(NAME, teachers=900)
     with pytest.warns(UserWarning, match="900 teachers"):
         Synthesizer(settings, schema=make_schema(), budget=BUDGET).fit(make_frame(10), seed=0)
 
 
 @pytest.mark.parametrize("targets", [["ill"], []])
-@pytest.mark.parametrize("name", MODES)
-def test_with_and_without_a_target(name, targets):
+def test_with_and_without_a_target(targets):
     schema = make_schema(targets=targets)
-    release = Synthesizer(quick(name, start="columns"), schema=schema, budget=BUDGET).fit(make_frame(200), seed=1)
+    release = Synthesizer(quick(NAME, start="columns"), schema=schema, budget=BUDGET).fit(make_frame(200), seed=1)
     schema.validate(release.sample(50, seed=1), "error")
 
 

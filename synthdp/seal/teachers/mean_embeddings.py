@@ -7,6 +7,7 @@ kernel on pairs of columns sees how columns go together in a handful of records,
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -35,6 +36,7 @@ class Witness:
     steps, so that there is nothing to repeat.
     """
 
+    functions: ClassVar[tuple[str, ...]] = ("kernel",)
     kernel: Kernel
 
     def check(self, codec: Codec) -> int:
@@ -109,7 +111,7 @@ class Witnesses:
     def train(self, public: Codes | None, steps: int | None) -> None:  # noqa: ARG002
         """Take the generated rows; raises `BadInput` where there are none."""
         if public is None:
-            raise BadInput("teachers of this kind compare with generated rows: train(public)")
+            raise BadInput("teachers of this kind compare records with generated rows: call train(public)")
         self._public = public
 
     def votes(self, queries: Codes) -> Votes:
