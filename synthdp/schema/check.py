@@ -94,11 +94,11 @@ def _broken(schema: Schema, column: Column, series: "Series") -> Iterator[str]:
 
 def _labelled(column: Any, series: "Series") -> Iterator[str]:
     if isinstance(column, Boolean):
-        found, unknown = cells.labels(series, cells.TRUTHS, lower=True), UNTRUE
+        found, unknown = cells.labels(series, cells.TRUTHS, cells.truth), UNTRUE
     elif isinstance(column, Categorical) and column.categories == "learn":
         found, unknown = np.where(cells.missing(series), cells.MISSING, 0), ""
     else:
-        found, unknown = cells.labels(series, cells.table_of(column.categories)), UNKNOWN
+        found, unknown = cells.labels(series, cells.table_of(column.categories), cells.spelling(column)), UNKNOWN
     if getattr(column, "other", None) is None and (found == cells.UNKNOWN).any():
         yield unknown
     if not column.missing and (found == cells.MISSING).any():

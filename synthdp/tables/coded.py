@@ -32,6 +32,7 @@ from synthdp.schema.columns import (
     Integer,
     Numeric,
     Ordinal,
+    in_numbers,
     microseconds,
 )
 from synthdp.schema.schema import Schema
@@ -117,6 +118,11 @@ HUGE, TINY = (
     r"^-?([0-9]{103}){3}",
     r"^-?0?[.](0{19}){17}",
 )  # 309 digits; 323 zeros: PostgreSQL counts no further than 255 at once
+WHOLE = (  # the spellings of whole numbers that `cells.whole` knows, and the plain one
+    (r"^[+]?0*([0-9]+)([.]0*)?$", r"\1"),
+    (r"^-0*([1-9][0-9]*)([.]0*)?$", r"-\1"),
+    (r"^-0+([.]0*)?$", "0"),
+)
 EPOCH = datetime(1970, 1, 1)
 DAY = timedelta(days=1)
 NANOSECONDS = 9  # decimals of a second
@@ -214,20 +220,29 @@ def _code(column: Column, cell: "Value", number: int, finer: int, *, text: bool)
     import ibis
 
     if isinstance(column, Categorical | Ordinal | Boolean):
-        spelled = spelled_of(column, cell.type(), text=text)
-        read = cell.lower() if isinstance(column, Boolean) and cell.type().is_string() else cell
-        if len(spelled.codes) > FEW:
-            return ibis.null("int32"), [(cell, (number, spelled))]
-        found = ibis.literal(spelled.unknown)
-        if spelled.codes:
-            found = ibis.cases(*((read == key, code) for key, code in spelled.codes.items()), else_=spelled.unknown)
-        return ibis.ifelse(_gone(cell), spelled.absent, found), []
+        found_as = spelled_of(column, cell.type(), text=text)
+        read = spelled(column, cell)
+        if len(found_as.codes) > FEW:
+            return ibis.null("int32"), [(read, (number, found_as))]
+        found = ibis.literal(found_as.unknown)
+        if found_as.codes:
+            found = ibis.cases(*((read == key, code) for key, code in found_as.codes.items()), else_=found_as.unknown)
+        return ibis.ifelse(_gone(cell), found_as.absent, found), []
     absent = int(
         Codec(Schema(columns=(column,)), finer).encode(pd.DataFrame({column.name: [None]}, dtype=object))[0, 0]
     )
     read, gone = (cell, cell.isnull()) if isinstance(column, Datetime) else _number(cell)
     steps = steps_of(bins_of(column, finer), dates=isinstance(column, Datetime))  # type: ignore[arg-type]
     return ibis.ifelse(gone, absent, stepped(column, read, steps)), []
+
+
+def spelled(column: Categorical | Ordinal | Boolean, cell: "Value") -> "Value":
+    """A cell of a label column in the spelling of its table: see `cells.spelling`."""
+    if not cell.type().is_string() or not (isinstance(column, Boolean) or in_numbers(column)):
+        return cell
+    for pattern, plain in WHOLE:
+        cell = cell.re_replace(pattern, plain)
+    return cell.lower() if isinstance(column, Boolean) else cell
 
 
 def _looked_up(table: "ibis.Table", number: int, wanted: tuple[int, Spelled]) -> "ibis.Table":

@@ -193,6 +193,8 @@ def _texts(array: pa.ChunkedArray, column: Any) -> "Series[Any]":
         text if text in known and restored(text) not in known else restored(text)
         for text in encoded.dictionary.to_pylist()
     ]
+    if in_numbers(column):
+        texts = [cells.whole(text) for text in texts]
     return _frame_text(pc.take(pa.array(texts, pa.string()), encoded.indices))
 
 
@@ -246,7 +248,7 @@ def _converted(array: pa.ChunkedArray, convert: Any, dtype: str) -> "Series[Any]
 
 
 def _truth(text: str) -> bool | None:
-    found = cells.TRUTHS.get(text.lower())
+    found = cells.TRUTHS.get(cells.truth(text))
     return None if found is None else bool(found)
 
 
