@@ -1,10 +1,11 @@
 """Records from files and to files, by the name's ending and the schema.
 
-Tables: CSV (.csv, .csv.gz) and Parquet (.parquet). Pictures: .npz, or a folder of files with labels.csv (see `images`).
+Tables: CSV (.csv, .csv.gz, .tsv, .tsv.gz) and Parquet (.parquet). Pictures: .npz, or a folder of files with labels.csv (see `images`).
 Errors name the file and the remedy in one line, and never repeat what stands in it.
 """
 
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -21,11 +22,13 @@ from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer,
 from synthdp.tables import csvfile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pandas import DataFrame
 
-ENDINGS = (".csv", ".csv.gz", ".parquet")
+    from synthdp.sets.dialect import Found
+
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 NPZ = ".npz"
 FIRST_DAY, LAST_DAY = (pa.scalar((day - date(1970, 1, 1)).days, pa.int32()) for day in (date.min, date.max))
 
@@ -42,6 +45,22 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
     where = Path(path)
     if schema is not None and schema.image is not None:
         return _pictures(where, schema)
+    with _reading(where) as ending:
+        return _parquet(where) if ending == ".parquet" else csvfile.read(where, schema)
+
+
+def look(path: str | Path) -> "Found":
+    """The records in a file of which no schema says how it is written, and how it seems to be written. Raises as `read`."""
+    from synthdp.sets import dialect
+
+    where = Path(path)
+    with _reading(where) as ending:
+        return dialect.Found(frame=_parquet(where), reading=None) if ending == ".parquet" else dialect.look(where)
+
+
+@contextmanager
+def _reading(where: Path) -> "Iterator[str]":
+    """The ending of a file that is there."""
     ending = _ending(where)
     if where.is_dir():
         raise BadInput(f"{where}: is a folder, expected a {ending} file")
@@ -50,7 +69,7 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
             raise BadInput(f"{where}: no such file")
         if where.stat().st_size == 0:
             raise BadInput(f"{where}: the file is empty")
-        return _parquet(where) if ending == ".parquet" else csvfile.read(where, schema)
+        yield ending
     except OSError as error:
         raise BadInput(f"{where}: cannot be read ({error.strerror or 'not a whole ' + ending + ' file'})") from None
 

@@ -32,7 +32,6 @@ from synthdp.schema.columns import (
     Integer,
     Numeric,
     Ordinal,
-    in_numbers,
     microseconds,
 )
 from synthdp.schema.schema import Schema
@@ -118,11 +117,6 @@ HUGE, TINY = (
     r"^-?([0-9]{103}){3}",
     r"^-?0?[.](0{19}){17}",
 )  # 309 digits; 323 zeros: PostgreSQL counts no further than 255 at once
-WHOLE = (  # the spellings of whole numbers that `cells.whole` knows, and the plain one
-    (r"^[+]?0*([0-9]+)([.]0*)?$", r"\1"),
-    (r"^-0*([1-9][0-9]*)([.]0*)?$", r"-\1"),
-    (r"^-0+([.]0*)?$", "0"),
-)
 EPOCH = datetime(1970, 1, 1)
 DAY = timedelta(days=1)
 NANOSECONDS = 9  # decimals of a second
@@ -170,7 +164,8 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
     if not set(held) & set(schema.names):
         raise BadInput("the table does not fit the schema: none of the schema's columns is in it")
     problems = [f"column {name!r} is missing" for name in schema.names if name not in held]
-    problems += [f"column {name!r} is not in the schema" for name in held if name not in schema.names]
+    known = {*schema.names, *(column.name for column in schema.ignored)}
+    problems += [f"column {name!r} is not in the schema" for name in held if name not in known]
     folded = [name.lower() for name in held]
     problems += [f"column {name!r} is there twice but for case" for name in held if folded.count(name.lower()) > 1]
     if problems:
@@ -181,6 +176,14 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
             f"column {name!r}: {item} is marked learn, which is bought from records in memory; declare it, or fit a frame of the table"
         )
     check_codes(Codec(schema))
+    if not text and schema.reading is not None:
+        for column in schema.columns:
+            coded = schema.reading.of(column)
+            if coded.missing or coded.words:
+                raise BadInput(
+                    f"column {column.name!r}: codes for missing values and words for truth values (reading) are read from CSV files in a "
+                    "database; give data.engine=memory, or a view that has replaced them"
+                )
     for column in schema.columns:
         if not isinstance(column, Identifier) or column.name == schema.unit:
             _check_type(column, table[column.name].type(), text=text)
@@ -221,7 +224,7 @@ def _code(column: Column, cell: "Value", number: int, finer: int, *, text: bool)
 
     if isinstance(column, Categorical | Ordinal | Boolean):
         found_as = spelled_of(column, cell.type(), text=text)
-        read = spelled(column, cell)
+        read = csv_cells.spelled(column, cell)
         if len(found_as.codes) > FEW:
             return ibis.null("int32"), [(read, (number, found_as))]
         found = ibis.literal(found_as.unknown)
@@ -234,15 +237,6 @@ def _code(column: Column, cell: "Value", number: int, finer: int, *, text: bool)
     read, gone = (cell, cell.isnull()) if isinstance(column, Datetime) else _number(cell)
     steps = steps_of(bins_of(column, finer), dates=isinstance(column, Datetime))  # type: ignore[arg-type]
     return ibis.ifelse(gone, absent, stepped(column, read, steps)), []
-
-
-def spelled(column: Categorical | Ordinal | Boolean, cell: "Value") -> "Value":
-    """A cell of a label column in the spelling of its table: see `cells.spelling`."""
-    if not cell.type().is_string() or not (isinstance(column, Boolean) or in_numbers(column)):
-        return cell
-    for pattern, plain in WHOLE:
-        cell = cell.re_replace(pattern, plain)
-    return cell.lower() if isinstance(column, Boolean) else cell
 
 
 def _looked_up(table: "ibis.Table", number: int, wanted: tuple[int, Spelled]) -> "ibis.Table":

@@ -24,7 +24,7 @@ from synthdp.schema.columns import (
 )
 from synthdp.schema.schema import Schema
 from synthdp.tables import csv_cells
-from synthdp.tables.coded import EPOCH, cells_of, check, instant, real, spelled, spelled_of
+from synthdp.tables.coded import EPOCH, cells_of, check, instant, real, spelled_of
 from synthdp.tables.source import Files, Opened, Query, Source, opened
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def validated(schema: Schema, given: "pd.DataFrame | Source", invalid: str) -> "
     if not isinstance(given, Files | Query):
         yield schema.validate(given, invalid=invalid)
         return
-    with opened(given) as table:
+    with opened(given, schema.reading) as table:
         validate(schema, table, invalid)
         yield table
 
@@ -90,7 +90,7 @@ def _broken(schema: Schema, table: "ibis.Table", column: Column, *, text: bool) 
 
 def _unknown(column: Categorical | Ordinal | Boolean, raw: "Value", gone: "Value", *, text: bool) -> Iterator[Rule]:
     known = list(spelled_of(column, raw.type(), text=text).codes)
-    read = spelled(column, raw)
+    read = csv_cells.spelled(column, raw)
     rule = UNTRUE if isinstance(column, Boolean) else UNKNOWN if getattr(column, "other", None) is None else ALLOWED
     yield column.name, rule, ~gone & ~read.isin(known) if known else ~gone
 
