@@ -126,6 +126,37 @@ def look(path: Path) -> Found:
     return _found(path, replace(reading, strip=strip, decimal=decimal), looks, table)
 
 
+def typed(path: Path, frame: "pd.DataFrame") -> Found:
+    """The same of a table whose columns have types: whole numbers and texts that say true and false, and codes for missing values."""
+    import pandas as pd
+
+    codings, made = {}, frame
+    for name in frame.columns:
+        series = frame[name]
+        if pd.api.types.is_bool_dtype(series.dtype) or not (
+            pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_string_dtype(series.dtype)
+        ):
+            continue
+        array = pa.chunked_array([pa.array(cells.texts(series), pa.string())])
+        look = _Look(path, Reading(), str(name), _values(array, strip=False), typed=True)
+        boolean = isinstance(look.column, Boolean)
+        if not boolean and not (look.coding.missing and pd.api.types.is_numeric_dtype(series.dtype)):
+            continue
+        coding = Coding(missing=look.coding.missing, words=look.coding.words)
+        codings[str(name)] = coding
+        plain = csvfile.plain_texts(array, Reading(columns=((str(name), coding),)).of(look.column))
+        made = made.assign(**{name: csvfile.guessed(plain, text=boolean).set_axis(frame.index)})
+    codings = {name: coding for name, coding in codings.items() if coding != Coding()}
+    if not codings:
+        return Found(frame=made, reading=None)
+    reading = Reading(columns=tuple(codings.items()), review=True)
+    codes = dict.fromkeys(code for coding in codings.values() for code in coding.missing if code)
+    said = "typed columns" + (
+        f"; missing values as {', '.join(codes)} too" if codes else "; words or numbers for true and false"
+    )
+    return Found(frame=made, reading=reading, said=said)
+
+
 def _encoding(path: Path) -> str:
     import gzip
 
@@ -212,7 +243,7 @@ def _is_code(text: str) -> bool:
 class _Look:
     """What one column's texts tell: its family (number, date, truth or text), its coding, and what is left open."""
 
-    def __init__(self, path: Path, reading: Reading, name: str, values: _Values) -> None:
+    def __init__(self, path: Path, reading: Reading, name: str, values: _Values, *, typed: bool = False) -> None:
         self.path, self.reading, self.name, self.values = path, reading, name, values
         self.open: dict[str, str] = {}
         self.mind = ""
@@ -224,6 +255,9 @@ class _Look:
             pass
         elif codes and self._truths(rest.but(codes)):
             self.codes = codes
+        elif typed:
+            numbers = rest.texts and all(map(_is_number, rest.texts)) and len(codes) < len(rest.texts)
+            self.codes = codes if numbers and not any(text[0] == "-" for text in rest.but(codes).texts) else ()
         elif rest.texts and not self._numbers(rest):
             self._dates(rest)
         self._missing()

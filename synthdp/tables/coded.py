@@ -179,7 +179,8 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
     if not text and schema.reading is not None:
         for column in schema.columns:
             coded = schema.reading.of(column)
-            if coded.missing or coded.words:
+            odd = any(cells.TRUTHS.get(word) != (plain == "true") for word, plain in coded.words.items())
+            if coded.missing or odd:
                 raise BadInput(
                     f"column {column.name!r}: codes for missing values and words for truth values (reading) are read from CSV files in a "
                     "database; give data.engine=memory, or a view that has replaced them"

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 # ---- What goes wrong in a database, told without its words.
 
 
+class DidNotAnswer(BadInput):
+    """A database could not do what it was asked."""
+
+
 @contextmanager
 def asking() -> Iterator[None]:
     """Errors of a database as one line without its words, which may hold cells; Ibis's remarks about pandas 3 are not passed on."""
@@ -39,7 +43,7 @@ def asking() -> Iterator[None]:
         try:
             yield
         except _faults() as error:
-            raise BadInput(
+            raise DidNotAnswer(
                 f"the database did not answer ({type(error).__name__}); what was charged stays charged. See its own log for why, "
                 "then fit again"
             ) from None
@@ -350,6 +354,15 @@ def opened(source: Source, reading: Reading | None = None) -> Iterator[Opened]:
         )
         with _dropping(made) as table:
             yield table
+
+
+def check_lines(source: Files, reading: Reading | None) -> None:
+    """Raises `BadInput` with the number of the first line of CSV files that is not as its header."""
+    from synthdp.tables import csv_lines, csvfile
+
+    for path in source.found() if source.format == "csv" else ():
+        names, separator = csvfile.header(path, reading)
+        csv_lines.check(path, "utf-8-sig", separator, len(names))
 
 
 def _known(source: Files) -> list[tuple[Path, int, int, int]]:

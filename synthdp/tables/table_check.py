@@ -25,7 +25,7 @@ from synthdp.schema.columns import (
 from synthdp.schema.schema import Schema
 from synthdp.tables import csv_cells
 from synthdp.tables.coded import EPOCH, cells_of, check, instant, real, spelled_of
-from synthdp.tables.source import Files, Opened, Query, Source, opened
+from synthdp.tables.source import DidNotAnswer, Files, Opened, Query, Source, check_lines, opened
 
 if TYPE_CHECKING:
     import ibis
@@ -43,7 +43,12 @@ def validated(schema: Schema, given: "pd.DataFrame | Source", invalid: str) -> "
         yield schema.validate(given, invalid=invalid)
         return
     with opened(given, schema.reading) as table:
-        validate(schema, table, invalid)
+        try:
+            validate(schema, table, invalid)
+        except DidNotAnswer:
+            if isinstance(given, Files):  # its own words may hold cells
+                check_lines(given, schema.reading)
+            raise
         yield table
 
 

@@ -179,3 +179,30 @@ def test_a_point_with_three_digits_among_decimal_commas_is_left_open(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a;b;c\n" + "".join(f"1,{n};{n},25;{n}.{n + 100}\n" for n in range(60)))
     assert "a thousand" in record_files.look(path).open["c"]["decimal"]
+
+
+def test_parquet_keeps_whole_numbers_for_truths_and_codes_for_missing_values(tmp_path):
+    rows = np.arange(60)
+    frame = pd.DataFrame(
+        {
+            "ill": rows % 2, "smoker": np.where(rows % 3, "Yes", "No"), "dead": rows % 2 == 0,
+            "maybe": np.where(rows % 5, rows % 2, np.nan),
+            "stage": np.where(rows % 7, rows % 40, -9),
+        }
+    )  # fmt: skip
+    frame.to_parquet(tmp_path / "real.parquet")
+    _, schema = drafted(tmp_path / "real.parquet")
+    assert [column.kind for column in schema.columns] == ["boolean", "boolean", "boolean", "boolean", "integer"]
+    values = schema.to_dict()
+    values["columns"]["stage"]["bounds"] = [0, 99]
+    for name in ("ill", "smoker", "dead"):
+        values["columns"][name].pop("missing")
+    schema = Schema.from_dict(values)
+    codec = Codec(schema)
+    real = schema.validate(record_files.read(tmp_path / "real.parquet", schema))
+    assert real["stage"].isna().sum() == 9
+    codes = codec.encode(real)
+    record_files.write([codec.decode(codes, np.random.default_rng(0))], tmp_path / "made.parquet", schema)
+    made = pd.read_parquet(tmp_path / "made.parquet")
+    pd.testing.assert_series_equal(made.dtypes, frame.dtypes)
+    np.testing.assert_array_equal(codec.encode(record_files.read(tmp_path / "made.parquet", schema)), codes)

@@ -261,3 +261,20 @@ def test_years_of_two_digits_end_with_the_latest():
 def test_a_reading_without_anything_is_the_plain_one():
     assert Reading() == Reading.from_dict({})
     assert all(Reading().of(column).is_plain for column in schema().columns)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [("1,2\n3\n", "line 3: expected 2 cells"), ('1,2\n3,"CANARY\n', "line 3: a quote is opened and not closed")],
+)
+def test_the_database_tells_the_line_before_anything_is_charged(tmp_path, rows, message):
+    (tmp_path / "t.csv").write_text("n,m\n" + rows)
+    there = Schema.from_dict(
+        {"columns": {name: {"kind": "integer", "bounds": [0, 9], "missing": True} for name in "nm"}}
+    )
+    with (
+        pytest.raises(BadInput, match=message) as caught,
+        table_check.validated(there, source.csv(tmp_path / "t.csv"), "clamp"),
+    ):
+        pass
+    assert "CANARY" not in str(caught.value)
