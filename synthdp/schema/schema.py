@@ -182,7 +182,7 @@ class Schema:
         problems = []
         if marked:
             problems.append(
-                f"{_few(marked)} were guessed and are marked for review: check each of them, correct it if need be, and delete its "
+                f"{_few(marked)} were guessed, and are marked for review: check each of them, correct it if need be, and delete its "
                 "line `review: true`"
             )
         if not (self.declared_by or "").strip():

@@ -231,7 +231,7 @@ def test_a_reading_is_kept_with_its_schema(tmp_path):
     whole.save(tmp_path / "schema.yaml")
     assert Schema.load(tmp_path / "schema.yaml") == whole
     assert hash(whole) == hash(Schema.load(tmp_path / "schema.yaml"))
-    with pytest.raises(BadInput, match="review marks stand at 'reading'"):
+    with pytest.raises(BadInput, match="'reading' were guessed"):
         whole.check_declared()
 
 
