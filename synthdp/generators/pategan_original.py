@@ -157,7 +157,8 @@ class PATEGANOriginal:
         if self.rounds is not None or self.gamma is not None or noise <= 0:
             return steps
         clear = self.teachers_of(schema) / (2 * CLEAR)
-        return max(1, math.floor(steps * min(1.0, (clear / noise) ** STEEP)))
+        share = min(1.0, float((clear / noise) ** STEEP))
+        return max(1, math.floor(steps * share))
 
     def label(self, schema: Schema) -> int | None:
         """Place of the label among the modelled columns; the paper's own generator has none."""
