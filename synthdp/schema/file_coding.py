@@ -141,7 +141,8 @@ class Coding:
 
     `missing`: texts that say that a value is missing, beside the blank cell; synthetic records have the first of them. `date`: see
     `DateFormat`; `latest` with it. `words`: what is written for false and for true. `decimal`: the sign before decimals where it
-    is not that of the file. `places`: so many decimals are always written.
+    is not that of the file. `places`: so many decimals are always written. `pattern` of an identifier: what fresh ones look like, such
+    as P#####, where # are digits.
     """
 
     missing: tuple[str, ...] = ()
@@ -150,6 +151,7 @@ class Coding:
     words: tuple[str, str] | None = None
     decimal: str | None = None
     places: int | None = None
+    pattern: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing", _codes(self.missing))
@@ -168,6 +170,10 @@ class Coding:
             _one_of("decimal", self.decimal, POINTS)
         if self.places is not None and (not _is_whole(self.places) or not 0 <= self.places <= MOST_DECIMALS):
             raise BadInput(f"places must be a whole number from 0 to {MOST_DECIMALS}")
+        if self.pattern is not None and not (
+            isinstance(self.pattern, str) and re.fullmatch("[^#]*#+[^#]*", self.pattern)
+        ):
+            raise BadInput("pattern must be text with one run of #, which stands for digits, such as P#####")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -328,6 +334,12 @@ class Coded:
 
         return self._truth(text) in (self.words or TRUTHS)
 
+    def named(self, text: str) -> str:
+        """A fresh identifier (S000000001) in the declared pattern; other texts as they are."""
+        if self.coding.pattern is None or not re.fullmatch("S[0-9]{9,}", text):
+            return text
+        return re.sub("#+", lambda digits: str(int(text[1:])).zfill(len(digits[0])), self.coding.pattern)
+
     @property
     def absent(self) -> str:
         """What is written for a missing value."""
@@ -340,6 +352,8 @@ class Coded:
             raise BadInput(f"date belongs to columns of kind datetime, and it is {column.kind}")
         if coding.words is not None and not isinstance(column, Boolean):
             raise BadInput(f"words belong to columns of kind boolean, and it is {column.kind}")
+        if coding.pattern is not None and column.kind != "identifier":
+            raise BadInput(f"pattern belongs to columns of kind identifier, and it is {column.kind}")
         if coding.places is not None and not self.numeric:
             raise BadInput(f"places belong to numbers, and it is {column.kind}")
         declared = MOST_DECIMALS + 1 if getattr(column, "decimals", 0) is None else getattr(column, "decimals", 0)

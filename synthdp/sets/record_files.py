@@ -253,7 +253,9 @@ def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
         return frame
     for column in schema.columns:
         coded = schema.reading.of(column)
-        if isinstance(column, Boolean) and coded.coding.words is not None:
+        if coded.coding.pattern is not None:
+            frame = frame.assign(**{column.name: frame[column.name].map(coded.named, na_action="ignore")})
+        elif isinstance(column, Boolean) and coded.coding.words is not None:
             words = [int(word) if _in_digits(coded) else word for word in coded.coding.words]
             held = frame[column.name].map({False: words[0], True: words[1]}, na_action="ignore")
             frame = frame.assign(**{column.name: held})

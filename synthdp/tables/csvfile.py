@@ -146,7 +146,7 @@ def _write_coded(chunks: "Iterable[DataFrame]", part: Path, schema: Schema, path
         try:
             writer.writerow([_neutralised(name, "", found) for name in schema.names])
             for chunk in chunks:
-                cells = [_written(_cells(chunk[each.column.name], each.column, found), each, found) for each in coded]
+                cells = [_written(_cells(_named(chunk, each), each.column, found), each, found) for each in coded]
                 writer.writerows(zip(*cells, strict=True))
                 rows += len(chunk)
             out.flush()
@@ -157,6 +157,11 @@ def _write_coded(chunks: "Iterable[DataFrame]", part: Path, schema: Schema, path
             ) from None
     _list_neutralised(found, path)
     return rows
+
+
+def _named(chunk: "DataFrame", coded: Coded) -> "Series[Any]":
+    series = chunk[coded.column.name]
+    return series if coded.coding.pattern is None else series.map(coded.named, na_action="ignore")
 
 
 def _written(array: pa.Array, coded: Coded, found: dict[str, set[str]]) -> list[str]:

@@ -194,6 +194,8 @@ def test_codes_of_missing_values_in_other_tables_than_csv_are_refused_in_a_datab
         ({"columns": {"positive": {"missing": ["9"]}}}, "say missing: true"),
         ({"columns": {"smoker": {"words": ["a", "A"]}}}, "words are two that differ"),
         ({"columns": {"smoker": {"missing": ["yes"]}}}, "code that says true or false"),
+        ({"columns": {"smoker": {"pattern": "P#"}}}, "pattern belongs to columns of kind identifier"),
+        ({"columns": {"row": {"pattern": "P#-#"}}}, "one run of #"),
         ({"columns": {"smoker": {"words": "ab"}}}, "words must be two texts"),
         ({"columns": {"smoker": {"places": 2}}}, "places belong to numbers"),
         ({"columns": {"creatinine": {"places": 1}}}, "declare decimals: 1 in columns too"),
@@ -278,3 +280,12 @@ def test_the_database_tells_the_line_before_anything_is_charged(tmp_path, rows, 
     ):
         pass
     assert "CANARY" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_fresh_identifiers_have_the_declared_pattern(tmp_path, name):
+    whole = schema(columns={"row": {"pattern": "P###-x"}})
+    frame = Codec(whole).decode(every_code(Codec(whole).sizes, 1200), np.random.default_rng(0))
+    record_files.write([frame], tmp_path / name, whole)
+    back = record_files.read(tmp_path / name, whole)
+    assert back["row"].iloc[[0, 998, 1199]].tolist() == ["P001-x", "P999-x", "P1200-x"]
