@@ -225,7 +225,8 @@ class Schema:
 
     @classmethod
     def from_dict(cls, values: Any) -> "Schema":
-        """Raises `BadInput` for unknown keys (with the nearest known one), missing ones and contradictions."""
+        """Raises `BadInput` for unknown keys (with the nearest known one), missing ones and contradictions. With a `unit` the
+        mapping must say `max_records_per_unit`, which decides how many records are left out."""
         if not isinstance(values, Mapping):
             raise BadInput("schema: expected a mapping with the key columns")
         known = [field.name for field in fields(cls)]
@@ -241,7 +242,14 @@ class Schema:
             if key in rest and not isinstance(rest[key], str):
                 raise BadInput(f"schema: {key} must be text; put quotes around it")
         rest.setdefault("declared_by", None)
-        return cls(columns=tuple(_column(name, given[name]) for name in given), **rest)
+        made = cls(columns=tuple(_column(name, given[name]) for name in given), **rest)
+        if "unit" in rest and "max_records_per_unit" not in rest:
+            raise BadInput(
+                f"schema: max_records_per_unit is missing: how many records of one {rest['unit']} a fit uses, any others being left "
+                f"out. 1 keeps one record of each {rest['unit']}; a larger number keeps more of them, and needs as many times the "
+                "noise"
+            )
+        return made
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":

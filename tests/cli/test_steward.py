@@ -1,6 +1,7 @@
 """What a steward forgot or typed wrongly is refused, or told, before it costs anything: from public facts alone."""
 
 import pytest
+import yaml
 from clinic import make_frame, make_schema
 
 from synthdp.cli import run
@@ -51,3 +52,14 @@ def test_no_data_set_is_fitted_that_nobody_named(words, said, files, capsys, mon
     assert said in error
     assert "meps" not in error
     assert not (files / "x").exists()
+
+
+def test_how_many_records_of_a_patient_count_is_asked_for_not_taken_as_one(files, capsys):
+    declared = {**make_schema().to_dict(), "unit": "patient"}
+    del declared["max_records_per_unit"]
+    (files / "schema.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
+    for command in ("fit", "plan"):
+        error = refused(capsys, words(files, command))
+        assert "max_records_per_unit is missing" in error
+        assert "1 keeps one record of each patient" in error
+    assert not (files / "clinic.csv.account").exists()
