@@ -300,6 +300,7 @@ class Synthesizer:
                 processes=ranks.world,
                 chance=ranks.told(os.urandom(16)),
                 fitness=figures,
+                invalid=invalid,
             )
         return Release(
             self.generator, model, statement, book, None if kept is None else partial(entry.mark, "finished")

@@ -167,6 +167,7 @@ def select(
             package=generators.origin(made[place]),
             rehearsal=data.rehearsal,
             account=entry.statement,
+            invalid=invalid,
         )
     return Release(made[place], model, statement, book)
 

@@ -58,6 +58,7 @@ def make_schema(**changes):
     values = {
         "name": "clinic",
         "declared_by": "the tests",
+        "max_records_per_unit": 1,
         "units": 400,
         "targets": ["ill"],
         "columns": {
@@ -122,6 +123,7 @@ def picture_schema(**changes):
     values = {
         "name": "ward",
         "declared_by": "the tests",
+        "max_records_per_unit": 1,
         "units": 300,
         "targets": ["finding"],
         "columns": {

@@ -150,6 +150,7 @@ def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
     from synthdp.report import fitness_words
     from synthdp.report.statement import read_off
+    from synthdp.schema.schema import CLAMPED
     from synthdp.seal.processes import joined
 
     options: settings.Fit = config["options"]
@@ -167,6 +168,8 @@ def fit(config: Config) -> None:
     if isinstance(frame, Files):
         real_records.refuse(options, canaries=changed(config["audit"], ("canaries", "records")) != [])
         account = account and dataclasses.replace(account, source=frame)
+    if options.invalid == "clamp":
+        print(f"clamped    {CLAMPED}; the statement says so")
     release = fitted(config, schema, frame, out, account, ranks)
     statement = release.statement
     print(f"release    {out / 'release'}")

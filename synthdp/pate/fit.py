@@ -149,6 +149,7 @@ class PATE:
                 settings=run.settings(),
                 rehearsal=data.rehearsal,
                 account=entry.statement,
+                invalid=invalid,
             )
         return run.classifier(_with_public(said, len(public)), book)
 

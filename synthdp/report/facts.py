@@ -225,6 +225,7 @@ def _not_covered(held: Held) -> bool | None:
         held.events,
         generator=said.generator,
         package=said.provenance.get("generator"),
+        invalid=said.declared.get("invalid", "error"),
     )
     return tuple(said.not_covered) == tuple(held.limits(again)) if held.worded_here else None
 
@@ -354,6 +355,7 @@ FACTS = (
     Fact(name="declared.rules", checked="those of the schema", holds=_rules),
     Fact(name="declared.audit", claimed="how the records were prepared for an audit"),
     Fact(name="declared.processes", claimed="how many processes held the records"),
+    Fact(name="declared.invalid", claimed="that cells that break the schema were mapped to allowed values"),
     Fact(name="declared.public_records", claimed="how many public records there were"),
     Fact(name="noise_source", checked="the sentence that this version writes", holds=_noise_source),
     Fact(name="rehearsal", claimed="that the noise came from the operating system, or from a seed"),

@@ -20,7 +20,7 @@ from synthdp.schema.columns import (
     Integer,
     microseconds,
 )
-from synthdp.schema.schema import Schema
+from synthdp.schema.schema import CLAMPED, Schema
 
 if TYPE_CHECKING:
     from synthdp.schema.cells import Mask
@@ -29,10 +29,15 @@ if TYPE_CHECKING:
 
 UNFIT = "the table does not fit the schema"
 UNKNOWN, UNTRUE = "not one of the declared categories", "not true or false"
+OUTSIDE = "outside the declared bounds"
 NO_NUMBERS, NOT_WHOLE = "not numbers", "not whole"
 NO_INSTANTS = "not dates or times such as 2020-01-31 or 2020-01-31T08:00:00+01:00"
 MISSING = "missing, which the schema does not allow (missing: true would allow it)"
 NOBODY = "missing in the unit column, so nobody knows whose records these are"
+READ_AS = {
+    NO_NUMBERS: "Numbers are read in the form 1234.5",
+    UNTRUE: "Truth values are read as true/false, yes/no or 1/0",
+}
 
 
 def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
@@ -54,11 +59,16 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
 def refuse(broken: Iterable[tuple[str, str]]) -> None:
     """Raise `BadInput` that names the columns and the rules that they break, but neither how many cells do so nor which: the
     message may end in a pipeline's log."""
-    problems = [f"column {name!r}: some values are {rule}" for name, rule in broken]
-    if problems:
-        raise BadInput(
-            f"{UNFIT}: {'; '.join(problems)}. Correct the cells or the schema, or map such cells to allowed values with invalid=clamp"
-        )
+    found = list(broken)
+    if not found:
+        return
+    problems = "; ".join(f"column {name!r}: some values are {rule}" for name, rule in found)
+    rules = {rule for _, rule in found}
+    said = [f"{UNFIT}: {problems}", "Correct the cells or the schema; synthdp check tells which records they are"]
+    said += [form for rule, form in READ_AS.items() if rule in rules]
+    if all(rule == UNKNOWN or rule.startswith(OUTSIDE) for rule in rules):
+        said.append(f"invalid=clamp fits such cells all the same: {CLAMPED}")
+    raise BadInput(". ".join(said))
 
 
 def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
@@ -138,7 +148,7 @@ def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> Itera
 
 def outside(column: Integer | Continuous | Datetime) -> str:
     """The rule that bounds are."""
-    return f"outside the declared bounds [{column.bounds[0]}, {column.bounds[1]}]"
+    return f"{OUTSIDE} [{column.bounds[0]}, {column.bounds[1]}]"
 
 
 def _listed(names: list[Any]) -> str:

@@ -49,6 +49,11 @@ __all__ = [
 
 CALLER = "the calling program"
 MOST = 10**12  # of units and of records of one; no accountant could tell more from infinitely many
+# What invalid=clamp does.
+CLAMPED = (
+    "a number or date outside its bounds becomes the nearest bound, an unknown category becomes `other`, and any other cell that "
+    "breaks the schema counts as missing or, where none may be missing, as the lower bound or the first category"
+)
 MARKS = ("review", "observed")
 OLD_MARK = "# REVIEW:"  # of drafts that held what they had seen
 
@@ -252,7 +257,8 @@ class Schema:
 
     @classmethod
     def from_dict(cls, values: Any) -> "Schema":
-        """Raises `BadInput` for unknown keys (with the nearest known one), missing ones and contradictions."""
+        """Raises `BadInput` for unknown keys (with the nearest known one), missing ones and contradictions. With a `unit` the
+        mapping must say `max_records_per_unit`, which decides how many records are left out."""
         if not isinstance(values, Mapping):
             raise BadInput("schema: expected a mapping with the key columns")
         known = [field.name for field in fields(cls) if field.name != "ignored"]
@@ -276,7 +282,14 @@ class Schema:
                         f"schema: reading: column {name!r} is not one of its columns{nearest(str(name), given)}"
                     )
         columns: tuple[Any, ...] = tuple(_column(name, given[name]) for name in given)
-        return cls(columns=columns, **rest)
+        made = cls(columns=columns, **rest)
+        if "unit" in rest and "max_records_per_unit" not in rest:
+            raise BadInput(
+                f"schema: max_records_per_unit is missing: how many records of one {rest['unit']} a fit uses, any others being left "
+                f"out. 1 keeps one record of each {rest['unit']}; a larger number keeps more of them, and needs as many times the "
+                "noise"
+            )
+        return made
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":

@@ -39,6 +39,7 @@ def made(folder):
     schema = {
         "name": "ward",
         "unit": "patient",
+        "max_records_per_unit": 1,
         "units": 60,
         "targets": ["finding"],
         "declared_by": "us",

@@ -1,8 +1,10 @@
 """What a steward forgot or typed wrongly is refused, or told, before it costs anything: from public facts alone."""
 
 import pytest
+import yaml
 from clinic import make_frame, make_schema
 
+from synthdp import load
 from synthdp.cli import run
 
 
@@ -51,3 +53,48 @@ def test_no_data_set_is_fitted_that_nobody_named(words, said, files, capsys, mon
     assert said in error
     assert "meps" not in error
     assert not (files / "x").exists()
+
+
+def test_how_many_records_of_a_patient_count_is_asked_for_not_taken_as_one(files, capsys):
+    declared = {**make_schema().to_dict(), "unit": "patient"}
+    del declared["max_records_per_unit"]
+    (files / "schema.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
+    for command in ("fit", "plan"):
+        error = refused(capsys, words(files, command))
+        assert "max_records_per_unit is missing" in error
+        assert "1 keeps one record of each patient" in error
+    assert not (files / "clinic.csv.account").exists()
+
+
+def test_clamp_is_offered_for_what_it_mends_and_says_what_it_does(files, capsys):
+    frame = make_frame(60)
+    frame.loc[0, "age"] = 444
+    frame.to_csv(files / "clinic.csv", index=False)
+    error = refused(capsys, words(files))
+    assert "column 'age': some values are outside the declared bounds" in error
+    assert "invalid=clamp" in error
+    assert "becomes the nearest bound" in error
+
+    frame["dose"] = frame["dose"].map(lambda dose: f"{dose:.2f}".replace(".", ","))
+    frame["ill"] = frame["ill"].map({True: "ja", False: "nein"})
+    frame.to_csv(files / "clinic.csv", index=False, sep=",")
+    error = refused(capsys, words(files))
+    assert "clamp" not in error  # it would make every dose the lower bound
+    assert "1234.5" in error
+    assert "yes/no" in error
+
+
+def test_a_fit_that_clamps_says_so_first_and_in_its_statement(files, capsys):
+    frame = make_frame(60)
+    frame.loc[0, "age"] = 444
+    frame.to_csv(files / "clinic.csv", index=False)
+    assert run(words(files, "fit", "invalid=clamp")) == 0
+    assert capsys.readouterr().out.startswith("clamped    ")
+    clamped = load(files / "run" / "release").statement
+    assert clamped.declared["invalid"] == "clamp"
+    assert any("invalid=clamp" in line for line in clamped.not_covered)
+    make_frame(60).to_csv(files / "clinic.csv", index=False)
+    plain = [*words(files)[:-1], "account=none", f"out={files / 'plain'}"]
+    assert run(plain) == 0
+    assert "clamped" not in capsys.readouterr().out
+    assert "invalid" not in load(files / "plain" / "release").statement.declared

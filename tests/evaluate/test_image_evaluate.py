@@ -327,6 +327,7 @@ def mixed_schema():
                 "grade": {"kind": "ordinal", "categories": ["I", "<i>II</i>", "III"], "missing": True},
             },
             "unit": "patient",
+            "max_records_per_unit": 1,
         }
     )
 

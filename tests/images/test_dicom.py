@@ -30,6 +30,7 @@ def schema_of(columns=None, unit="PatientID", **image):
         {
             "declared_by": "us",
             "unit": unit,
+            "max_records_per_unit": 1,
             "units": 40,
             "columns": {"image": values, **(names if columns is None else columns)},
         }

@@ -186,6 +186,8 @@ EDITS = {
         (inside("declared", audit="It was audited by the best."), False),
         (dropped("declared", "audit"), None),  # what is not said cannot be marked
         (inside("declared", processes=7), "not_covered"),
+        (inside("declared", invalid="error"), "not_covered"),
+        (dropped("declared", "invalid"), "not_covered"),
         (inside("declared", reviewed=True), False),
     ],
     "noise_source": [(said(noise_source="the purest chance"), True), (said(noise_source=None), True)],
