@@ -98,6 +98,17 @@ def make_frame(rows, seed=0, repeats=1):
     )
 
 
+def booleans(what, rows, seed=0):
+    """A schema and a frame of two "equal" columns, or of "three", two of which agree in nine rows of ten."""
+    rng = np.random.default_rng(seed)
+    first = rng.random(rows) < (0.5 if what == "equal" else 0.8)
+    columns = {"a": first, "b": first}
+    if what == "three":
+        columns = {"a": first, "b": np.where(rng.random(rows) < 0.9, first, ~first), "c": rng.random(rows) < 0.3}
+    declared = {"units": rows, "declared_by": "the tests", "columns": {name: {"kind": "boolean"} for name in columns}}
+    return Schema.from_dict(declared), pd.DataFrame(columns)
+
+
 def reseal(folder):
     """The manifest of a release made anew, as a forger makes it; a signature stays what it was."""
     manifest.write(folder)

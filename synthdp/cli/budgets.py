@@ -59,7 +59,7 @@ def _own(source: settings.Data) -> Path:
         real = real_records.home_of(Path(file))
         return real.with_name(real.name + ENDING)
     if source.name is None:
-        raise BadInput("give account=FILE, data=NAME or data.path=FILE")
+        raise BadInput("no account is named: give account=FILE, data.path=FILE or data=NAME")
     return registry.home() / "accounts" / (source.name + ENDING)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,9 +47,10 @@ def schema(config: Config) -> None:
     out = None if options.out is None else places.file(options.out, force=options.force)
     seen = None if out is None else places.file(str(places.seen(out)), force=options.force)
     path = Path(options.path)
-    drafted = (
-        draft(*first_look.drafted(path)) if first_look.holds_pictures(path) else draft(record_files.read(path), path)
-    )
+    found = None if first_look.holds_pictures(path) else record_files.look(path)
+    drafted = draft(*first_look.drafted(path)) if found is None else draft(found.frame, path, found=found)
+    for line in () if found is None else found.lines():
+        print(line, file=sys.stderr if out is None else sys.stdout)
     if out is None or seen is None:
         print(drafted.schema, end="")
         return

@@ -71,11 +71,8 @@ def declared(source: settings.Data) -> "Schema":
     _refuse_both(source)
     if source.name is not None:
         return _targeted(named.schema_of(source.name), source.target)
-    if (source.path or source.train) is None or source.schema is None:
-        raise BadInput(
-            "records need data=NAME, or data.path=FILE with data.schema=FILE.yaml (synthdp schema path=FILE drafts one)"
-        )
-    schema = _targeted(Schema.load(source.schema), source.target)
+    _, file = _needed(path=source.path or source.train, schema=source.schema)
+    schema = _targeted(Schema.load(file), source.target)
     schema.check_declared()
     return schema
 
@@ -102,10 +99,8 @@ def reviewed(source: settings.Data) -> "tuple[Schema, pd.DataFrame]":
     _refuse_both(source)
     if source.name is not None:
         return _targeted(named.schema_of(source.name), source.target), named.load(source.name).train
-    path = source.path or source.train
-    if path is None or source.schema is None:
-        raise BadInput("check needs data=NAME, or data.path=FILE with data.schema=FILE.yaml")
-    schema = _targeted(Schema.load(source.schema), source.target)
+    path, file = _needed(path=source.path or source.train, schema=source.schema)
+    schema = _targeted(Schema.load(file), source.target)
     return schema, _read(path, schema)
 
 
@@ -118,11 +113,31 @@ def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
     if source.name is not None:
         chosen = named.load(source.name)
         return _targeted(chosen.schema, source.target), chosen.train, chosen.test
-    train = source.train or source.path
-    if train is None or source.test is None or source.schema is None:
-        raise BadInput("evaluate needs data=NAME, or data.train=FILE data.test=FILE data.schema=FILE.yaml")
-    schema = _targeted(Schema.load(source.schema), source.target)
-    return schema, _read(train, schema), _read(source.test, schema)
+    train, test, file = _needed(train=source.train or source.path, test=source.test, schema=source.schema)
+    schema = _targeted(Schema.load(file), source.target)
+    return schema, _read(train, schema), _read(test, schema)
+
+
+FORM = {
+    "path": "data.path=FILE",
+    "train": "data.train=FILE",
+    "test": "data.test=FILE",
+    "schema": "data.schema=FILE.yaml",
+}
+
+
+def _needed(**given: str | None) -> list[str]:
+    """The files that a command needs; raises `BadInput` that names those that are missing."""
+    missing = [FORM[name] for name, value in given.items() if value is None]
+    if len(missing) == len(given):
+        first, *rest = missing
+        raise BadInput(
+            f"no records are named: give {first} with {' and '.join(rest)} (synthdp schema path=FILE drafts a schema), or "
+            "data=NAME (synthdp data lists the names)"
+        )
+    if missing:
+        raise BadInput(f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing")
+    return [value for value in given.values() if value is not None]
 
 
 def _read(path: str, schema: "Schema") -> "pd.DataFrame":

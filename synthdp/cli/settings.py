@@ -392,10 +392,10 @@ OPTIONS: dict[str, Any] = {
 GROUPS: dict[str, dict[str, str]] = {
     "check": {"data": "files"},
     "plan": {"data": "files", "generator": "default", "budget": "default", "account": "default", "audit": "default"},
-    "fit": {"data": "meps", "generator": "default", "budget": "default", "account": "default", "audit": "default"},
-    "evaluate": {"data": "meps", "evaluate": "default"},
+    "fit": {"data": "files", "generator": "default", "budget": "default", "account": "default", "audit": "default"},
+    "evaluate": {"data": "files", "evaluate": "default"},
     "compare": {"data": "files", "evaluate": "default"},
-    "budget": {"data": "meps", "account": "default"},
+    "budget": {"data": "files", "account": "default"},
     "audit": {"generator": "default", "budget": "default"},
     "demo": {"generator": "default", "budget": "demo", "account": "default"},
 }

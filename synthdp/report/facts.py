@@ -175,7 +175,8 @@ def _budget(held: Held) -> bool:
 
 def _columns(held: Held) -> bool:
     """Every column with the items that the schema has for it, each either declared or bought, and bought ones paid for."""
-    known = held.schema.to_dict()["columns"]
+    whole = held.schema.to_dict()["columns"]
+    known = {name: whole[name] for name in held.schema.names}  # without those that are left out
     said = held.statement.columns
     if [column["name"] for column in said] != list(known):
         return False

@@ -70,9 +70,10 @@ def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
     lacking = [name for name in schema.names if name not in held]
     if lacking:
         yield f"missing columns: {_listed(lacking)} (add them, or take them out of the schema)"
-    extra = [name for name in dict.fromkeys(held) if name not in schema.names]
+    known = {*schema.names, *(column.name for column in schema.ignored)}
+    extra = [name for name in dict.fromkeys(held) if name not in known]
     if extra:
-        yield f"columns that the schema does not know: {_listed(extra)} (drop them, or declare them in the schema)"
+        yield f"columns that the schema does not know: {_listed(extra)} (drop them, or declare them, such as kind: ignore)"
     repeated = [name for name in dict.fromkeys(held) if held.count(name) > 1]
     if repeated:
         yield f"duplicate columns: {_listed(repeated)} (keep one of each)"
@@ -109,11 +110,11 @@ def _faults(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[
 
 def _labelled(column: Any, series: "Series") -> Iterator[tuple[str, "Mask"]]:
     if isinstance(column, Boolean):
-        found, unknown = cells.labels(series, cells.TRUTHS, lower=True), UNTRUE
+        found, unknown = cells.labels(series, cells.TRUTHS, cells.truth), UNTRUE
     elif isinstance(column, Categorical) and column.categories == "learn":
         found, unknown = np.where(cells.missing(series), cells.MISSING, 0), ""
     else:
-        found, unknown = cells.labels(series, cells.table_of(column.categories)), UNKNOWN
+        found, unknown = cells.labels(series, cells.table_of(column.categories), cells.spelling(column)), UNKNOWN
     if getattr(column, "other", None) is None:
         yield unknown, found == cells.UNKNOWN
     if not column.missing:

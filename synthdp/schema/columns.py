@@ -228,9 +228,16 @@ class Identifier(Named):
     kind: ClassVar[Literal["identifier"]] = "identifier"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ignored(Named):
+    """Left out: not checked, not learned, and in no synthetic table. A table may have it or not."""
+
+    kind: ClassVar[Literal["ignore"]] = "ignore"
+
+
 Column = Categorical | Ordinal | Boolean | Integer | Continuous | Datetime | Image | Identifier
 Numeric = Integer | Continuous | Datetime
-KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in get_args(Column)}
+KINDS: dict[str, type[Column | Ignored]] = {kind.kind: kind for kind in (*get_args(Column), Ignored)}
 
 
 def microseconds(text: Any) -> int:

@@ -18,11 +18,13 @@ from synthdp.schema.columns import (
     Continuous,
     Datetime,
     Identifier,
+    Ignored,
     Image,
     Integer,
     Learn,
     Ordinal,
 )
+from synthdp.schema.file_coding import Reading
 from synthdp.schema.rules import Rule
 
 if TYPE_CHECKING:
@@ -36,9 +38,11 @@ __all__ = [
     "Continuous",
     "Datetime",
     "Identifier",
+    "Ignored",
     "Image",
     "Integer",
     "Ordinal",
+    "Reading",
     "Schema",
 ]
 
@@ -64,6 +68,9 @@ class Schema:
     in the place of values. They are declared public like bounds. Those that can be are honoured by construction, since the codec has
     no code for what they forbid (`schema.ties` says which; a fit's charges are the same without them); evaluation counts the rows
     that break any. `honoured`: places of the rules that are to be kept so, from 0; by default all that can be.
+
+    `reading`: how the table's files are written, and synthetic ones are; without it as `Reading()`, but for the separator of a CSV
+    file, which its header tells. `ignored`: columns that a table may have and that are left out (`kind: ignore`).
     """
 
     columns: tuple[Column, ...]
@@ -76,13 +83,20 @@ class Schema:
     notes: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
     honoured: tuple[int, ...] | None = None
+    reading: Reading | None = None
+    ignored: tuple[Ignored, ...] = ()
 
     def __post_init__(self) -> None:
-        for key in ("columns", "targets", "notes"):
+        for key in ("columns", "targets", "notes", "ignored"):
             if isinstance(getattr(self, key), list):  # equal schemas are equal, and can be hashed
                 object.__setattr__(self, key, tuple(getattr(self, key)))
-        check_width("schema", len(self.columns))
-        names = self.names
+        given: tuple[Any, ...] = self.columns
+        left_out = tuple(column for column in given if isinstance(column, Ignored))
+        if left_out:
+            object.__setattr__(self, "columns", tuple(column for column in given if column not in left_out))
+            object.__setattr__(self, "ignored", (*self.ignored, *left_out))
+        names = (*self.names, *(column.name for column in self.ignored))
+        check_width("schema", len(names))
         if not self.modelled:
             raise BadInput("schema: columns must name at least one column that is not an identifier")
         if not all(isinstance(name, str) and name for name in names):
@@ -115,6 +129,13 @@ class Schema:
             object.__setattr__(self, "rules", parse(self.rules, self.columns))
         if self.honoured is not None:
             object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
+        if self.reading is not None:
+            if self.image is not None:
+                raise BadInput(
+                    "schema: reading is of the files of tables; labels beside pictures are UTF-8 with commas"
+                )
+            object.__setattr__(self, "reading", self.reading.only(self.names))
+            self.reading.check(self.columns)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -156,12 +177,13 @@ class Schema:
 
     def check_declared(self) -> None:
         """Raise `BadInput` where nobody has confirmed what a draft guessed, or nobody declares the schema: it is not fitted."""
-        marked = [column.name for column in self.columns if column.review]
+        marked = [column.name for column in (*self.columns, *self.ignored) if column.review]
+        marked += ["reading"] * (self.reading is not None and self.reading.review)
         problems = []
         if marked:
             problems.append(
-                f"the kinds of {_few(marked)} were guessed and are marked for review: check each of them, correct it if need be, "
-                "and delete its line `review: true`"
+                f"{_few(marked)} were guessed, and are marked for review: check each of them, correct it if need be, and delete its "
+                "line `review: true`"
             )
         if not (self.declared_by or "").strip():
             problems.append(
@@ -170,6 +192,8 @@ class Schema:
             )
         if problems:
             raise BadInput(f"schema: {'; '.join(problems)}")
+        if self.reading is not None:
+            self.reading.check(self.columns, values=True)
 
     def with_targets(self, *targets: str) -> "Schema":
         """The same schema with other targets."""
@@ -219,16 +243,19 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able form that `from_dict` reads back without loss. The order of `columns` matters."""
-        plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self) if field.name != "columns"}
+        apart = ("columns", "ignored", "reading")
+        plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self) if field.name not in apart}
         kept = {k: value for k, value in plain.items() if value not in (None, "", []) or (k, value) == ("honoured", [])}
-        return {**kept, "columns": {column.name: _column_dict(column) for column in self.columns}}
+        if self.reading is not None:
+            kept["reading"] = self.reading.to_dict()
+        return {**kept, "columns": {column.name: _column_dict(column) for column in (*self.columns, *self.ignored)}}
 
     @classmethod
     def from_dict(cls, values: Any) -> "Schema":
         """Raises `BadInput` for unknown keys (with the nearest known one), missing ones and contradictions."""
         if not isinstance(values, Mapping):
             raise BadInput("schema: expected a mapping with the key columns")
-        known = [field.name for field in fields(cls)]
+        known = [field.name for field in fields(cls) if field.name != "ignored"]
         _refuse_unknown("schema", values, known)
         given = values.get("columns")
         if not isinstance(given, Mapping) or not given:
@@ -241,7 +268,15 @@ class Schema:
             if key in rest and not isinstance(rest[key], str):
                 raise BadInput(f"schema: {key} must be text; put quotes around it")
         rest.setdefault("declared_by", None)
-        return cls(columns=tuple(_column(name, given[name]) for name in given), **rest)
+        if "reading" in rest:
+            rest["reading"] = Reading.from_dict(rest["reading"])
+            for name, _ in rest["reading"].columns:
+                if name not in given:
+                    raise BadInput(
+                        f"schema: reading: column {name!r} is not one of its columns{nearest(str(name), given)}"
+                    )
+        columns: tuple[Any, ...] = tuple(_column(name, given[name]) for name in given)
+        return cls(columns=columns, **rest)
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":
@@ -267,7 +302,7 @@ class Schema:
         yamlfile.save(self.to_dict(), Path(path))
 
 
-def _column(name: Any, values: Any) -> Column:
+def _column(name: Any, values: Any) -> Column | Ignored:
     if not isinstance(values, Mapping) or "kind" not in values:
         raise BadInput(f"column {name!r}: needs a mapping with kind, one of {', '.join(KINDS)}")
     kind = values["kind"]
@@ -298,7 +333,7 @@ def _item(column: str, key: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _column_dict(column: Column) -> dict[str, Any]:
+def _column_dict(column: Column | Ignored) -> dict[str, Any]:
     changed = {f.name: getattr(column, f.name) for f in _in_order(column) if getattr(column, f.name) != f.default}
     if changed.pop("numbers", False):
         changed |= {key: _numbers(changed[key]) for key in ("categories", "other") if key in changed}

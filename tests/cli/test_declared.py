@@ -118,7 +118,7 @@ def test_nor_in_python(patients, draft, tmp_path, done):
         lambda: PATE().fit(frame, schema=schema, target="ill", public=frame.drop(columns="ill"), budget=BUDGET, **kept),
     )
     for each in fits:
-        with pytest.raises(BadInput, match=r"^schema: (review marks|nobody)"):
+        with pytest.raises(BadInput, match=r"^schema: (.* were guessed|nobody)"):
             each()
     assert not any(path.exists() for path in kept.values())
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from clinic import make_frame, make_schema, quick
+from clinic import booleans, make_frame, make_schema, quick
 
 from synthdp import BadInput, Budget, Synthesizer, accounting
 from synthdp.accounting.caps import Filter
@@ -17,6 +17,35 @@ from synthdp.seal.resume import Checkpoint
 
 BUDGET = Budget(3.0, 1e-5)
 NAME = "pategan_original"
+
+
+UNPROTECTED = Budget(math.inf, 1e-5)
+
+
+def test_without_noise_it_learns_that_two_columns_are_equal():
+    schema, frame = booleans("equal", 2000)
+    settings = {"teachers": 10, "rounds": 300, "hidden": (32,)}
+    sample = Synthesizer(NAME, schema=schema, budget=UNPROTECTED, **settings).fit(frame, seed=1).sample(4000, seed=1)
+    assert (sample["a"] == sample["b"]).mean() > 0.8  # an untrained network: 0.5
+    assert sample["a"].mean() == pytest.approx(frame["a"].mean(), abs=0.1)
+
+
+@pytest.mark.slow  # a game of 1000 rounds, by the defaults
+def test_without_noise_it_learns_three_booleans():
+    schema, frame = booleans("three", 2000)
+    sample = Synthesizer(NAME, schema=schema, budget=UNPROTECTED, hidden=(32,)).fit(frame, seed=1).sample(4000, seed=1)
+    for name in ("a", "b", "c"):
+        assert sample[name].mean() == pytest.approx(frame[name].mean(), abs=0.05)
+
+
+def test_a_smaller_budget_buys_fewer_labels_and_not_noisier_ones():
+    """Where rounds are not given: at ten times the price per label the noise hardly grows."""
+    settings, schema = PATEGANOriginal(), make_schema(units=20_000)
+    noises = [accounting.calibrate(lambda z: settings.plan(schema, z), Budget(each, 1e-6), "rdp") for each in (1, 3)]
+    labels = [settings.plan(schema, noise)[0].count for noise in noises]
+    assert labels[0] < labels[1] / 4
+    assert noises[0] < 1.5 * noises[1]
+    assert settings.plan(schema, 0.0)[0].count == 1000 * 3 * 16
 
 
 @pytest.mark.parametrize("start", ["label", "columns", "none"])
@@ -69,7 +98,7 @@ def test_answers_lost_before_a_checkpoint_count_when_gamma_is_given(lost, tmp_pa
     class Stop(Exception):
         pass
 
-    settings = {"gamma": 0.01, "queries": 10, "teachers": 4, "hidden": (4,), "teacher_steps": 1}
+    settings = {"gamma": 0.01, "queries": 10, "teachers": 4, "hidden": (4,), "student_steps": 1}
     schema = make_schema(units="learn")
     files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.safetensors"}
 
@@ -117,7 +146,7 @@ def test_answers_lost_before_a_checkpoint_count_when_gamma_is_given(lost, tmp_pa
 
 def test_a_given_gamma_buys_as_many_rounds_as_the_budget_does(tmp_path):
     """By the bound that does not depend on the votes: one round more would exceed it."""
-    settings = PATEGANOriginal(gamma=0.02, queries=5, hidden=(8,), teachers=3, teacher_steps=1)
+    settings = PATEGANOriginal(gamma=0.02, queries=5, student_steps=1, hidden=(8,), teachers=3)
     synth = Synthesizer(settings, schema=make_schema(), budget=Budget(1.0, 1e-5))
     release = synth.fit(make_frame(60), seed=0, ledger=tmp_path / "ledger.jsonl")
     (entry,) = Ledger.read(tmp_path / "ledger.jsonl").entries()
@@ -125,7 +154,7 @@ def test_a_given_gamma_buys_as_many_rounds_as_the_budget_does(tmp_path):
     assert entry.count % 5 == 0
     assert release.statement.epsilon <= 1.0
     assert accounting.best((Entry(entry.event, entry.count + 5),), 1e-5)[1] > 1.0
-    dear = PATEGANOriginal(gamma=2.0, queries=50)
+    dear = PATEGANOriginal(gamma=2.0, queries=50, student_steps=1)
     with pytest.raises(BadInput, match=r"generator\.gamma fixes the noise.*above the budget's 1"):
         Synthesizer(dear, schema=make_schema(), budget=Budget(1.0, 1e-5)).fit(make_frame(60), seed=0)
     with pytest.raises(BadInput, match=r"generator\.rounds"):

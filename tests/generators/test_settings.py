@@ -223,7 +223,7 @@ def test_settings_that_do_not_fit_schema_or_budget_are_refused_by_name(data, nam
 def test_a_budget_that_does_not_suffice_is_refused_before_anything_is_opened(tmp_path, schema):
     """Also where it would suffice, but for figures of fitness or for what is left to learn."""
     dear = Budget(0.05, 1e-5)
-    vote = {"gamma": 1e-3, "queries": 20, "teachers": 4}
+    vote = {"gamma": 1e-3, "queries": 20, "teachers": 4, "student_steps": 1}
 
     def make(**more):
         return lambda: generators.make("pategan_original", {**vote, **more})

@@ -9,6 +9,7 @@ from synthdp import BadInput
 from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
+from synthdp.sets import record_files
 from synthdp.sets.draft import draft, outward
 
 
@@ -146,3 +147,12 @@ def test_outward(value, lower):
 def test_outward_of_what_is_too_small_for_a_step():
     assert outward(3e-324) == 0.0
     assert outward(-3e-324) <= -3e-324
+
+
+@pytest.mark.parametrize("cells", [["0.0", "1.0", ""], ["0", "1", "1"], ["Yes", "no", ""]])
+def test_a_column_of_two_truths_fits_its_own_draft(tmp_path, cells):
+    path = tmp_path / "t.csv"
+    path.write_text("ill,age\n" + "".join(f"{cell},{row}\n" for row, cell in enumerate(cells * 20)))
+    schema = drafted(record_files.read(path))[1]
+    assert schema.column("ill").kind == "boolean"
+    schema.validate(record_files.read(path, schema))

@@ -187,12 +187,14 @@ def test_one_column_with_missing_cells_keeps_its_rows(tmp_path):
         ("t.csv", "", "is empty"),
         ("t.csv", "\n\n", "is empty"),
         ("t.parquet", "", "is empty"),
-        ("t.csv", "a,b\n1,2\nCANARY,2,3\n", "not as many cells as the header, which has 2"),
-        ("t.csv", b"a,b\n1,CANARY\xff\xfe\n", "not UTF-8"),
+        ("t.csv", "a,b\n1,2\nCANARY,2,3\n", "line 3: expected 2 cells, as many as in the header, found 3"),
+        ("t.csv", b"a,b\n1,CANARY\xff\xfe\n", "line 2: expected UTF-8 text"),
+        ("t.csv", 'a,b\n"1\n2",2\n3,"CANARY\n4,5\n', "line 4: a quote is opened and not closed"),
+        ("t.csv", 'a,b\n"1\n2",2\n\n3\n', "line 5: expected 2 cells"),
         ("t.csv.gz", "a,b\nCANARY,2\n", "gzip"),
         ("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 9, mtime=0)[:-12], "cannot be read|gzip"),
         ("t.parquet", "CANARY" * 10, "Parquet"),
-        ("t.xlsx", "CANARY", "must end in .csv, .csv.gz, .parquet"),
+        ("t.xlsx", "CANARY", "must end in .csv, .csv.gz, .tsv, .tsv.gz, .parquet"),
     ],
 )
 def test_broken_files(tmp_path, name, content, says):
