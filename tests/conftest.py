@@ -1,5 +1,6 @@
 """What the suites share."""
 
+import collections
 import itertools
 import os
 
@@ -15,23 +16,16 @@ from clinic import make_frame, make_schema
 from synthdp import Budget
 
 torch.set_num_threads(1)
-LONGEST = (
-    "test_black_box",
-    "test_mutants",
-    "test_contract",
-    "test_white_box",
-    "test_accounting_laws",
-    "test_accounting_reference",
-    "test_readme",
-    "test_stopped",
-    "test_cli",
-)
 
 
-def pytest_collection_modifyitems(items):
-    """Files that take minutes come first, so that no process is left alone with one of them at the end."""
-    places = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
+def pytest_terminal_summary(terminalreporter):
+    """What was skipped, by name, beside its reason."""
+    skipped = collections.defaultdict(set)
+    for report in terminalreporter.stats.get("skipped", ()):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        skipped[reason.removeprefix("Skipped: ")].add(report.nodeid.partition("[")[0])
+    for reason, names in sorted(skipped.items()):
+        terminalreporter.write_line(f"skipped ({reason}): {' '.join(sorted(names))}")
 
 
 HOMES = itertools.count()
