@@ -113,6 +113,7 @@ TABLES = {
     "kernel_teachers:votes": Case(pair=_few, settings={"start": "none"}),
     "mixture": Case(pair=_second, settings={"iterations": 50}),
     "mst": Case(pair=_second, settings={"iterations": 300, "least": 0.0}),
+    "pategan": Case(pair=_single),
     "pategan_original": Case(pair=_few),
     "privbayes": Case(pair=_second),
 }

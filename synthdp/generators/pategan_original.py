@@ -36,7 +36,9 @@ from synthdp.seal import LNMax, Sensitive, Stacked
 
 ROUNDS = 1000  # at most, where neither they nor gamma are given
 RECORDS = 50  # of a teacher
-CLEAR = 2.0  # teachers over the scale of the noise: above it every label is worth its price, below it fewer ones are bought
+CLEAR = (
+    2.0  # teachers over the scale of the noise: above it every label is worth its price, below it fewer ones are bought
+)
 STEEP = 8.0  # power by which labels become fewer
 CENTRED_OVER = 1024  # generated rows
 SHOW_EVERY = 25
@@ -157,8 +159,7 @@ class PATEGANOriginal:
         if self.rounds is not None or self.gamma is not None or noise <= 0:
             return steps
         clear = self.teachers_of(schema) / (2 * CLEAR)
-        share = min(1.0, float((clear / noise) ** STEEP))
-        return max(1, math.floor(steps * share))
+        return max(1, math.floor(steps * min(1.0, float((clear / noise) ** STEEP))))
 
     def label(self, schema: Schema) -> int | None:
         """Place of the label among the modelled columns; the paper's own generator has none."""

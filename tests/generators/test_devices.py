@@ -34,6 +34,7 @@ SHORT = {  # on a stand-in every operation takes its time
     "dpgan:mlp": {"steps": 5},
     "dpdm:none": {"steps": 6},
     "kernel_teachers": {"steps": 6, "queries": 40},
+    "pategan": {"steps": 6, "queries": 40},
     "pategan_original": {"rounds": 1},
     "mixture": {"iterations": 10},
 }
@@ -72,6 +73,7 @@ CHECKS = {"question.py:_losses"}  # of a loss on made-up rows, once for each eve
 PLACES = {
     "dpgan": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS,
     "kernel_teachers": ROUNDS | SHOWN | ENDS | BEGINNINGS | {"image_kernel_rounds.py:finish"},
+    "pategan": ROUNDS | SHOWN | ENDS | {"pategan.py:_ask", "pategan.py:_units", "pategan.py:_public_rows"},
     "pategan_original": ROUNDS | SHOWN | ENDS,
     "dpmerf": SHOWN | ENDS,
     "dpdm": STEPS | CHECKS | ENDS,
@@ -125,6 +127,7 @@ def test_all_that_train_networks_have_the_option():
         "dpmerf",
         "kernel_teachers",
         "mixture",
+        "pategan",
         "pategan_original",
     }
 
