@@ -71,8 +71,8 @@ def _promise(result: Mapping[str, Any]) -> str:
     if claim is None:
         return "Attacks that fail prove nothing. Whether the synthetic records may be shared depends on the statement of their release."
     return (
-        f"Attacks that fail prove nothing. The guarantee (epsilon {small(claim['epsilon'])}, delta {small(claim['delta'])}, per "
-        f"{claim['unit']}) does: its bound holds for every attacker. Decide by the statement of the release."
+        f"Attacks that fail prove nothing, whereas the bound of the guarantee (epsilon {small(claim['epsilon'])}, delta "
+        f"{small(claim['delta'])}, per {claim['unit']}) holds for every attacker. Decide by the statement of the release."
     )
 
 
@@ -101,7 +101,7 @@ def _figures(item: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _told(attack: Mapping[str, Any], item: Mapping[str, Any]) -> str:
     """The strongest attack in a sentence."""
-    text = f"The strongest attack, measured against its baseline: {attack['title']}, {item['label']} {said(item)}"
+    text = f"The strongest attack, measured against its baseline, is {attack['title']}: {item['label']} {said(item)}"
     if item.get("baseline") is not None:
         text += f"; its baseline is {said(item['baseline'])}"
     if item.get("bound") is not None:
@@ -209,7 +209,7 @@ def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
     text = (
         "On average "
         + " and ".join(parts)
-        + " (total variation distance; in brackets, how much real held-out rows differ)."
+        + " (total variation distance; in brackets, the same for real held-out rows)."
     )
     detection = 1.0
     if "detection_auc" in found:

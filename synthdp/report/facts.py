@@ -288,7 +288,7 @@ FACTS = (
     ),
     Fact(
         name="max_records_per_unit",
-        checked="that of the schema",
+        checked="the schema",
         holds=_of_schema("max_records_per_unit", lambda schema: schema.max_records_per_unit),
     ),
     Fact(
@@ -341,18 +341,18 @@ FACTS = (
         checked="the person or body that the schema names",
         holds=_of_schema("declared.by", lambda schema: schema.declared_by or stating.NOBODY),
     ),
-    Fact(name="declared.units", checked="those of the schema", holds=_units),
+    Fact(name="declared.units", checked="the schema", holds=_units),
     Fact(
         name="declared.targets",
-        checked="those of the schema",
+        checked="the schema",
         holds=_of_schema("declared.targets", lambda schema: schema.targets),
     ),
     Fact(
         name="declared.name",
-        checked="that of the schema",
+        checked="the schema",
         holds=_of_schema("declared.name", lambda schema: schema.name),
     ),
-    Fact(name="declared.rules", checked="those of the schema", holds=_rules),
+    Fact(name="declared.rules", checked="the schema", holds=_rules),
     Fact(name="declared.audit", claimed="how the records were prepared for an audit"),
     Fact(name="declared.processes", claimed="how many processes held the records"),
     Fact(name="declared.invalid", claimed="that cells that break the schema were mapped to allowed values"),

@@ -25,7 +25,7 @@ ACCOUNTANTS = {
     "pld": "privacy loss distributions, composed on a grid that never understates the loss (Koskela et al. 2020; "
     "Doroshenko et al. 2022)",
     "rdp": "Rényi differential privacy, the best of many orders (Mironov 2017; Mironov, Talwar & Zhang 2019)",
-    "naive": "basic composition: the epsilons and deltas added up (Dwork et al. 2006)",
+    "naive": "basic composition: the sums of the epsilons and of the deltas (Dwork et al. 2006)",
     "strong": "advanced composition (Dwork, Rothblum & Vadhan 2010; Kairouz, Oh & Viswanath 2015)",
     "moments": "the moments accountant (Abadi et al. 2016)",
     "analytic_moments": "fixed-size samples without replacement (Wang, Balle & Kasiviswanathan 2019)",
