@@ -159,9 +159,7 @@ def test_an_answer_is_given_to_its_own_question_only(tmp_path, monkeypatch):
         fit(tmp_path, resume=True, rows=201, account=False)
     assert (tmp_path / "ledger.jsonl").read_bytes() == before
     monkeypatch.setattr(Asker, "fit", asks_something_else)
-    with pytest.raises(
-        BadInput, match=r"asked a different question here: Marginals differs in cliques\. Its answers"
-    ):
+    with pytest.raises(BadInput, match=r"asked a different question here: Marginals differs in cliques\. Its answers"):
         fit(tmp_path, resume=True)
 
 
