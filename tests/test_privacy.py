@@ -1,6 +1,7 @@
 """PRIVACY.md is true: each law has its row, and every test that a row names exists; at least one of each row runs in `make test`."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def named(cell):
         yield file, test
 
 
+@functools.cache
 def functions(file):
     """Tests of a file, and whether `make test` takes them: all of their cases, or those that a sweep leaves to it."""
     found = {}

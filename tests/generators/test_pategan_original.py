@@ -30,7 +30,7 @@ def test_without_noise_it_learns_that_two_columns_are_equal():
     assert sample["a"].mean() == pytest.approx(frame["a"].mean(), abs=0.1)
 
 
-@pytest.mark.slow  # a game of 1000 rounds, by the defaults
+@pytest.mark.heavy  # a game of 1000 rounds, by the defaults
 def test_without_noise_it_learns_three_booleans():
     schema, frame = booleans("three", 2000)
     sample = Synthesizer(NAME, schema=schema, budget=UNPROTECTED, hidden=(32,)).fit(frame, seed=1).sample(4000, seed=1)
