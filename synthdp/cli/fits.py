@@ -168,6 +168,8 @@ def fit(config: Config) -> None:
     if isinstance(frame, Files):
         real_records.refuse(options, canaries=changed(config["audit"], ("canaries", "records")) != [])
         account = account and dataclasses.replace(account, source=frame)
+    for line in foretold(schema, config["budget"]):
+        print(line)
     if options.invalid == "clamp":
         print(f"clamped    {CLAMPED}; the statement says so")
     release = fitted(config, schema, frame, out, account, ranks)
@@ -185,6 +187,18 @@ def fit(config: Config) -> None:
     if seen := read_off(statement.columns):
         print(f"observed   {seen} Not for release")
     return None
+
+
+def foretold(schema: "Schema", budget: Budget) -> list[str]:
+    """What public facts say of a fit before it is charged."""
+    lines = []
+    if found := generators.findable(schema, budget):
+        names = ", ".join([*found][:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
+        lines.append(
+            f"learned    {names}: noise hides a category or a range of numbers that fewer than about {max(found.values()):,.0f} "
+            f"{schema.unit or 'record'}s share. What is public is better declared"
+        )
+    return lines
 
 
 def _follow(config: Config, ranks: "Ranks") -> None:

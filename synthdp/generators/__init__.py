@@ -239,13 +239,37 @@ def check(generator: Generator, schema: Schema, budget: Budget) -> None:
 
 def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside: Plan = ()) -> float:
     """The noise at which a plan keeps the budget, with what the schema leaves to learn and what is asked `beside` it, as a fit
-    will find it. Raises `BadInput` where no noise does. Nothing is opened or charged."""
+    will find it. Raises `BadInput` where no noise does, and where noise would hide what is to be learned. Nothing is opened
+    or charged."""
     from synthdp.seal import learn
     from synthdp.seal.charging import Account
 
     unit = schema.unit or RECORD
     learned = learn.prices(schema, learn.purchase(schema, budget, unit))
-    return Account(budget, unit=unit).commit(lambda noise: (*learned, *plan(noise), *beside), budget)
+    noise = Account(budget, unit=unit).commit(lambda noise: (*learned, *plan(noise), *beside), budget)
+    units = schema.units
+    hidden = {
+        name: least for name, least in findable(schema, budget).items() if isinstance(units, int) and 2 * least >= units
+    }
+    if hidden:
+        raise BadInput(
+            f"noise would hide what is to be learned of {', '.join(map(repr, hidden))}: a category or a range of numbers is found only "
+            f"if about {max(hidden.values()):,.0f} of the {units:,} units share it. Declare what is public of these columns, leave fewer "
+            "of them to learn, or raise budget.epsilon"
+        )
+    return noise
+
+
+def findable(schema: Schema, budget: Budget) -> dict[str, float]:
+    """How many units must share a category, or a range of numbers, of each column with something to learn, so that noise does not
+    hide it. A public fact: no record is read."""
+    from synthdp.seal import learn
+
+    if not schema.learned:
+        return {}
+    terms = learn.purchase(schema, budget, schema.unit or RECORD)
+    found = {column.name: learn.least(column, schema.max_records_per_unit, terms) for column in schema.columns}
+    return {name: least for name, least in found.items() if least > 0}
 
 
 def check_kind(generator: Generator, schema: Schema) -> None:

@@ -98,3 +98,32 @@ def test_a_fit_that_clamps_says_so_first_and_in_its_statement(files, capsys):
     assert run(plain) == 0
     assert "clamped" not in capsys.readouterr().out
     assert "invalid" not in load(files / "plain" / "release").statement.declared
+
+
+def learning(files, units):
+    """Twelve columns of which nothing was declared."""
+    columns = {f"code{place}": {"kind": "categorical", "categories": "learn"} for place in range(6)}
+    columns |= {f"value{place}": {"kind": "continuous", "bounds": "learn"} for place in range(6)}
+    declared = {"name": "all", "declared_by": "us", "units": units, "columns": columns}
+    (files / "schema.yaml").write_text(yaml.safe_dump(declared))
+
+
+def test_learning_that_noise_would_hide_is_refused_before_the_charge(files, capsys):
+    """From public facts: the records of these fits are not even there."""
+    (files / "clinic.csv").unlink()
+    learning(files, units=700)
+    for command in ("fit", "plan"):
+        error = refused(capsys, words(files, command))
+        assert "noise would hide what is to be learned of 'code0'" in error
+        assert "of the 700 units" in error
+    assert "'code0'" not in refused(capsys, words(files, "fit", "budget.epsilon=10"))
+    learning(files, units=70_000)
+    assert "'code0'" not in refused(capsys, words(files))
+
+
+def test_what_learning_can_find_is_told_before_the_charge(files, capsys):
+    declared = make_schema(columns={"sex": {"kind": "categorical", "categories": "learn"}}).to_dict()
+    (files / "schema.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
+    make_frame(400).to_csv(files / "clinic.csv", index=False)
+    assert run(words(files)) == 0
+    assert capsys.readouterr().out.startswith("learned    sex: noise hides")
