@@ -64,6 +64,7 @@ kills: install  ## fits killed at random moments; no data needed, about 10 minut
 recipes: install  ## needs SYNTHDP_DATA; hours, most of them pategan_paper
 	$(BIN)/python recipes/adult_dpgan.py
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/kernel_teachers_adult.py
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/pategan.py
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/pategan_paper.py
 	$(BIN)/python recipes/pate_adult.py
 	$(BIN)/python recipes/pate_diabetes.py
