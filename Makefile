@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test test-slow fuzz fuzz-short browser-test report-shots lint docs bench bench-evaluate bench-gpu audit kills recipes any-size clean
+.PHONY: install demo test test-all fuzz fuzz-short browser-test report-shots lint docs bench bench-evaluate bench-gpu audit kills recipes any-size clean
 
 install: $(STAMP)
 
@@ -17,11 +17,11 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install
 	$(BIN)/synthdp demo out=outputs/demo force=true
 
-test: install
-	$(BIN)/python -m pytest -m "not slow and not fuzz" -n 2 --dist loadfile --no-loadscope-reorder
+test: install  ## what guards every law in small; about 5 minutes on two cores
+	$(BIN)/python -m pytest -m "not heavy and not fuzz" -n 2 --dist worksteal
 
-test-slow: install
-	$(BIN)/python -m pytest -m slow
+test-all: install  ## the rest: broad sweeps, audits and long proofs; about MINUTES minutes on two cores
+	$(BIN)/python -m pytest -m "heavy and not fuzz" -n 2 --dist worksteal
 
 fuzz-short: install  ## 15 seconds of each target, from the same seed on every machine
 	SYNTHDP_FUZZ_SECONDS=15 SYNTHDP_FUZZ_SEED=1 $(BIN)/python -m pytest -m fuzz -n 2 tests/fuzz
@@ -63,7 +63,7 @@ kills: install  ## fits killed at random moments; no data needed, about 10 minut
 
 recipes: install  ## needs SYNTHDP_DATA; hours, most of them pategan_paper
 	$(BIN)/python recipes/adult_dpgan.py
-	OMP_NUM_THREADS=1 $(BIN)/python recipes/pategan_adult.py
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/kernel_teachers_adult.py
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/pategan_paper.py
 	$(BIN)/python recipes/pate_adult.py
 	$(BIN)/python recipes/pate_diabetes.py

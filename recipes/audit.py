@@ -87,7 +87,7 @@ DRAWS: dict[str, dict[str, Attack]] = {
     "size": {"one unit more": Sizes(noise=1.0)},
     "best of several runs": {"selected among 5": Selections(noise=2.0, mean=5.0)},
 }
-SETTINGS = ("dpgan:gradients", "pategan:votes")  # their worst case is small already
+SETTINGS = ("dpgan:gradients", "kernel_teachers:votes")  # their worst case is small already
 SLOW_DRAWS = {"choice": 800, "size": 3000, "best of several runs": 500}  # runs a side of what is asked one by one
 
 

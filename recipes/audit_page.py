@@ -47,7 +47,7 @@ NO_ROW = {  # questions and aggregators without a row at the door
 }
 WITHOUT = """Some questions have no row of their own here: {questions}. Their noise is the one that is attacked above. What
 one unit moves them by is tested against exact worst cases (`test_questions.py`, `test_votes.py` and `test_vote_cost.py` under
-`tests/privacy`), and some of them are part of what the generators below ask."""
+`tests/seal`), and some of them are part of what the generators below ask."""
 
 FEWER = """The time for this report was limited: all rows together took {minutes:.0f} CPU minutes of one core. Some generators therefore
 had fewer fits a side than are asked for ("250 of 1000"): their bounds are looser, and just as valid."""

@@ -33,7 +33,7 @@ GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("dpmerf", "dpmerf", {}),
     ("dpgan", "dpgan", {}),
     ("dpdm", "dpdm", {}),
-    ("pategan", "pategan", {}),
+    ("kernel_teachers", "kernel_teachers", {}),
     ("independent", "independent", {}),
 )
 FIGURES = (*MODELS, "fid", "fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")

@@ -27,8 +27,8 @@ GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("real training rows", REAL, {}),
     ("independent", "independent", {}),
     ("dpgan", "dpgan", {}),
-    ("pategan", "pategan", {}),
-    ("pategan, mode original", "pategan", {"mode": "original"}),
+    ("kernel_teachers", "kernel_teachers", {}),
+    ("pategan_original", "pategan_original", {}),
     ("mixture", "mixture", {}),
 )
 SCRATCH = HOME / "outputs" / "pategan_paper.json"

@@ -16,7 +16,7 @@ SAME = 0.0005  # figures that agree to three decimals are as good as each other
 # One colour per generator (Okabe & Ito in mid tones); a peer has the colour of ours, open and dashed, dotted at other settings.
 COLOURS = {
     "mixture": "#c9701d", "aim": "#1b8a9a", "mst": "#8a6fd1", "privbayes": "#4a9a4a", "independent": "#8d7b6c",
-    "dpgan": "#d0568a", "pategan": "#a08a1c", "dpmerf": "#5b86c9", "classgauss": "#333333",
+    "dpgan": "#d0568a", "kernel_teachers": "#a08a1c", "dpmerf": "#5b86c9", "classgauss": "#333333",
 }  # fmt: skip
 MARKERS = dict(zip(COLOURS, "osD^vPX*h", strict=True))
 PEER = "dpmm "

@@ -93,7 +93,7 @@ class Release:
         """`rows` synthetic records: the schema's columns, dtypes, categories, bounds and missing values.
 
         `where={"sex": "F", "age": [65, 80]}`: records of the model given that condition, exactly and without rejection; its
-        grammar is in `data.where`. Raises `BadInput` for a condition that does not fit the schema or has probability zero,
+        grammar is in `schema.where`. Raises `BadInput` for a condition that does not fit the schema or has probability zero,
         and for a model that cannot be conditioned.
         """
         import pandas as pd
@@ -117,7 +117,7 @@ class Release:
         (folder / MODEL).write_bytes(dump(tensors))
         description = {
             "format": FORMAT,
-            "generator": {"name": self.generator.name, "settings": settings_of(self.generator)},
+            "generator": {"name": self.statement.generator, "settings": self.statement.settings},
             "schema": self.schema.to_dict(),
             "statement": self.statement.to_json(),
         }
@@ -127,7 +127,7 @@ class Release:
 
 
 def load(folder: Path | str, *, public: Path | str | None = None) -> Release:
-    """Read a release folder. Every part is checked before any of it is used; raises `BadInput` where one is not right.
+    """Read a release folder. Every part is checked before any of it is used; raises `BadInput` for a part that is not right.
 
     The files must be those of the manifest, and the statement must say what follows from the other parts, but for epsilon, which
     can take seconds: `verify` works it out again. `public` is the file of a public key; the release must be signed by it.
@@ -137,7 +137,7 @@ def load(folder: Path | str, *, public: Path | str | None = None) -> Release:
 
 
 def verify(folder: Path | str, *, public: Path | str | None = None) -> Verified:
-    """Check a release folder as `load` does, and work out again what epsilon its events cost (law 34).
+    """Check a release folder as `load` does, and recompute the epsilon of its events (law 34).
 
     Returns what was checked and what is as claimed by whoever made the release; raises `BadInput` that names what does not hold.
     """
@@ -156,7 +156,7 @@ def _read(folder: Path, public: Path | str | None, *, costly: bool) -> tuple[Rel
     except BadInput:
         raise
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise BadInput(f"{folder}: the settings do not describe the model; the release was altered") from error
+        raise BadInput(f"{folder}: the settings do not fit the model; the release was altered") from error
     return Release(generator, model, found.statement, found.ledger), verified
 
 
@@ -238,7 +238,9 @@ class Synthesizer:
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
         frame = generators.check_source(self.generator, frame)
         if ranks.world > 1 and (resume or checkpoint is not None):
-            raise BadInput("a fit in several processes keeps no checkpoint and cannot be resumed: leave both out")
+            raise BadInput(
+                "a fit in several processes keeps no checkpoint and cannot be resumed: leave out checkpoint= and resume="
+            )
         if ranks.rank > 0:
             ledger, account = None, None  # the first process charges for all
         bought = self.afford(fitness)
@@ -264,7 +266,7 @@ class Synthesizer:
             own = own if answers.facts is None else int(answers.facts["seed"])
 
             def enter(plan: Plan, budget: Budget) -> None:
-                """The account recognises the table by what is there now, which must be what was opened."""
+                """The account recognises the table by its present content, which must be what was opened."""
                 check_unchanged(valid)
                 entry.enter(plan, budget)
                 check_unchanged(valid)
@@ -298,6 +300,7 @@ class Synthesizer:
                 processes=ranks.world,
                 chance=ranks.told(os.urandom(16)),
                 fitness=figures,
+                invalid=invalid,
             )
         return Release(
             self.generator, model, statement, book, None if kept is None else partial(entry.mark, "finished")
@@ -350,13 +353,13 @@ def check_unchanged(table: "pd.DataFrame | Opened") -> None:
 def _opened(
     ledger: Path | str | None, kept: Checkpoint | None, answers: Answers, *, resume: bool
 ) -> tuple[Ledger, Kept | None]:
-    """The ledger to write on, and the checkpoint to go on from; the answers that were kept are read."""
+    """The ledger to write and the checkpoint to continue from; answers that were kept are read."""
     if kept is not None and ledger is None:
-        raise BadInput("a checkpoint needs ledger= beside it: without what was charged no fit can go on")
+        raise BadInput("checkpoint= needs ledger= too: a fit cannot continue unless it is known what was charged")
     if not resume:
         return Ledger(None if ledger is None else Path(ledger)), None
     if ledger is None or kept is None:
-        raise BadInput("resume needs the ledger and the checkpoint of the fit that was stopped")
+        raise BadInput("resume needs ledger= and checkpoint= of the fit that was stopped")
     if not Path(ledger).exists():
         return Ledger(Path(ledger)), None  # stopped before its first charge: nothing was asked yet
     book = Ledger.resume(Path(ledger))
@@ -367,8 +370,8 @@ def _opened(
         )  # older checkpoints did not say
         if not answers.load(book, since) and found is not None:
             raise BadInput(
-                "the answer to a question that the stopped fit asked after its last checkpoint is lost: it cannot go on. Start a new "
-                "fit, which is charged beside this one"
+                "the answer to a question that the stopped fit asked after its last checkpoint is lost, so the fit cannot "
+                "continue. Start a new fit, which is charged in addition"
             )
         return book, found
     except BaseException:
@@ -380,7 +383,7 @@ def _check_same(frame: "pd.DataFrame | Opened", ranks: Ranks) -> None:
     """Processes that were given different records could each hold the same unit, which would then count twice."""
     if ranks.world > 1:
         if isinstance(frame, Opened):
-            raise BadInput("a table in a database is counted by one process: fit without torchrun")
+            raise BadInput("only one process can count a table in a database: fit without torchrun")
         key = ranks.told(os.urandom(16))
         mine = bytes.fromhex(fingerprint.of_frame(frame, ordered=True)(key))
         if ranks.total(float(ranks.told(mine) != mine)) > 0:
@@ -390,7 +393,7 @@ def _check_same(frame: "pd.DataFrame | Opened", ranks: Ranks) -> None:
 
 
 def _public_seed(seed: int | None) -> bytes:
-    """Of the generator's own randomness, which all processes share; the noise has nothing to do with it."""
+    """The seed of the generator's own randomness, which all processes share; the noise does not depend on it."""
     return os.urandom(7) if seed is None else seed.to_bytes(8, "little")
 
 
@@ -418,17 +421,18 @@ def settings_of(generator: Any) -> Mapping[str, Any]:
 
 
 def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
-    """A delta of one over the number of units, or more, is no promise."""
+    """Refuse a delta of one over the number of units or more, since it promises nothing."""
     if isinstance(schema.units, int) and budget.delta >= 1 / schema.units:
         warnings.warn(
-            f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: such a delta would allow a release of "
-            "one whole record, drawn at random. Choose a smaller delta",
+            f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: such a delta would allow the release "
+            "of one whole record, drawn at random. Choose a smaller delta",
             stacklevel=3,
         )
 
 
 def warn_of_counted_rules(schema: Schema) -> None:
-    """Rules that no construction keeps: the user should know before the fit. None where the schema asks for it (`honoured`)."""
+    """Warn, before the fit, of rules that the model will not keep by construction; not where the schema chose them
+    (`honoured`)."""
     _, counted = schema.rules_apart()
     if counted and schema.honoured is None:
         warnings.warn(

@@ -4,7 +4,7 @@ A part of the budget, fixed before the first answer (law 11), pays for one quest
 every column, and of every column with each target, with noise. What is done with the answer is post-processing. The noise moves
 a plain distance upwards (absolute values of noise do not cancel), so what is stated is an interval.
 
-How it comes about. Let a table have K cells, counts n_c of n records, shares q_c of the samples, and answers y_c = n_c + N(0,
+The derivation: let a table have K cells, counts n_c of n records, shares q_c of the samples, and answers y_c = n_c + N(0,
 s^2), independent. The distance is T = sum |d_c| / (2 n) with d_c = n_c - n q_c. F = sum |y_c - n q_c| is a convex function of
 the noise that moves by at most sqrt(K) of its length. So F passes its mean by z s sqrt(K) with probability at most
 P(N(0, 1) > z) (Borell 1975 for the median, which is at most the mean for a convex function: Kwapien 1994), and falls t s sqrt(K)
@@ -48,7 +48,7 @@ TOTAL, BELOW, ABOVE = 0.01, 0.02, 0.02  # probabilities that the number of recor
 CONFIDENCE = 0.95
 GRID = 1 / 128  # an answer is rounded to a grid of at most 1/64 deviation: it moves by at most this many
 BASE = math.sqrt(2 / math.pi)  # h(0)
-LOST = "The noisy answer was charged, and lost when the fit was stopped before it was written down. It is not asked a second time."
+LOST = "The noisy answer was charged, but the fit was stopped before the answer was written down. It is not asked a second time."
 
 Array = NDArray[np.float64]
 
@@ -67,9 +67,7 @@ class Purchase:
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= MOST_SHARE:
             raise BadInput(f"fitness must be a share of the budget above 0 and up to {MOST_SHARE}, got {share!r}")
         if not _names(schema):
-            raise BadInput(
-                "fitness compares tables of columns, and this schema has none beside its image: leave fitness out"
-            )
+            raise BadInput("fitness compares columns other than the image, and this schema has none: leave fitness out")
 
         def plan(noise: float) -> Plan:
             return scoped((Entry(Gaussian(noise)),), relation=budget.relation, unit=schema.unit or RECORD)
@@ -163,7 +161,7 @@ class Noisy:
 
     @property
     def interval(self) -> Interval:
-        """Of the number of records."""
+        """The interval of the number of records."""
         return max(0.0, self.records - self.spread), max(0.0, self.records + self.spread)
 
 

@@ -1,4 +1,4 @@
-"""Import paths as they were up to version 0.1: they lead to the same modules in their new places, and warn for one version."""
+"""Import paths up to version 0.1 lead to the same modules in their new places, and warn for one version."""
 
 import importlib
 import importlib.util
@@ -77,8 +77,11 @@ MOVED = {
     "evaluate.trials": "evaluate.utility",
     "generators.adversarial.losses": "generators.adversarial.clipping_strategies",
     "generators.adversarial.optimizers": "generators.parts.training_state",
-    "generators.images.coefficients": "generators.images.image_shares_mode",
+    "generators.adversarial.original_mode": "generators.pategan_original",
+    "generators.adversarial.shares_mode": "generators.adversarial.kernel_rounds",
+    "generators.images.coefficients": "generators.images.image_kernel_rounds",
     "generators.images.denoisers": "generators.images.diffusion",
+    "generators.images.image_shares_mode": "generators.images.image_kernel_rounds",
     "generators.images.starting_points": "generators.images.image_player",
     "generators.marginals.bayesian_network": "generators.marginals.junction_tree",
     "generators.marginals.binned": "generators.marginals.grouping",
@@ -162,7 +165,7 @@ MOVED = {
     "privacy.teachers.partition": "seal.teachers.protocols",
     "privacy.teachers.stacked": "seal.teachers.network_teachers",
     "privacy.teachers.teacher_checks": "seal.teachers.protocols",
-    "privacy.teachers.witness": "seal.teachers.kernel_teachers",
+    "privacy.teachers.witness": "seal.teachers.mean_embeddings",
     "report.dictionary": "report.statement_page",
     "report.fitness_figures": "report.fitness_words",
     "report.sweepcost": "report.sweep",
@@ -230,7 +233,7 @@ class Moved(MetaPathFinder, Loader):
         if home is None:
             return
         warnings.warn(
-            f"{HOME}{old} is now {HOME}{home}; the old name goes with the next version",
+            f"{HOME}{old} is now {HOME}{home}; the next version drops the old name",
             DeprecationWarning,
             stacklevel=2,  # the line that imports: frames of the import system do not count
         )

@@ -43,7 +43,7 @@ def option(default: Any, help: str, rule: Rule | None = None) -> Any:
 
 
 def check(settings: Any, where: str = "generator.") -> None:
-    """Hold every option of a frozen dataclass to its rule, and keep its plain value; for `__post_init__`.
+    """Check every option of a frozen dataclass by its rule, and keep its plain value; for `__post_init__`.
 
     Raises `BadInput` that names the option, as `where` and its name, and says the rule.
     """
@@ -93,7 +93,7 @@ def not_negative() -> Rule:
 
 def fraction() -> Rule:
     """A part of a whole: neither nothing nor all of it, nor so little that it is lost in rounding."""
-    return Rule("be a number in (0, 1), not within 1e-9 of its ends", number("[1e-9, 0.999999999]").kept)
+    return Rule("be a number in (0, 1), and not within 1e-9 of either end", number("[1e-9, 0.999999999]").kept)
 
 
 def one_of(*names: str) -> Rule:

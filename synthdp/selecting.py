@@ -77,9 +77,7 @@ class Offer:
             return Budget(math.inf, self.budget.delta, self.budget.relation)
         cost = self._cost((Entry(Gaussian(noise)),))
         if cost == 0:
-            raise BadInput(
-                "the budget is too small for a selection: raise epsilon or delta, or ask for fewer mean_runs"
-            )
+            raise BadInput("the budget is too small for a selection: raise epsilon or delta, or lower mean_runs")
         return Budget(cost, self.budget.delta, self.budget.relation)
 
     def _calibrated(self, one: Generator, score: Plan, each: Budget) -> float:
@@ -169,6 +167,7 @@ def select(
             package=generators.origin(made[place]),
             rehearsal=data.rehearsal,
             account=entry.statement,
+            invalid=invalid,
         )
     return Release(made[place], model, statement, book)
 
@@ -245,20 +244,24 @@ def _check(made: Sequence[Generator], schema: Schema, budget: Budget, mean_runs:
     if isinstance(mean_runs, bool) or not isinstance(mean_runs, int | float) or not 1 <= mean_runs < math.inf:
         raise BadInput(f"mean_runs must be a finite number of 1 or more, got {mean_runs!r}")
     if schema.image is not None:
-        raise BadInput("a selection scores tables; it has no score for images")
+        raise BadInput("a selection has scores for tables only, and the schema has an image column: fit one generator")
     if schema.units is None:
-        raise BadInput("a selection scores samples against the number of units: the schema must say `units` (or learn)")
+        raise BadInput(
+            "a selection scores samples against the number of units: declare `units` in the schema, or let it be learned"
+        )
     if isinstance(schema.units, int) and schema.units > MOST_UNITS:
         raise BadInput(
-            f"a selection scores samples against up to {MOST_UNITS:,} units, and the schema says {schema.units:,}"
+            f"a selection scores samples against at most {MOST_UNITS:,} units, but the schema declares {schema.units:,}"
         )
     for one in made:
         if one.plan(schema, 1.0) == one.plan(schema, 2.0):
             raise BadInput(
-                f"candidate {one.name} fixes its own noise and cannot be held to a share of the budget: leave that setting out"
+                f"candidate {one.name} fixes its own noise, so it cannot be fitted with a share of the budget: leave that setting out"
             )
     if math.isinf(budget.epsilon):
-        raise BadInput("budget.epsilon is inf: nothing is hidden then; fit the candidates one by one and compare")
+        raise BadInput(
+            "budget.epsilon is inf, so the selection would hide nothing; fit the candidates one by one and compare them"
+        )
 
 
 def _seeds(seed: int) -> "itertools.chain[int]":

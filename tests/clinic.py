@@ -2,9 +2,10 @@
 
 import functools
 
+import numpy as np
 import pandas as pd
 
-from synthdp import generators
+from synthdp import Schema, generators
 from synthdp.report import manifest
 from synthdp.testing.made_up import SIDE, make_frame, make_pictures, make_schema, picture_schema
 
@@ -53,6 +54,17 @@ class Untouchable(pd.DataFrame):
 def untouched():
     """A frame that raises `Opened` when it is looked at."""
     return Untouchable.__new__(Untouchable)
+
+
+def booleans(what, rows, seed=0):
+    """A schema and a frame of two "equal" columns, or of "three", two of which agree in nine rows of ten."""
+    rng = np.random.default_rng(seed)
+    first = rng.random(rows) < (0.5 if what == "equal" else 0.8)
+    columns = {"a": first, "b": first}
+    if what == "three":
+        columns = {"a": first, "b": np.where(rng.random(rows) < 0.9, first, ~first), "c": rng.random(rows) < 0.3}
+    declared = {"units": rows, "declared_by": "the tests", "columns": {name: {"kind": "boolean"} for name in columns}}
+    return Schema.from_dict(declared), pd.DataFrame(columns)
 
 
 def reseal(folder):

@@ -1,11 +1,13 @@
 """What the suites share."""
 
+import collections
 import itertools
 import os
 
 # Tests run side by side, and so do processes that they start: threads that outnumber the cores wait for each other. Libraries
 # read this when they are loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # of the few that are asked for: they sleep while they wait
 
 import pytest
 import torch
@@ -14,23 +16,16 @@ from clinic import make_frame, make_schema
 from synthdp import Budget
 
 torch.set_num_threads(1)
-LONGEST = (
-    "test_black_box",
-    "test_mutants",
-    "test_contract",
-    "test_white_box",
-    "test_accounting_laws",
-    "test_accounting_reference",
-    "test_readme",
-    "test_stopped",
-    "test_cli",
-)
 
 
-def pytest_collection_modifyitems(items):
-    """Files that take minutes come first, so that no process is left alone with one of them at the end."""
-    places = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
+def pytest_terminal_summary(terminalreporter):
+    """What was skipped, by name, beside its reason."""
+    skipped = collections.defaultdict(set)
+    for report in terminalreporter.stats.get("skipped", ()):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        skipped[reason.removeprefix("Skipped: ")].add(report.nodeid.partition("[")[0])
+    for reason, names in sorted(skipped.items()):
+        terminalreporter.write_line(f"skipped ({reason}): {' '.join(sorted(names))}")
 
 
 HOMES = itertools.count()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from clinic import make_frame, make_schema
+from sweeps import sweep
 
 import synthdp
 from synthdp import Schema, generators
@@ -44,7 +45,7 @@ def having(language):
 
 
 def quick(words):
-    if words[1] == "evaluate" and "data=meps" in words:
+    if words[1] == "evaluate":
         return JUDGE
     if words[1] == "compare":
         return JUDGE[1:]
@@ -54,7 +55,10 @@ def quick(words):
     return MIXTURE if words[1] == "fit" and not chosen else []
 
 
-@pytest.mark.parametrize("page", having("console"))
+LONG = ("docs/budgets.md", "docs/images.md", "docs/large.md")  # several processes, sweeps, networks
+
+
+@pytest.mark.parametrize("page", sweep(having("console"), lambda page: page not in LONG))
 def test_the_commands_run_in_order(page, tmp_path, monkeypatch, capsys):
     """In this process (tests/cli starts them in processes of their own), but torchrun."""
     pytest.importorskip("linearmodels", reason="the embedded data set comes with the extra `demo`")

@@ -186,7 +186,7 @@ def test_the_score_is_the_distance_of_the_pairs(schema):
         (["independent"], {"budget": Budget(math.inf, 1e-5)}, "inf"),
         (["independent"], {"schema": make_schema(units=None)}, "units"),
         (["independent"], {"schema": picture_schema()}, "images"),
-        ([("pategan", {"gamma": 0.05, "start": "none", "mode": "original", "rounds": 1})], {}, "fixes its own noise"),
+        ([("pategan_original", {"gamma": 0.05, "start": "none", "rounds": 1})], {}, "fixes its own noise"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:budget.delta")

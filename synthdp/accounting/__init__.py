@@ -169,7 +169,7 @@ def calibrate_steps(
     """The most steps whose plan keeps the budget: one more would exceed it. Raises `BadInput` where 0 steps already do.
     `spent` as in `calibrate`."""
     if math.isinf(budget.epsilon):
-        raise BadInput("budget.epsilon is inf: any number of steps keeps it; give the steps instead")
+        raise BadInput("budget.epsilon is inf, which any number of steps keeps; give the steps instead")
     return most_steps(_cost(plan, budget, spent)(accountant), budget.epsilon)
 
 
@@ -184,7 +184,7 @@ def calibrate_groups(
     """Noises of several vector groups in the proportions `relative`, at the least common scale whose `plan(noises)` keeps the
     budget (McMahan & Andrew 2018, section 4: the groups are one Gaussian of noise `combined(noises)`)."""
     if not relative or not all(0 < noise < math.inf for noise in relative):
-        raise BadInput(f"the groups' relative noises must be positive numbers, got {tuple(relative)}")
+        raise BadInput(f"the relative noises of the groups must be positive numbers, got {tuple(relative)}")
 
     def scaled(scale: float) -> tuple[float, ...]:
         return tuple(scale * noise for noise in relative)
@@ -219,7 +219,9 @@ def _bound(accountant: Accountant, charged: Charges, delta: float) -> float:
         return math.inf
     found = float(accountant.epsilon(charged, left)) if charged.entries else 0.0
     if math.isnan(found) or found < 0:
-        raise ArithmeticError(f"an accountant returned {found}; please report the ledger")
+        raise ArithmeticError(
+            f"an accountant returned {found}, which is a fault of synthdp; please report it with the ledger"
+        )
     return found
 
 
@@ -263,6 +265,7 @@ def _planned(plan: Plan, budget: Budget) -> Charges:
     relations = {entry.event.relation for entry in plan if entry.count}
     if relations - {budget.relation}:
         raise BadInput(
-            f"the plan's events are under {', '.join(sorted(relations))}, the budget under {budget.relation}"
+            f"the plan's events have the relation {', '.join(sorted(relations))}, but the budget has {budget.relation}; use one "
+            "for both"
         )
     return charges(plan)

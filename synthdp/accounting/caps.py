@@ -70,9 +70,9 @@ class Filter:
         """Add them. Raises `BadInput` where they would pass the bound; then nothing is spent."""
         if not self.admits(event, count):
             raise BadInput(
-                f"{type(event).__name__} x {count} would pass the cap ({self.event.filter}): {self.left:.6g} of "
-                f"{self._limit:.6g} is left, and {float(Fraction(self.event.delta) - self._delta):.3g} of its delta; "
-                "ask with more noise, or stop"
+                f"{type(event).__name__} x {count} would exceed the cap ({self.event.filter}): {self.left:.6g} of "
+                f"{self._limit:.6g} is left, and {float(Fraction(self.event.delta) - self._delta):.3g} of its delta; ask with more "
+                "noise, or stop"
             )
         if math.isfinite(self._limit):
             self._spent += self._added(event, count) or 0
@@ -84,11 +84,11 @@ class Filter:
         check(event)
         if (event.relation, event.unit) != (self.event.relation, self.event.unit):
             raise Unproven(
-                f"the cap is said for {self.event.relation} of one {self.event.unit}, the event for {event.relation} of one "
-                f"{event.unit}: use one for both"
+                f"the cap is for {self.event.relation} of one {self.event.unit}, but the event is for {event.relation} of one "
+                f"{event.unit}; use the same for both"
             )
         if isinstance(event, Capped):
-            raise Unproven("a cap inside a cap has no proof here; spend the inner events one by one")
+            raise Unproven("there is no proof for a cap inside a cap; spend the inner events one by one")
         each = math.fsum(_COST[self.event.filter](form, self.event.order) for form in canonical(event) if count)
         return Fraction(each) * count if math.isfinite(each) else None
 

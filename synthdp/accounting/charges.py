@@ -54,14 +54,14 @@ def check_neighbours(events: Iterable[Event]) -> None:
         values = sorted({pair[position] for pair in found})
         if len(values) > 1:
             raise Unproven(
-                f"the ledger mixes {name}s ({', '.join(values)}): no accountant adds those up; use one {name} for all events"
+                f"the ledger mixes {name}s ({', '.join(values)}), which no accountant can add up; use one {name} for all events"
             )
 
 
 def check_count(entry: Entry) -> None:
     """Refuse a count that is no whole number."""
     if isinstance(entry.count, bool) or not isinstance(entry.count, int) or entry.count < 0:
-        raise BadInput(f"an event's count (steps) must be a whole number, 0 or more, got {entry.count!r}")
+        raise BadInput(f"an event's count (steps) must be a whole number of 0 or more, got {entry.count!r}")
 
 
 @singledispatch
@@ -126,7 +126,7 @@ def _(event: Selection) -> None:
     if not 0 <= event.shape < math.inf:
         raise BadInput(f"a selection's shape must be finite and 0 or more, got {event.shape}")
     if not event.candidates:
-        raise BadInput("a selection needs one candidate or more")
+        raise BadInput("a selection needs at least one candidate")
     for entry in (entry for plan in event.candidates for entry in plan):
         check_count(entry)
         if any(isinstance(each, Selection) for each in (entry.event, *inner(entry.event))):
@@ -201,7 +201,7 @@ def _check_different(events: Iterable[Event]) -> None:
     for name, count, most in (("", len(held), MOST_DIFFERENT), (" beside Gaussians", len(held) - plain, MOST_COSTLY)):
         if count > most:
             raise BadInput(
-                f"the ledger holds {count:,} different events{name}; at most {most:,} are accounted together"
+                f"the ledger has {count:,} different events{name}; at most {most:,} can be accounted together"
             )
 
 

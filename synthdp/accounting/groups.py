@@ -168,7 +168,7 @@ def from_profile(bound: Callable[[float], float], delta: float, k: int) -> float
 def moved(charged: Charges, k: int) -> Charges:
     """The first way: the ledger with k units moved at once; raises `Unproven` for an event without such a form."""
     if charged.own_delta:
-        raise Unproven("a threshold's delta is for one unit: k units together have no such form")
+        raise Unproven("a threshold's delta holds for one unit; no form for k units is known")
     return Charges(entries=tuple(Entry(form(entry.event, k), entry.count) for entry in charged.entries), own_delta=0.0)
 
 

@@ -50,7 +50,7 @@ def most_rate(spent: Callable[[float], float], target: float, start: float | Non
             f"the fixed part of the plan alone costs epsilon {fixed:.4g}, above the budget's {target:g}; raise it"
         )
     if start is None and spent(1 / MOST_NOISE) > target:
-        raise BadInput(f"no rate above {1 / MOST_NOISE:g} keeps the budget; take more noise or fewer steps")
+        raise BadInput(f"no rate above {1 / MOST_NOISE:g} keeps the budget; choose more noise or fewer steps")
     found = calibrate_to(lambda inverse: spent(min(1.0, 1 / inverse)), target, None if start is None else 1 / start)
     return min(1.0, 1 / found)
 
@@ -66,7 +66,7 @@ def most_steps(spent: Callable[[int], float], target: float) -> int:
     while at_high <= target:
         low, at_low, high = high, at_high, 4 * high
         if high > MOST_STEPS:
-            raise BadInput(f"more than {low} steps keep the budget: it does not bound the steps; give them instead")
+            raise BadInput(f"more than {low} steps keep the budget, so it does not limit the steps; give them instead")
         at_high = spent(high)
     guess = True
     while high - low > 1:
@@ -93,8 +93,8 @@ def _bracket(spent: Callable[[float], float], target: float) -> tuple[float, flo
     while at_high > target:
         if high >= MOST_NOISE:
             raise BadInput(
-                f"the fixed part of the plan (what does not depend on the noise) alone costs epsilon {at_high:.4g}, "
-                f"above the budget's {target:g}: raise the budget, declare what is bought, or ask less where the noise is given"
+                f"the fixed part of the plan (the part that does not depend on the noise) alone costs epsilon {at_high:.4g}, above "
+                f"the budget's {target:g}; raise the budget, declare what is bought now, or ask fewer questions with a fixed noise"
             )
         low, at_low = high, at_high
         high = min(high * (4 if high < 100 else 100), MOST_NOISE)

@@ -120,7 +120,7 @@ def audit(
     jobs = [*_jobs(dataclasses.replace(job, seed=COINS), tuning_runs), *_jobs(job, runs)]
     results = many_fits.each(fits, jobs, workers, progress)
     if len({head for _, heads in results for head in heads}) != 1:
-        raise BadInput(f"{generator.name}: its ledger differs between fits; it must depend on public facts alone")
+        raise BadInput(f"{generator.name}: its ledger differs between fits, but must depend on public facts alone")
     found = _stacked([table for table, _ in results])
     without, with_ = (np.concatenate(found[side::2]) for side in (0, 1))
     half = tuning_runs // 2  # the direction from one half, the thresholds from the other: the fit flatters itself
@@ -147,7 +147,8 @@ def fits(job: Fits) -> tuple[Table, list[str]]:
         model = job.generator.fit(data, schema, job.budget, seed=COINS)
         if account.plan != merged(account.scoped(job.generator.plan(schema, job.noise))):
             raise BadInput(
-                f"{job.generator.name}: a fit books other events than its plan says; give all that decides how many"
+                f"{job.generator.name}: a fit charges other events than its plan; make the plan depend on everything that decides "
+                "their number"
             )
         account.settle()
         rows.append(features(model)[None])

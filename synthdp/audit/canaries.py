@@ -102,7 +102,7 @@ class Canaries:
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
             if body["format"] != FORMAT or body["kind"] not in ("made_up", "records"):
-                raise BadInput(f"{path} is not a file of canaries of format {FORMAT}")
+                raise BadInput(f"{path} is not a file of canaries in format {FORMAT}")
             frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in body["columns"].items()})
             owner, positions = (np.array(body[name], np.int64) for name in ("owner", "positions"))
             included = np.array(body["included"], np.bool_)
@@ -111,7 +111,7 @@ class Canaries:
                 raise
             raise BadInput(f"{path} is not a file of canaries") from error
         if not len(owner) == len(positions) == len(frame) or set(owner) != set(range(len(included))):
-            raise BadInput(f"{path}: its records and its coins do not belong together")
+            raise BadInput(f"{path}: its records and its coin tosses do not belong together; it was altered")
         return cls(kind=body["kind"], frame=frame, owner=owner, positions=positions, included=included)
 
 
@@ -151,7 +151,7 @@ def hold_out(
         unit = pd.factorize(np.array([text or "" for text in cells.texts(whole[schema.unit])], object))[0]
     units = int(unit.max(initial=-1)) + 1
     if number > units:
-        raise BadInput(f"audit.records={number} is more than there are units; choose fewer")
+        raise BadInput(f"audit.records={number} exceeds the number of units; choose a smaller number")
     place = np.full(units, -1)
     place[rng.permutation(units)[:number]] = np.arange(number)
     included = rng.random(number) < 0.5
@@ -183,7 +183,9 @@ def per_canary(scores: NDArray[np.float64], canaries: Canaries) -> NDArray[np.fl
 
 def _check(number: int, schema: Schema) -> None:
     if schema.image is not None:
-        raise BadInput("audit.canaries and audit.records are for tables, and these are pictures; leave them out")
+        raise BadInput(
+            "audit.canaries and audit.records work for tables, but these records are pictures; leave them out"
+        )
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise BadInput(f"the number of canaries must be a whole number of 1 or more, got {number!r}")
 

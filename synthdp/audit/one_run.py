@@ -89,7 +89,7 @@ def verdict(
     """Guess by the scores, count what was right, and bound epsilon."""
     number = len(included)
     if number < FEWEST:
-        raise BadInput(f"{number} canaries are too few for any bound; plant {FEWEST} or more, better a thousand")
+        raise BadInput(f"{number} canaries are too few for any bound; plant {FEWEST} or more, or better a thousand")
     each = max(1, round(SHARE * number))
     right = one_run_bound.correct(one_run_bound.guess(scores, each), included)
     p_value = one_run_bound.p_value(number, 2 * each, right, claimed, delta)

@@ -26,7 +26,7 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
     if not 0 <= correct <= guesses <= canaries:
         raise BadInput(f"needs 0 <= correct <= guesses <= canaries, got {correct}, {guesses}, {canaries}")
     if not (epsilon >= 0 and 0 <= delta <= 1):
-        raise BadInput(f"needs epsilon of 0 or more and delta in [0, 1], got {epsilon} and {delta}")
+        raise BadInput(f"epsilon must be 0 or more and delta in [0, 1], got {epsilon} and {delta}")
     if correct == 0:
         return 1.0
     q = 1 / (1 + math.exp(-epsilon))
@@ -56,7 +56,7 @@ def guess(scores: NDArray[np.float64], each: int) -> NDArray[np.int8]:
     Equal scores are told apart by their place, which knows nothing of the coins.
     """
     if not 0 <= 2 * each <= len(scores):
-        raise BadInput(f"{each} guesses of each kind need {2 * each} canaries or more, there are {len(scores)}")
+        raise BadInput(f"{each} guesses of each kind need {2 * each} canaries or more, but there are {len(scores)}")
     order = np.argsort(scores, kind="stable")
     guesses = np.zeros(len(scores), np.int8)
     guesses[order[:each]] = -1

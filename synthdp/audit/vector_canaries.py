@@ -93,11 +93,11 @@ class Vectors:
         if self.question not in KINDS or self.supposed not in SUPPOSED:
             raise BadInput(f"question must be one of {', '.join(KINDS)}, and supposed one of {', '.join(SUPPOSED)}")
         if self._looped and (self.capped or self.selected):
-            raise BadInput("under a cap, or in a selection, all units are asked, outside of loops")
+            raise BadInput("under a cap, or in a selection, questions are asked of all units and outside loops")
         if self.capped and self.alone + self.phases * self.steps < 2:
-            raise BadInput("under a cap there is a first question and a rest: steps must be 2 or more")
+            raise BadInput("under a cap there is a first question and a second part: steps must be 2 or more")
         if self.selected and (self.capped or self.steps > 1):
-            raise BadInput("a run of a selection asks once, under no cap")
+            raise BadInput("a run of a selection asks once and not under a cap")
 
     @property
     def name(self) -> str:

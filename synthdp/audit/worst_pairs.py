@@ -109,11 +109,12 @@ TABLES = {
     "dpgan": Case(settings={"rate": 1.0}),
     "dpgan:gradients": Case(pair=_few, settings=GRADIENTS),
     "dpmerf": Case(pair=_single, settings={"hidden": (16,)}),
+    "kernel_teachers": Case(pair=_single),
+    "kernel_teachers:votes": Case(pair=_few, settings={"start": "none"}),
     "mixture": Case(pair=_second, settings={"iterations": 50}),
     "mst": Case(pair=_second, settings={"iterations": 300, "least": 0.0}),
     "pategan": Case(pair=_single),
-    "pategan:votes": Case(pair=_few, settings={"start": "none"}),
-    "pategan:original": Case(pair=_few, settings={"mode": "original"}),
+    "pategan_original": Case(pair=_few),
     "privbayes": Case(pair=_second),
 }
 IMAGES = {
@@ -129,7 +130,7 @@ IMAGES = {
     ),
     "dpgan": Case(pair=_pictures, settings={**TOUCHING, "steps": 2, "rate": 1.0, "generator_every": 1}),
     "dpmerf": Case(pair=_pictures, settings={"features": 8, "steps": 3, "batch": 8, "hidden": (4,), "latent": 2}),
-    "pategan": Case(pair=_pictures, settings={**TOUCHING, "steps": 2, "queries": 8, "teachers": 2}, slow=True),
+    "kernel_teachers": Case(pair=_pictures, settings={**TOUCHING, "steps": 2, "queries": 8, "teachers": 2}, slow=True),
 }
 
 

@@ -110,13 +110,13 @@ class Book:
     def _read(self) -> Rows:
         found = self._connection.execute("SELECT version, fingerprint_key FROM account LIMIT 2").fetchall()
         if len(found) != 1 or found[0][0] != VERSION:
-            raise damaged(self._path, f"it is not an account of version {VERSION}")
+            raise damaged(self._path, f"it does not have version {VERSION}")
         key = found[0][1]
         if not isinstance(key, str) or not re.fullmatch("[0-9a-f]{64}", key):
-            raise damaged(self._path, "its key is none")
+            raise damaged(self._path, "its key has the wrong form")
         charges, states = self._chain("charges"), self._chain("states")
         if not charges:
-            raise damaged(self._path, "it holds no charges, not even its opening")
+            raise damaged(self._path, "it has no charges, not even the one that opened it")
         return Rows(path=self._path, key=bytes.fromhex(key), charges=charges, states=states)
 
     def _check(self) -> None:
@@ -125,8 +125,10 @@ class Book:
         found = set(self._connection.execute(layout).fetchall())
         for kind, name, *_ in sorted(expected ^ found, key=lambda part: (part[0] != "table", repr(part))):
             if any((kind, name) == part[:2] for part in expected):
-                raise damaged(self._path, f"its {kind} {name!r} is not as synthdp makes it")
-            raise damaged(self._path, f"it holds the {str(kind)[:20]} {str(name)[:40]!r}, which synthdp did not make")
+                raise damaged(self._path, f"its {kind} {name!r} does not have the form that synthdp makes")
+            raise damaged(
+                self._path, f"it contains the {str(kind)[:20]} {str(name)[:40]!r}, which synthdp did not make"
+            )
         if self._connection.execute("PRAGMA integrity_check(1)").fetchall() != [("ok",)]:
             raise damaged(self._path, "its pages contradict each other")
 
@@ -143,7 +145,7 @@ class Book:
                 )
             body = _body(text)
             if body is None:
-                raise damaged(self._path, f"row {number} of its {table} is not such as synthdp writes")
+                raise damaged(self._path, f"row {number} of its {table} does not have the form that synthdp writes")
             rows.append(Row(number=number, body=body, hash=digest))
             head = digest
         return tuple(rows)
@@ -199,20 +201,22 @@ def read(path: Path, *, patience: float = PATIENCE) -> Rows | None:
 def damaged(path: Path, what: str) -> BadInput:
     """The error of a file that was an account and is not whole any more."""
     return BadInput(
-        f"the account {path} is damaged: {what}. Put a copy of it back, or find out what was spent before anything else is fitted: "
-        "a new account would forget it"
+        f"the account {path} is damaged: {what}. Put a copy of it back, or find out what was spent before you fit anything else, "
+        "since a new account would not know it"
     )
 
 
 def _lost(path: Path) -> BadInput:
-    return BadInput(f"the account {path} did not keep what was written to it: nothing may be fitted on its word")
+    return BadInput(f"the account {path} did not keep what was written to it, so nothing may be fitted with it")
 
 
 @contextmanager
 def _connected(path: Path, patience: float) -> Iterator[sqlite3.Connection]:
     """A connection to a file that is there: SQLite would make an empty one. What it reads is bounded, and never fails to decode."""
     if not path.is_file():
-        raise BadInput(f"{path} is not an account, nor a file; account=FILE needs one that synthdp made, or a new name")
+        raise BadInput(
+            f"{path} is not an account, since it is not a file; account=FILE needs one that synthdp made, or a new name"
+        )
     if path.stat().st_size == 0:
         raise damaged(path, "it is empty")
     name = path.absolute().as_uri() + "?mode=rw"
@@ -272,7 +276,7 @@ def _check_no_journal(path: Path) -> None:
     journal = path.with_name(path.name + "-journal")
     if journal.exists() and not path.exists():
         raise BadInput(
-            f"{journal} belongs to an account that is gone: put that one back beside it, or remove it where it is of no use"
+            f"{journal} belongs to an account that is gone: put that account back beside it, or remove the file if nobody needs it"
         )
 
 
@@ -336,7 +340,7 @@ def _explained(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         raise _reason(path, error) from error
     except UnicodeDecodeError:  # of SQLite's own message, which repeats what the file holds
-        raise damaged(path, "its pages hold what SQLite cannot read") from None
+        raise damaged(path, "SQLite cannot read its pages") from None
     except OSError as error:
         raise BadInput(
             f"the account {path} cannot be opened or written ({error.strerror}); choose another file with account=FILE"
@@ -346,13 +350,13 @@ def _explained(path: Path) -> Iterator[None]:
 def _reason(path: Path, error: sqlite3.Error) -> BadInput:
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF  # without what extends it
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return BadInput(f"{path} is in use by another process for more than {PATIENCE:.0f} seconds; try again")
+        return BadInput(f"{path} has been in use by another process for more than {PATIENCE:.0f} seconds; try again")
     if code == sqlite3.SQLITE_NOTADB:
         return BadInput(
             f"{path} is not an account ({error}); account=FILE needs one that synthdp made, or a new name. If it was one, it is damaged"
         )
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT):
-        return damaged(path, "its pages hold what SQLite cannot read")
+        return damaged(path, "SQLite cannot read its pages")
     return BadInput(f"the account {path} cannot be opened or written ({error}); choose another file with account=FILE")
 
 

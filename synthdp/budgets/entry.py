@@ -126,7 +126,7 @@ class Entry:
             return
         if os.getpid() != self._process:
             if state in ("fitted", "finished"):
-                raise BadInput("this fit was forked: its model leaves by the process that began it")
+                raise BadInput("this fit was forked, and only the process that began it may hand out its model")
             return
         head = None if self._claim is None else self._ledger.head
         try:
@@ -179,8 +179,8 @@ def entered(
 def warn_of_no_account() -> None:
     """A fit of real records that nobody keeps count of: the user should know before it."""
     warnings.warn(
-        "this fit is entered in no account, so nobody adds what it spends to the other fits of these records. Give account=FILE to "
-        "keep count of all of them",
+        "this fit is entered in no account, so what it spends is not added to the other fits of these records. Give account=FILE "
+        "to keep count of all of them",
         NotEntered,
         stacklevel=3,
     )
@@ -196,7 +196,8 @@ def _forms(account: AccountFile, frame: "pd.DataFrame | source.Source") -> "list
 def _named(table: "Path | pd.DataFrame | source.Source") -> "Path | pd.DataFrame | source.Source":
     if isinstance(table, source.Query) and table.name is None:
         raise BadInput(
-            "an account knows a table of a database by its public name: give tables.table(expression, name='visits of 2025')"
+            "an account identifies a database table by its public name; give one, as in tables.table(expression, name='visits of "
+            "2025')"
         )
     return table
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NEW = "account.add_version=true"
-ANEW = "Leave resume out to start a fit, which is charged anew"
+ANEW = "Leave resume out to start a new fit, which is charged separately"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class AccountFile:
         gone, or where the fit finished.
         """
         if not _writable(self.path):
-            raise BadInput(f"the account {self.path} cannot be written there; name another file with account=FILE")
+            raise BadInput(f"the account {self.path} cannot be written; name another file with account=FILE")
         found = self.read() or self._imagined()
         if self._agreed(found) != found.cap:
             found = replace(found, cap=self.cap)
@@ -94,8 +94,8 @@ class AccountFile:
         kept = [str(path) for path in self._copies((fingerprint, *more))]
         if kept:
             warnings.warn(
-                f"another account knows the same table: {', '.join(kept)}. {self.path} does not count what was spent there, and its cap "
-                f"does not apply here. Give account={kept[0]} to enter the fit there",
+                f"another account knows the same table: {', '.join(kept)}. {self.path} does not count what was spent there, and "
+                f"that account's cap does not apply here. Give account={kept[0]} to enter the fit there",
                 stacklevel=2,
             )
 
@@ -233,15 +233,15 @@ class AccountFile:
             fit = found.fit(number)
             if fit.claims or ledger.head == GENESIS:
                 raise BadInput(
-                    f"{path} is gone, was emptied or replaced: the account {self.path} holds fit {number}, which wrote its ledger there "
-                    f"and did not finish. Put that ledger back to go on with it. {ANEW}"
+                    f"{path} is gone, was emptied or was replaced. The account {self.path} contains fit {number}, which wrote its "
+                    f"ledger there and did not finish. Put that ledger back to continue the fit. {ANEW}"
                 )
         if fit.state == "finished":
-            raise BadInput(f"the fit that wrote {path} finished: there is nothing to resume. {ANEW}")
+            raise BadInput(f"the fit that wrote {path} finished, so there is nothing to resume. {ANEW}")
         if fit.ledger_head is not None and not ledger.holds(fit.ledger_head):
             raise BadInput(
-                f"{path} lacks lines that the account {self.path} knows of: it was cut off, or is an older copy. Put the whole ledger "
-                f"back to go on with it. {ANEW}"
+                f"{path} lacks lines that the account {self.path} records: it was cut off, or is an older copy. Put the whole "
+                f"ledger back to continue the fit. {ANEW}"
             )
         return fit.number
 
@@ -267,7 +267,8 @@ class AccountFile:
         """The cap that holds; a different one is taken only where a change was asked for."""
         if self.filter is not None and self.filter != found.filter.name:
             raise BadInput(
-                f"account.filter={self.filter}, but {self.path} adds up by {found.filter.name}; a filter is fixed for good"
+                f"account.filter={self.filter}, but {self.path} uses the filter {found.filter.name}, which cannot be changed; "
+                "leave account.filter out"
             )
         if self.cap is None or self.cap == found.cap:
             return found.cap
@@ -275,17 +276,17 @@ class AccountFile:
         if not self.change_cap:
             raise BadInput(
                 f"account.cap of {_pair(filters.Additive().limit(self.cap))}, but {self.path} has {held}; account.change_cap=true "
-                "records a new cap"
+                "replaces it and records the change"
             )
         if found.filter.name == "renyi":
-            raise BadInput(f"{self.path} has {held} and the filter renyi, whose cap is fixed for good")
+            raise BadInput(f"{self.path} has {held} and the filter renyi, whose cap cannot be changed")
         return self.cap
 
     def _check_head(self, found: Standing | None) -> None:
         if self.head is not None and (found is None or self.head.strip().lower() not in found.hashes):
             raise BadInput(
-                f"account.head is not among the charges of {self.path}: the account was rolled back, cut off or replaced; find "
-                "out what happened before anything else is fitted"
+                f"account.head is not among the charges of {self.path}: the account was rolled back, cut off or replaced. Find out "
+                "what happened before you fit anything else"
             )
 
     def _check_neighbours(self, found: Standing, budget: Budget, unit: str) -> None:
@@ -294,8 +295,8 @@ class AccountFile:
         ):
             if held != asked:
                 raise BadInput(
-                    f"the fit's {name} is {asked!r}, but that of the account {self.path} is {held!r}, and no accountant adds the two up. "
-                    f"Use {name} {held!r}, or give the fit an account of its own (account=FILE), whose guarantee stands apart"
+                    f"the fit's {name} is {asked!r}, but that of the account {self.path} is {held!r}, and no accountant can add them up. "
+                    f"Use {name} {held!r}, or give the fit an account of its own (account=FILE), which is not added to this one"
                 )
 
     def _afford(self, found: Standing, asked: Price) -> None:
@@ -305,8 +306,8 @@ class AccountFile:
             return
         measure = found.measure
         raise BadInput(
-            f"the fit asks for {_pair(asked, measure)}, but in the account {self.path} only {_pair(found.left, measure)} is left. Its "
-            f"limit is {_pair(found.limit, measure)}; {_pair(found.spent, measure)} is spent (filter {found.filter.name})"
+            f"the fit asks for {_pair(asked, measure)}, but only {_pair(found.left, measure)} is left in the account {self.path}. "
+            f"Its limit is {_pair(found.limit, measure)}; {_pair(found.spent, measure)} is spent (filter {found.filter.name})"
         )
 
     def _check_table(self, found: Standing, known: str) -> None:
@@ -330,7 +331,7 @@ class AccountFile:
 
 def overtaken(path: Path) -> str:
     """What to say to a copy of a fit that is not the one to go on."""
-    return f"another copy of this fit went on with it meanwhile, as {path} says: of all copies of a stopped fit only one goes on"
+    return f"another copy of this fit has been resumed meanwhile, as {path} shows; only one copy of a stopped fit can be resumed"
 
 
 def _told(plan: Plan) -> list[dict[str, Any]]:

@@ -70,7 +70,7 @@ class Filter(Protocol):
         ...
 
     def limit(self, cap: Cap) -> Price:
-        """Where each sum must stay, that all fits together are within the cap."""
+        """The limit of each sum that keeps all fits together within the cap."""
         ...
 
 
@@ -120,7 +120,9 @@ class Renyi:
         if math.isinf(budget.epsilon):
             return Price(loss=math.inf, delta=budget.delta)
         if self.order not in rdp.WIDE_ORDERS:
-            raise BadInput(f"the account adds up divergences of order {self.order:g}, at which no plan is priced")
+            raise BadInput(
+                f"the account adds up Renyi divergences of order {self.order:g}, which this version of synthdp does not compute"
+            )
         found = charges(plan)
         place = rdp.WIDE_ORDERS.index(self.order)
         return Price(loss=float(rdp.divergences(found)[place]), delta=found.own_delta)
@@ -164,7 +166,8 @@ def left(spent: float, limit: float) -> float:
 def _usable(found: Renyi, cap: Cap) -> Renyi:
     if found.limit(cap).loss <= 0:
         raise BadInput(
-            f"account.filter=renyi cannot keep epsilon {cap.epsilon:g} at delta {cap.delta:g}: take a larger delta or additive"
+            f"account.filter=renyi cannot keep epsilon {cap.epsilon:g} at delta {cap.delta:g}: take a larger delta, or "
+            "account.filter=additive"
         )
     return found
 

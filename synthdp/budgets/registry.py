@@ -28,7 +28,9 @@ def home() -> Path:
     try:
         return (Path(data) if data else Path.home() / ".local" / "share") / "synthdp"
     except RuntimeError as error:  # a user without a home
-        raise BadInput("there is no home folder to keep accounts in; give account=FILE or set SYNTHDP_HOME") from error
+        raise BadInput(
+            "there is no home folder in which to keep accounts; give account=FILE or set SYNTHDP_HOME"
+        ) from error
 
 
 def holds(path: Path) -> bool:

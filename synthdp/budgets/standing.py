@@ -86,7 +86,7 @@ class Standing:
         for fit in self.fits:
             if fit.number == number:
                 return fit
-        raise BadInput(f"the account holds no fit {number}: it was rolled back or replaced while the fit ran")
+        raise BadInput(f"the account does not contain fit {number}: it was rolled back or replaced while the fit ran")
 
     def last(self, ledger: str) -> Fit | None:
         """The last fit that was entered with a ledger at this path."""
@@ -235,15 +235,13 @@ def _check(rows: Rows) -> None:
             raise _wrong(rows, row, "charges", "fit")
     key = rows.charges[0].body.get("key")  # older versions did not write it
     if key is not None and key != hashlib.sha256(rows.key).hexdigest():
-        raise rows.damaged("its key is not the one that it was opened with")
+        raise rows.damaged("its key is not the one with which it was opened")
     hashes = {row.hash for row in rows.charges}
     for row in rows.states:
         optional = {name: form for name, form in ADDED.items() if name in row.body}
         _check_form(rows, row, "states", {**STATE, **SIGNED, **optional})
         if row.body["fit"] not in fits or row.body.get("head", rows.charges[-1].hash) not in hashes:
-            raise rows.damaged(
-                f"row {row.number} of its states speaks of charges that are not there; they were cut off"
-            )
+            raise rows.damaged(f"row {row.number} of its states names charges that are not there; they were cut off")
 
 
 def _check_form(rows: Rows, row: Row, table: str, form: Mapping[str, Callable[[Any], bool]]) -> None:
@@ -253,7 +251,7 @@ def _check_form(rows: Rows, row: Row, table: str, form: Mapping[str, Callable[[A
 
 
 def _wrong(rows: Rows, row: Row, table: str, name: str) -> BadInput:
-    return rows.damaged(f"row {row.number} of its {table} has no {name} such as synthdp writes")
+    return rows.damaged(f"row {row.number} of its {table} has no {name} in the form that synthdp writes")
 
 
 def _cap(values: Mapping[str, Any] | None) -> Cap | None:

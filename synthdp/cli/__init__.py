@@ -7,21 +7,25 @@ import importlib
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import synthdp
 from synthdp.errors import BadInput, without_passwords
-from synthdp.files.private_folder import asked_to_end
+from synthdp.files.private_folder import asked_to_end, owner_only
 
 COMMANDS = {
+    "check": "hold a table against its schema, for the steward's eyes (internal)",
+    "plan": "show what a fit would ask and how much noise its answers would hold; reads no record",
+    "split": "hold out some units' records, before a fit, for the evaluation (internal)",
     "fit": "learn a generator from sensitive records, within a privacy budget",
     "sample": "draw synthetic records from a release",
     "evaluate": "judge synthetic records against real ones (internal)",
     "compare": "judge all releases of a sweep, and plot utility against epsilon (internal)",
     "report": "check a release and write the statement of its guarantee, as a page and as JSON",
-    "verify": "check a release: what was altered, what it costs, who signed it, and what is only claimed",
+    "verify": "check a release: whether it was altered, its epsilon, who signed it, and what is only claimed",
     "keygen": "make a pair of keys to sign releases with",
-    "sign": "sign a release, so that whoever has the public key can tell every change",
+    "sign": "sign a release, so that whoever has the public key can detect every change",
     "budget": "show what the fits of a data set have spent, and what is left",
     "audit": "attack a release or a generator, and compare what leaks with what was claimed",
     "epsilon": "compute the epsilon of a mechanism, of a ledger, or of the votes of teachers",
@@ -31,6 +35,9 @@ COMMANDS = {
     "demo": "run the whole job on the embedded data set",
 }
 ELSEWHERE = {
+    "check": "preparing",
+    "plan": "preparing",
+    "split": "preparing",
     "fit": "fits",
     "evaluate": "evaluations",
     "epsilon": "accounts",
@@ -44,6 +51,13 @@ ELSEWHERE = {
     "sign": "releases",
 }  # commands that are not in commands.py
 RENAMED = {"account": "epsilon"}  # the old name warns, and goes with the next version
+INTERNAL = (
+    "check",
+    "split",
+    "evaluate",
+    "compare",
+    "audit",
+)  # what they write is about real records: nobody else's to read
 BAD_INPUT, INTERRUPTED = 2, 130
 LONG, LONGEST = 1_000, 10_000  # characters of a word and of a line that are shown of an error
 
@@ -103,8 +117,9 @@ def _run(command: str, arguments: list[str]) -> int:
     configs = compose.compose(command, arguments)
     for config in configs if command == "fit" else ():
         commands.check_fit(config)
-    for config in configs:
-        getattr(commands, command)(config)
+    with owner_only() if command in INTERNAL else nullcontext():
+        for config in configs:
+            getattr(commands, command)(config)
     return 0
 
 

@@ -20,8 +20,8 @@ POINTS = 24  # numbers of steps at which a plot computes epsilon
 
 SHUFFLE = (
     "no accountant has a proof for sampler=shuffle: batches of a shuffled epoch protect less than Poisson samples (noise 0.5, "
-    "10^4 steps, delta 1e-6: epsilon is at least 10.99, where Poisson's formula prints 1.95; Chua et al. 2024). Draw batches "
-    "by Poisson sampling, or of fixed size without replacement (sampler=without_replacement relation=replace_one)"
+    "10^4 steps, delta 1e-6: epsilon is at least 10.99, where Poisson's formula prints 1.95; Chua et al. 2024). Draw batches by "
+    "Poisson sampling, or draw fixed-size batches without replacement (sampler=without_replacement relation=replace_one)"
 )
 
 
@@ -83,7 +83,7 @@ def calibrate(config: Config) -> None:
     value = solve[what](plan, budget, options.accountant, spent=earlier)
     if value == 0 and what == "steps":
         raise BadInput(
-            f"a single step of noise {options.noise:g} at rate {rate:g} exceeds epsilon {options.epsilon:g}: give more noise"
+            f"a single step of noise {options.noise:g} at rate {rate:g} exceeds epsilon {options.epsilon:g}; give a larger noise"
         )
     epsilon = accounting.epsilon((*earlier, *plan(value)), options.delta, options.accountant)
     if options.format == "json":
@@ -101,8 +101,8 @@ def _missing(options: settings.Calibrate) -> str:
         return "noise"
     if (options.rate is None) == (options.steps is None):
         raise BadInput(
-            "calibrate solves for what is left out: noise=, or with noise=... given steps= (give rate=; 1 is no sampling) or "
-            "rate= (give steps=)"
+            "calibrate solves for one number: leave noise= out, or give noise= and exactly one of steps= and rate=, and it finds "
+            "the other (rate=1 means no sampling)"
         )
     return "rate" if options.rate is None else "steps"
 
@@ -120,7 +120,7 @@ def _asked(options: settings.EpsilonOf) -> Plan:
     if options.ledger is not None:
         both = settings.changed(options, ("noise", "rate", "steps", "sampler", "relation"))
         if both:
-            raise BadInput(f"epsilon takes ledger=FILE or {both[0]}=..., not both: the ledger's events say it")
+            raise BadInput(f"epsilon takes ledger=FILE or {both[0]}=..., not both: the ledger's events have their own")
         return _booked(Path(options.ledger))
     if options.noise is None:
         raise BadInput("epsilon needs noise=... (with rate= and steps=), ledger=FILE, or votes=FILE with aggregator=")
@@ -129,7 +129,9 @@ def _asked(options: settings.EpsilonOf) -> Plan:
     if options.sampler == "shuffle" and options.rate < 1:
         raise BadInput(SHUFFLE)
     if (options.sampler, options.relation) == ("without_replacement", "add_remove"):
-        raise BadInput("sampler=without_replacement needs relation=replace_one: adding a unit changes what a sample is")
+        raise BadInput(
+            "sampler=without_replacement needs relation=replace_one: adding a unit changes the size of the population that is sampled"
+        )
     return _plan(options, options.steps)
 
 
@@ -140,7 +142,9 @@ def _booked(path: Path) -> Plan:
     ledger = Ledger.read(path)
     reason = budgets.lacking(path, ledger)
     if reason is not None:
-        warnings.warn(f"{path} is not complete, so epsilon is larger than its lines say: {reason}", stacklevel=2)
+        warnings.warn(
+            f"{path} is not complete, so the true epsilon is larger than its lines give: {reason}", stacklevel=2
+        )
     return ledger.entries()
 
 
@@ -162,7 +166,7 @@ def _chosen(asked: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
         return known
     for name in asked or ("",):
         if name not in known:
-            raise BadInput(f"accountant must be all or some of {', '.join(known)}, got {name!r}")
+            raise BadInput(f"accountant must be all, or one or more of {', '.join(known)}; got {name!r}")
     return asked
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from synthdp.schema.schema import Schema
 
 Config = Mapping[str, Any]
-CANARIES = "canaries.json"
 RELEASE = "release"  # in it: a digest of the model that was fitted with them
 CONTRADICTED = 3  # exit status
 
@@ -34,7 +33,7 @@ def audit(config: Config) -> None:
     unused = settings.changed(options, ("rows",) if options.release is None else of_generator)
     if unused:
         what = "of a release by its canaries" if options.release is None else "of a generator by many fits"
-        raise BadInput(f"{unused[0]}= is for an audit {what}; this audit would ignore it")
+        raise BadInput(f"{unused[0]}= belongs to an audit {what} and would be ignored here; leave it out")
     for name in ("error", "gate_error"):
         if not 0 < getattr(options, name) < 1:
             raise BadInput(f"{name} must lie strictly between 0 and 1, got {getattr(options, name)}")
@@ -52,7 +51,7 @@ def planted(
     plant: settings.Plant | None, frame: "pd.DataFrame", schema: "Schema", internal: Path, *, resume: bool
 ) -> "pd.DataFrame":
     """The table to fit, with its canaries written to internal/canaries.json; a resumed fit keeps those that it had."""
-    path = internal / CANARIES
+    path = internal / places.CANARIES
     if resume and path.exists():
         from synthdp.audit import Canaries
 
@@ -71,20 +70,24 @@ def planted(
 
 
 def told(internal: Path) -> str | None:
-    """What a statement says of the canaries; which of them were in stays inside."""
-    path = internal / CANARIES
+    """The statement's sentence about the canaries; which of them were included stays inside."""
+    path = internal / places.CANARIES
     if not path.exists():
         return None
     from synthdp.audit import Canaries
 
     found = Canaries.load(path)
-    what = "made-up records were added" if found.kind == "made_up" else "units of the records were left out"
-    return f"For an audit, some of {len(found.included)} {what} before the fit, each by the toss of a fair coin."
+    what = (
+        "made-up records whether it was added"
+        if found.kind == "made_up"
+        else "units of the records whether it was left out"
+    )
+    return f"For an audit, a fair coin toss before the fit decided for each of {len(found.included)} {what}."
 
 
 def bind(internal: Path, release: Path) -> None:
     """Say in the canaries' file which release they belong to."""
-    path = internal / CANARIES
+    path = internal / places.CANARIES
     if path.exists():
         body = json.loads(path.read_text(encoding="utf-8"))
         path.write_text(json.dumps({**body, RELEASE: _name(release)}, ensure_ascii=False), encoding="utf-8")
@@ -95,15 +98,17 @@ def _name(release: Path) -> str:
 
 
 def _check_bound(canaries: Path, release: Path) -> None:
-    """Refuse canaries of another fit: guesses about them would say nothing, and reassure."""
+    """Refuse canaries of another fit: guesses about them would mean nothing, yet would reassure."""
     body = json.loads(canaries.read_text(encoding="utf-8"))
     if body.get(RELEASE) != _name(release):
-        raise BadInput(f"{canaries} belongs to another fit than {release}: give internal/{CANARIES} of the same fit")
+        raise BadInput(
+            f"{canaries} belongs to another fit than {release}: give internal/{places.CANARIES} of the same fit"
+        )
 
 
 def forget(internal: Path) -> None:
-    """Take the canaries of a fit away that was refused before its first charge."""
-    (internal / CANARIES).unlink(missing_ok=True)
+    """Remove the canaries of a fit that was refused before its first charge."""
+    (internal / places.CANARIES).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         internal.rmdir()  # only where nothing else is in it
 
@@ -119,7 +124,7 @@ def _release(options: settings.Audit) -> tuple[list[str], dict[str, Any]]:
     statement = release.statement
     if statement.relation != "add_remove":
         raise BadInput(
-            f"canaries are added or left out, the release promises {statement.relation}: no comparison is valid"
+            f"the canaries were added or left out, but the release promises {statement.relation}, so no comparison is valid"
         )
     found = one_run.audit_model(
         release.model,
@@ -180,7 +185,7 @@ def _told_generator(found: "Audit") -> list[str]:
         f"measured  epsilon of {verdict.epsilon:.4g} or more, with {1 - verdict.error:.0%} confidence, "
         f"from {verdict.runs} fits a side",
         f"          {found.gaussian_epsilon:.4g} or more by the Gaussian bound{diagnostic}",
-        _told(found.word, verdict.gate_error, "take more runs=, or another pair="),
+        _told(found.word, verdict.gate_error, "raise runs=, or choose another pair="),
     ]
 
 
@@ -195,13 +200,16 @@ def _told_release(found: "OneRun") -> list[str]:
 
 def _told(word: str, gate_error: float, remedy: str) -> str:
     if word == "contradicted":
-        return f"CONTRADICTED: the claim is false (but for a chance of {gate_error:g}). Do not release; report this."
+        return (
+            f"CONTRADICTED: the claim is false (this verdict is wrong with a probability of at most {gate_error:g}). Do not release; "
+            "report this."
+        )
     if word == "no power":
         return (
-            "verdict   no power: this attack finds next to nothing, so it would hardly notice a false claim, and says nothing for "
+            "verdict   no power: this attack finds next to nothing, so it would hardly notice a false claim and does not support "
             f"this one; {remedy}"
         )
-    return "verdict   the claim stands: this attack finds something, and no more than is claimed"
+    return "verdict   not contradicted: this attack finds something, but no more than the claim allows"
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

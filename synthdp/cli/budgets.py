@@ -1,4 +1,4 @@
-"""`synthdp budget`: what the account of a data set says. No record is read."""
+"""`synthdp budget`: shows the account of a data set. No record is read."""
 
 import dataclasses
 import json
@@ -59,7 +59,7 @@ def _own(source: settings.Data) -> Path:
         real = real_records.home_of(Path(file))
         return real.with_name(real.name + ENDING)
     if source.name is None:
-        raise BadInput("give account=FILE, data=NAME or data.path=FILE")
+        raise BadInput("no account is named: give account=FILE, data.path=FILE or data=NAME")
     return registry.home() / "accounts" / (source.name + ENDING)
 
 
@@ -71,7 +71,7 @@ def lacking(path: Path, ledger: Ledger) -> str | None:
             continue
         behind = bool(fit.claims) and fit.claims[-1] not in ledger.claims
         if behind or (fit.ledger_head is not None and not ledger.holds(fit.ledger_head)):
-            return f"the account {account} knows of lines that it does not hold: it was cut off, or is an older copy"
+            return f"the account {account} records lines that it does not contain: it was cut off, or is an older copy"
     if _more(_released(path), ledger.entries()):
         return "the release beside it was charged for more: it was cut off, or is the ledger of another fit"
     return None
@@ -126,7 +126,8 @@ def budget(config: Config) -> None:
         standing = account.open()
     if standing is None:
         raise BadInput(
-            f"no account at {account.path}: nothing was fitted yet. Give account.cap.epsilon= and account.cap.delta= to make one"
+            f"no account at {account.path}, since nothing was fitted yet. Give account.cap.epsilon= and account.cap.delta= to make "
+            "one"
         )
     if config["options"].format == "json":
         print(json.dumps(_plain(told(account.path, standing)), allow_nan=False))
@@ -136,13 +137,13 @@ def budget(config: Config) -> None:
 
 
 def brief(account: AccountFile | None) -> list[str]:
-    """What a fit says of its account when it ends."""
+    """What a fit prints about its account when it ends."""
     standing = None if account is None else account.read()
     return [f"account    {spent_of(account)}", *([] if standing is None else [f"head       {standing.head}"])]
 
 
 def spent_of(account: AccountFile | None) -> str:
-    """Where the account is and what was spent of it, in a line."""
+    """One line: where the account is, and how much of it is spent."""
     standing = None if account is None else account.read()
     if account is None or standing is None:
         return "none: this fit is not added to any other"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ def sample(config: Config) -> None:
         record_files.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
     if release.statement.rehearsal:
-        print("rehearsal  the release's noise can be generated again. Do not release these records")
+        print("rehearsal  the release's noise can be regenerated. Do not release these records")
 
 
 def schema(config: Config) -> None:
@@ -46,9 +47,10 @@ def schema(config: Config) -> None:
     out = None if options.out is None else places.file(options.out, force=options.force)
     seen = None if out is None else places.file(str(places.seen(out)), force=options.force)
     path = Path(options.path)
-    drafted = (
-        draft(*first_look.drafted(path)) if first_look.holds_pictures(path) else draft(record_files.read(path), path)
-    )
+    found = None if first_look.holds_pictures(path) else record_files.look(path)
+    drafted = draft(*first_look.drafted(path)) if found is None else draft(found.frame, path, found=found)
+    for line in () if found is None else found.lines():
+        print(line, file=sys.stderr if out is None else sys.stdout)
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
@@ -57,7 +59,7 @@ def schema(config: Config) -> None:
         part.write_text(drafted.seen, encoding="utf-8")
     with whole.file(out) as part:
         part.write_text(drafted.schema, encoding="utf-8")
-    print(f"draft     {out}: go through its review marks, and say in declared_by who answers for it")
+    print(f"draft     {out}: go through its review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
 
 

@@ -55,7 +55,7 @@ def found(folder: Path, out: Path) -> list[Found]:
     runs = [_read(folder, place) for place in places_of if not place.is_relative_to(out)]
     if not any(run.release for run in runs):
         why = f" ({runs[0].name}: {runs[0].reason})" if runs else ""
-        raise BadInput(f"runs={folder}: no release that can be read lies under it{why}; fit some there first")
+        raise BadInput(f"runs={folder}: it contains no readable release{why}; fit some there first")
     return runs
 
 
@@ -65,16 +65,18 @@ def check_alike(runs: list[Found]) -> None:
     first, expected = released[0]
     for run, said in released[1:]:
         if said.unit != expected.unit:
-            raise BadInput(f"runs {first.name} and {run.name} protect different units: {expected.unit} and {said.unit}")
+            raise BadInput(
+                f"runs {first.name} and {run.name} protect different units, {expected.unit} and {said.unit}: compare them separately"
+            )
         column = _difference(expected, said)
         if column is not None:
             raise BadInput(
-                f"runs {first.name} and {run.name} have different schemas, in column {column!r}: compare them apart"
+                f"runs {first.name} and {run.name} have different schemas (column {column!r}): compare them separately"
             )
     origins = {_origin(run.data): run.name for run in reversed(runs) if run.data is not None}
     if len(origins) > 1:
         (one, a), (two, b) = sorted(origins.items(), key=lambda item: item[1])[:2]
-        raise BadInput(f"runs {a} and {b} were fitted on different data ({one} and {two}): compare them apart")
+        raise BadInput(f"runs {a} and {b} were fitted on different data ({one} and {two}): compare them separately")
 
 
 def check_schema(run: Found, schema: "Schema") -> None:
@@ -86,7 +88,7 @@ def check_schema(run: Found, schema: "Schema") -> None:
     for name in (*own, *real):
         if own.get(name) != real.get(name):
             raise BadInput(
-                f"run {run.name} is of another schema than the real records (column {name!r}): give its own data="
+                f"run {run.name} and the real records have different schemas (column {name!r}): give the data= that the run was fitted on"
             )
 
 
@@ -105,7 +107,8 @@ def source_of(given: settings.Data, runs: list[Found]) -> settings.Data:
     source = settings.Data(**{**({} if known.get("name") else told), **own})
     if source.test is None:
         raise BadInput(
-            "compare needs held-out records: give data=NAME, or data.test=FILE (data.train= data.schema= too, if moved)"
+            "compare needs held-out records: give data=NAME, or data.test=FILE (and data.train= and data.schema= too if those "
+            "files were moved)"
         )
     return source
 
@@ -131,7 +134,7 @@ def _read(folder: Path, place: Path) -> Found:
     named = str(place.relative_to(folder))
     name = place.resolve().name if named == "." else named
     where = place / places.RELEASE if (place / places.RELEASE).is_dir() else place
-    release, reason = None, "its fit was not finished: there is no release (fit resume=true goes on with it)"
+    release, reason = None, "its fit was not finished, so there is no release (fit resume=true continues it)"
     if (where / "release.json").exists():
         try:
             verify(where)
@@ -245,7 +248,7 @@ def compare(config: Config) -> None:
             print(f"page       {out / 'compare.html'} (internal: do not release)")
             if not complete:
                 print(
-                    f"stopped    {len(done.judged)} of {len(runs)} compared; the same command with force=true goes on"
+                    f"stopped    {len(done.judged)} of {len(runs)} compared; the same command with force=true continues"
                 )
 
 
@@ -325,7 +328,7 @@ def _kept(keep: Path, made_of: str) -> Mapping[str, Any] | None:
 
 
 def _digest_of(real: "Real", how: settings.Judge) -> str:
-    """Of all that an evaluation is made of beside the release: real records, schema, how they are judged, our version."""
+    """A digest of everything besides the release that an evaluation depends on: real records, schema, options and version."""
     from synthdp.budgets import fingerprint
 
     schema, *frames = real

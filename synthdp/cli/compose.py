@@ -107,7 +107,7 @@ def _flags(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
     rest = iter(words)
     for word in rest:
         if len(word) > MOST_LETTERS:
-            raise BadInput(f"an option of {len(word):,} characters is not read; at most {MOST_LETTERS:,} are")
+            raise BadInput(f"an option has {len(word):,} characters; at most {MOST_LETTERS:,} are read")
         if word in (MULTIRUN, "-m"):
             multirun = True
         elif word == CONFIG_DIR or word.startswith(CONFIG_DIR + "="):
@@ -274,7 +274,8 @@ def _of_group(group: str, values: Any) -> dict[str, Any]:
 
 def _nameless() -> NoReturn:
     raise BadInput(
-        f"a file of the group generator must say name: which one, of {', '.join(generators.names())}, and may set its options beside it"
+        f"a file of the group generator needs the key name, one of {', '.join(generators.names())}; further keys set that "
+        "generator's options"
     )
 
 
@@ -288,8 +289,8 @@ def _check_no_password(values: Any, at: str = "") -> None:
             _check_no_password(value, at)
     elif isinstance(values, str) and without_passwords(values) != values:
         raise BadInput(
-            f"{at} holds a password, which is not taken here: records are read from files. A table of a database is fitted from Python, "
-            "where your connection holds the password (synthdp.tables.source.table)"
+            f"{at} contains a password, which the command line does not take: it reads records from files. To fit a table of a "
+            "database, use Python, where your own connection has the password (synthdp.tables.source.table)"
         )
 
 

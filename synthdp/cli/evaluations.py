@@ -1,4 +1,4 @@
-"""`synthdp evaluate`: synthetic records judged against real ones, and what matters of it in a few lines."""
+"""`synthdp evaluate`: synthetic records judged against real ones, and the main figures in a few lines."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,7 +38,7 @@ def samples_of(
         raise BadInput(f"evaluate.samples must be 1 or more, got {count}")
     if release is None:
         if count > 1:
-            raise BadInput(f"evaluate.samples={count} needs release=FOLDER, to draw the further ones from")
+            raise BadInput(f"evaluate.samples={count} needs release=FOLDER, from which the further samples are drawn")
         return [first], None
     from synthdp.api import load, verify
 

@@ -43,7 +43,7 @@ def check(config: Config, schema: "Schema", processes: int) -> None:
     if options.select is None:
         given = changed(options, ("candidates", "mean_runs"))
         if given:
-            raise BadInput(f"{', '.join(given)} belong to a choice among fits: add select=private, or leave them out")
+            raise BadInput(f"{', '.join(given)} apply to a choice among fits: add select=private, or leave them out")
         return
     if not options.candidates:
         raise BadInput(f"select=private needs the fits to choose from, such as {FORM}")
@@ -51,13 +51,13 @@ def check(config: Config, schema: "Schema", processes: int) -> None:
         generators.make(*_candidate(candidate))
     if config["generator"] != generators.find(generators.default(schema))():
         raise BadInput(
-            "select=private fits its candidates: name generators and their settings there, not by generator="
+            "select=private fits its candidates only: name generators and their settings in candidates=, not in generator="
         )
     if options.fitness is not None:
-        raise BadInput("select=private measures no fitness beside its choice: leave fitness= out, or fit one generator")
+        raise BadInput("select=private buys no figures of fitness: leave fitness= out, or fit one generator")
     if options.resume or processes > 1 or changed(config["audit"], ("canaries", "records")):
         raise BadInput(
-            "select=private runs in one process, cannot be resumed and plants no canaries: leave resume=, torchrun and audit.* out"
+            "select=private runs in one process, cannot be resumed and cannot plant canaries: leave out resume=, torchrun and audit.*"
         )
 
 
@@ -121,7 +121,9 @@ def check_fit(config: Config) -> None:
     options: settings.Fit = config["options"]
     world = joined().world
     if world > 1 and (options.resume or changed(config["audit"], ("canaries", "records"))):
-        raise BadInput("under torchrun a fit cannot be resumed and plants no canaries: leave resume= and audit.* out")
+        raise BadInput(
+            "under torchrun a fit cannot be resumed and cannot plant canaries: leave out resume= and audit.*"
+        )
     schema = real_records.declared(config["data"])
     check(config, schema, world)
     if options.select:
@@ -148,6 +150,7 @@ def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
     from synthdp.report import fitness_words
     from synthdp.report.statement import read_off
+    from synthdp.schema.schema import CLAMPED
     from synthdp.seal.processes import joined
 
     options: settings.Fit = config["options"]
@@ -165,21 +168,37 @@ def fit(config: Config) -> None:
     if isinstance(frame, Files):
         real_records.refuse(options, canaries=changed(config["audit"], ("canaries", "records")) != [])
         account = account and dataclasses.replace(account, source=frame)
+    for line in foretold(schema, config["budget"]):
+        print(line)
+    if options.invalid == "clamp":
+        print(f"clamped    {CLAMPED}; the statement says so")
     release = fitted(config, schema, frame, out, account, ranks)
     statement = release.statement
     print(f"release    {out / 'release'}")
     if options.select:
-        print(f"generator  {statement.generator}, the best of several fits; how many there were stays secret")
+        print(f"generator  {statement.generator}, the best of several fits; their number stays secret")
     print(f"guarantee  {guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     for line in (*fitness_words.brief(statement.fitness), *brief(account)):
         print(line)
     if math.isinf(statement.epsilon):
         print("no privacy epsilon is infinite, so nothing protects the records. Do not release this")
     if statement.rehearsal:
-        print("rehearsal  the noise comes from a seed and can be generated again. Do not release this")
+        print("rehearsal  the noise comes from a seed and can be regenerated. Do not release this")
     if seen := read_off(statement.columns):
         print(f"observed   {seen} Not for release")
     return None
+
+
+def foretold(schema: "Schema", budget: Budget) -> list[str]:
+    """What public facts say of a fit before it is charged."""
+    lines = []
+    if found := generators.findable(schema, budget):
+        names = ", ".join([*found][:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
+        lines.append(
+            f"learned    {names}: noise hides a category or a range of numbers that fewer than about {max(found.values()):,.0f} "
+            f"{schema.unit or 'record'}s share. What is public is better declared"
+        )
+    return lines
 
 
 def _follow(config: Config, ranks: "Ranks") -> None:

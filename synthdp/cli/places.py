@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from synthdp.errors import BadInput
 from synthdp.files import private_folder, whole
+from synthdp.ledger.ledger import check_free
 
 if TYPE_CHECKING:
     from synthdp.schema.schema import Schema
@@ -24,18 +25,21 @@ def folder(name: str, *, force: bool) -> Path:
     chosen = Path(name)
     nearest = next(place for place in (chosen, *chosen.absolute().parents) if place.exists())
     if not os.access(nearest, os.W_OK):
-        raise BadInput(f"out={chosen} cannot be written: no permission in {nearest}")
+        raise BadInput(f"out={chosen} cannot be written, because {nearest} does not permit it; choose another folder")
     if chosen.exists() and not chosen.is_dir():
-        raise BadInput(f"out={chosen} is a file, a folder is needed")
+        raise BadInput(f"out={chosen} is a file, but a folder is needed")
     if chosen.is_dir() and any(chosen.iterdir()) and not force:
         raise BadInput(f"out={chosen} exists and is not empty; choose another folder or pass force=true")
     return chosen
 
 
 def clear(name: str) -> None:
-    """Remove what a killed fit could not: records that did not fit in memory, and the folders where they alone lay."""
+    """Remove what a killed fit could not: records that did not fit in memory and, where it had no ledger yet, what it had prepared."""
     internal = Path(name) / "internal"
     private_folder.clear(internal)
+    if not (internal / NEW).exists() and not (internal / LEDGER).exists():
+        for leftover in (*SAVED, CANARIES):
+            (internal / leftover).unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # only where nothing else is in it
         internal.rmdir()
 
@@ -44,7 +48,7 @@ def file(name: str, *, force: bool) -> Path:
     """The file to write, its folder made; refused where it exists (unless `force`)."""
     chosen = Path(name)
     if chosen.is_dir():
-        raise BadInput(f"out={chosen} is a folder, a file is needed")
+        raise BadInput(f"out={chosen} is a folder, but a file is needed")
     if chosen.exists() and not force:
         raise BadInput(f"out={chosen} exists; choose another file or pass force=true")
     chosen.parent.mkdir(parents=True, exist_ok=True)
@@ -74,11 +78,17 @@ def records(name: str, schema: "Schema", *, force: bool) -> Path:
 NEW, LEDGER, RELEASE = "ledger.new.jsonl", "ledger.jsonl", "release"
 CHECKPOINT = "checkpoint.safetensors"
 ANSWERS = f"{CHECKPOINT}.answers"
+SAVED = tuple(
+    f"{name}{ending}" for name in (CHECKPOINT, ANSWERS) for ending in ("", ".next")
+)  # of a fit that may go on
+CANARIES = "canaries.json"
 
 
 def open_ledger(internal: Path, *, resume: bool) -> Path:
-    """Where a fit charges until it ends. What a stopped fit left there is gone on with, or put among the ledgers first."""
+    """The ledger that a fit charges until it ends. A ledger that a stopped fit left there is continued, or first put among the
+    old ones. Raises `BadInput` where a running fit writes it."""
     if not resume:
+        check_free(internal / NEW)
         close_ledger(internal)
     return internal / NEW
 
@@ -90,20 +100,20 @@ def check_unfinished(out: Path) -> None:
         return
     if (out / RELEASE).exists():
         raise BadInput(
-            f"out={out}: the fit was finished, there is nothing to resume; leave resume out, or choose another"
+            f"out={out}: the fit there finished, so there is nothing to resume; leave resume= out, or choose another folder"
         )
     raise BadInput(
-        f"out={out}: no fit was stopped there after its first answer, there is nothing to resume; leave resume out to start "
-        "one (what an earlier one was charged stays in the account)"
+        f"out={out}: no fit was stopped there after its first answer, so there is nothing to resume; leave resume= out to start a "
+        "new one (the account keeps what an earlier one was charged)"
     )
 
 
 def close_ledger(internal: Path) -> None:
     """The new ledger, if anything was charged, becomes ledger.jsonl, and the one before it ledger.N.jsonl: none is lost. The
     checkpoint and the answers that were kept are of no use any more."""
-    for name in (CHECKPOINT, f"{CHECKPOINT}.next", ANSWERS, f"{ANSWERS}.next"):
-        (internal / name).unlink(missing_ok=True)
     new, ledger = internal / NEW, internal / LEDGER
+    for name in SAVED:
+        (internal / name).unlink(missing_ok=True)
     if not new.exists():
         return
     if ledger.exists():

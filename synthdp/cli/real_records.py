@@ -36,8 +36,8 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> sourc
         large = path.is_file() and path.stat().st_size >= LARGE and getattr(generator, "counted", False)
         if options.engine == "auto" and large and schema.image is None:
             raise BadInput(
-                f"{path} is a large file: say data.engine=duckdb to count it where it lies, or data.engine=memory to read it into "
-                "memory (the model may depend on which, so that the size of a file does not decide it)"
+                f"{path} is a large file: give data.engine=duckdb to count it on disk, or data.engine=memory to read it into "
+                "memory. The model may depend on the choice, so the size of a file must not decide it"
             )
         return None
     return source.files(path, memory=options.memory)
@@ -71,11 +71,8 @@ def declared(source: settings.Data) -> "Schema":
     _refuse_both(source)
     if source.name is not None:
         return _targeted(named.schema_of(source.name), source.target)
-    if (source.path or source.train) is None or source.schema is None:
-        raise BadInput(
-            "records need data=NAME, or data.path=FILE with data.schema=FILE.yaml (synthdp schema path=FILE drafts one)"
-        )
-    schema = _targeted(Schema.load(source.schema), source.target)
+    _, file = _needed(path=source.path or source.train, schema=source.schema)
+    schema = _targeted(Schema.load(file), source.target)
     schema.check_declared()
     return schema
 
@@ -94,6 +91,19 @@ def training(
     return schema, _read(str(source.path or source.train), schema) if held is None else held
 
 
+def reviewed(source: settings.Data) -> "tuple[Schema, pd.DataFrame]":
+    """The schema, which nobody needs to have declared yet, and the records, in memory."""
+    from synthdp.schema.schema import Schema
+    from synthdp.sets import named
+
+    _refuse_both(source)
+    if source.name is not None:
+        return _targeted(named.schema_of(source.name), source.target), named.load(source.name).train
+    path, file = _needed(path=source.path or source.train, schema=source.schema)
+    schema = _targeted(Schema.load(file), source.target)
+    return schema, _read(path, schema)
+
+
 def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
     """The schema, and the real records: those that were fitted and those that were held out."""
     from synthdp.schema.schema import Schema
@@ -103,11 +113,31 @@ def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
     if source.name is not None:
         chosen = named.load(source.name)
         return _targeted(chosen.schema, source.target), chosen.train, chosen.test
-    train = source.train or source.path
-    if train is None or source.test is None or source.schema is None:
-        raise BadInput("evaluate needs data=NAME, or data.train=FILE data.test=FILE data.schema=FILE.yaml")
-    schema = _targeted(Schema.load(source.schema), source.target)
-    return schema, _read(train, schema), _read(source.test, schema)
+    train, test, file = _needed(train=source.train or source.path, test=source.test, schema=source.schema)
+    schema = _targeted(Schema.load(file), source.target)
+    return schema, _read(train, schema), _read(test, schema)
+
+
+FORM = {
+    "path": "data.path=FILE",
+    "train": "data.train=FILE",
+    "test": "data.test=FILE",
+    "schema": "data.schema=FILE.yaml",
+}
+
+
+def _needed(**given: str | None) -> list[str]:
+    """The files that a command needs; raises `BadInput` that names those that are missing."""
+    missing = [FORM[name] for name, value in given.items() if value is None]
+    if len(missing) == len(given):
+        first, *rest = missing
+        raise BadInput(
+            f"no records are named: give {first} with {' and '.join(rest)} (synthdp schema path=FILE drafts a schema), or "
+            "data=NAME (synthdp data lists the names)"
+        )
+    if missing:
+        raise BadInput(f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing")
+    return [value for value in given.values() if value is not None]
 
 
 def _read(path: str, schema: "Schema") -> "pd.DataFrame":
@@ -120,6 +150,9 @@ def _read(path: str, schema: "Schema") -> "pd.DataFrame":
     if schema.image is not None or not is_several(where):
         return record_files.read(where, schema=schema)
     parts = [record_files.read(file, schema=schema) for file in tables.files(where).found()]
+    for name in {name for part in parts for name in part}:  # no file decides how another one's cells are read
+        if len({part[name].dtype for part in parts if name in part}) > 1:
+            parts = [part.astype({name: object}) if name in part else part for part in parts]
     return pd.concat(parts, ignore_index=True)
 
 

@@ -16,16 +16,16 @@ PASSPHRASE = "SYNTHDP_PASSPHRASE"  # noqa: S105 - the name of an environment var
 
 
 def verify(config: Config) -> None:
-    """Say what of a release was checked, and what is as claimed by whoever made it."""
+    """Print what of a release was checked, and what is only claimed by whoever made it."""
     options: settings.Verify = config["options"]
     found = verified(options.release, options.public)
     print(f"release    {found.folder} (format {found.format})")
     print(f"binding    {found.binding}")
     for name, text in found.checked.items():
-        print(f"checked    {name}: {text}")
+        print(f"checked    {name}: matches {text}")
     for name, text in found.claimed.items():
         print(f"claimed    {name}: {text}")
-    print(f"guarantee  {found.promise}; what is claimed is said by the releaser alone")
+    print(f"guarantee  {found.promise}; for what is claimed, there is only the releaser's word")
 
 
 def report(config: Config) -> None:
@@ -49,9 +49,9 @@ def keygen(config: Config) -> None:
     if out.exists() and not out.is_dir():
         raise BadInput(f"out={out} is a file; give a folder for {signature.PRIVATE} and {signature.PUBLIC}")
     name = signature.keygen(out, passphrase)
-    kept = "encrypted with the passphrase" if passphrase else f"not encrypted: set {PASSPHRASE} for that"
+    kept = "encrypted with the passphrase" if passphrase else f"not encrypted; set {PASSPHRASE} to encrypt it"
     print(f"private    {out / signature.PRIVATE} (keep it where releases are made; {kept})")
-    print(f"public     {out / signature.PUBLIC} (hand it out apart from any release)")
+    print(f"public     {out / signature.PUBLIC} (hand it out separately from any release)")
     print(f"key        {name}")
 
 
@@ -64,7 +64,7 @@ def sign(config: Config) -> None:
     bound = manifest.check(found.folder)
     if bound is None:
         raise BadInput(
-            f"{found.folder} is of format {found.format}, without {manifest.MANIFEST}: load it and save it again, then sign that"
+            f"{found.folder} has format {found.format}, without {manifest.MANIFEST}: load it, save it again and sign the new copy"
         )
     if found.signer is not None and not options.force:
         raise BadInput(f"{found.folder} is signed by {found.signer}; pass force=true to replace that signature")

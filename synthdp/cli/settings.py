@@ -101,6 +101,40 @@ class Fit:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlanOf(Fit):
+    """Options of `synthdp plan`: those of the fit, and how to tell."""
+
+    out: str = option(".", "folder of the fit; nothing is written")
+    time: bool = option(
+        False, "make the whole fit on made-up records, and tell how long it takes and how much memory it needs"
+    )
+    format: Format = option("text", "text or json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """Options of `synthdp check`."""
+
+    out: str | None = option(None, "file for the report as JSON (internal); default: print it")
+    values: bool = option(False, "show the cells that break a rule too; the report says that they were shown")
+    force: bool = option(False, "overwrite an existing file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Options of `synthdp split`."""
+
+    path: str = option(MISSING, "records to part: a .csv, .csv.gz, .tsv or .parquet file, or pictures")
+    schema: str | None = option(None, "schema.yaml of the records")
+    share: float = option(0.2, "expected share of units that are held out")
+    out: str = option(MISSING, "folder for train and held_out, with the ending of path, and split.key (internal)")
+    key: str | None = option(
+        None, "file of the secret key; with the key of an earlier split each unit lies where it lay"
+    )
+    force: bool = option(False, "write into an existing folder")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plant:
     """What a fit prepares for `synthdp audit` (the group `audit`)."""
 
@@ -336,6 +370,9 @@ class Demo:
 
 # The flat options of each command, and its groups with the option that is chosen when none is named.
 OPTIONS: dict[str, Any] = {
+    "check": Check,
+    "plan": PlanOf,
+    "split": Split,
     "fit": Fit,
     "sample": Sample,
     "evaluate": Evaluate,
@@ -353,10 +390,12 @@ OPTIONS: dict[str, Any] = {
     "demo": Demo,
 }
 GROUPS: dict[str, dict[str, str]] = {
-    "fit": {"data": "meps", "generator": "default", "budget": "default", "account": "default", "audit": "default"},
-    "evaluate": {"data": "meps", "evaluate": "default"},
+    "check": {"data": "files"},
+    "plan": {"data": "files", "generator": "default", "budget": "default", "account": "default", "audit": "default"},
+    "fit": {"data": "files", "generator": "default", "budget": "default", "account": "default", "audit": "default"},
+    "evaluate": {"data": "files", "evaluate": "default"},
     "compare": {"data": "files", "evaluate": "default"},
-    "budget": {"data": "meps", "account": "default"},
+    "budget": {"data": "files", "account": "default"},
     "audit": {"generator": "default", "budget": "default"},
     "demo": {"generator": "default", "budget": "demo", "account": "default"},
 }
@@ -371,6 +410,7 @@ TEXT = (
     "canaries",
     "synthetic",
     "path",
+    "schema",
     "ledger",
     "votes",
     "plot",

@@ -17,7 +17,7 @@ from synthdp.ledger.events import Entry, Plan, Vote
 ELSE = ("rate", "noise", "steps", "sampler", "ledger", "relation", "group", "accountant", "plot", "curve", "force")
 NEEDS = {"lnmax": ("gamma",), "gnmax": ("sigma",), "confident": ("threshold", "sigma1", "sigma2")}
 MAY = {"confident": ("answers",)}
-WARNING = "INTERNAL, not for release: computed from the votes, it is itself private"
+WARNING = "INTERNAL, not for release: it is computed from the votes, so it is private itself"
 
 Orders = tuple[float, ...]
 
@@ -46,8 +46,8 @@ def epsilon(options: settings.EpsilonOf) -> None:
     at = f"at delta {options.delta:g}"
     answered = f", {dependent.answered:.1f} answers expected" if options.aggregator == "confident" else ""
     rows = (
-        ("data-independent", independent.epsilon, f"{at}  whatever was voted (order {independent.order:g})"),
-        ("statement", booked, f"{at}  what a ledger of these {len(votes)} queries costs ({accountant})"),
+        ("data-independent", independent.epsilon, f"{at}  for any votes (order {independent.order:g})"),
+        ("statement", booked, f"{at}  for a ledger of these {len(votes)} queries ({accountant})"),
         ("data-dependent", dependent.epsilon, f"{at}  {WARNING} (order {dependent.order:g}{answered})"),
     )
     numbers = [f"{epsilon:.6g}" for _, epsilon, _ in rows]
@@ -84,7 +84,7 @@ def _print_json(
 
 def _check(options: settings.EpsilonOf) -> None:
     if options.votes is None:
-        raise BadInput(f"{_given(options)[0]}= is an option of votes=FILE: give the file, or leave it out")
+        raise BadInput(f"{_given(options)[0]}= needs votes=FILE: give the file, or leave the option out")
     others = settings.changed(options, ELSE)
     if others:
         raise BadInput(f"epsilon takes votes=FILE or {others[0]}=..., not both")
@@ -96,7 +96,7 @@ def _check(options: settings.EpsilonOf) -> None:
             raise BadInput(f"aggregator={options.aggregator} needs {name}=...")
     for name in _given(options):
         if name not in (*needs, *MAY.get(options.aggregator, ()), "aggregator", "queries", "orders"):
-            raise BadInput(f"{name}= is no option of aggregator={options.aggregator}: leave it out")
+            raise BadInput(f"aggregator={options.aggregator} has no option {name}=: leave it out")
 
 
 def _given(options: settings.EpsilonOf) -> list[str]:
@@ -107,7 +107,7 @@ def _given(options: settings.EpsilonOf) -> list[str]:
 def _rows(options: settings.EpsilonOf) -> np.ndarray:
     votes = pate.load(Path(str(options.votes)))
     if not len(votes):
-        raise BadInput(f"{options.votes} holds no row of votes")
+        raise BadInput(f"{options.votes} has no row of votes")
     if options.queries is None:
         return votes
     if not 1 <= options.queries <= len(votes):

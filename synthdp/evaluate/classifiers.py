@@ -80,7 +80,7 @@ CLASSIFIERS: dict[str, Classifier] = {
             form="dense",
             seeded=False,
             make=estimators.linear_discriminant,
-            note="covariance shrunk by 0.001, so that collinear columns have an answer",
+            note="covariance shrunk by 0.001, so that collinear columns have a solution",
         ),
         Classifier(
             id="ada",
@@ -91,7 +91,12 @@ CLASSIFIERS: dict[str, Classifier] = {
             note="50 stumps",
         ),
         Classifier(
-            id="bag", label="Bagging", form="codes", seeded=True, make=estimators.bagging, note="10 trees to the end"
+            id="bag",
+            label="Bagging",
+            form="codes",
+            seeded=True,
+            make=estimators.bagging,
+            note="10 trees of unlimited depth",
         ),
         Classifier(
             id="mlp",
@@ -162,6 +167,6 @@ def chances(
         estimator.fit(features.encode(train, classifier.form), dense)
         found = estimator.predict_proba(features.encode(test, classifier.form))
     if not np.isfinite(found).all():
-        raise ValueError("probabilities that are no numbers")
+        raise ValueError("probabilities that are not numbers")
     out[:, occur[np.asarray(estimator.classes_, dtype=np.int64)]] = found
     return out

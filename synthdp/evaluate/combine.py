@@ -97,7 +97,7 @@ def combine(
     else:
         if noise_variance is not None:
             raise BadInput(
-                "noise_variance belongs to sets='one_model': a posterior that knows the noise holds it already"
+                "noise_variance belongs to sets='one_model': a posterior that knows the noise includes it already"
             )
         _warn_of_one_model(b, ubar, m)
         total, freedom = _of_posterior(b, ubar, m, ratio)
@@ -121,7 +121,7 @@ def _of_posterior(b: Values, ubar: Values, m: int, ratio: float | None) -> tuple
         raise BadInput(
             f"T = (1 + 1/m) b - ubar is not positive for {int(negative.sum())} of {negative.size} numbers: draw more sets, larger "
             "ones, or give rows= and synthetic_rows= for the variant that is never negative (Reiter 2002). If the sets are "
-            "samples of one fitted model, say sets='one_model'"
+            "samples of one fitted model, give sets='one_model'"
         )
     share = np.where(negative, 1.0, total / np.where(negative, 1.0, whole))
     freedom = np.where(negative, np.inf, (m - 1) * share**2)
@@ -131,9 +131,9 @@ def _of_posterior(b: Values, ubar: Values, m: int, ratio: float | None) -> tuple
 def _of_one_model(ubar: Values, m: int, ratio: float | None, noise: ArrayLike | None) -> tuple[Values, Values]:
     if ratio is None or noise is None:
         raise BadInput(
-            "samples of one fitted model do not tell how sure the model is: sets='one_model' needs rows=, synthetic_rows= and "
-            "noise_variance= (what the release's noise adds to the variance; 0 if there was none). Where that is unknown there is "
-            "no valid interval for the population"
+            "samples of one fitted model do not show how uncertain the model is, so sets='one_model' needs rows=, synthetic_rows= "
+            "and noise_variance= (the variance that the release's noise adds; 0 without noise). Where that is unknown, no valid "
+            "interval for the population exists"
         )
     added = np.asarray(noise, float)
     if not (np.isfinite(added) & (added >= 0)).all() or added.shape not in ((), ubar.shape):
@@ -148,8 +148,9 @@ def _warn_of_one_model(b: Values, ubar: Values, m: int) -> None:
     alike = chi2.sf((m - 1) * b / ubar, m - 1) > SUSPECT
     if np.mean(alike) > 0.5:  # of most of the numbers
         warnings.warn(
-            "the sets differ no more than samples of one fitted model, such as Release.sample draws. If they come from one model, their "
-            "spread leaves out the uncertainty of the model itself, and the interval is too narrow: use sets='one_model'",
+            "the sets differ no more than samples of one fitted model do, such as those that Release.sample draws. If they come "
+            "from one model, their spread leaves out the uncertainty of the model itself, and the interval is too narrow: use "
+            "sets='one_model'",
             stacklevel=3,
         )
 

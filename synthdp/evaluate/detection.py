@@ -22,8 +22,8 @@ MIN_ROWS = 30
 # The null expectation of pMSE is an asymptotic one: so many rows for each parameter of the propensity model.
 ROWS_PER_PARAMETER = 10
 PROPENSITY = (
-    "logistic regression on the main effects of all columns: numbers and ordinals standardised, an indicator for each of a "
-    "column's 30 most frequent categories, for the others together and for missing values"
+    "logistic regression on the main effects of all columns: standardised numbers and ordinals, and indicators for each of a "
+    "column's 30 most frequent categories, for all its other categories together and for missing values"
 )
 
 
@@ -79,7 +79,7 @@ def pmse(synthetic: Table, train: Table, test: Table, *, seeds: int = 3) -> tupl
     if most == 0:
         return None, "no column varies"
     if 2 * rows < ROWS_PER_PARAMETER * most:
-        return None, f"{rows} rows a side are too few for a propensity model of {most} parameters"
+        return None, f"{rows} rows on each side are too few for a propensity model with {most} parameters"
     entries = {role: _ratios(draws, 2 * rows) for role, draws in found.items()}
     about = {"model": PROPENSITY, "parameters": float(np.mean([effects for _, effects in found["synthetic"]]))}
     return {**entries["synthetic"], "floor": entries["test"], **about}, None

@@ -70,7 +70,7 @@ def clopper_pearson(count: Any, trials: float, error: float) -> Any:
         raise BadInput(f"error must lie strictly between 0 and 1, got {error}")
     counts = np.asarray(count, np.float64)
     if trials <= 0 or (counts < 0).any() or (counts > trials).any():
-        raise BadInput("counts must lie between 0 and the number of runs, of which there must be some")
+        raise BadInput("counts must lie between 0 and the number of runs, which must be 1 or more")
     return np.where(counts >= trials, 1.0, betaincinv(counts + 1, np.maximum(trials - counts, 1e-9), 1 - error))
 
 

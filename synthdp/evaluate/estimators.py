@@ -84,7 +84,7 @@ class Model:
     form: Form
     seeded: bool
     make: Callable[[Setting], Any]
-    note: str = "settings of the library"
+    note: str = "the library's defaults"
     needs: str | None = None
 
 
@@ -319,5 +319,5 @@ def guesses(
         estimator.fit(features.encode(train, regressor.form), (values - centre) / spread)
         found = np.asarray(estimator.predict(features.encode(test, regressor.form)), dtype=np.float64)
     if not np.isfinite(found).all():
-        raise ValueError("predictions that are no numbers")
+        raise ValueError("predictions that are not numbers")
     return centre + spread * found

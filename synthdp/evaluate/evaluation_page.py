@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 ORDER = ("auroc", "auprc", "accuracy", "f1", "brier", "ece", "r2", "rmse", "mae")
 PLOTTED = ("auroc", "auprc", "r2")
 MEAN = "Mean of these"
-CONSTANT = {"majority": "Floor: always the majority class", "mean": "Floor: always the mean"}
+CONSTANT = {"majority": "Floor: always predicting the majority class", "mean": "Floor: always predicting the mean"}
 FIDELITY = {
     "tvd_1way": ("Single columns (total variation distance)", "0"),
     "tvd_2way": ("Pairs of columns (total variation distance)", "0"),
     "tvd_3way": ("Triples with the target (total variation distance)", "0"),
-    "wasserstein": ("Numeric columns (Wasserstein distance, in 5 to 95 % ranges)", "0"),
+    "wasserstein": ("Numeric columns (Wasserstein distance, as a fraction of the 5 to 95 % range)", "0"),
     "correlation_difference": ("Associations of pairs (mean absolute difference)", "0"),
     "missingness": ("Patterns of missing values (total variation distance)", "0"),
     "range_queries": ("Random range queries (mean absolute error of a share)", "0"),
@@ -47,19 +47,23 @@ GLOSSARY = {
     "auroc": "the chance that a model ranks a random positive row above a random negative one; 0.5 is guessing, 1 is perfect.",
     "auprc": "the average precision; guessing gives the share of the class.",
     "f1": "the harmonic mean of precision and recall.",
-    "brier": "the mean squared error of the predicted chances; 0 is perfect.",
-    "ece": "expected calibration error: how far predicted chances are from observed shares.",
-    "r2": "the share of a number's variance that a model explains; 0 is always telling the mean.",
+    "brier": "the mean squared error of the predicted probabilities; 0 is perfect.",
+    "ece": "expected calibration error: the mean distance of predicted probabilities from observed shares.",
+    "r2": "the share of a number's variance that a model explains; 0 is reached by always predicting the mean.",
     "rmse": "root mean squared error.",
     "mae": "mean absolute error.",
     "tvd_1way": "the share of rows that would have to move to another cell for the two distributions to be equal.",
-    "wasserstein": "how far values would have to be moved, on average, as a part of the real range from 5 to 95 %.",
-    "correlation_difference": "association is Spearman's rank correlation of two numbers, Cramer's V of two categories, the "
-    "correlation ratio of a category and a number.",
+    "wasserstein": "how far values would have to be moved on average, as a fraction of the real range from the 5th to the 95th percentile.",
+    "correlation_difference": (
+        "the measure is Spearman's rank correlation for two numbers, Cramer's V for two categories, and the correlation ratio for a "
+        "category and a number."
+    ),
     "detection_auc": "how well gradient boosting tells synthetic from real held-out rows.",
     "pmse": "the mean squared distance of a propensity score from the share of synthetic rows (Snoke et al. 2018).",
-    "alpha_precision": "on balls that hold a growing share of the real (for beta-recall: synthetic) rows, whether the other rows "
-    "fall in equally often (Alaa et al. 2022).",
+    "alpha_precision": (
+        "for balls that contain a growing share of the real (for beta-recall: synthetic) rows, whether the other rows fall into them "
+        "equally often (Alaa et al. 2022)."
+    ),
 }
 
 
@@ -112,7 +116,7 @@ def _groups(
     arms = (
         ("Trained on real rows (ceiling)", entry["trtr"], "trtr"),
         ("Trained on synthetic rows", entry["tstr"], "tstr"),
-        ("Floor: columns without relations", entry["floors"]["independent"], "independent"),
+        ("Floor: unrelated columns", entry["floors"]["independent"], "independent"),
     )
     groups = []
     for label, arm, key in arms:
@@ -138,8 +142,8 @@ def _ranks(found: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]
         else f"By {label}, synthetic rows rank {model('best_synthetic')} first, real rows {model('best_real')}."
     )
     text = (
-        f"{choice} Kendall's tau compares the two orders of the models: 1 is the same order, 0 no relation, -1 the reverse. "
-        "Regret is what the choice by synthetic rows costs on real rows."
+        f"{choice} Kendall's tau compares the two orders of the models: 1 is the same order, 0 no relation, -1 the reverse. Regret "
+        "is the score on real rows that is lost by choosing the model on synthetic rows."
     )
     labels = {"kendall": "Kendall\u2019s tau", "pairs": "pairs of models", "regret": f"regret ({label})"}
     figures = [
@@ -210,7 +214,7 @@ def glossary(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(names.get(key) or METRIC_LABELS[key], meaning) for key, meaning in GLOSSARY.items() if key in used]
 
 
-STAMP = "Internal: contains statistics of real records: do not release"
+STAMP = "Internal: contains statistics of real records. Do not release"
 HOME = Path(__file__).parent
 # Beyond so many small multiples a page is not read; the columns that are furthest off are shown.
 MOST_COLUMNS = 60
@@ -374,7 +378,9 @@ def _heats(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     result = []
     if "tvd_2way" in found:
         entry, label = found["tvd_2way"], "Total variation distance of pairs"
-        note = "Strong cells are pairs whose joint distribution the synthetic rows miss. 0 is best, 1 is worst."
+        note = (
+            "Strongly coloured cells are pairs whose joint distribution the synthetic rows miss. 0 is best, 1 is worst."
+        )
         result.append((label, note, heat_map(entry["names"], entry["matrix"], label, "pairs-plot", signed=False)))
     if "correlation_difference" in found:
         entry, label = found["correlation_difference"], "Association, synthetic minus real"

@@ -48,7 +48,7 @@ def utility_plot(entry: dict[str, Any], metric: str, label: str, names: dict[str
     arms = (
         ("trained on real rows", entry["trtr"], REAL, "D"),
         ("trained on synthetic rows", entry["tstr"], SYNTHETIC, "o"),
-        ("floor: columns without relations", entry["floors"]["independent"], FLOOR, "s"),
+        ("floor: unrelated columns", entry["floors"]["independent"], FLOOR, "s"),
     )
     models = [m for m in names if any(metric in arm.get(m, {}) for _, arm, _, _ in arms)]
     guess = next(key for key in CONSTANT if key in entry["floors"])

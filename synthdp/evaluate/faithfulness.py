@@ -80,9 +80,9 @@ def limits() -> dict[str, str]:
     from synthdp.evaluate import association, detection, manifold
 
     return {
-        "detection and pMSE": f"at most {detection.MOST_ROWS:,} rows of each set, drawn",
-        "alpha-precision and beta-recall": f"at most {manifold.MOST_ROWS:,} rows of each set, drawn",
-        "range queries": f"{association.QUERIES:,} of at most {association.MOST_COLUMNS} columns",
+        "detection and pMSE": f"at most {detection.MOST_ROWS:,} rows of each set, drawn at random",
+        "alpha-precision and beta-recall": f"at most {manifold.MOST_ROWS:,} rows of each set, drawn at random",
+        "range queries": f"{association.QUERIES:,} queries on at most {association.MOST_COLUMNS} columns each",
     }
 
 

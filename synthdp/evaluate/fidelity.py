@@ -245,7 +245,9 @@ def wasserstein(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
     if not found and not left_out:
         return None, "there is no numeric column"
     shortfall = (
-        f"no known values, or no spread even of the declared bounds: {', '.join(left_out)}" if left_out else None
+        f"columns without known values, or without any spread even in their declared bounds: {', '.join(left_out)}"
+        if left_out
+        else None
     )
     if not found:
         return None, shortfall

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 QUESTION = "Can I share it?"
-PAGE = "This page must not be shared: it holds exact statistics of real records."
+PAGE = "This page must not be shared: it contains exact statistics of real records."
 
 
 def found(result: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to "Can I share it?", in the form of `words.asks`. An attack at chance is a pass; one above its bound
-    would refute the guarantee, which is then not what these records were made with, or broken."""
+    refutes the guarantee: either these records were made without it, or it is broken."""
     attacks = result.get("attacks")
     answer: dict[str, Any] = {"question": "Could someone be found?", "figures": []}
     if not attacks:
@@ -55,8 +55,8 @@ def found(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def above(item: Mapping[str, Any]) -> bool:
-    """Whether a figure contradicts its bound: even the low end of its interval is above. Without an interval nothing
-    can be said."""
+    """Whether a figure contradicts its bound, that is, its whole interval lies above. False for a figure without an
+    interval."""
     bound, interval = item.get("bound"), item.get("interval")
     return bound is not None and interval is not None and item["better"] != "higher" and bool(interval[0] > bound)
 
@@ -69,13 +69,10 @@ def _ask(verdict: str, bad: bool, answer: Mapping[str, Any]) -> dict[str, Any]:
 def _promise(result: Mapping[str, Any]) -> str:
     claim = result["about"].get("claim")
     if claim is None:
-        return (
-            "Attacks that fail prove nothing. Whether the records may leave depends on the statement of their release."
-        )
+        return "Attacks that fail prove nothing. Whether the synthetic records may be shared depends on the statement of their release."
     return (
-        f"Attacks that fail prove nothing, but the guarantee does (epsilon {small(claim['epsilon'])}, delta "
-        f"{small(claim['delta'])}, per {claim['unit']}): its bound holds for every attacker. Decide by the statement "
-        "of the release."
+        f"Attacks that fail prove nothing, whereas the bound of the guarantee (epsilon {small(claim['epsilon'])}, delta "
+        f"{small(claim['delta'])}, per {claim['unit']}) holds for every attacker. Decide by the statement of the release."
     )
 
 
@@ -104,7 +101,7 @@ def _figures(item: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _told(attack: Mapping[str, Any], item: Mapping[str, Any]) -> str:
     """The strongest attack in a sentence."""
-    text = f"The strongest attack, measured against its baseline: {attack['title']}, {item['label']} {said(item)}"
+    text = f"The strongest attack, measured against its baseline, is {attack['title']}: {item['label']} {said(item)}"
     if item.get("baseline") is not None:
         text += f"; its baseline is {said(item['baseline'])}"
     if item.get("bound") is not None:
@@ -163,8 +160,8 @@ def useful(target: str, entry: Mapping[str, Any]) -> dict[str, Any]:
         return {**answer, **NOTHING}
     answer["figures"] = [_item("synthetic", made), _item("real", real), _item("floor", floor)]
     text = (
-        f"Mean {name} on real held-out rows, of models trained on synthetic rows, on real rows (the ceiling), and on rows "
-        "whose columns are unrelated (the floor)."
+        f"The figures are the mean {name}, on real held-out rows, of models trained on synthetic rows, on real rows (the ceiling) "
+        "and on rows whose columns are unrelated (the floor)."
     )
     signal = real["mean"] - guess
     if signal < LEAST_SIGNAL:
@@ -212,7 +209,7 @@ def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
     text = (
         "On average "
         + " and ".join(parts)
-        + " (total variation distance; in brackets, how much real held-out rows differ)."
+        + " (total variation distance; in brackets, the same for real held-out rows)."
     )
     detection = 1.0
     if "detection_auc" in found:
@@ -222,8 +219,8 @@ def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
     verdict, worst = _closeness(excess, detection), worst_rule(found)
     if worst is not None:
         text += (
-            f" The rule {worst['rule']} is broken by {_share(worst['synthetic'])} of synthetic rows "
-            f"({_share(worst['train'])} of real ones)."
+            f" {_share(worst['synthetic'])} of synthetic rows break the rule {worst['rule']} ({_share(worst['train'])} of real "
+            "ones do)."
         )
         if worst["synthetic"] - worst["train"] > MOST_BROKEN:
             verdict += ", and breaks a declared rule"
@@ -256,7 +253,7 @@ def _closeness(excess: float, detection: float) -> str:
 
 
 def for_whom(targets: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The same on the group that loses most by synthetic training rows; None where no subgroup was judged."""
+    """The same for the group that loses most when models are trained on synthetic rows; None where no subgroup was judged."""
     worst = worst_group(targets)
     if worst is None:
         return None
@@ -285,7 +282,7 @@ def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(
             (
                 "rules",
-                f"{rule['rule']} is broken by {_share(rule['synthetic'])} of rows; by {_share(rule['train'])} of real ones",
+                f"{_share(rule['synthetic'])} of synthetic rows and {_share(rule['train'])} of real rows break {rule['rule']}",
             )
         )
     worst = worst_group(result["targets"])
@@ -308,7 +305,7 @@ def _whom(targets: Mapping[str, Any], level: Mapping[str, Any], name: str) -> st
     if level["gap"] <= 0:
         return "No group loses anything"
     if clear(level) or level.get("gap_interval") is None:
-        return f"Worst for {name}"
+        return f"The largest loss is for {name}"
     others = [
         f"{column} = {each['level']}"
         for entry in targets.values()
@@ -317,8 +314,8 @@ def _whom(targets: Mapping[str, Any], level: Mapping[str, Any], name: str) -> st
         if clear(each)
     ]
     if not others:
-        return f"No group loses more than chance explains; the largest gap is for {name}"
-    return f"The largest gap is for {name}, but may be chance; it is not chance for {', '.join(dict.fromkeys(others))}"
+        return f"No group loses more than chance could explain; the largest gap is for {name}"
+    return f"The largest gap is for {name}, but it may be chance; chance does not explain the gap for {', '.join(dict.fromkeys(others))}"
 
 
 def clear(level: Mapping[str, Any]) -> bool:

@@ -31,8 +31,8 @@ def pictured(
 
     if len(samples) > 1:
         raise BadInput(
-            f"{len(samples)} synthetic samples of images: pictures are judged one sample at a time. Give one frame; on the "
-            "command line leave evaluate.samples at 1, and evaluate further samples in runs of their own."
+            f"{len(samples)} synthetic samples of images were given, but pictures are judged one sample at a time. Give one frame; "
+            "on the command line leave evaluate.samples at 1, and evaluate further samples in separate runs."
         )
     before = torch.get_num_threads()
     torch.set_num_threads(how.threads)
@@ -53,7 +53,7 @@ def pictured(
     finally:
         torch.set_num_threads(before)
     result["about"] |= how.told
-    reason = "groups are scored of tables only"
+    reason = "groups are scored for tables only"
     names = dict.fromkeys(how.subgroups)
     result["not_computed"] += [{"metric": f"subgroups.{name}", "reason": reason} for name in names]
     return result

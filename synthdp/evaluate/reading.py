@@ -63,8 +63,8 @@ def parts_of(samples: Sequence[pd.DataFrame], train: pd.DataFrame, test: pd.Data
             log.append({"metric": f"columns.{axis.name}", "reason": f"{error} So {LEFT_OUT}."})
     if axes and not kept:
         raise BadInput(
-            f"The synthetic rows hold none of the schema's {len(axes)} columns in a form that can be read. "
-            "Synthetic, training and test rows must share one schema."
+            f"The synthetic rows have none of the schema's {len(axes)} columns in a readable form. Synthetic, training and test "
+            "rows must share one schema."
         )
     made = [[np.empty((len(frame), 0)), *(tables[i].values for tables in read)] for i, frame in enumerate(samples)]  # noqa: PD011
     return Parts(

@@ -1,4 +1,4 @@
-"""How many rows break the rules that the schema declares (data.rules)."""
+"""How many rows break the rules that the schema declares (`schema.rules`)."""
 
 from __future__ import annotations
 

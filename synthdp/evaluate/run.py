@@ -59,7 +59,7 @@ def evaluate(
 
     samples = [synthetic] if isinstance(synthetic, pd.DataFrame) else list(synthetic)
     if not samples:
-        raise BadInput("synthetic: no sample is given; give a frame or a list of frames.")
+        raise BadInput("synthetic: the list of samples is empty; give a frame or a list of frames.")
     how = How(
         targets=targets,
         models=models,
@@ -130,7 +130,7 @@ def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[
     wanted = []
     for name in dict.fromkeys(names):
         if name in lost:
-            reason = "the synthetic rows lack the target, or hold it in a form that cannot be read"
+            reason = "the synthetic rows lack the target, or have it in a form that cannot be read"
             log.append({"metric": f"utility.{name}", "reason": reason})
         else:
             wanted.append(_target(name, parts.axes, schema))

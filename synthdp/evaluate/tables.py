@@ -173,8 +173,8 @@ def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
     found = axis.other is not None or any(word in place for word in words)
     if len(distinct) and not found and (numbers >= 0).sum() >= ENOUGH_ROWS:
         raise BadInput(
-            f"Column {axis.name!r} of the {role} rows holds none of the {len(axis.levels)} categories that the schema "
-            "declares. Use the schema that the rows were made with."
+            f"Column {axis.name!r} of the {role} rows has none of the {len(axis.levels)} categories that the schema declares. Use "
+            "the schema that the rows were made with."
         )
     codes: NDArray[np.float64] = known[numbers]  # the sentinel -1 reads the last entry: NaN
     return codes
@@ -196,8 +196,8 @@ def _numbers(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
     if unread:
         kind = "dates" if axis.date else "numbers"
         raise BadInput(
-            f"Column {axis.name!r} of the {role} rows: {unread} of {len(series)} values are not {kind}, "
-            "as the schema says they are. Correct the column or its kind in the schema."
+            f"Column {axis.name!r} of the {role} rows: {unread} of {len(series)} values are not {kind}, although the schema "
+            "declares that kind. Correct the column or its kind in the schema."
         )
     values[~np.isfinite(values)] = np.nan
     return np.asarray(values, dtype=np.float64)

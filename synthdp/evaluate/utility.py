@@ -220,7 +220,11 @@ def kendall(left: NDArray[np.float64], right: NDArray[np.float64]) -> float | No
 __all__ = ["ARMS", "MIN_ROWS", "Task", "judge", "refusal", "shortfalls", "task"]
 
 ARMS = ("tstr", "trtr", "independent")
-ARM_LABELS = {"tstr": "trained on synthetic", "trtr": "trained on real", "independent": "floor without relations"}
+ARM_LABELS = {
+    "tstr": "trained on synthetic",
+    "trtr": "trained on real",
+    "independent": "trained on unrelated columns (floor)",
+}
 DRAWS = 200
 Arms = dict[str, dict[str, "dict[Run, Trial]"]]
 
@@ -305,7 +309,7 @@ def _all(
         try:
             return court.runs(arm, model)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            return f"the model has no answer for these rows ({type(error).__name__})"
+            return f"the model failed on these rows ({type(error).__name__})"
 
     # Quiet around all of them: libraries that save and restore the warning filters must find the same in every thread.
     with QUIET, threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(max_workers=jobs) as pool:

@@ -19,7 +19,7 @@ def check_width(where: object, columns: int) -> None:
     """Raise `BadInput` for a table of more columns than are read."""
     if columns > MOST_COLUMNS:
         raise BadInput(
-            f"{where}: has {columns:,} columns; at most {MOST_COLUMNS:,} are read. Keep those that are needed"
+            f"{where}: has {columns:,} columns; at most {MOST_COLUMNS:,} are read. Keep only the columns that are needed"
         )
 
 
@@ -30,8 +30,8 @@ def check_footer(path: Path) -> None:
         length = int.from_bytes(file.read(4), "little")
     if MOST_FOOTER < length < path.stat().st_size:
         raise BadInput(
-            f"{path}: its footer holds {length:,} bytes, at most {MOST_FOOTER:,} are read. Keep the columns that are needed (at most "
-            f"{MOST_COLUMNS:,}), in fewer row groups"
+            f"{path}: its footer has {length:,} bytes; at most {MOST_FOOTER:,} are read. Keep only the columns that are needed (at "
+            f"most {MOST_COLUMNS:,}), and write fewer row groups"
         )
 
 
@@ -47,7 +47,7 @@ def check_unpacked(path: Path) -> None:
                 done += len(block)
                 if done > most:
                     raise BadInput(
-                        f"{path}: unpacks to over {RATIO} times its size; unpack it, look at it, and give the .csv file"
+                        f"{path}: unpacks to more than {RATIO} times its size; unpack it, check it, and give the .csv file"
                     )
     except BROKEN:
         raise BadInput(f"{path}: is not a whole gzip file") from None

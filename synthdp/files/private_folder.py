@@ -26,7 +26,7 @@ def private_folder(within: Path | None) -> Iterator[Path]:
     place = within or temporary
     missing = [each for each in (place, *place.parents) if not each.exists()]
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with asked_to_end(), _umask():
+    with asked_to_end(), owner_only():
         clear(place)
         clear(temporary)
         folder, lock = _new(place)
@@ -89,7 +89,7 @@ def _locked(folder: Path) -> int | None:
 
 
 @contextmanager
-def _umask() -> Iterator[None]:
+def owner_only() -> Iterator[None]:
     """Whatever is made while the block runs is nobody else's: DuckDB gives its files the mode that the umask leaves."""
     if threading.current_thread() is not threading.main_thread():  # blocks of several threads would end in any order
         yield

@@ -30,9 +30,9 @@ def read(path: Path, most: int = MOST_BYTES) -> bytes:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise BadInput(f"{path} is no plain file")
+            raise BadInput(f"{path} is not a plain file")
         if found.st_size > most:
-            raise BadInput(f"{path} holds {found.st_size:,} bytes; at most {most:,} are read")
+            raise BadInput(f"{path} has {found.st_size:,} bytes; at most {most:,} are read")
         return path.read_bytes()
     except OSError as error:
         raise BadInput(f"{path} cannot be read ({error.strerror or type(error).__name__})") from None
@@ -46,7 +46,7 @@ def parse(data: bytes, where: str, *, infinite: bool = False) -> Any:
     try:
         text = data.decode("utf-8")
         if sum(map(text.count, "[{,")) > MOST_VALUES:
-            raise _Refused(f"it holds more than {MOST_VALUES:,} values")
+            raise _Refused(f"it has more than {MOST_VALUES:,} values")
         value = json.loads(
             text,
             object_pairs_hook=_object,
@@ -58,11 +58,11 @@ def parse(data: bytes, where: str, *, infinite: bool = False) -> Any:
         if "\\u" in text:  # the only way in which half a character comes
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except RecursionError:
-        raise BadInput(f"{where}: not read, since it is nested more than {DEPTH} deep") from None
+        raise BadInput(f"{where}: refused, because it is nested more than {DEPTH} levels deep") from None
     except _Refused as error:
-        raise BadInput(f"{where}: not read, since {error}") from None
+        raise BadInput(f"{where}: refused, because {error}") from None
     except UnicodeEncodeError:
-        raise BadInput(f"{where}: not read, since it holds half of a character (a lone surrogate)") from None
+        raise BadInput(f"{where}: refused, because it contains half a character (a lone surrogate)") from None
     except ValueError as error:
         place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise BadInput(f"{where}: not JSON{place}") from None
@@ -76,20 +76,20 @@ class _Refused(ValueError):
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _Refused("an object in it holds a name twice")
+        raise _Refused("an object in it has the same name twice")
     return found
 
 
 def _whole(text: str) -> int:
     if len(text) > DIGITS:
-        raise _Refused(f"it holds a whole number of {len(text)} digits")
+        raise _Refused(f"it has a whole number of {len(text)} digits")
     return int(text)
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise _Refused("it holds a number too large for a float")
+        raise _Refused("it has a number that is too large for a float")
     return value
 
 
@@ -98,7 +98,7 @@ def _infinite(text: str) -> float:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise _Refused(f"it holds {text}, which is no number")
+    raise _Refused(f"it has {text}, which is not a number")
 
 
 def _check_depth(value: Any) -> None:

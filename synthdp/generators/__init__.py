@@ -7,9 +7,10 @@ import dataclasses
 import difflib
 import functools
 import importlib
+import importlib.metadata
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import entry_points, packages_distributions, version
+from importlib.metadata import entry_points, version
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -32,8 +33,31 @@ GROUP = "synthdp.generators"
 TABLE, IMAGES = "table", "images"  # what a generator may learn: its `data_kinds`, by default tables
 DEFAULT = {TABLE: "mixture", IMAGES: "classgauss"}  # the generator of each kind that is fitted where nobody names one
 
+# Up to version 0.1 `pategan` was two generators: its setting `mode` chose one, and the settings of the other kept their defaults.
+MODES: dict[Any, tuple[str, dict[str, Any]]] = {
+    "shares": (
+        "kernel_teachers",
+        {
+            "gamma": None,
+            "teacher_hidden": [16],
+            "teacher_steps": 5,
+            "teacher_batch": 64,
+            "teacher_rate": 1e-2,
+            "student_steps": 5,
+            "student_rate": 1e-3,
+        },
+    ),
+    "original": (
+        "pategan_original",
+        {"witness_weight": 1.0, "degree": None, "rare_floor": 0.02, "clip_quantile": 0.5},
+    ),
+}
+
 ROUNDED = 1e-3  # by which shares that were added up in float32 may miss 1
 SHOWN = 60  # characters of a name that is somebody else's
+packages_distributions = functools.cache(
+    importlib.metadata.packages_distributions
+)  # half a second: it lists all installed files
 
 Tensors = dict[str, NDArray[Any]]
 Progress = Callable[[int, int, Mapping[str, float]], None]  # step, steps, public figures of the training
@@ -132,18 +156,18 @@ def check_trust(made: Iterable[Generator], trust: str | None) -> None:
     trusted = () if trust is None else tuple(name.strip() for name in trust.split(","))
     if "synthdp" in trusted:
         raise BadInput(
-            "trust names 'synthdp', whose own generators need none: name the package that the generator comes from"
+            "trust names 'synthdp', whose own generators need no trust: name the package that the generator comes from"
         )
     needed = {found["package"]: one.name for one in made if (found := origin(one)) is not None}
     for package, name in needed.items():
         if package not in trusted:
             raise BadInput(
-                f"generator {name} comes from the package {package!r}, not from synthdp. A generator runs where the records are, and "
-                f"can read them: say trust={package} if you trust that package; the statement will name it"
+                f"generator {name} comes from the package {package!r}, not from synthdp. A generator runs where the records are "
+                f"and can read them. Give trust={package} if you trust that package; the statement will name it"
             )
     idle = [name for name in trusted if name not in needed]
     if idle:
-        raise BadInput(f"trust names {idle[0]!r}, from which no generator of this fit comes: leave it out")
+        raise BadInput(f"trust names {idle[0]!r}, but no generator of this fit comes from it: leave it out")
 
 
 def names() -> tuple[str, ...]:
@@ -176,8 +200,26 @@ def default(schema: Schema) -> str:
     return DEFAULT[_kind(schema)]
 
 
+def renamed(name: str, settings: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Name and settings as they are called now: a `pategan` with a `mode` is one of the two that it was (`MODES`)."""
+    if name != "pategan" or "mode" not in settings:
+        return name, settings
+    mode = settings["mode"]
+    if not isinstance(mode, str) or mode not in MODES:
+        raise BadInput(
+            "generator.mode: pategan has no such setting; kernel_teachers was shares, pategan_original original"
+        )
+    now, unread = MODES[mode]
+    return now, {
+        key: value
+        for key, value in settings.items()
+        if key != "mode" and value is not None and not (key in unread and value == unread[key])
+    }
+
+
 def make(name: str, settings: Mapping[str, Any]) -> Generator:
     """A generator with these settings; raises `BadInput` for an unknown setting or a value that it refuses."""
+    name, settings = renamed(name, settings)
     kind: Any = find(name)
     known = [field.name for field in dataclasses.fields(kind)]
     for given in settings:
@@ -194,21 +236,45 @@ def check(generator: Generator, schema: Schema, budget: Budget) -> None:
     check_kind(generator, schema)
     if not callable(getattr(generator, "validate", None)):
         raise BadInput(
-            f"generator {generator.name} has no validate(schema, budget): without it wrong settings would be found only after "
-            "they were charged; add one, which raises BadInput for what a fit would refuse"
+            f"generator {generator.name} has no validate(schema, budget), so wrong settings would be found only after the charge; "
+            "add one that raises BadInput for whatever a fit would refuse"
         )
     generator.validate(schema, budget)
 
 
 def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside: Plan = ()) -> float:
     """The noise at which a plan keeps the budget, with what the schema leaves to learn and what is asked `beside` it, as a fit
-    will find it. Raises `BadInput` where no noise does. Nothing is opened or charged."""
+    will find it. Raises `BadInput` where no noise does, and where noise would hide what is to be learned. Nothing is opened
+    or charged."""
     from synthdp.seal import learn
     from synthdp.seal.charging import Account
 
     unit = schema.unit or RECORD
     learned = learn.prices(schema, learn.purchase(schema, budget, unit))
-    return Account(budget, unit=unit).commit(lambda noise: (*learned, *plan(noise), *beside), budget)
+    noise = Account(budget, unit=unit).commit(lambda noise: (*learned, *plan(noise), *beside), budget)
+    units = schema.units
+    hidden = {
+        name: least for name, least in findable(schema, budget).items() if isinstance(units, int) and 2 * least >= units
+    }
+    if hidden:
+        raise BadInput(
+            f"noise would hide what is to be learned of {', '.join(map(repr, hidden))}: a category or a range of numbers is found only "
+            f"if about {max(hidden.values()):,.0f} of the {units:,} units share it. Declare what is public of these columns, leave fewer "
+            "of them to learn, or raise budget.epsilon"
+        )
+    return noise
+
+
+def findable(schema: Schema, budget: Budget) -> dict[str, float]:
+    """How many units must share a category, or a range of numbers, of each column with something to learn, so that noise does not
+    hide it. A public fact: no record is read."""
+    from synthdp.seal import learn
+
+    if not schema.learned:
+        return {}
+    terms = learn.purchase(schema, budget, schema.unit or RECORD)
+    found = {column.name: learn.least(column, schema.max_records_per_unit, terms) for column in schema.columns}
+    return {name: least for name, least in found.items() if least > 0}
 
 
 def check_kind(generator: Generator, schema: Schema) -> None:
@@ -219,7 +285,7 @@ def check_kind(generator: Generator, schema: Schema) -> None:
         held = "has no image column" if schema.image is None else f"has the image column {schema.image.name!r}"
         what = "tables" if given == TABLE else given
         raise BadInput(
-            f"generator {generator.name} does not learn {what}, and the schema {held}: use {', '.join(able)}"
+            f"generator {generator.name} does not learn {what}, but the schema {held}: use {', '.join(able)}"
         )
 
 
@@ -236,8 +302,8 @@ def check_source(generator: Generator, given: Any) -> Any:
     if not getattr(generator, "counted", False):
         able = [name for name in names() if getattr(find(name), "counted", False)]
         raise BadInput(
-            f"generator {generator.name} learns from records themselves, and only counts leave a database: use one of "
-            f"{', '.join(able)}, as generator=mixture, or load the table into memory"
+            f"generator {generator.name} learns from records themselves, but only counts can leave a database: use one of "
+            f"{', '.join(able)}, such as generator=mixture, or load the table into memory"
         )
     return source
 
@@ -257,18 +323,22 @@ def check_tensors(tensors: Tensors, shapes: Mapping[str, tuple[int, ...]]) -> No
     """Refuse a release whose arrays are not the ones its schema and settings imply: by name, shape, and as numbers that a float32
     can hold."""
     if set(tensors) != set(shapes):
-        raise BadInput(f"the model holds {_some(tensors)}, its settings imply {_some(shapes)}")
+        raise BadInput(
+            f"the model has {_some(tensors)}, but its settings imply {_some(shapes)}; the release was altered"
+        )
     for name, shape in shapes.items():
         array = tensors[name]
         if array.dtype.kind not in "fiu" or array.shape != shape or not _finite(array):
-            raise BadInput(f"array {name!r} of the model is not finite or not of shape {shape}")
+            raise BadInput(
+                f"array {name!r} of the model is not finite, or does not have shape {shape}; the release was altered"
+            )
 
 
 def check_distributions(tensors: Tensors, names: Iterable[str]) -> None:
     """Refuse a release where one of these arrays does not hold distributions along its last axis."""
     for name in names:
         if not distributions(tensors[name]):
-            raise BadInput(f"array {name!r} of the model is no distribution; the release was altered")
+            raise BadInput(f"array {name!r} of the model is not a distribution; the release was altered")
 
 
 def distributions(array: NDArray[Any]) -> bool:

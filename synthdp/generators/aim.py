@@ -99,8 +99,8 @@ class AIM:
         degree = min(self.degree, len(names))
         if sum(math.comb(len(names), size) for size in range(2, degree + 1)) > MOST_CANDIDATES:
             raise BadInput(
-                f"generator.degree={self.degree}: {len(names)} columns have more than {MOST_CANDIDATES:,} tables of so many and "
-                "fewer; lower it, or leave columns out of the schema"
+                f"generator.degree={self.degree}: {len(names)} columns have more than {MOST_CANDIDATES:,} tables of that many "
+                "columns or fewer; lower it, or leave columns out of the schema"
             )
         work = list(combinations(range(len(names)), degree))
         if self.workload == "target" and targets:

@@ -78,8 +78,8 @@ class ClassGauss:
         rounds = 0.0 if self.components == 1 else self.kmeans
         if (TABLES if self.middle is None else self.middle) + self.lengths + self.basis + rounds >= 1:
             raise BadInput(
-                "generator.middle, generator.lengths, generator.basis and generator.kmeans must add up to less than 1: the rest goes to "
-                "the classes"
+                "generator.middle, generator.lengths, generator.basis and generator.kmeans must add up to less than 1, because "
+                "the rest goes to the classes"
             )
 
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002

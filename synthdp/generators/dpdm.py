@@ -176,15 +176,15 @@ class DPDM:
         hidden, depth = self.hidden or WIDTHS["unet"], self.depth or DEPTHS["unet"]
         if hidden * 2 ** (depth - 1) > MOST_CHANNELS:
             raise BadInput(
-                f"generator.depth={depth} and generator.hidden={hidden}: channels double from level to level, and the last would "
-                f"have more than {MOST_CHANNELS:,}; lower one of them"
+                f"generator.depth={depth} and generator.hidden={hidden}: channels double from level to level, and the last level "
+                f"would have more than {MOST_CHANNELS:,}; lower one of the two"
             )
         label = surely_label(self.condition, schema)
         extra = [column.name for column in schema.coded if column.kind != "image" and column.name != label]
         if self.start == "none" and extra:
             raise BadInput(
-                f"generator.architecture=unet draws images alone, and the schema has column {extra[0]!r} beside image "
-                "and label: use start=gauss or architecture=mlp, name it by generator.condition, or declare it an identifier"
+                f"generator.architecture=unet draws images only, but the schema has column {extra[0]!r} beside image "
+                "and label: use start=gauss or architecture=mlp, name it in generator.condition, or declare it an identifier"
             )
 
     def event(self, schema: Schema, noise: float) -> Sampled:
@@ -263,7 +263,7 @@ class DPDM:
         vectors = start.vectors
         picture = vectors.codec.picture
         if picture is None:
-            raise BadInput("dpdm learns images, and the schema has no image column")
+            raise BadInput("dpdm learns images, but the schema has no image column")
         basis = torch.from_numpy(start.axes[:, : vectors.pixels].T.copy()) if len(start.axes) else None
         width = len(start.axes) or vectors.width
         hidden, depth = self.hidden or WIDTHS[self.architecture], self.depth or DEPTHS[self.architecture]
@@ -286,7 +286,9 @@ class DPDM:
             apart[kind][rest] = value
         start = self.mixture(schema, apart["start"])
         if (self.depth or 0) > len(apart["network"]):  # before so many layers are made
-            raise BadInput(f"the model has fewer layers than its settings say, depth={self.depth}")
+            raise BadInput(
+                f"the model has fewer layers than its settings give (depth={self.depth}); the release was altered"
+            )
         own = training_state.implied(lambda: self.network(start, None))
         check_tensors(apart["network"], own)
         network = self.network(start, random(0))
@@ -355,7 +357,7 @@ class Training:
         kept = self.averaged
         if not all(bool(torch.isfinite(value).all()) for value in kept.state_dict().values()):
             warnings.warn(
-                "the training diverged, so the model is only its start; lower the learning rate", stacklevel=3
+                "the training diverged, so the model is only its starting point; lower the learning rate", stacklevel=3
             )
             kept = self.first
         return kept.cpu()

@@ -177,7 +177,9 @@ class DPMERF:
     def __post_init__(self) -> None:
         check(self)
         if self.features is not None and self.features % 2:
-            raise BadInput(f"generator.features must be even, a cosine and a sine each, got {self.features}")
+            raise BadInput(
+                f"generator.features must be even, because each feature has a cosine and a sine; got {self.features}"
+            )
 
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
         """The label is a column, there is another one, and the device is there."""
@@ -227,7 +229,7 @@ class DPMERF:
         network = network.cpu()
         if not all(bool(torch.isfinite(value).all()) for value in network.state_dict().values()):
             warnings.warn(
-                "the training diverged, so the model is only its start; lower the learning rate", stacklevel=2
+                "the training diverged, so the model is only its starting point; lower the learning rate", stacklevel=2
             )
             network = beginning
         return Embedded(schema, vectors, network, shares, self.latent)
@@ -264,7 +266,9 @@ class DPMERF:
         vectors = Vectors(Codec(schema), label_place(self.condition, schema))
         widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(self.hidden)))
         if widths != self.hidden:  # before anything of these widths is allocated
-            raise BadInput(f"the model's layers have widths {widths}, its settings say {self.hidden}")
+            raise BadInput(
+                f"the model's layers have widths {widths}, but its settings give {self.hidden}; the release was altered"
+            )
         shapes = implied(lambda: Sketcher(vectors, self.latent, self.hidden, None))
         check_tensors(tensors, {**shapes, "labels": (vectors.labels,)})
         check_distributions(tensors, ["labels"])

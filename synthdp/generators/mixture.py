@@ -130,7 +130,7 @@ class Mixture:
         shares = ("share", "grid_share", "label_share", "pair_share")
         if sum(getattr(self, name) for name in shares) >= 1:
             named = ", ".join(f"generator.{name}" for name in shares)
-            raise BadInput(f"{named} together must leave something for the tables: their sum must be below 1")
+            raise BadInput(f"the sum of {named} must be below 1, so that something is left for the tables")
         refuse_ignored(self, () if self.cells else ("grid_share",), "generator.cells=0")
 
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
@@ -165,8 +165,8 @@ class Mixture:
         for name in ("tables", "label_share", "pair_share"):
             if getattr(self, name) != defaults[name]:
                 raise BadInput(
-                    f"generator.{name} concerns tables with a target, and the schema has no target: declare one, or leave {name} out "
-                    "(generator.pairs limits the tables of two columns)"
+                    f"generator.{name} applies to tables with a target, but the schema has no target: declare one, or leave {name} "
+                    "out (generator.pairs limits the tables of two columns)"
                 )
 
     def fit(

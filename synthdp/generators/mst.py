@@ -60,7 +60,9 @@ class MST:
     def __post_init__(self) -> None:
         check(self)
         if self.share + self.structure >= 1:
-            raise BadInput("generator.share and generator.structure must leave something: their sum must be below 1")
+            raise BadInput(
+                "the sum of generator.share and generator.structure must be below 1, to leave something for the pairs"
+            )
 
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
         """The engine is there."""

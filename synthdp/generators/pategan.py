@@ -1,48 +1,54 @@
-"""PATE-GAN: a generative adversarial network whose student learns from teachers' noisy votes (Jordon, Yoon & van der Schaar 2019).
+"""PATE-GAN made worth using: the game of Jordon, Yoon & van der Schaar 2019 (see `pategan_original`), each change a setting.
 
-Teachers on disjoint parts of the records, sealed, judge generated rows; only noisy answers come out. Two ways:
+Teacher-discriminators on disjoint parts of the records are trained, round by round, to tell them from rows of the current
+generator. They are asked about a batch of generated rows, and only noisy answers come out. A student-discriminator sees
+generated rows and noisy answers alone; the generator is trained against the student. What differs from the paper:
 
-- `mode=shares`: every teacher says by how much it would rather see a generated row among its own records than among generated
-  ones; the clipped answers are averaged under Gaussian noise, all queries are accounted exactly as one Gaussian mechanism, and
-  a student that keeps every noisy answer teaches the generator (`adversarial/shares_mode.py`).
-  Of images it starts at class Gaussians, and learns what is to be added to their pictures (`images/image_shares_mode.py`).
-- `mode=original`: the paper's algorithm 1 with Laplace votes (`adversarial/original_mode.py`), stopped by the bound that does not depend on
-  the votes. At epsilon 1 that buys some hundred noisy labels: it hardly learns, whatever it is given.
+- The first layer of all discriminators is public and shared: units that look at two columns each (`adversarial/pair_units.py`).
+  What teachers and student train is the output layer. `units=0` leaves single columns, which is logistic regression on rows.
+- An answer is the mean over teachers of what they say of a whole batch, with Gaussian noise: one Gaussian mechanism a round.
+  `answers` says what: their scores, clipped as one vector, ranks, or votes. The paper: the majority's vote on each row.
+- Teachers are many and small: what noise does to a mean falls with their number. The paper: one for a thousand records.
+- The student keeps all answers (`replay`). A teacher's score is, to first order in its steps, the difference of the mean hidden
+  activations of its records and of the generated rows; the second is public and is added back, so that no answer grows old.
+- The generator starts at noisy tables, which cost a share of the precision. The paper: `start=none`.
 """
 
-import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, silent
-from synthdp.generators.adversarial.original_mode import Original
-from synthdp.generators.adversarial.shares_mode import Lessons, space_of, units_of
+from synthdp.generators.adversarial.pair_kernel import interactions
+from synthdp.generators.adversarial.pair_units import PairUnits, pair_units
 from synthdp.generators.adversarial.table_player import Player
-from synthdp.generators.images import image_shares_mode as image_lessons
-from synthdp.generators.parts import devices, noisy_tables
+from synthdp.generators.parts import devices, noisy_tables, training_state
 from synthdp.generators.parts.gan_model import NetworkModel, check_label, label_place, restored
 from synthdp.generators.parts.noisy_tables import STARTS
-from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored, refuse_unused
+from synthdp.generators.parts.setting_checks import refuse_ignored
 from synthdp.generators.parts.table_networks import WIDTH, random
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Gaussian, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import LNMax, Sensitive, Shares
+from synthdp.seal import Sensitive, Shares, Stacked
 
-DEFAULTS: dict[str, dict[str, Any]] = {  # what None stands for
-    "shares": {"rounds": 2, "queries": 2000, "steps": 1000, "start": "label", "teachers": None, "tables": 0.5},
-    "original": {"rounds": 10, "queries": 10, "steps": 1, "start": "none", "teachers": 10, "tables": 0.5},
-}
-GAUSS = "gauss"  # what images start at
-IMAGES: dict[str, Any] = {"rounds": 2, "queries": 1000, "steps": 500, "start": GAUSS, "tables": 0.8, "degree": 3}
-FOR_TABLES = ("latent", "table_weight", "temperature", "rare_floor")
-RECORDS = 8  # of a teacher in mode shares: few teach more, since noise falls with the number of teachers
-IMAGE_RECORDS = 4
-MOST_POWER = 10  # of polynomials: beyond it they overflow
-MOST_ASKED = 20_000  # queries of a whole fit whose covariances are inverted
+RECORDS = 4  # of a teacher
+ANSWERS = ("margins", "ranks", "votes")
+# Mean of what is said of a query whose score moves by one deviation, for normal scores: density of the normal at 0, and over root 2.
+SLOPES = {"votes": (2 * math.pi) ** -0.5, "ranks": (4 * math.pi) ** -0.5}
+GENERATED = 4096  # rows that teachers are trained against in a round
+MOCK_TEACHERS = 256  # on generated rows, from which the clip is read off
+DEGREE = 4
+FLOOR = 0.02  # a category rarer than this share gets no more weight
+MOST_STEPS = 2.0**20  # of the student
 SHOW_EVERY = 25
 
 
@@ -51,17 +57,12 @@ class PATEGAN:
     """Settings of the PATE-GAN."""
 
     name: ClassVar[str] = "pategan"
-    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
-    contract_settings: ClassVar[dict[str, Any]] = {"steps": 40, "queries": 60, "teachers": 8, "hidden": (32,)}
-    contract_modes: ClassVar[dict[str, dict[str, Any]]] = {
-        "original": {"mode": "original", "rounds": 2, "queries": 12, "teachers": 16, "hidden": (16,)}
-    }
-    contract_settings_images: ClassVar[dict[str, Any]] = {
-        "steps": 20,
+    contract_settings: ClassVar[dict[str, Any]] = {
+        "steps": 40,
         "queries": 60,
         "teachers": 8,
-        "hidden": (16,),
-        "fake_batch": 64,
+        "hidden": (32,),
+        "units": 30,
     }
     marginals_settings: ClassVar[dict[str, Any]] = {"start": "label"}
     audit_settings: ClassVar[dict[str, Any]] = {
@@ -72,270 +73,329 @@ class PATEGAN:
         "hidden": (4,),
         "latent": 2,
         "fake_batch": 8,
+        "units": 2,
     }
 
-    mode: str = option(
-        "shares",
-        "shares: noisy means of the teachers' margins; original: the paper's noisy majority votes, for tables only",
-        one_of(*DEFAULTS),
-    )
     teachers: int | None = option(
-        None,
-        f"number of teachers; default: units / {RECORDS} for tables, units / {IMAGE_RECORDS} for images, 10 in mode original",
+        None, f"number of teachers; default: units / {RECORDS}; the paper: units / 1000", whole()
+    )
+    teacher_steps: int = option(2, "steps of each teacher in a round (SGD); the paper: 5", whole())
+    teacher_batch: int = option(4, "records in a teacher's step, and as many generated rows; the paper: 64", whole())
+    teacher_rate: float = option(
+        0.1, "learning rate of the teachers, over the mean squared norm of the hidden layer", positive(100)
+    )
+    units: int = option(500, "products of two columns in the discriminators' hidden layer", whole(0, 20_000))
+    rounds: int = option(2, "how often teachers are trained and asked", whole())
+    queries: int = option(4000, "generated rows that teachers judge in a round", whole())
+    answers: str = option(
+        "margins",
+        "what a teacher says of a batch: margins (its scores, clipped as one vector), ranks or votes",
+        one_of(*ANSWERS),
+    )
+    clip_quantile: float = option(
+        0.5, "margins: share of mock teachers, on generated rows, that the clip should leave unchanged", fraction()
+    )
+    replay: int = option(
+        1000,
+        "rounds whose answers the student is trained on, the latest ones; the paper: 1, those of the round",
         whole(),
     )
-    rounds: int | None = option(
-        None,
-        "how often the teachers are asked; default: 2, or in mode original 10, or what the budget buys at gamma",
-        whole(),
+    start: str = option(
+        "label",
+        "noisy answers that the generator starts from: label (label x column), columns (one-way) or, as in the paper, none",
+        one_of(*STARTS),
     )
-    queries: int | None = option(
-        None,
-        f"generated rows that teachers judge in a round; default: 2000 for tables, {IMAGES['queries']} for images, 10 in mode original",
-        whole(),
-    )
-    steps: int | None = option(
-        None,
-        f"generator steps in a round; default: 1000 for tables, {IMAGES['steps']} for images, 1 in mode original",
-        whole(),
-    )
-    start: str | None = option(
-        None,
-        "noisy answers that the generator starts from: label (label x column), columns (one-way) or none; for images also"
-        " gauss (those of classgauss); default: label for tables, gauss for images, none in mode original",
-        one_of(*STARTS, GAUSS),
-    )
-    tables: float | None = option(
-        None,
-        f"share of the precision spent on the start, in (0, 1); default: 0.5 for tables, {IMAGES['tables']} for images",
-        fraction(),
-    )
+    tables: float = option(0.5, "share of the precision spent on the start, in (0, 1)", fraction())
     condition: str | None = option(
         None,
-        "label column that the generator is conditioned on; default: the first target, if it has at most 64 codes; none "
-        "in mode original",
+        "label column that the generator is conditioned on; default: the first target, if it has at most 64 codes; with "
+        "start=none none, as in the paper",
         text(),
     )
-    hidden: tuple[int, ...] = option(
-        (128, 128), "widths of the hidden layers of generator and student", several(WIDTH, 1)
-    )
+    steps: int = option(1000, "generator steps in a round; the paper: 1", whole())
+    hidden: tuple[int, ...] = option((128, 128), "widths of the generator's hidden layers", several(WIDTH, 1))
     latent: int = option(32, "latent values per row", WIDTH)
     fake_batch: int = option(512, "generated rows per generator step", whole())
     generator_rate: float = option(
         3e-3, "learning rate of the generator (Adam); it falls to zero along a cosine", positive(100)
     )
+    student_weight: float = option(1.0, "weight of the student in the generator's loss", positive())
     table_weight: float = option(2.0, "weight of the tables in the generator's loss", not_negative())
     average: float = option(0.99, "decay of the moving average of the generator's weights", number("[0, 1)"))
     temperature: float = option(1.0, "temperature of the straight-through Gumbel draws", positive())
-    witness_weight: float = option(1.0, "shares: weight of the student in the generator's loss", positive())
-    degree: int | None = option(
-        None,
-        "shares: degree of the polynomials in ordered columns, or in pictures' coefficients; default: 4, less where there are "
-        f"more than 32 columns; {IMAGES['degree']} for images",
-        whole(most=MOST_POWER),
-    )
-    rare_floor: float = option(
-        0.02, "shares: a category rarer than this share gets no more weight than one of this share", fraction()
-    )
-    clip_quantile: float = option(
-        0.5, "shares: share of mock teachers, on generated rows, that the clip should leave unchanged", fraction()
-    )
-    gamma: float | None = option(
-        None,
-        "original: 1 / gamma is the scale of the noise on each count; default: what the budget requires",
-        number("[1e-9, 1000]"),
-    )
-    teacher_hidden: tuple[int, ...] = option((16,), "original: widths of a teacher's hidden layers", several(WIDTH))
-    teacher_steps: int = option(5, "original: steps of each teacher in a round", whole())
-    teacher_batch: int = option(64, "original: records in a teacher's step, and as many generated rows", whole())
-    teacher_rate: float = option(1e-2, "original: learning rate of the teachers (Adam)", positive(100))
-    student_steps: int = option(5, "original: steps of the student in a round", whole())
-    student_rate: float = option(1e-3, "original: learning rate of the student (Adam)", positive(100))
-    device: str = option("auto", f"{devices.HELP}; teachers of mode shares stay on the CPU", devices.RULE)
+    device: str = option("auto", f"{devices.HELP}; teachers stay on the CPU", devices.RULE)
 
     def __post_init__(self) -> None:
         check(self)
-        shares = ("witness_weight", "degree", "rare_floor", "clip_quantile")
-        original = (
-            "gamma",
-            "teacher_hidden",
-            "teacher_steps",
-            "teacher_batch",
-            "teacher_rate",
-            "student_steps",
-            "student_rate",
-        )
-        refuse_unused(self, "mode", {**dict.fromkeys(shares, "shares"), **dict.fromkeys(original, "original")})
-        none = self.started == "none"
-        refuse_ignored(self, ("tables", "table_weight") if none else (), "generator.start=none")
-        if self.gamma is not None and not none:
-            raise BadInput(
-                "generator.gamma fixes the noise, and so needs start=none: tables would have to share the budget with it"
-            )
-        if self.mode == "shares" and self.total_rounds * self.queries_a_round > MOST_ASKED:
-            raise BadInput(f"generator.rounds x generator.queries must be at most {MOST_ASKED:,} in mode shares")
+        refuse_ignored(self, ("tables", "table_weight") if self.start == "none" else (), "generator.start=none")
+        if self.answers != "margins":
+            refuse_ignored(self, ("clip_quantile",), f"generator.answers={self.answers}")
 
-    def _chosen(self, name: str) -> Any:
-        given = getattr(self, name)
-        return DEFAULTS[self.mode][name] if given is None else given
-
-    def validate(self, schema: Schema, budget: Budget) -> None:
-        """The settings go with tables or with images, the label is a column, the number of teachers follows from something, the
-        budget buys a round of votes at `gamma`, and the device is there."""
-        self._check_kind(schema)
-        own = self.settled(schema)
+    def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
+        """The label is a column, the number of teachers follows from something, and the device is there."""
         check_label(self.condition, schema)
-        if schema.units is None and own.teachers is None and own.mode == "shares" and own.started in ("none", GAUSS):
+        if schema.units is None and self.teachers is None and self.start == "none":
             raise BadInput(
                 "generator.teachers: pategan without tables needs the number of units to choose that of its teachers: declare "
                 "units in the schema (a public count or estimate), or give generator.teachers"
             )
-        if self.gamma is not None and self.rounds is None and math.isinf(budget.epsilon):
-            raise BadInput("generator.gamma with an infinite budget: give generator.rounds, which nothing else bounds")
-        if self.gamma is not None:
-            refuse_dear("gamma", self.plan(schema, 1.0), schema, budget)
         devices.place(self.device)
 
-    def _check_kind(self, schema: Schema) -> None:
-        """Refuse what would not be read, of tables or of images."""
-        if schema.image is None:
-            if self.start == GAUSS:
-                raise BadInput("generator.start=gauss is for images: of tables choose label, columns or none")
-            return
-        if self.mode == "original":
-            raise BadInput("generator.mode=original learns tables alone: of images choose shares")
-        if self.start not in (None, GAUSS):
-            raise BadInput(f"generator.start of images must be gauss, got {self.start}")
-        refuse_ignored(self, FOR_TABLES, "images, which have no tables of columns")
-
-    def settled(self, schema: Schema) -> "PATEGAN":
-        """With what None stands for on images, where the schema has one."""
-        if schema.image is None:
-            return self
-        chosen = {name: value for name, value in IMAGES.items() if getattr(self, name) is None}
-        return dataclasses.replace(self, **chosen)
-
-    @property
-    def architecture(self) -> str:
-        """Of the network that retouches pictures: the one that reads and moves their coefficients."""
-        return "basis"
-
-    @property
-    def started(self) -> str:
-        """`start`, or the mode's own."""
-        return str(self._chosen("start"))
-
-    @property
-    def total_rounds(self) -> int:
-        """`rounds`, or the mode's own; at a given `gamma` one, until the budget has said how many."""
-        return 1 if self.rounds is None and self.gamma is not None else int(self._chosen("rounds"))
-
-    @property
-    def queries_a_round(self) -> int:
-        """`queries`, or the mode's own."""
-        return int(self._chosen("queries"))
-
-    @property
-    def votes(self) -> int:
-        """Votes of the whole fit: one a round, or in mode original one a labelled row."""
-        return self.total_rounds * (self.queries_a_round if self.mode == "original" else 1)
-
-    def teachers_of(self, units: float | None) -> int:
-        """`teachers`, or the mode's own, for so many units (declared, bought, or the noisy total of the tables)."""
-        given, records = self._chosen("teachers"), IMAGE_RECORDS if self.start == GAUSS else RECORDS
-        return max(2, round((units or 0) / records)) if given is None else int(given)
+    def teachers_of(self, units: float) -> int:
+        """`teachers`, or the default for so many units (declared, bought, or the noisy total of the tables)."""
+        return self.teachers or max(2, round(units / RECORDS))
 
     def label(self, schema: Schema) -> int | None:
-        """Place of the label among the modelled columns; the paper's own generator has none."""
-        if self.condition is None and self.started == "none" and self.mode == "original":
+        """Place of the label among the modelled columns; without tables, which tell its distribution, it is a column like any
+        other."""
+        if self.condition is None and self.start == "none":
             return None
         return label_place(self.condition, schema)
 
-    def plan(self, schema: Schema, noise: float) -> Plan:
-        """The start, one Gaussian for all tables; then the votes: one event a round, or in mode original one a labelled row. With
-        `gamma` and without `rounds` those of one round, of which a fit asks as many as the budget buys."""
-        own = self.settled(schema)
-        votes = Entry(own.vote(noise), own.votes)
-        if own.started == GAUSS:
-            return (*image_lessons.plan(own, schema, own.table_noise(noise)), votes)
-        return (votes,) if self.started == "none" else (Entry(Gaussian(self.table_noise(noise))), votes)
-
-    def aggregator(self, noise: float) -> LNMax:
-        """Mode original's, whose noise multiplier is 1 / (2 gamma)."""
-        return LNMax(self.gamma or (1 / (2 * noise) if noise > 0 else math.inf))
+    def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
+        """The start, one Gaussian for all tables; then one Gaussian vote a round."""
+        votes = Entry(self.vote(noise), self.rounds)
+        return (votes,) if self.start == "none" else (Entry(Gaussian(self.table_noise(noise))), votes)
 
     def vote(self, noise: float) -> Event:
-        """What one round, or one labelled row, costs."""
-        if self.mode == "original":
-            return self.aggregator(noise).events(1)[0]
-        return Shares(noise, "margins").events(1)[0]
+        """What one round costs."""
+        return Shares(noise, self.answers).events(1)[0]
 
     def table_noise(self, noise: float) -> float:
-        """Noise at which the start holds its share of the plan's precision, sum of 1 / noise^2. A Laplace vote of this
-        multiplier counts as a Gaussian of the same."""
-        share = float(self._chosen("tables"))
-        return noise / math.sqrt(self.votes) * math.sqrt((1 - share) / share)
+        """Noise at which the start holds its share of the plan's precision, sum of 1 / noise^2."""
+        return float(noise / math.sqrt(self.rounds) * math.sqrt((1 - self.tables) / self.tables))
 
     def fit(
         self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
     ) -> Model:
-        """The start, then rounds of votes and lessons; of tables the biases are made to agree with the noisy ones once more."""
+        """The start, then the rounds; the biases are made to agree with the noisy tables once more."""
         device = devices.place(self.device)
-        if self.gamma is not None and self.rounds is None:
-            return self._affordable(data, budget).fit(data, schema, budget, seed=seed, progress=progress)
         noise = data.commit(lambda z: self.plan(schema, z), budget)
         schema = data.resolve()
-        if schema.image is not None:
-            return image_lessons.fit(self.settled(schema), data, noise, seed, progress, device)
         label = self.label(schema)
-        settings = dataclasses.replace(self, steps=int(self._chosen("steps")))
-        steps = self.total_rounds * int(settings.steps or 1)
-        player = Player(settings, data.codec, label, steps, random(seed), device)
+        player = Player(self, data.codec, label, self.rounds * self.steps, random(seed), device)
         saved = data.restored()
-        if saved is None and self.started != "none":
+        if saved is None and self.start != "none":
             deviation = self.table_noise(noise)
-            player.start(noisy_tables.ask(data, player.blocks, label, self.started, player.labels, deviation))
-        game: Lessons | Original
-        if self.mode == "shares":
-            game = Lessons(
-                settings,
-                data,
-                noise,
-                player,
-                lambda: space_of(settings, data, player),
-                lambda: units_of(data, player.tables),
-                saved,
-                progress,
-            )
-        else:
-            game = Original(settings, data, self.aggregator(noise), player, saved)
-        total = self.votes
-        if isinstance(game, Lessons):
-            game.catch_up(game.asked())
-        for step in data.steps(self.vote(noise), total, game.state):
+            player.start(noisy_tables.ask(data, player.blocks, label, self.start, player.labels, deviation))
+        game = Game(self, data, noise, player, saved, progress)
+        game.catch_up(game.asked)
+        for step in data.steps(self.vote(noise), self.rounds, game.state):
             game.step(step)
-            if self.mode == "original" and ((step + 1) % SHOW_EVERY == 0 or step + 1 == total):
-                progress(step + 1, total, {"generator loss": player.loss})
-        if isinstance(game, Lessons):
-            game.catch_up(total)
+        game.catch_up(self.rounds)
         return NetworkModel(schema, player.finish(), player.labels, label, self.latent)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
-        """The generator's weights, the label's distribution and, of images, the start."""
-        self._check_kind(schema)
-        if schema.image is not None:
-            return image_lessons.restored(self.settled(schema), schema, tensors)
+        """The generator's weights and the label's distribution."""
         return restored(self, schema, tensors, self.label(schema))
 
-    def _affordable(self, data: Sensitive, budget: Budget) -> "PATEGAN":
-        """With as many rounds as the budget buys at this gamma, by the bound that does not depend on the votes."""
-        votes = data.most(lambda count: (Entry(self.vote(0.0), count),), budget)
-        if votes < self.queries_a_round:
-            raise BadInput(
-                f"at generator.gamma={self.gamma:g} the budget buys {votes} votes, fewer than generator.queries="
-                f"{self.queries_a_round}: lower gamma (more noise) or queries"
+
+class Game:
+    """The state of one training: teachers, student, generator. A step is a round."""
+
+    def __init__(
+        self,
+        settings: PATEGAN,
+        data: Sensitive,
+        noise: float,
+        player: Player,
+        saved: training_state.State | None,
+        progress: Progress,
+    ) -> None:
+        self.settings, self.data, self.noise, self.player, self.progress = settings, data, noise, player, progress
+        self.learnt_rounds = 0
+        self.codes = torch.zeros((0, len(data.codec.sizes)), dtype=torch.int64)
+        self.answers = torch.zeros(0, dtype=torch.float64)
+        self.deviations = torch.zeros(0, dtype=torch.float64)
+        self.fakes: Tensor | None = (
+            None  # mean hidden activations of what teachers were trained against, summed over rounds
+        )
+        self.drawn = player.random.get_state() if saved is None else training_state.tensor(saved["units_random"])
+        if saved is not None:
+            self.restore(saved)
+        self.units = self._units()
+        self.there = self.units.to(player.device)
+        rows = self._public_rows()
+        self.size = float(self.units.of_codes(rows).square().sum(1).mean().clamp_min(1e-6))
+        self.rate = settings.teacher_rate / self.size
+        known = data.schema.units if isinstance(data.schema.units, int) else None
+        self.known = known or (1.0 if player.tables is None else player.tables.total)
+        output = nn.Linear(self.units.width, 1, bias=False)
+        with torch.no_grad():
+            output.weight.zero_()
+        self.teachers = data.partition(
+            settings.teachers_of(self.known),
+            Stacked(
+                module=output,
+                features=self.units.of_codes,
+                loss=lambda scores, _: functional.softplus(-scores.squeeze(-1)),
+                public_loss=lambda scores, _: functional.softplus(scores.squeeze(-1)),
+                steps=settings.teacher_steps,
+                batch=settings.teacher_batch,
+                learning_rate=self.rate,
+                optimizer="sgd",
+                start="template",
+            ),
+        )
+
+    def _units(self) -> PairUnits:
+        """The hidden layer: from the noisy tables, or from even ones where none were asked for, and from chance of its own."""
+        blocks, tables = self.player.blocks, self.player.tables
+        even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(self.player.labels), -1)
+        columns = even if tables is None else tables.columns.cpu()
+        space = interactions(
+            self.data.schema, blocks, self.player.label, columns, self.player.labels, degree=DEGREE, floor=FLOOR
+        )
+        chance = torch.Generator()
+        chance.set_state(self.drawn)
+        linear = tables is None or not tables.joint or self.settings.units == 0
+        return pair_units(space, self.settings.units, linear=linear, generator=chance)
+
+    def _public_rows(self) -> Tensor:
+        """Rows over which the layer's size is measured, evenly drawn or from the tables: the same in a fit that is resumed."""
+        chance = torch.Generator()
+        chance.set_state(self.drawn)
+        player, tables = self.player, self.player.tables
+        label = torch.multinomial(player.labels, GENERATED, replacement=True, generator=chance)
+        columns = torch.zeros(1, player.blocks.width) if tables is None else (tables.columns.cpu() + 1e-5).log()
+        codes = player.blocks.draw(columns[label if len(columns) > 1 else torch.zeros_like(label)], chance)
+        if player.label is not None:
+            codes[:, player.label] = label
+        return codes
+
+    @property
+    def asked(self) -> int:
+        """Rounds whose answers there are."""
+        return len(self.answers) // self.settings.queries
+
+    def step(self, number: int) -> None:
+        """Teachers learn and answer; the answer is kept; the student learns, and then the generator."""
+        self._ask()
+        self.data.keep(number, self.state)
+        self._learn()
+
+    def catch_up(self, rounds: int) -> None:
+        """Learn for so many rounds in all: what a stopped fit had left to do."""
+        while self.learnt_rounds < rounds and len(self.answers):
+            self._learn()
+
+    def _ask(self) -> None:
+        """One noisy mean of what teachers say of freshly generated rows, as the mean activation of records at each row's own."""
+        settings, asked = self.settings, self.asked
+        queries, generated = self.player.fakes(settings.queries).cpu(), self.player.fakes(GENERATED).cpu()
+        hidden, against = self.units.of_codes(queries), self.units.of_codes(generated)
+        mean = against.double().mean(0)
+        self.fakes = mean if self.fakes is None else self.fakes + mean
+        slope = self.rate * settings.teacher_steps / 2 * (asked + 1)  # of logistic losses at 0, over all steps so far
+        self.teachers.train(generated.numpy())
+        mocks = self._mocks(against, hidden) * slope
+        norms = mocks.norm(dim=1)
+        clip = float(norms.quantile(settings.clip_quantile))
+        clip = clip if 0 < clip < math.inf else 1.0
+        shares = Shares(self.noise, settings.answers, clip)
+        said = torch.from_numpy(self.teachers.ask(queries.numpy(), shares))
+        spread = torch.full_like(said, shares.deviation(len(queries), self.teachers.count))
+        if settings.answers == "margins":
+            gain = slope * float((clip / norms.clamp_min(1e-12)).clamp(max=1).mean())
+            scale, centre = torch.full_like(said, 1 / gain), 0.0
+        elif settings.answers == "votes":
+            scale, centre = mocks.std(0).clamp_min(1e-12) / (SLOPES["votes"] * slope), 0.5
+        else:
+            scale, centre = (
+                mocks.std(0).mean().clamp_min(1e-12) / (SLOPES["ranks"] * slope) * torch.ones_like(said),
+                0.5,
             )
-        return dataclasses.replace(self, rounds=votes // self.queries_a_round)
+        public = hidden.double() @ self.fakes / (asked + 1)
+        self.codes = torch.cat([self.codes, queries])
+        self.answers = torch.cat([self.answers, (said - centre) * scale + public])
+        self.deviations = torch.cat([self.deviations, spread * scale])
+
+    def _mocks(self, against: Tensor, hidden: Tensor) -> Tensor:
+        """(mock teachers, queries) scores, over the slope, of teachers whose records were generated rows: public."""
+        records = max(1, round(self.known / self.teachers.count))
+        beside = self.settings.teacher_batch * self.settings.teacher_steps
+        count = max(2, min(MOCK_TEACHERS, len(against) // max(records, beside)))
+        own, other = (
+            against[torch.arange(count * size) % len(against)].reshape(count, size, -1).mean(1)
+            for size in (records, beside)
+        )
+        return ((own - other.roll(1, 0)) @ hidden.T).double()
+
+    def _learn(self) -> None:
+        settings, device = self.settings, self.player.device
+        kept = settings.replay * settings.queries
+        hidden = self.units.of_codes(self.codes[-kept:]).double()
+        begin = hidden.mean(0)  # of generated rows: a student who learns nothing finds nothing wrong with them
+        taught = student(hidden, self.answers[-kept:], self.deviations[-kept:], begin).float().to(device)
+        first = self.learnt_rounds * settings.steps
+        total = settings.rounds * settings.steps
+        judge = self._judge(taught)
+        for step in range(first, first + settings.steps):
+            self.player.step(judge, step)
+            if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
+                self.progress(step + 1, total, {"generator loss": self.player.loss})
+        self.learnt_rounds += 1
+
+    def _judge(self, taught: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """The student's mean score of generated rows, lowered: its output layer is `taught` less the mean activations of the
+        generator as it is, from the other half of the rows, so that its fake half is exact and never old."""
+
+        def judged(rows: Tensor, label: Tensor) -> Tensor:
+            hidden, half = self.there.of(rows, label.argmax(1)), len(rows) // 2
+            one, other = hidden[:half].mean(0) - taught, hidden[half:].mean(0) - taught
+            loss: Tensor = (one * other).sum() / 2 * self.settings.student_weight
+            return loss
+
+        return judged
+
+    def state(self) -> training_state.Arrays:
+        """All that the next rounds depend on, beside the teachers' own."""
+        fakes = np.zeros(0) if self.fakes is None else self.fakes.numpy().copy()
+        return {
+            **self.player.state(),
+            "units_random": self.drawn.numpy().copy(),
+            "learnt_rounds": np.array([self.learnt_rounds]),
+            "query_codes": self.codes.numpy().copy(),
+            "query_answers": self.answers.numpy().copy(),
+            "query_deviations": self.deviations.numpy().copy(),
+            "fakes": fakes,
+        }
+
+    def restore(self, state: training_state.State) -> None:
+        """The inverse of `state`."""
+        self.player.restore(state)
+        self.learnt_rounds = int(state["learnt_rounds"][0])
+        self.codes = training_state.tensor(np.asarray(state["query_codes"]))
+        self.answers = training_state.tensor(np.asarray(state["query_answers"]))
+        self.deviations = training_state.tensor(np.asarray(state["query_deviations"]))
+        self.fakes = training_state.tensor(np.asarray(state["fakes"])) if len(state["fakes"]) else None
+
+
+def student(hidden: Tensor, answers: Tensor, deviations: Tensor, begin: Tensor) -> Tensor:
+    """(width,) output weights w, from `begin`, by gradient descent on the mean squared error of `hidden` @ w, (queries, width), from
+    noisy `answers` (queries,) of standard `deviations`.
+
+    The noise is known, so that the number of steps is the one at which Stein's unbiased estimate of the risk is least (Stein
+    1981). Descent is followed in the axes of the Gram matrix, where each step shrinks every error by a factor of its own.
+    """
+    weights = 1 / deviations.clamp_min(1e-9 * float(answers.abs().max()) + 1e-12)
+    inputs, targets = hidden * weights[:, None], (answers - hidden @ begin) * weights
+    values, axes = torch.linalg.eigh(inputs.T @ inputs)
+    values = values.clamp_min(0)
+    seen = axes.T @ (inputs.T @ targets)
+    found = values > 1e-10 * values.max().clamp_min(1e-300)
+    whitened = torch.where(found, seen / values.clamp_min(1e-300).sqrt(), 0.0)  # signal plus standard normal noise
+    shrunk = torch.where(found, (1 - values / values.max().clamp_min(1e-300)).clamp_min(0), 1.0)
+    best, least = torch.zeros_like(seen), math.inf
+    for steps in np.geomspace(1, MOST_STEPS, 81):
+        share = 1 - shrunk**steps
+        risk = float((((1 - share) * whitened).square() + 2 * share).sum())
+        if risk < least:
+            best, least = share, risk
+    if float(whitened.square().sum()) < least:
+        return begin
+    learnt: Tensor = begin + axes @ torch.where(found, best * seen / values.clamp_min(1e-300), 0.0)
+    return learnt
 
 
 GENERATOR = PATEGAN

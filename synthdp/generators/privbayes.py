@@ -75,8 +75,8 @@ class PrivBayes:
         others = len(schema.coded) - 1
         if sum(math.comb(others, count) for count in range(1, min(self.degree, others) + 1)) > MOST_PARENTS:
             raise BadInput(
-                f"generator.degree={self.degree}: {others + 1} columns have more than {MOST_PARENTS:,} sets of so many parents and "
-                "fewer; lower it, or leave columns out of the schema"
+                f"generator.degree={self.degree}: {others + 1} columns have more than {MOST_PARENTS:,} sets of that many parents "
+                "or fewer; lower it, or leave columns out of the schema"
             )
 
     def plan(self, schema: Schema, noise: float) -> Plan:

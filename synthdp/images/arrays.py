@@ -28,7 +28,7 @@ def read(path: Path, schema: Schema) -> "DataFrame":
     counts = {name: header.shape[0] if header.shape else 0 for name, header in found.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name!r} {count}" for name, count in counts.items())
-        raise BadInput(f"{path}: arrays of different lengths ({listed}); every record needs a value in each")
+        raise BadInput(f"{path}: the arrays have different lengths ({listed}); every record needs a value in each")
     made = {}
     for column in schema.columns:
         header = found[column.name]
@@ -74,7 +74,7 @@ def _pictures(path: Path, header: npz.Header, column: Image) -> Any:
         raise BadInput(f"{where}: has shape {shape}, expected (n, height, width) or (n, height, width, channels)")
     channels = shape[3] if len(shape) == 4 else 1
     if channels != column.channels:
-        raise BadInput(f"{where}: has {channels} channels, the schema declares {column.channels}")
+        raise BadInput(f"{where}: has {channels} channels, but the schema declares {column.channels}")
     pixels.check_size(shape[1:3], column, where)
     cells, row = np.empty(shape[0], object), 0
     for block in npz.blocks(path, header):

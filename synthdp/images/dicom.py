@@ -67,7 +67,7 @@ def check_keywords(names: Sequence[str], where: Path) -> None:
         tag = dictionary.tag_for_keyword(name)
         if tag is None or dictionary.dictionary_VR(tag) not in TEXT | NUMBERS:
             raise BadInput(
-                f"{where}: column {name!r} is not in {LABELS}, nor is it the keyword of a DICOM tag that holds text or a number"
+                f"{where}: column {name!r} is neither in {LABELS} nor the keyword of a DICOM tag with text or a number"
             )
 
 
@@ -89,17 +89,17 @@ def _reading(path: Path) -> Iterator[Any]:
 
 def _dataset(pydicom: Any, path: Path, keywords: Sequence[str]) -> Any:
     if path.stat().st_size > MAX_FILE:
-        raise BadInput(f"{path}: over {MAX_FILE:,} bytes, too large for one picture")
+        raise BadInput(f"{path}: has more than {MAX_FILE:,} bytes, too many for one picture")
     meta = pydicom.filereader.read_file_meta_info(path)
     if meta.get("TransferSyntaxUID") == DEFLATED:
-        raise BadInput(f"{path}: is deflated, which may unpack to anything; save it with another transfer syntax")
+        raise BadInput(f"{path}: is deflated, so it may unpack to any size; save it with another transfer syntax")
     return pydicom.dcmread(path, specific_tags=[*NEEDED, *keywords])
 
 
 def _levels(data: Any, column: Image, path: Path) -> NDArray[Any]:
     """The rescaled intensities, (height, width) or (height, width, 3)."""
     if "PixelData" not in data:
-        raise BadInput(f"{path}: holds no pixel data")
+        raise BadInput(f"{path}: has no pixel data")
     try:
         _check(data, column, path)
         raw: NDArray[Any] = data.pixel_array
@@ -121,13 +121,13 @@ def _check(data: Any, column: Image, path: Path) -> None:
     """Refuse by the header what cannot be read, before pixels are unpacked."""
     pixels.check_size((int(data.Rows), int(data.Columns)), column, str(path))
     if int(data.get("NumberOfFrames") or 1) != 1:
-        raise BadInput(f"{path}: holds several frames, one picture a file is needed")
+        raise BadInput(f"{path}: has several frames; each file must have one picture")
     samples, photometric = int(data.SamplesPerPixel), data.PhotometricInterpretation
     if (samples, photometric) not in [*((1, kind) for kind in GREY), *((3, kind) for kind in COLOUR)]:
         raise BadInput(f"{path}: its photometric interpretation is neither grey nor plain colour; convert it")
     if samples == 1 and "ModalityLUTSequence" in data:
         raise BadInput(
-            f"{path}: has a modality look-up table, which is not read; save it with rescale slope and intercept"
+            f"{path}: has a modality look-up table, which synthdp does not read; save it with rescale slope and intercept"
         )
     if samples == 1 and column.window is None:
         raise BadInput(
@@ -140,7 +140,7 @@ def _value(data: Any, keyword: str, path: Path) -> Any:
         return None
     element = data[keyword]
     if element.VR not in TEXT | NUMBERS:
-        raise BadInput(f"{path}: {keyword} holds neither text nor a number; give that column in {LABELS}")
+        raise BadInput(f"{path}: {keyword} is neither text nor a number; give that column in {LABELS}")
     value = element.value
     if isinstance(value, Sequence) and not isinstance(value, str):
         if len(value) > 1:

@@ -53,12 +53,14 @@ def _arrays(path: Path) -> "tuple[DataFrame, Seen]":
     found = npz.headers(path)
     stacks = [header for header in found.values() if len(header.shape) in (3, 4)]
     if len(stacks) != 1:
-        raise BadInput(f"{path}: holds {len(stacks)} arrays of pictures (n, height, width[, channels]), one is needed")
+        raise BadInput(
+            f"{path}: has {len(stacks)} arrays of pictures (n, height, width[, channels]); exactly one is needed"
+        )
     stack = stacks[0]
     labels = {name: header for name, header in found.items() if header is not stack}
     odd = [name for name, header in labels.items() if header.shape != stack.shape[:1]]
     if odd:
-        raise BadInput(f"{path}: array {odd[0]!r} is not one value a picture; take it out")
+        raise BadInput(f"{path}: array {odd[0]!r} does not have one value per picture; take it out")
     span = None
     if stack.dtype != np.uint8:
         ends = [(float(part.min()), float(part.max())) for part in npz.blocks(path, stack) if part.size]
@@ -74,7 +76,7 @@ def _folder(path: Path) -> "tuple[DataFrame, Seen]":
 
     names, table = picture_folder.pictures(path), picture_folder.list_of(path)
     if not names:
-        raise BadInput(f"{path}: the folder holds no pictures ({', '.join(picture_folder.ENDINGS)})")
+        raise BadInput(f"{path}: the folder has no pictures ({', '.join(picture_folder.ENDINGS)})")
     labels = pd.DataFrame() if table is None else csvfile.read(table, None)
     chosen = [path / names[place] for place in sorted({int(at) for at in np.linspace(0, len(names) - 1, LOOKED)})]
     sizes: Counter[tuple[int, int, int]] = Counter()

@@ -49,7 +49,7 @@ def headers(path: Path) -> dict[str, Header]:
         members = packed.infolist()
         names = [member.filename.removesuffix(ENDING) for member in members]
         if len(set(names)) < len(names) or not all(member.filename.endswith(ENDING) for member in members):
-            raise BadInput(f"{path}: is not an .npz file of arrays, each once; save it with numpy.savez_compressed")
+            raise BadInput(f"{path}: is not an .npz file with distinct arrays; save it with numpy.savez_compressed")
         unpacked = sum(member.file_size for member in members)
         if unpacked > FREE and unpacked > RATIO * path.stat().st_size:
             raise BadInput(
@@ -125,10 +125,10 @@ def _header(packed: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, path: P
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError):
         raise BadInput(f"{path}: {name!r} is not an array that numpy wrote") from None
     if dtype.hasobject or dtype.kind not in "buifUM":
-        raise BadInput(f"{path}: array {name!r} holds {dtype} values; save numbers, text or dates (never objects)")
+        raise BadInput(f"{path}: array {name!r} has {dtype} values; save numbers, text or dates (never objects)")
     header = Header(name, shape, dtype, bool(fortran), length)
     if any(side < 0 for side in shape) or header.bytes + length != member.file_size:
-        raise BadInput(f"{path}: array {name!r} is not as large as its header says; the file is broken")
+        raise BadInput(f"{path}: array {name!r} does not have the size that its header gives; the file is broken")
     return header
 
 

@@ -51,11 +51,9 @@ def typed(values: NDArray[Any], column: Column) -> "Series":
     Empty text (that is no category), NaN and NaT are missing. What does not fit is left to the pre-check.
     """
     if values.dtype.kind in "UO" or isinstance(column, TEXTS):
-        unique, places = pd.unique(pd.Series(values)), pd.factorize(pd.Series(values))[0]
         known = getattr(column, "categories", ())
-        texts = [cells.text(value) for value in unique if not pd.isna(value)]
-        found = [None if text == "" and text not in known else text for text in texts]
-        held = pd.Series([*found, None], dtype="str").take(places).reset_index(drop=True)
+        texts = (cells.text(value) for value in values)
+        held = pd.Series([None if text == "" and text not in known else text for text in texts], dtype="str")
         return _numbers(held) if values.dtype.kind == "O" and isinstance(column, Integer | Continuous) else held
     if values.dtype.kind == "M":
         return pd.Series(values.astype("datetime64[us]"))
@@ -76,7 +74,7 @@ def plain(series: "Series", column: Column) -> NDArray[Any]:
             return series.to_numpy(np.float64, na_value=np.nan)
         return series.to_numpy(np.bool_ if isinstance(column, Boolean) else np.int64)
     except (TypeError, ValueError):
-        raise BadInput(f"column {column.name!r}: holds cells of another kind; validate the records") from None
+        raise BadInput(f"column {column.name!r}: has cells of another kind; validate the records") from None
 
 
 def check(column: Column) -> None:
@@ -84,8 +82,7 @@ def check(column: Column) -> None:
     if not isinstance(column, Categorical | Ordinal):
         return
     if any(text.endswith("\0") for text in column.categories) or (column.missing and "" in column.categories):
-        raise BadInput(f"column {column.name!r}: an empty category, or one that ends with NUL, cannot be told apart in .npz; "
-                       "write a folder")  # fmt: skip
+        raise BadInput(f"column {column.name!r}: .npz cannot hold empty categories or ones that end with NUL; write a folder")  # fmt: skip
 
 
 def _whole(values: NDArray[Any], column: Boolean | Integer) -> "Series":
@@ -103,10 +100,10 @@ def _whole(values: NDArray[Any], column: Boolean | Integer) -> "Series":
 
 
 def _numbers(texts: "Series") -> "Series":
-    try:
-        return texts.astype("float64")
-    except ValueError:
-        return texts
+    """Each text by itself: the number that it is, or the text."""
+    read = [None if text is None else cells.number(text) for text in cells.texts(texts)]
+    kept = [text if number is None else number for text, number in zip(texts, read, strict=True)]
+    return pd.Series(kept, dtype=object)
 
 
 FILE, LABELS = "file", dicom.LABELS
@@ -157,7 +154,7 @@ def listed(folder: Path, schema: Schema) -> Listed:
     path = list_of(folder)
     if path is None:
         if not held:
-            raise BadInput(f"{folder}: the folder holds no pictures ({', '.join(ENDINGS)}) and no {LABELS}")
+            raise BadInput(f"{folder}: the folder has no pictures ({', '.join(ENDINGS)}) and no {LABELS}")
         for name in held:
             _real(folder, name, str(folder / name))
         return Listed(tuple(folder / name for name in held), pd.DataFrame(index=range(len(held))))
@@ -167,15 +164,13 @@ def listed(folder: Path, schema: Schema) -> Listed:
     for row, name in enumerate(table[FILE].astype(object)):
         real = _named(folder, name, f"{path}: record {row + 1}")
         if real in seen:
-            raise BadInput(
-                f"{path}: records {seen[real] + 1} and {row + 1} both name {folder / name}; keep one of them"
-            )
+            raise BadInput(f"{path}: records {seen[real] + 1} and {row + 1} name the same picture; keep one of them")
         seen[real] = row
         files.append(folder / name)
     left = len(set(held) - {file.relative_to(folder).as_posix() for file in files})
     if left:
         warnings.warn(
-            f"{path} names {len(files)} pictures; the folder holds {left} others, which are left out", stacklevel=2
+            f"{path} names {len(files)} pictures; the folder has {left} others, which are left out", stacklevel=2
         )
     return Listed(tuple(files), table.drop(columns=FILE))
 
@@ -198,7 +193,7 @@ def list_of(folder: Path) -> Path | None:
     lists = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".csv" and not path.name.startswith("."))
     named = [path for path in lists if path.name == LABELS]
     if len(lists) > 1 and not named:
-        raise BadInput(f"{folder}: holds {len(lists)} CSV files; call the one with the labels {LABELS}")
+        raise BadInput(f"{folder}: has {len(lists)} CSV files; name the one with the labels {LABELS}")
     found = next(iter((*named, *lists)), None)
     if found is not None:
         _real(folder, found.name, str(found))
@@ -214,14 +209,14 @@ def files(folder: Path) -> list[str]:
 def check_replaced(folder: Path) -> None:
     """Refuse to replace a folder that holds anything but what `write` leaves."""
     if any(not OURS.fullmatch(path.name) or path.is_dir() for path in folder.iterdir()):
-        raise BadInput(f"{folder}: holds files that were not written here; choose another folder")
+        raise BadInput(f"{folder}: has files that synthdp did not write; choose another folder")
 
 
 def write(chunks: "Iterable[pd.DataFrame]", folder: Path, schema: Schema) -> int:
     """See `sources.write`: 000000001.png and so on, and labels.csv."""
     column = column_of(schema)
     if column.channels not in pixels.MODES:
-        raise BadInput(f"column {column.name!r}: PNG holds 1 to 4 channels, not {column.channels}; write .npz")
+        raise BadInput(f"column {column.name!r}: PNG allows 1 to 4 channels, not {column.channels}; write .npz")
     path = folder / LABELS
     return csvfile.write(_drawn(chunks, folder, column), path, _listing(schema), path)
 
@@ -243,7 +238,7 @@ def _table(path: Path, schema: Schema) -> "pd.DataFrame":
         raise BadInput(f"{path}: needs a column {FILE!r} with the pictures' names, relative to the folder")
     if column_of(schema).name in table:
         raise BadInput(
-            f"{path}: column {column_of(schema).name!r} is the pictures' own; call the column of their names {FILE!r}"
+            f"{path}: column {column_of(schema).name!r} is the image column; call the column of the pictures' names {FILE!r}"
         )
     return table
 
@@ -251,7 +246,7 @@ def _table(path: Path, schema: Schema) -> "pd.DataFrame":
 def _listing(schema: Schema) -> Schema:
     """The schema of the list of labels: `file`, then all columns but the image."""
     if FILE in schema.names:
-        raise BadInput(f"schema: a column {FILE!r} would be taken for the pictures' names; rename it")
+        raise BadInput(f"schema: a column named {FILE!r} would be taken for the pictures' names; rename it")
     names = Categorical(name=FILE, categories=LEARN)
     return replace(schema, columns=(names, *_others(schema)))
 
@@ -270,14 +265,14 @@ def _check_tagged(files: tuple[Path, ...], tagged: list[Column], folder: Path) -
 def _named(folder: Path, name: Any, line: str) -> str:
     """Where the file really is that a line names."""
     if not isinstance(name, str) or not name:
-        raise BadInput(f"{line}: names no {FILE}")
+        raise BadInput(f"{line}: has no name in column {FILE!r}")
     if not name.isprintable():
-        raise BadInput(f"{line}: the name of its {FILE} holds characters that cannot be shown")
+        raise BadInput(f"{line}: its {FILE} has characters that cannot be shown")
     if not name.lower().endswith(ENDINGS):
         raise BadInput(f"{line}: its {FILE} must end in {', '.join(ENDINGS)}")
     real = _real(folder, name, f"{line}: its {FILE}")
     if not os.path.isfile(real):
-        raise BadInput(f"{line}: {folder / name}: no such file")
+        raise BadInput(f"{line}: its {FILE} is not in {folder}: no such file")
     return real
 
 
@@ -289,4 +284,4 @@ def _real(folder: Path, name: str, what: str) -> str:
         real = os.path.realpath(os.path.join(root, name))
         if real.startswith(root.rstrip(os.sep) + os.sep):
             return real
-    raise BadInput(f"{what} leads out of the folder; give a path within {folder}")
+    raise BadInput(f"{what} leads outside the folder; give a path within {folder}")

@@ -28,14 +28,14 @@ MAX_SIZE = 1 << 26  # pixels of one picture in a file: 8,192 x 8,192
 def column_of(schema: Schema) -> Image:
     """The image column of a schema that must have one."""
     if schema.image is None:
-        raise BadInput("schema: has no column of kind image")
+        raise BadInput("schema: no column is of kind image")
     return schema.image
 
 
 def picture(cell: Any, column: Image) -> NDArray[np.uint8]:
     """A frame's cell as an array of `column.shape`, to be written."""
     if not is_picture(cell, column.shape):
-        raise BadInput(f"column {column.name!r}: a record holds no picture of the schema's size; validate the records")
+        raise BadInput(f"column {column.name!r}: a record has no picture of the schema's size; validate the records")
     found: NDArray[np.uint8] = np.ascontiguousarray(cell).reshape(column.shape)
     return found
 
@@ -50,7 +50,7 @@ def prepared(raw: Array, column: Image, where: str, *, inverted: bool = False) -
     check_size(raw.shape[:2], column, where)
     levels = windowed(raw if raw.ndim == 3 else raw[:, :, None], column, where)
     if levels.shape[2] != column.channels:
-        raise BadInput(f"{where}: has {levels.shape[2]} channels, the schema declares {column.channels}")
+        raise BadInput(f"{where}: has {levels.shape[2]} channels, but the schema declares {column.channels}")
     if inverted:
         levels = 255 - levels
     if levels.shape[:2] != (column.height, column.width):
@@ -63,13 +63,13 @@ def windowed(raw: Array, column: Image, where: str) -> Array:
     if column.window is None:
         if raw.dtype != np.uint8:
             raise BadInput(
-                f"{where}: holds {raw.dtype} values, not 8 bits; declare window: [low, high] for column {column.name!r}"
+                f"{where}: has {raw.dtype} values, not 8 bits; declare window: [low, high] for column {column.name!r}"
             )
         return raw
     if raw.dtype.kind not in "buif":
-        raise BadInput(f"{where}: holds {raw.dtype} values, not real numbers")
+        raise BadInput(f"{where}: has {raw.dtype} values, not real numbers")
     if raw.dtype.kind == "f" and not np.isfinite(raw).all():
-        raise BadInput(f"{where}: holds NaN or infinite values, which are no intensities")
+        raise BadInput(f"{where}: has NaN or infinite values, which are not intensities")
     low, high = column.window
     levels = (raw.astype(np.float64) - low) * (255 / (high - low))
     return np.clip(levels, 0, 255).astype(np.float32)
@@ -112,11 +112,11 @@ def check_size(size: tuple[int, ...], column: Image, where: str) -> None:
     """Refuse a picture in a file by its (height, width), before it is unpacked."""
     height, width = size
     if height < 1 or width < 1 or height * width > MAX_SIZE:
-        raise BadInput(f"{where}: {height} x {width} pixels, at most {MAX_SIZE:,} and at least 1 can be read")
+        raise BadInput(f"{where}: has {height} x {width} pixels; from 1 to {MAX_SIZE:,} can be read")
     if column.resize == "none" and (height, width) != (column.height, column.width):
         raise BadInput(
-            f"{where}: {height} x {width} pixels, the schema declares {column.height} x {column.width}; "
-            f"resize: fit for column {column.name!r} would scale it"
+            f"{where}: has {height} x {width} pixels, but the schema declares {column.height} x {column.width}; resize: fit for "
+            f"column {column.name!r} would scale it"
         )
 
 
@@ -155,14 +155,14 @@ def opened(path: Path) -> "Iterator[Picture]":
             warnings.simplefilter("error", Pillow.DecompressionBombWarning)
             with Pillow.open(path, formats=("PNG", "JPEG")) as picture:
                 if getattr(picture, "n_frames", 1) != 1:
-                    raise BadInput(f"{path}: holds several pictures, one a file is needed")
+                    raise BadInput(f"{path}: has several pictures; each file must have one")
                 yield picture
     except BadInput:
         raise
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file") from None
     except (Pillow.DecompressionBombWarning, Pillow.DecompressionBombError):
-        raise BadInput(f"{path}: has too many pixels, at most {MAX_SIZE:,} can be read") from None
+        raise BadInput(f"{path}: has too many pixels; at most {MAX_SIZE:,} can be read") from None
     except BROKEN as error:
         raise BadInput(f"{path}: cannot be read as PNG or JPEG ({type(error).__name__})") from None
 
@@ -179,7 +179,7 @@ def deep(path: Path, picture: "Picture") -> bool:
     with path.open("rb") as file:
         start = file.read(26)
     if picture.format == "PNG" and start[24:25] == b"\x10" and start[25:26] != b"\x00":
-        raise BadInput(f"{path}: 16 bits a channel are read in grey only; save it as grey, or with 8 bits")
+        raise BadInput(f"{path}: pictures with 16 bits per channel must be grey; save it as grey, or with 8 bits")
     return picture.mode.startswith("I") or picture.mode == "F"
 
 
@@ -189,14 +189,14 @@ def _channels(picture: "Picture", column: Image, path: Path) -> "Picture":
         return picture
     wanted = MODES.get(column.channels)
     if wanted is None:
-        raise BadInput(f"{path}: PNG and JPEG hold 1 to 4 channels, the schema declares {column.channels}")
+        raise BadInput(f"{path}: PNG and JPEG allow 1 to 4 channels, but the schema declares {column.channels}")
     if wanted in ("L", "RGB") and _has_alpha(picture):
         alpha: Any = picture.convert("RGBA").getchannel("A").getextrema()
         if alpha[0] < 255:
             raise BadInput(f"{path}: is transparent in places; save it without an alpha channel")
         picture = picture.convert("RGBA").convert("RGB")
     elif wanted in ("LA", "RGBA") and not _has_alpha(picture):
-        raise BadInput(f"{path}: has no alpha channel, the schema declares {column.channels} channels")
+        raise BadInput(f"{path}: has no alpha channel, but the schema declares {column.channels} channels")
     return picture.convert(wanted)
 
 

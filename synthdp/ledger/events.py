@@ -74,7 +74,7 @@ class Threshold(Event):
 
 @dataclass(frozen=True)
 class Vote(Event):
-    """Teachers trained on disjoint parts of the units answered a question together: what they say is added up, with noise.
+    """Teachers, each with a part of the units of its own, answered a question together: what they say is added up, with noise.
 
     A unit is in one teacher's part, and that teacher may change arbitrarily: the sum then moves by at most s. The other
     teachers stay as they are. `noise` is the Gaussian deviation over the L2 sensitivity s or, with law "laplace", the Laplace

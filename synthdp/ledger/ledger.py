@@ -41,7 +41,7 @@ class Ledger:
         self._file: int | None = None  # open, and held, from the first line on
         self.torn: str | None = None
         if path is not None and path.exists():
-            raise BadInput(f"a ledger exists at {path}; a ledger is never written over")
+            raise BadInput(f"a ledger exists at {path}, and a ledger is never overwritten; choose another path")
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> "Ledger":
@@ -154,7 +154,7 @@ class Ledger:
     def replan(self) -> None:
         """Say, durably, that answers were lost and the fit is planned anew under its cap: from here on that is its charge."""
         if self.cap is None:
-            raise BadInput("this ledger fixed no cap before its first charge: its fit cannot be planned anew")
+            raise BadInput("this ledger fixed no cap before its first charge, so its fit cannot be planned anew")
         self._write({"replanned": True})
 
     @property
@@ -213,7 +213,7 @@ class Ledger:
             meant = [entry for entry in meant if entry.count]
             if not meant and left.total() > 0:
                 raise BadInput(
-                    f"{self._path}: the torn last line is of no question of this fit's plan; start a new fit"
+                    f"{self._path}: the torn last line belongs to no question of this fit's plan; start a new fit"
                 )
         os.truncate(self._path, self._path.stat().st_size - len(self.torn.encode("utf-8", "surrogateescape")))
         self.torn = None
@@ -300,7 +300,7 @@ class Ledger:
 
     def _write(self, body: dict[str, Any]) -> int:
         if os.getpid() != self._process:
-            raise BadInput("this fit was forked: only the process that began it writes its ledger")
+            raise BadInput("this fit was forked, and only the process that began it may write its ledger")
         if self._path is not None:
             file = self._file
             if file is None:
@@ -363,9 +363,9 @@ def _check(body: Mapping[str, Any], number: int, path: Path) -> None:
             raise BadInput("it gives back what no line charged")
         told = [body[name] for name in ("asked", "resumed", "token") if name in body]
         if not all(isinstance(value, str) for value in told):
-            raise BadInput("its words are no text")
+            raise BadInput("its words are not text")
     except (BadInput, TypeError) as error:
-        raise BadInput(f"{path}: line {number} of the ledger is none of a fit ({error})") from None
+        raise BadInput(f"{path}: line {number} of the ledger does not belong to a fit ({error})") from None
 
 
 def _canonical(body: Mapping[str, Any]) -> str:
@@ -380,6 +380,12 @@ def _row(previous: str, body: Mapping[str, Any]) -> str:
     return _canonical({**body, "previous": previous, "hash": _digest(previous, body)}) + "\n"
 
 
+def check_free(path: Path) -> None:
+    """Raise `BadInput` where a running fit writes this ledger."""
+    if path.exists():
+        os.close(_held(path, os.O_WRONLY | os.O_APPEND))
+
+
 def _held(path: Path, flags: int) -> int:
     """The file, opened to write on, under an exclusive lock; raises `BadInput` where another fit holds it."""
     file = os.open(path, flags, 0o600)
@@ -387,7 +393,7 @@ def _held(path: Path, flags: int) -> int:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(file)
-        raise BadInput(f"{path}: another fit is writing this ledger; wait for its end, or stop it") from error
+        raise BadInput(f"{path}: another fit is writing this ledger; wait until it ends, or stop it") from error
     return file
 
 

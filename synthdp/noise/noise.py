@@ -153,7 +153,7 @@ class Noise:
         with self._lock:
             self._check_process()
             if step <= self._tossed:
-                raise BadInput(f"the coins of step {step} were sampled before: each sample takes a step of its own")
+                raise BadInput(f"the coins of step {step} were sampled before; every sample needs a step of its own")
             self._tossed = step
             row = self._row
             if row is None or row[0] != step // 2 or not np.array_equal(row[1], keys):

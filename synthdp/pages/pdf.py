@@ -13,8 +13,8 @@ from synthdp.files import whole
 ENGINES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SECONDS = 120  # a page takes a few; a loaded machine many more
 NEEDED = (
-    "pdf=true needs a browser of the Chromium family to print the page: install one (Debian and Ubuntu: apt install "
-    f"chromium) so that {' or '.join(ENGINES[:3])} is on the PATH, or leave pdf out and print the page by hand"
+    "pdf=true needs a browser of the Chromium family to print the page: install one (Debian and Ubuntu: apt install chromium) so "
+    f"that {' or '.join(ENGINES[:3])} is on the PATH, or leave pdf= out and print the page yourself"
 )
 _OWN_CLOCK = "--disable-features=NetworkTimeServiceQuerying"  # it would ask its maker for the time
 _DATE = re.compile(rb"/(CreationDate|ModDate) \(D:\d{14}\+00'00'\)")
@@ -45,7 +45,7 @@ def write_pdf(html: str, path: Path | str) -> Path:
         run("--no-pdf-header-footer", f"--print-to-pdf={printed}", page.as_uri(), profile=Path(scratch) / "profile")
         if not printed.is_file() or not printed.stat().st_size:
             raise BadInput(
-                f"{engine()} printed nothing to {path.name}; open the page in a browser and print it by hand"
+                f"{engine()} printed nothing to {path.name}; open the page in a browser and print it yourself"
             )
         part.write_bytes(_timeless(printed.read_bytes()))
     return path
@@ -66,7 +66,7 @@ def run(*arguments: str, profile: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)  # noqa: S603 - no shell
     except subprocess.TimeoutExpired as error:
         raise BadInput(
-            f"{engine()} did not print within {SECONDS} s; leave pdf out and print the page by hand"
+            f"{engine()} did not print within {SECONDS} s; leave pdf= out and print the page by hand"
         ) from error
 
 

@@ -31,7 +31,9 @@ def maker(aggregator: Any) -> Callable[[float], Any]:
             raise BadInput(f"aggregator must be one of {', '.join(SOLVED)}, or an aggregator, got {aggregator!r}")
         return lambda noise: SOLVED[aggregator](max(noise, LEAST))
     if isinstance(aggregator, type):
-        raise BadInput(f"aggregator must hold its noise: give {aggregator.__name__}(...), not the class, or a name")
+        raise BadInput(
+            f"aggregator must come with its noise: give {aggregator.__name__}(...) rather than the class, or give a name"
+        )
     if hasattr(aggregator, "events"):
         return lambda _: aggregator
     if callable(aggregator):

@@ -53,7 +53,9 @@ def features(codec: Codec, target: str, encoding: str = "one_hot") -> Features:
     place = codec.names.index(target)
     others = tuple(index for index in range(len(codec.names)) if index != place)
     if not others:
-        raise BadInput(f"the schema has no column beside the target {target!r}: nothing could tell its classes apart")
+        raise BadInput(
+            f"the schema has no column beside the target {target!r}, so nothing could tell its classes apart"
+        )
     return Features(target=place, tables=tuple(_table(codec, index, encoding) for index in others), places=others)
 
 
@@ -66,7 +68,7 @@ def feature_map(given: Any, codec: Codec, target: str) -> Callable[[Codes], NDAr
         found = np.asarray(given(codes), np.float32)
         if found.ndim != 2 or len(found) != len(codes):
             raise BadInput(
-                f"features must map ({len(codes)}, columns) codes to ({len(codes)}, width), got {found.shape}"
+                f"features must map codes of shape ({len(codes)}, columns) to shape ({len(codes)}, width), got {found.shape}"
             )
         return found
 
@@ -82,14 +84,14 @@ def classes(schema: Schema, target: str) -> tuple[str, ...]:
         found = () if isinstance(column.categories, str) else column.categories
     else:
         raise BadInput(
-            f"target {target!r} is {column.kind}; PATE votes on classes: name a categorical, ordinal or boolean"
+            f"target {target!r} is {column.kind}; PATE votes on classes, so name a categorical, ordinal or boolean column"
         )
     if isinstance(column, Categorical) and isinstance(column.categories, str):
-        raise BadInput(f"target {target!r}: its categories are marked learn; the classes must be declared")
+        raise BadInput(f"target {target!r}: its categories are marked learn, but the classes must be declared")
     if column.missing:
-        raise BadInput(f"target {target!r} may be missing: drop those records and declare missing: false")
+        raise BadInput(f"target {target!r} may be missing; drop those records and declare missing: false")
     if len(found) < 2:
-        raise BadInput(f"target {target!r} has one class only: there is nothing to tell apart; declare at least two")
+        raise BadInput(f"target {target!r} has only one class; declare at least two")
     return tuple(found)
 
 
@@ -103,7 +105,9 @@ def public_schema(schema: Schema, target: str) -> Schema:
     """What public records must look like: the schema without its target and its identifiers, each record for itself."""
     kept = tuple(column for column in schema.modelled if column.name != target)
     if not kept:
-        raise BadInput(f"the schema has no column beside the target {target!r}: nothing could tell its classes apart")
+        raise BadInput(
+            f"the schema has no column beside the target {target!r}, so nothing could tell its classes apart"
+        )
     return replace(
         schema, columns=kept, unit=None, max_records_per_unit=1, units=None, targets=(), rules=(), honoured=None
     )

@@ -88,7 +88,7 @@ class PATE:
         make = aggregation.maker(self.aggregator)
         if self.queries is None and not aggregation.fixed(self.aggregator):
             raise BadInput(
-                "queries=None needs an aggregator that has its noise, such as LNMax(0.05); else give the number"
+                "queries=None needs an aggregator with its noise, such as LNMax(0.05); give that, or the number of queries"
             )
         object.__setattr__(self, "student", student_of(self.student))
         if self.distillation and type(make(1.0)).__name__ not in ("Counts", "Shares"):
@@ -149,6 +149,7 @@ class PATE:
                 settings=run.settings(),
                 rehearsal=data.rehearsal,
                 account=entry.statement,
+                invalid=invalid,
             )
         return run.classifier(_with_public(said, len(public)), book)
 
@@ -159,7 +160,7 @@ class PATE:
         found = len(classes(schema, target))
         count = self.plan_queries(budget, schema.unit or RECORD)
         if count > public:
-            raise BadInput(f"{count} queries need as many public records, and there are {public}")
+            raise BadInput(f"{count} queries need as many public records, but there are {public}")
         rounds, make = self.split(count), aggregation.maker(self.aggregator)
         for size in set(rounds):
             aggregation.shown(make(1.0), np.full((size, found), 1 / found)).check(size, found)
@@ -176,7 +177,9 @@ class PATE:
             budget,
         )
         if most == 0:
-            raise BadInput(f"the budget does not pay for a single query of {made}; more noise, or a larger budget")
+            raise BadInput(
+                f"the budget does not pay for a single query of {made}; choose more noise or a larger budget"
+            )
         return most
 
     def split(self, queries: int) -> list[int]:
@@ -200,8 +203,8 @@ class PATE:
 def _refuse_images(schema: Schema) -> None:
     if schema.image is not None:
         raise BadInput(
-            f"PATE learns tables, and the schema has the image column {schema.image.name!r}: leave it out, or bring features of the "
-            "pictures as columns in its place"
+            f"PATE learns tables, but the schema has the image column {schema.image.name!r}: leave it out, or replace it "
+            "by columns with features of the pictures"
         )
 
 
@@ -215,7 +218,7 @@ def _check(schema: Schema, target: str, budget: Budget, seed: int | None, record
         raise BadInput(f"seed must be a whole number of 0 or more, got {seed!r}")
     if recorder is not None and seed is None:
         raise BadInput(
-            "a recorder sees exact votes: give a seed too, which stamps the run as a rehearsal, not for release"
+            "a recorder sees exact votes: give a seed too, so that the run is stamped as a rehearsal and not released"
         )
     if isinstance(schema.units, int) and budget.delta >= 1 / schema.units:
         warnings.warn(
@@ -231,7 +234,7 @@ def _checked_public(public: "pd.DataFrame", schema: Schema, target: str, invalid
     identifiers = [name for name in schema.names if schema.column(name).kind == "identifier"]
     if target in getattr(public, "columns", ()):
         raise BadInput(
-            f"public: drop the column {target!r}; its labels would not be used, they are what the teachers give"
+            f"public: drop the column {target!r}; its labels would not be used, since the teachers give the labels"
         )
     try:
         return wanted.validate(public.drop(columns=identifiers, errors="ignore"), invalid)

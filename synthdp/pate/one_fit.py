@@ -48,7 +48,9 @@ class Selection:
         if not 0 <= self.explore <= 1:
             raise BadInput(f"selection.explore must lie in [0, 1], got {self.explore}")
         if self.active and self.rounds == 1:
-            raise BadInput("selection.active needs rounds=2 or more: the first is asked before there is a student")
+            raise BadInput(
+                "selection.active needs rounds=2 or more, because the first round is asked before there is a student"
+            )
 
     def choose(
         self, size: int, left: NDArray[np.int64], guess: Probabilities | None, rng: np.random.Generator
@@ -131,8 +133,8 @@ class Run:
         targets = np.concatenate(self._targets)
         if len(np.unique(targets.argmax(1))) < 2:
             warnings.warn(
-                f"all {len(targets)} noisy labels are of one class, so the student can learn no other: ask more queries, "
-                "or raise epsilon",
+                f"all {len(targets)} noisy labels are of one class, so the student can learn no other; ask more queries, or raise "
+                "epsilon",
                 stacklevel=4,
             )
         if len(targets) == 0:

@@ -55,9 +55,11 @@ def _parts(found: Opened, *, costly: bool) -> tuple[Mapping[str, Any], Answers, 
         parts = {"student": student, "draw": int(said["draw"]), "features": said["features"], "target": said["target"]}
         stored = {name: found.tensors[f"{ANSWERS}{name}"] for name in ("codes", "places", "targets")}
         if not isinstance(said["target"], str):
-            raise TypeError("a target is named by text")
+            raise TypeError("the target must be a column name, given as text")
     except (ArithmeticError, KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{found.folder / RELEASE} lacks a part, or it has the wrong form") from error
+        raise BadInput(
+            f"{found.folder / RELEASE} lacks a part or has a part of the wrong form; the release was altered"
+        ) from error
     verified = found.check(NAME, None, partial(limits, found.statement), costly=costly)
     answers = Answers(**stored)
     _check_answers(found.folder, answers, found.schema, parts["target"])
@@ -104,9 +106,9 @@ def _stored(found: Opened, said: Mapping[str, Any], width: int, answers: Answers
     except BadInput:
         raise
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise BadInput(f"{found.folder}: the settings do not describe the student; the release was altered") from error
+        raise BadInput(f"{found.folder}: the settings do not fit the student; the release was altered") from error
     raise BadInput(
-        f"{found.folder} holds answers, but no student ({said['name']} is not stored); pass one like it as student="
+        f"{found.folder} contains answers, but no student ({said['name']} is not stored); pass a student of that kind as student="
     )
 
 

@@ -95,7 +95,7 @@ def tried(settings: "PATE", schema: Schema, target: str, classes: int, queries: 
     features = feature_map(settings.features, codec, target)
     found = checked(kind_of(settings.teacher, codec, target, features), codec)
     if found != classes:
-        raise BadInput(f"the teachers tell {found} classes apart, the target has {classes}")
+        raise BadInput(f"the teachers distinguish {found} classes, but the target has {classes}")
     rows = features(np.resize(public_rows(codec), (min(queries, MOST_ROWS), len(codec.sizes))))
     _taught(settings.student, rows, classes)
 
@@ -110,8 +110,8 @@ def _refuse_unknown_codes(settings: "PATE", schema: Schema) -> None:
         if made:
             column, item = schema.learned[0]
             raise BadInput(
-                f"{name} of your own needs codes that are known, and column {column!r} leaves its {item} to learn: declare it, or "
-                f"take {name} of synthdp.pate"
+                f"{name} of your own needs known codes, but column {column!r} leaves its {item} to learn: declare them, or "
+                f"use {name} of synthdp.pate"
             )
 
 

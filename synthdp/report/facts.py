@@ -1,8 +1,8 @@
-"""What a stored release claims, fact by fact: what it is held against, or that nothing in the folder can tell (law 43).
+"""The facts that a stored release claims: what each is checked against, or that nothing in the folder can confirm it (law 43).
 
 A statement says a few things of its own, and many that follow from the ledger, the schema, the settings and the model beside
-it. These are worked out again and compared. The rest is as claimed by whoever made the release, and so are the ledger,
-the schema, the settings and the model themselves: nothing but a signature says whose they are.
+it. These are recomputed and compared. The rest is claimed by whoever made the release, and so are the ledger,
+the schema, the settings and the model themselves: only a signature tells whose they are.
 """
 
 import math
@@ -26,7 +26,7 @@ SAME, OTHER = (
     1e-9,
     1e-3,
 )  # how near epsilon comes with the recorded versions and grid of its accountant, and with others (law 34)
-BOUGHT = {"categories", "other", "bounds", "bins"}  # items that can be: see `data.learn`
+BOUGHT = {"categories", "other", "bounds", "bins"}  # items that can be: see `seal.learn`
 ALTERED = "the release was altered or damaged: take a fresh copy"
 
 Limits = Callable[[tuple[str, ...]], tuple[str, ...]]
@@ -34,7 +34,8 @@ Limits = Callable[[tuple[str, ...]], tuple[str, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """A statement, and what stands beside it in the folder. `limits` makes a kind of release's own sentences of a fit's."""
+    """A statement and the other parts of its folder. `limits` turns the sentences of a fit into those of this kind of
+    release."""
 
     folder: Path
     statement: Statement
@@ -48,12 +49,12 @@ class Held:
 
     @cached_property
     def epsilons(self) -> Mapping[str, float]:
-        """By every accountant that has a proof, from the events."""
+        """Epsilon of the events by every accountant that has a proof."""
         return accounting.epsilons(self.events, self.statement.delta)
 
     @cached_property
     def versions(self) -> Mapping[str, Any]:
-        """Of the accountants, here."""
+        """The versions of the accountants that are installed here."""
         found: dict[str, Any] = plain(accounting.provenance())
         return found
 
@@ -63,7 +64,7 @@ class Held:
         return bool(self.statement.provenance.get("wording") == stating.wording())
 
     def near(self, accountant: str, found: float, again: float) -> bool:
-        """Whether a figure of an accountant is what it comes to here."""
+        """Whether a recorded figure of an accountant agrees with the one computed here."""
         same = self.statement.provenance.get(accountant) == self.versions.get(accountant)
         close = SAME if same else OTHER
         return math.isclose(found, again, rel_tol=close, abs_tol=SAME)
@@ -71,9 +72,10 @@ class Held:
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """A field of the statement, or a part of one. `checked` says against what it is held, `claimed` what of it nobody can tell.
+    """A field of the statement, or a part of one. `checked` names what it must match, `claimed` the part that nobody can check.
 
-    `holds` is None where nothing can be compared, and answers None where this version cannot: then it is as claimed.
+    `holds` is None where nothing can be compared, and returns None where this version cannot compare; the fact is then only
+    claimed.
     """
 
     name: str
@@ -84,9 +86,9 @@ class Fact:
 
 
 def check(held: Held, *, costly: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """Fact -> what it was held against, and fact -> what is as claimed. Raises `BadInput` that names a fact that does not hold.
+    """Fact -> what it matches, and fact -> what is only claimed. Raises `BadInput` that names a fact without a match.
 
-    Without `costly` the accountants are not asked, and what they would say is left out.
+    Without `costly` the accountants are not run, and the facts that need them are left out.
     """
     checked: dict[str, str] = {}
     claimed = dict(BESIDE)
@@ -96,14 +98,14 @@ def check(held: Held, *, costly: bool) -> tuple[dict[str, str], dict[str, str]]:
             continue
         answer = _answer(fact, held)
         if answer is False:
-            raise BadInput(f"{held.folder}: the statement's {fact.name} is not {fact.checked}; {ALTERED}")
+            raise BadInput(f"{held.folder}: the statement's {fact.name} does not match {fact.checked}; {ALTERED}")
         if answer:
             checked[fact.name] = fact.checked
         if fact.claimed or answer is None:
-            claimed[fact.name] = fact.claimed or "as another version of synthdp has it"
+            claimed[fact.name] = fact.claimed or "written by another version of synthdp, so it cannot be checked here"
     known = {fact.name for fact in FACTS}
     others = (f"declared.{name}" for name in held.statement.declared)
-    claimed |= {name: "what this version does not know" for name in others if name not in known}
+    claimed |= {name: "a fact that this version of synthdp does not know" for name in others if name not in known}
     return checked, claimed
 
 
@@ -157,7 +159,7 @@ def _epsilons(held: Held) -> bool:
 
 def _curve(held: Held) -> bool:
     deltas = [delta for delta, _ in held.statement.curve]
-    if held.worded_here and deltas != list(CURVE_DELTAS):
+    if not deltas or (held.worded_here and deltas != list(CURVE_DELTAS)):
         return False
     again = accounting.curve(held.events, deltas, held.statement.accountant)
     pairs = zip(held.statement.curve, again, strict=True)
@@ -173,7 +175,8 @@ def _budget(held: Held) -> bool:
 
 def _columns(held: Held) -> bool:
     """Every column with the items that the schema has for it, each either declared or bought, and bought ones paid for."""
-    known = held.schema.to_dict()["columns"]
+    whole = held.schema.to_dict()["columns"]
+    known = {name: whole[name] for name in held.schema.names}  # without those that are left out
     said = held.statement.columns
     if [column["name"] for column in said] != list(known):
         return False
@@ -222,6 +225,7 @@ def _not_covered(held: Held) -> bool | None:
         held.events,
         generator=said.generator,
         package=said.provenance.get("generator"),
+        invalid=said.declared.get("invalid", "error"),
     )
     return tuple(said.not_covered) == tuple(held.limits(again)) if held.worded_here else None
 
@@ -247,7 +251,7 @@ def _fitness(held: Held) -> bool:
     capped = any(isinstance(entry.event, Capped) for entry in held.events)
     names = {column.name for column in held.schema.coded}
     return (capped or found.noise in noises) and all(
-        set(table.columns) <= names and group.worst[1] == max(each.interval[1] for each in group.tables)
+        set() < set(table.columns) <= names and group.worst[1] == max(each.interval[1] for each in group.tables)
         for group in (found.single, found.with_target)
         if group is not None
         for table in group.tables
@@ -270,31 +274,38 @@ def _of_schema(name: str, value: Callable[[Schema], Any]) -> Callable[[Held], bo
 BESIDE = {
     "ledger": "that these questions were asked, and no others",
     "schema": "what is public of the columns, and that it was not read off the records",
-    "model": "that it was made of the answers",
+    "model": "that it was made from the answers",
 }
 FACTS = (
-    Fact(name="events", checked="those of the ledger", holds=_events),
-    Fact(name="relation", checked="that of the ledger's events", holds=lambda held: _neighbours(held, "relation")),
+    Fact(name="events", checked="the ledger", holds=_events),
+    Fact(
+        name="relation", checked="the relation of the ledger's events", holds=lambda held: _neighbours(held, "relation")
+    ),
     Fact(
         name="unit",
-        checked="that of the schema and of the ledger's events",
+        checked="the unit of the schema and of the ledger's events",
         holds=lambda held: held.statement.unit == (held.schema.unit or RECORD) and _neighbours(held, "unit"),
     ),
     Fact(
         name="max_records_per_unit",
-        checked="that of the schema",
+        checked="the schema",
         holds=_of_schema("max_records_per_unit", lambda schema: schema.max_records_per_unit),
     ),
     Fact(
         name="delta",
-        checked="that of the budget",
+        checked="the delta of the budget",
         holds=lambda held: held.statement.delta == held.statement.budget.delta,
     ),
     Fact(name="epsilons", checked="what the ledger's events cost by each accountant", holds=_epsilons, costly=True),
-    Fact(name="accountant", checked="the one that may claim and says least", holds=_accountant, costly=True),
+    Fact(
+        name="accountant",
+        checked="the accountant with the least epsilon, among those that may set the claim",
+        holds=_accountant,
+        costly=True,
+    ),
     Fact(
         name="epsilon",
-        checked="what the ledger's events cost by the accountant",
+        checked="what the ledger's events cost by that accountant",
         holds=lambda held: held.near(
             held.statement.accountant, held.statement.epsilon, held.epsilons[held.statement.accountant]
         ),
@@ -303,66 +314,67 @@ FACTS = (
     Fact(name="curve", checked="what the ledger's events cost at each delta", holds=_curve, costly=True),
     Fact(
         name="budget",
-        checked="at least what the events cost, under their relation",
-        claimed="how much more was granted than was spent",
+        checked="the events, which cost at most that much under their relation",
+        claimed="how much was granted beyond what was spent",
         holds=_budget,
     ),
     Fact(name="account", claimed="in which account the fit was entered, if in any, and what that account allows"),
     Fact(
         name="generator",
-        checked="the one that reads the model",
+        checked="the generator that reads the model",
         holds=lambda held: held.statement.generator == held.generator,
     ),
     Fact(
         name="settings",
-        checked="those that the model is read with",
+        checked="the settings that the model is read with",
         holds=_settings,
-        claimed="those that leave no trace in the model",
+        claimed="settings that leave no trace in the model",
     ),
     Fact(
         name="columns",
-        checked="those of the schema, with what was bought paid for in the ledger",
+        checked="the columns of the schema, whose bought facts the ledger pays for",
         claimed="which facts were declared and which were bought",
         holds=_columns,
     ),
     Fact(
         name="declared.by",
-        checked="whom the schema names",
+        checked="the person or body that the schema names",
         holds=_of_schema("declared.by", lambda schema: schema.declared_by or stating.NOBODY),
     ),
-    Fact(name="declared.units", checked="those of the schema", holds=_units),
+    Fact(name="declared.units", checked="the schema", holds=_units),
     Fact(
         name="declared.targets",
-        checked="those of the schema",
+        checked="the schema",
         holds=_of_schema("declared.targets", lambda schema: schema.targets),
     ),
     Fact(
         name="declared.name",
-        checked="that of the schema",
+        checked="the schema",
         holds=_of_schema("declared.name", lambda schema: schema.name),
     ),
-    Fact(name="declared.rules", checked="those of the schema", holds=_rules),
+    Fact(name="declared.rules", checked="the schema", holds=_rules),
     Fact(name="declared.audit", claimed="how the records were prepared for an audit"),
     Fact(name="declared.processes", claimed="how many processes held the records"),
+    Fact(name="declared.invalid", claimed="that cells that break the schema were mapped to allowed values"),
     Fact(name="declared.public_records", claimed="how many public records there were"),
-    Fact(name="noise_source", checked="what this version writes", holds=_noise_source),
+    Fact(name="noise_source", checked="the sentence that this version writes", holds=_noise_source),
     Fact(name="rehearsal", claimed="that the noise came from the operating system, or from a seed"),
     Fact(
         name="provenance",
-        checked="of the package that the generator comes from",
+        checked="the package that the generator comes from",
         claimed="the versions that the fit ran on",
         holds=_provenance,
     ),
-    Fact(name="not_covered", checked="what follows from the other facts", holds=_not_covered),
+    Fact(name="not_covered", checked="the sentences that follow from the other facts", holds=_not_covered),
     Fact(
         name="release_id",
-        checked="one for a release, none for a rehearsal",
+        checked="the rule that a release has an id and a rehearsal has none",
         claimed="the withdrawal id",
         holds=_release_id,
     ),
     Fact(
         name="fitness",
-        checked="of the schema's columns, asked with noise that is in the ledger",
+        checked="the schema's columns and the noise in the ledger",
         claimed="the figures of fitness, if there are any",
         holds=_fitness,
     ),

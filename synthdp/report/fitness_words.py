@@ -1,4 +1,5 @@
-"""What a statement says of fitness where it was bought: distances between tables, as intervals that allow for the noise."""
+"""Figures of fitness that a statement gives where they were bought: distances between tables, as intervals that allow for the
+noise."""
 
 import dataclasses
 import math
@@ -125,10 +126,10 @@ def verdict(interval: Interval) -> str:
     if high - low > VAGUE:
         return "No verdict: too much noise for so few records. A larger share or budget would tell more."
     if low >= FAR:
-        return "Clearly different from the records; this is no effect of the noise."
+        return "Clearly different from the records; the noise does not explain it."
     if low > 0:
         return "Different from the records to a degree that the noise cannot explain."
-    return "No difference shown: what there is, the noise hides."
+    return "No difference shown; if there is one, the noise hides it."
 
 
 def between(interval: Interval) -> str:
@@ -139,9 +140,9 @@ def between(interval: Interval) -> str:
 def sentence(fitness: Fitness) -> str:
     """The means in one sentence."""
     if fitness.reason is not None:
-        return f"Figures of fitness were bought, but there are none: {fitness.reason}"
-    parts = [f"{each.title.lower()} {between(each.group.mean)}" for each in told(fitness)]
-    return f"Measured under the guarantee, the mean distance from the records is, for {', for '.join(parts)}."
+        return f"Figures of fitness were paid for, but there are none: {fitness.reason}"
+    parts = [f"{between(each.group.mean)} for {each.title.lower()}" for each in told(fitness)]
+    return f"Measured under the guarantee, the mean distance from the records is {' and '.join(parts)}."
 
 
 def brief(fitness: Fitness | None) -> list[str]:

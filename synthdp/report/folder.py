@@ -31,12 +31,10 @@ def check_replaced(folder: Path) -> None:
     """Refuse to replace what is no release."""
     whole.recover(folder)
     if folder.exists() and not folder.is_dir():
-        raise BadInput(f"{folder} is a file, a release is a folder; choose another name")
+        raise BadInput(f"{folder} is a file, but a release is a folder; choose another name")
     other = sorted({path.name for path in folder.iterdir()} - PARTS) if folder.is_dir() else []
     if other:
-        raise BadInput(
-            f"{folder}: holds {other[0]!r}, which is no part of a release and would be lost; choose another folder"
-        )
+        raise BadInput(f"{folder}: {other[0]!r} is not part of a release and would be lost; choose another folder")
 
 
 def written(folder: Path | str, write: Callable[[Path], None], *, force: bool) -> Path:
@@ -141,7 +139,7 @@ def opened(folder: Path, model: str, kind: str | None = None, public: Path | str
     what = "a release" if kind is None else f"a release of {kind.upper()}"
     for name in (model, RELEASE, LEDGER):
         if not (folder / name).is_file():
-            raise BadInput(f"{folder} is not {what}: it holds no {name}{_waiting(folder)}")
+            raise BadInput(f"{folder} is not {what}: it has no {name}{_waiting(folder)}")
     bound = manifest.check(folder)
     signer = signature.signer(folder)
     if public is not None:
@@ -200,6 +198,6 @@ def _ledger(path: Path) -> Ledger:
     for number, row in enumerate(data.splitlines(), 1):
         values = strict_json.parse(row, f"{path}, line {number}", infinite=True)
         if not isinstance(values, dict) or set(values) != LINE:
-            raise BadInput(f"{path}: line {number} of the ledger is no event with a count; {facts.ALTERED}")
+            raise BadInput(f"{path}: line {number} of the ledger is not an event with a count; {facts.ALTERED}")
         parsing.entry(values)
     return Ledger.read(path)

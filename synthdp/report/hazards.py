@@ -1,8 +1,8 @@
-"""What the statement answers to each hazard that NIST SP 800-226 lists for claims of differential privacy.
+"""The statement's answer to each hazard that NIST SP 800-226 lists for claims of differential privacy.
 
 Near, Darais, Lefkovitz & Howarth, "Guidelines for Evaluating Differential Privacy Guarantees", NIST SP 800-226 (2025),
 doi:10.6028/NIST.SP.800-226: the "differential privacy pyramid" from the parameters at its top down to the collection of
-the data. Each answer is read off the statement's own fields; where it says nothing, the answer says that.
+the data. Each answer is read off the statement's own fields; where they do not tell, the answer says so.
 """
 
 import math
@@ -46,21 +46,21 @@ def _epsilon(s: Statement) -> Hazard:
         return _hazard(name, "Epsilon is infinite: there is no guarantee.", weak=True)
     attack = promise.attack(s)
     text = (
-        f"Epsilon is {words.upper(s.epsilon)}, computed from what was asked and not above the {words.number(s.budget.epsilon)} "
-        f"that was granted. At even odds no attacker is right in more than {words.percent(attack['accuracy'])} of cases. No "
-        f"number is safe for every use; from {words.percent(promise.WEAK)} on this page calls it weak."
+        f"Epsilon is {words.upper(s.epsilon)}, computed from the questions that were asked; the budget granted was "
+        f"{words.number(s.budget.epsilon)}. At even odds no attacker is right in more than {words.percent(attack['accuracy'])} of "
+        f"cases. No number is safe for every use; this page calls a guarantee weak from {words.percent(promise.WEAK)} on."
     )
     return _hazard(name, text, weak=attack["weak"])
 
 
 def _delta(s: Statement) -> Hazard:
-    name = "Delta: a failure that may reveal somebody whole"
+    name = "Delta: a failure that may reveal somebody’s whole record"
     units = s.declared.get("units")
     start = f"Delta is {words.scientific(s.delta)}"
     if isinstance(units, int) and units > 0:
         text = (
-            f"{start}, which is {words.upper(s.delta * units, 2)} divided by the declared number of units ({words.grouped(units)}); "
-            "it must be well below 1 divided by it."
+            f"{start}, at most {words.upper(s.delta * units, 2)} / N, where N = {words.grouped(units)} is the declared number of "
+            "units. It must be well below 1 / N."
         )
         return _hazard(name, text, weak=promise.loose_delta(s))
     return _hazard(name, f"{start}. The number of units is not declared, so judge it against the number you know.")
@@ -77,8 +77,8 @@ def _unit(s: Statement) -> Hazard:
         return _hazard(name, text)
     return _hazard(
         name,
-        "One row is protected, not one person: somebody with several rows is protected less than the figures say. If a "
-        "person is at most one row, the two are the same; the statement cannot know.",
+        "One row is protected, not one person: somebody with several rows is protected less than the figures say. If nobody has more "
+        "than one row, the two are the same; the statement cannot know whether that is so.",
         outside=True,
     )
 
@@ -89,9 +89,11 @@ def _relation(s: Statement) -> Hazard:
         known = "was learned through noise" if s.declared.get("units") == "learned" else "is not declared"
         if isinstance(s.declared.get("units"), int):
             known = "was declared, so it is not hidden"
-        text = f"add_remove (unbounded): whether a unit is there is hidden. The number of units {known}."
+        text = (
+            f"add_remove (unbounded): the guarantee hides whether a unit is in the table. The number of units {known}."
+        )
     elif s.relation == "replace_one":
-        text = "replace_one (bounded): what a unit’s values are is hidden; the number of units counts as public."
+        text = "replace_one (bounded): the guarantee hides the values of a unit; the number of units counts as public."
     else:
         text = f"{s.relation}."
     return _hazard(name, f"{text} Compare epsilon only with figures of the same unit, relation and delta.")
@@ -101,17 +103,22 @@ def _composition(s: Statement) -> Hazard:
     name = "Other fits and other releases of the same records"
     if s.account is None:
         return _hazard(
-            name, "This fit was entered in no account. What other fits spent is unknown here, and adds up.", weak=True
+            name,
+            "This fit was entered in no account. What other fits of the same records spent adds to its cost and is not known here.",
+            weak=True,
         )
-    head = "" if s.account.head_checked else " Whether its latest entries had been removed was not checked."
+    head = "" if s.account.head_checked else " It was not checked whether the latest entries had been removed from it."
     if s.account.cap is None:
         return _hazard(
-            name, f"Entered in an account of all fits, which has no cap: their sum may grow.{head}", outside=True
+            name,
+            f"The fit was entered in the account of its data set. The account has no cap, so the sum over all fits may grow.{head}",
+            outside=True,
         )
     cap = s.account.cap
     text = (
-        f"Entered in an account that refuses fits beyond epsilon {words.number(cap.epsilon)}, delta {words.scientific(cap.delta)} "
-        f"together.{head} Statistics published without differential privacy are outside it."
+        "The fit was entered in the account of its data set. The account refuses fits that would bring the sum above epsilon "
+        f"{words.number(cap.epsilon)}, delta {words.scientific(cap.delta)}.{head} It does not count statistics that are published "
+        "without differential privacy."
     )
     return _hazard(name, text)
 
@@ -123,52 +130,53 @@ def _mechanism(s: Statement) -> Hazard:
         return _hazard(name, "The records were handed out without noise.", weak=True)
     counted = sum(entry.count for entry in s.events)
     text = (
-        f"{words.grouped(counted)} questions, each charged before its answer; a contribution was bounded before noise was added. "
-        f"The claim is that of the accountant {s.accountant}, whose theorem covers all of them."
+        f"The fit asked {words.grouped(counted)} question{'' if counted == 1 else 's'}, each charged before it was answered. The "
+        f"contribution of each unit was bounded before noise was added. The claim comes from the accountant {s.accountant}, whose "
+        "theorem covers every question."
     )
     if Capped in kinds:
-        text += " Questions that followed answers ran under an allowance that is counted in full."
+        text += " Questions that were chosen after seeing answers ran under an allowance, which is counted in full."
     if Threshold in kinds:
-        text += " Lists of categories spend a part of delta, which is counted."
+        text += " Lists of categories spent a part of delta, which is counted."
     brought = s.provenance.get("generator")
     text += (
         " The generator is part of synthdp; that it learns from noisy answers alone is tested by replay, and its functions are trusted to "
         "treat each record on its own."
         if brought is None
-        else f" The generator comes from the package {brought['package']}, version {brought['version']}: it is trusted code, by that name."
+        else f" The generator comes from the package {brought['package']}, version {brought['version']}, and is trusted code."
     )
     audit = s.declared.get("audit")
-    return _hazard(name, f"{text} Audited: {audit}" if audit else f"{text} This fit itself was not audited.")
+    return _hazard(name, f"{text} {audit}" if audit else f"{text} This fit itself was not audited.")
 
 
 def _public(s: Statement) -> Hazard:
     name = "Facts taken as public that are not"
     found = promise.bought(s)
     text = (
-        f"The facts of {len(s.columns)} columns were declared by: {s.declared.get('by')}. The guarantee does not hide them; if "
-        "they were read off the records, it is void for them."
+        f"Declared public: facts of {len(s.columns)} columns. Declared by: {s.declared.get('by')}. The guarantee does not hide these "
+        "facts; if they were read off the records, it is void for them."
     )
     seen = read_off(s.columns)
     text += f" {seen}" if seen else ""
     if found:
-        text += f" Learned with budget instead: {', '.join(found[:8])}{' and others' if len(found) > 8 else ''}."
+        text += f" Learned with a part of the budget instead: {', '.join(found[:8])}{' and others' if len(found) > 8 else ''}."
     return _hazard(name, text, weak=bool(seen), outside=True)
 
 
 def _utility(s: Statement) -> Hazard:
     targets = s.declared.get("targets") or []
     aim = (
-        f"Made to predict {', '.join(map(str, targets))}; other uses may fare worse."
+        f"The data were made for predicting {', '.join(map(str, targets))}; they may serve other uses less well."
         if targets
-        else "No use was named."
+        else "The schema names no use."
     )
-    figures = "No figure of fitness was bought with budget, so this page makes no claim."
+    figures = "No budget was spent on figures of fitness, so this page makes no claim about it."
     if s.fitness is not None:
         figures = fitness_words.sentence(s.fitness)
     return _hazard(
         "Utility and bias: noise hurts small groups most",
-        f"{aim} {figures} Noise drowns what few {_plural(s)} "
-        "share, and bias in the records stays in the data. Ask the steward for a comparison before you rely on them.",
+        f"{aim} {figures} Noise drowns whatever only a few {_plural(s)} share, and bias in the records passes to the data. Ask the "
+        "steward for a comparison before you rely on the data.",
         outside=True,
     )
 
@@ -179,14 +187,14 @@ def _plural(s: Statement) -> str:
 
 def _implementation(s: Statement) -> Hazard:
     name = "Implementation: floating point and random numbers"
-    return _hazard(name, f"Noise: {s.noise_source}.", weak=s.rehearsal)
+    return _hazard(name, f"Source of the noise: {s.noise_source}.", weak=s.rehearsal)
 
 
 def _side_channels(s: Statement) -> Hazard:
     del s
     return _hazard(
         "Side channels: time, memory, error messages",
-        "Not covered by epsilon: what an observer of the machine could see while the fit ran. The release answers no questions, so "
+        "Epsilon does not cover what an observer of the machine could see while the fit ran. The release answers no questions, so "
         "afterwards there is nothing to time.",
         outside=True,
     )
@@ -196,7 +204,8 @@ def _query_model(s: Statement) -> Hazard:
     del s
     return _hazard(
         "Query model",
-        "No questions are taken from outside: one model was trained, and drawing any number of rows from it costs nothing more.",
+        "Nobody outside can ask the records anything: one model was trained, and drawing any number of rows from it costs no further "
+        "budget.",
     )
 
 
@@ -205,8 +214,8 @@ def _trust(s: Statement) -> Hazard:
     held = "One process" if processes == 1 else f"{processes} processes that trust each other"
     return _hazard(
         "Trust model",
-        f"Central: whoever holds the records is trusted, and adds the noise. {held} held them. The guarantee is against those "
-        "who see the release, not against the steward.",
+        f"Central: whoever holds the records is trusted and adds the noise. {held} held them. The guarantee protects against those who "
+        "see the release, not against the steward.",
         outside=processes != 1,
     )
 
@@ -215,8 +224,8 @@ def _security(s: Statement) -> Hazard:
     del s
     return _hazard(
         "Security of, and access to, the records",
-        "Noise does not protect a stored file. The release holds no row, but the folder internal/ of the fit, checkpoints and "
-        "the evaluation must stay with the steward.",
+        "Noise does not protect a stored file. The release contains no row of the records, but the fit’s folder internal/, its "
+        "checkpoints and the evaluation must stay with the steward.",
         outside=True,
     )
 

@@ -68,12 +68,10 @@ def _plain_files(folder: Path) -> set[str]:
         }
     for name, size in sorted(sizes.items()):
         if size is None:
-            raise BadInput(
-                f"{folder}: {shown(name)} is a folder or a link; a release holds plain files and nothing else"
-            )
+            raise BadInput(f"{folder}: {shown(name)} is a folder or a link; a release contains plain files only")
         most = MOST_BYTES if name.endswith(".safetensors") else strict_json.MOST_BYTES
         if size > most:
-            raise BadInput(f"{folder}: {shown(name)} holds {size:,} bytes; at most {most:,} are read")
+            raise BadInput(f"{folder}: {shown(name)} has {size:,} bytes; at most {most:,} are read")
     return set(sizes)
 
 
@@ -81,9 +79,9 @@ def _files(values: Any, path: Path) -> dict[str, tuple[int, str]]:
     """Name -> size and SHA-256. Names are compared with those in the folder, and lead nowhere else."""
     try:
         if values["manifest"] != VERSION:
-            raise BadInput(f"{path} is not of version {VERSION}: it was made by a later synthdp, or altered")
+            raise BadInput(f"{path} does not have version {VERSION}: it was made by a later synthdp, or altered")
         return {str(name): (int(file["bytes"]), str(file["sha256"])) for name, file in values["files"].items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, BadInput):
             raise
-        raise BadInput(f"{path} is no manifest; it was altered or damaged: take a fresh copy") from None
+        raise BadInput(f"{path} is not a manifest; it was altered or damaged: take a fresh copy") from None

@@ -40,7 +40,7 @@ def keygen(folder: Path, passphrase: bytes | None = None) -> str:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name in (PRIVATE, PUBLIC):
         if os.path.lexists(folder / name):
-            raise BadInput(f"{folder / name} exists; a key is never written over, choose another folder")
+            raise BadInput(f"{folder / name} exists; a key is never overwritten, so choose another folder")
     for name, data, mode in ((PRIVATE, secret, 0o600), (PUBLIC, public, 0o644)):
         with whole.file(folder / name) as part, open(os.open(part, os.O_WRONLY | os.O_CREAT, mode), "wb") as file:
             file.write(data)
@@ -84,7 +84,7 @@ def check(folder: Path, manifest: bytes | None, public: Path) -> str:
             f"{folder} is not signed, and public={public} was given to check a signature; ask for a signed release"
         )
     if found[0] != name:
-        raise BadInput(f"{folder}: the signature is of the key {found[0]}, not of {name} in {public}")
+        raise BadInput(f"{folder}: the release was signed with the key {found[0]}, not with {name} in {public}")
     try:
         key.verify(found[1], PREFIX + manifest)
     except InvalidSignature:
@@ -105,7 +105,7 @@ def _read(folder: Path) -> tuple[str, bytes] | None:
             return name, signature
     except (KeyError, TypeError, ValueError):
         pass
-    raise BadInput(f"{path} is no signature of a release")
+    raise BadInput(f"{path} is not the signature of a release")
 
 
 def _private(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey:
@@ -119,9 +119,9 @@ def _private(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey:
             else f"{path}: the key is not encrypted; unset SYNTHDP_PASSPHRASE"
         ) from None
     except (ValueError, UnsupportedAlgorithm):
-        raise BadInput(f"{path} is no private key, or the passphrase is wrong") from None
+        raise BadInput(f"{path} is not a private key, or the passphrase is wrong") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise BadInput(f"{path} is no {ALGORITHM} key; make one with synthdp keygen out=FOLDER")
+        raise BadInput(f"{path} is not an {ALGORITHM} key; make one with synthdp keygen out=FOLDER")
     return key
 
 
@@ -131,7 +131,7 @@ def _public(path: Path) -> Ed25519PublicKey:
     except (ValueError, UnsupportedAlgorithm) as error:
         if isinstance(error, BadInput):
             raise
-        raise BadInput(f"{path} is no public key; give the file public.pem that synthdp keygen wrote") from None
+        raise BadInput(f"{path} is not a public key; give the file public.pem that synthdp keygen wrote") from None
     if not isinstance(key, Ed25519PublicKey):
-        raise BadInput(f"{path} is no {ALGORITHM} key; give the file public.pem that synthdp keygen wrote")
+        raise BadInput(f"{path} is not an {ALGORITHM} key; give the file public.pem that synthdp keygen wrote")
     return key

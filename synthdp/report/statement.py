@@ -22,6 +22,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Plan, Selection, canonical, to_json
 from synthdp.ledger.ledger import Ledger
 from synthdp.report.fitness_words import Fitness
+from synthdp.schema.schema import CLAMPED as clamped  # noqa: N811
 from synthdp.schema.schema import Schema
 
 Read = TypeVar("Read")
@@ -47,6 +48,7 @@ NOT_COVERED = (
 )
 
 
+CLAMPED = f"Cells that break the schema. The fit did not refuse them (invalid=clamp): {clamped}."
 SELECTED = (
     "How long the selection took: it makes a hidden number of fits, and who timed it knows about how many. The privacy of the best "
     "one rests on that number being unknown."
@@ -145,8 +147,10 @@ def state(
     processes: int = 1,
     chance: bytes | None = None,
     fitness: Fitness | None = None,
+    invalid: str = "error",
 ) -> Statement:
-    """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought.
+    """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought; `invalid` as in
+    `Synthesizer.fit`.
 
     `package` is the name and the version of the package of a generator that is not synthdp's own. `chance` are the 16 random bytes
     that a release's identifier is made of; without them the operating system is asked. It is drawn, not derived: it says nothing of
@@ -177,10 +181,13 @@ def state(
             **rules(declared),
             **({} if audit is None else {"audit": audit}),
             **({} if processes == 1 else {"processes": processes}),
+            **({} if invalid == "error" else {"invalid": invalid}),
         },
         noise_source=noise_source(rehearsal=rehearsal),
         rehearsal=rehearsal,
-        not_covered=limits(account, declared, facts, processes, ledger.entries(), generator=generator, package=package),
+        not_covered=limits(
+            account, declared, facts, processes, ledger.entries(), generator=generator, package=package, invalid=invalid
+        ),
         provenance={
             "synthdp": synthdp.__version__,
             "wording": wording(),
@@ -211,6 +218,7 @@ def limits(
     *,
     generator: str,
     package: Mapping[str, str] | None,
+    invalid: str = "error",
 ) -> tuple[str, ...]:
     """What the statement of a fit does not cover, in sentences: a function of its other facts.
 
@@ -224,6 +232,7 @@ def limits(
         *((seen,) if seen else ()),
         *broken_rules(schema),
         *(() if processes == 1 else (together(processes),)),
+        *((CLAMPED,) if invalid == "clamp" else ()),
         *((SELECTED,) if any(isinstance(entry.event, Selection) for entry in events) else ()),
     )
 
@@ -236,7 +245,7 @@ def wording() -> str:
     capped = Entered(filter="additive", order=None, cap=Cap(epsilon=1.0, delta=1e-6), head_checked=False)
     accounts = (None, dataclasses.replace(capped, cap=None), capped)
     sources = (noise_source(rehearsal=False), noise_source(rehearsal=True))
-    said = (NOT_COVERED, SELECTED, CURVE_DELTAS, together(2), *sources, *map(other_fits, accounts))
+    said = (NOT_COVERED, CLAMPED, SELECTED, CURVE_DELTAS, together(2), *sources, *map(other_fits, accounts))
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
 

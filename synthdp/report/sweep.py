@@ -1,4 +1,4 @@
-"""A comparison of several releases of the same records: what each is worth, at what epsilon, and what all of them cost.
+"""A comparison of several releases of the same records: how useful each is, its epsilon, and what all of them cost together.
 
 The figures come from the internal evaluation of each release, given as plain values, so everything here is internal too.
 """
@@ -50,7 +50,7 @@ def cost(statements: Sequence[Statement], others: Sequence[Plan] = (), unreadabl
         "reason": None,
     }
     if unreadable:
-        return {**found, "reason": f"{_ledgers(unreadable)} cannot be read, and what was charged in it is not known"}
+        return {**found, "reason": f"{_ledgers(unreadable)} cannot be read, so what was charged in it is not known"}
     events = tuple(entry for plan in (*(said.events for said in counted), *others) for entry in plan)
     if not events:
         return {**found, "epsilon": 0.0}
@@ -72,9 +72,9 @@ def told(found: dict[str, Any]) -> str:
 def verdict(found: dict[str, Any]) -> str:
     """The cost in a few words."""
     if found["epsilon"] is None:
-        return "It cannot be said"
+        return "Unknown"
     if not found["runs"] and not found["others"]:
-        return "Nothing that counts: rehearsals only" if found["rehearsals"] else "Nothing"
+        return "No epsilon applies: rehearsals only" if found["rehearsals"] else "Nothing"
     if found["epsilon"] == 0.0:
         return "Nothing"
     if math.isinf(found["epsilon"]):
@@ -85,26 +85,28 @@ def verdict(found: dict[str, Any]) -> str:
 def _sum(found: dict[str, Any]) -> list[str]:
     fits = _fits(found["runs"] + found["others"])
     if found["epsilon"] is None:
-        return [f"What the whole sweep cost cannot be said: {found['reason']}."]
+        return [f"The cost of the whole sweep is unknown: {found['reason']}."]
     if not found["runs"] and not found["others"]:
-        return ["The whole sweep cost nothing that an epsilon could say."] if found["rehearsals"] else []
+        return ["Only rehearsals were run, and no epsilon holds for a rehearsal."] if found["rehearsals"] else []
     if found["epsilon"] == 0.0:
-        return [f"The whole sweep cost epsilon 0: {fits}, and nothing was asked of the records."]
+        return [f"The whole sweep cost epsilon 0: {fits} asked nothing of the records."]
     if math.isinf(found["epsilon"]):
         return [
-            f"The whole sweep cost an infinite epsilon: at least one of {fits} has no guarantee, and nothing bounds what all "
-            "of them together reveal."
+            f"The whole sweep cost an infinite epsilon, since at least one fit has no guarantee. Nothing limits what {fits} reveal "
+            "together."
         ]
     per = " or ".join("record" if unit == RECORD else f"unit of {unit}" for unit in found["unit"]) or "unit"
     said = (
-        f"The whole sweep cost epsilon {upper(found['epsilon'])} at delta {scientific(found['delta'])} per {per}: {fits}, "
-        f"composed over all their events ({found['accountant']})."
+        f"The whole sweep cost epsilon {upper(found['epsilon'])} at delta {scientific(found['delta'])} per {per}, for all events of "
+        f"{fits} composed (by {found['accountant']})."
     )
     plural = found["runs"] > 1
     epsilon, delta = found["added"]
     added = f" Their own epsilons and deltas add up to {upper(epsilon)} and {scientific(delta)}." if plural else ""
     fixed = (
-        " It holds where the runs were fixed before the first answer was seen, as --multirun does." if plural else ""
+        " This holds if all runs were fixed before the first answer was seen, as --multirun fixes them."
+        if plural
+        else ""
     )
     return [said + added + fixed]
 
@@ -113,13 +115,13 @@ def _apart(found: dict[str, Any]) -> list[str]:
     said = []
     if found["others"]:
         said.append(
-            f"{_fits(found['others']).capitalize()} that stopped, {'were' if found['others'] > 1 else 'was'} replaced or cannot be "
-            "read counted too (even if a rehearsal: a ledger does not tell)."
+            f"The sum includes {_fits(found['others'])} that stopped, {'were' if found['others'] > 1 else 'was'} replaced or cannot be "
+            "read (rehearsals too, since a ledger does not tell them apart)."
         )
     if found["rehearsals"]:
         said.append(
             f"{found['rehearsals']} rehearsal{'s are' if found['rehearsals'] > 1 else ' is'} not in the sum: seeded noise can be "
-            "taken away, so no epsilon holds; keep what they made inside."
+            "removed, so no epsilon holds. Do not release what a rehearsal made."
         )
     return said
 
@@ -133,7 +135,7 @@ def _ledgers(number: int) -> str:
 
 
 SCHEMA_VERSION = 1
-STAMP = "Internal: contains statistics of real records: do not release."
+STAMP = "Internal: contains statistics of real records. Do not release."
 CONFIDENCE = 0.95
 # What a target is judged by, the first that is there; rmse and mae alone are better when they are smaller.
 MAIN = ("auroc", "r2", "accuracy", "balanced_accuracy")
@@ -230,8 +232,8 @@ def _utility(runs: Sequence[Run]) -> Iterable[dict[str, Any]]:
         real, floors = first["average"].get("trtr", {}), first.get("floors", {})
         lines = [
             ("real training rows (ceiling)", "ceiling", real.get(metric)),
-            ("floor: columns without relations", "floor", first["average"].get("independent", {}).get(metric)),
-            ("floor: always the majority class", "majority", floors.get("majority", {}).get(metric)),
+            ("floor: unrelated columns", "floor", first["average"].get("independent", {}).get(metric)),
+            ("floor: always predicting the majority class", "majority", floors.get("majority", {}).get(metric)),
         ]
         yield {
             "id": f"utility-{target}",

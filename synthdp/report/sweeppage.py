@@ -15,12 +15,18 @@ from synthdp.report.sweep import LABELS, STAMP, settings, verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
 OVER = {
-    "runs": "Where a point has several releases, the interval is Student's t over them: it holds the noise of the fits, not the "
-    "sampling error of the held-out rows.",
-    "evaluation": "Where a point has one release, the interval is that of its evaluation: held-out rows, synthetic samples and "
-    "seeds of the models, not the noise of the fit.",
-    "seeds": "Where a point has one release, the interval is Student's t over the seeds of the models: neither the noise of the fit "
-    "nor the sampling error of the held-out rows is in it.",
+    "runs": (
+        "Where a point has several releases, the interval is Student's t over them: it reflects the noise of the fits, but not the "
+        "sampling error of the held-out rows."
+    ),
+    "evaluation": (
+        "Where a point has one release, the interval comes from its evaluation: it reflects the held-out rows, the synthetic samples and "
+        "the seeds of the models, but not the noise of the fit."
+    ),
+    "seeds": (
+        "Where a point has one release, the interval is Student's t over the seeds of the models: it reflects neither the noise of the "
+        "fit nor the sampling error of the held-out rows."
+    ),
 }
 
 
@@ -120,8 +126,8 @@ def best(panel: Mapping[str, Any]) -> dict[str, Any]:
         mean, name, interval = ranked[0]
         leaders.append(name)
         close = [other for value, other, own in ranked[1:] if not _apart(mean, interval, value, own)]
-        doubt = f" (the difference from {' and '.join(close)} may be chance)" if close else ""
-        parts.append(f"at epsilon {words.number(epsilon)} {name} with {mean:.3f}{doubt}")
+        doubt = f" (its lead over {' and '.join(close)} may be chance)" if close else ""
+        parts.append(f"at epsilon {words.number(epsilon)}, {name} with {mean:.3f}{doubt}")
     ceiling = next((entry["mean"] for entry in panel["references"] if entry["kind"] == "ceiling"), None)
     real = "" if ceiling is None else f" Models trained on real rows reach {ceiling:.3f}."
     target = panel["title"].removeprefix("Utility: ")
@@ -141,7 +147,7 @@ def _leader(leaders: Sequence[str], *, clear: bool) -> str:
     if len(set(leaders)) > 1:
         return "It depends on epsilon"
     lead = leaders[0] + (" leads at every epsilon" if len(leaders) > 1 else "")
-    return lead if clear else f"{lead}, but not always by more than chance explains"
+    return lead if clear else f"{lead}, but not always by more than chance could explain"
 
 
 def between(point: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Events, numbers and settings in words that someone who is no engineer can read."""
+"""Events, numbers and settings in words, for readers who are not engineers."""
 
 import inspect
 import math
@@ -25,7 +25,7 @@ ACCOUNTANTS = {
     "pld": "privacy loss distributions, composed on a grid that never understates the loss (Koskela et al. 2020; "
     "Doroshenko et al. 2022)",
     "rdp": "Rényi differential privacy, the best of many orders (Mironov 2017; Mironov, Talwar & Zhang 2019)",
-    "naive": "basic composition: the epsilons and deltas added up (Dwork et al. 2006)",
+    "naive": "basic composition: the sums of the epsilons and of the deltas (Dwork et al. 2006)",
     "strong": "advanced composition (Dwork, Rothblum & Vadhan 2010; Kairouz, Oh & Viswanath 2015)",
     "moments": "the moments accountant (Abadi et al. 2016)",
     "analytic_moments": "fixed-size samples without replacement (Wang, Balle & Kasiviswanathan 2019)",
@@ -76,7 +76,8 @@ _PARAMETERS = {
     "filter": "counted in",
 }
 _CAPS = {
-    "gaussian": "It is no worse than one Gaussian answer that a unit moves by the allowance times the noise’s deviation.",
+    "gaussian": "It costs no more than one Gaussian answer that a unit can move by the allowance times the standard deviation "
+    "of the noise.",
     "zcdp": "It is counted in zero-concentrated differential privacy (rho).",
     "renyi": "It is counted as a Rényi divergence of the order given here.",
 }
@@ -87,56 +88,58 @@ def _words(event: Event) -> tuple[str, str]:
     match event:
         case Gaussian():
             return "A sum with Gaussian noise", (
-                "Each unit adds a list of numbers whose length (L2) is held below a bound. Gaussian noise is added to every "
-                f"number of the sum; its standard deviation is the noise multiplier times that bound.{two}"
+                "Each unit contributes a list of numbers whose length (L2 norm) is limited by a bound. Gaussian noise is added to "
+                f"every number of the sum; its standard deviation is the noise multiplier times that bound.{two}"
             )
         case Laplace():
             return "A sum with Laplace noise", (
-                "Each unit adds a list of numbers whose total size (L1) is held below a bound. Laplace noise is added to "
+                "Each unit contributes a list of numbers whose total size (L1 norm) is limited by a bound. Laplace noise is added to "
                 f"every number of the sum; its scale is the noise multiplier times that bound.{two}"
             )
         case Choice():
             return "A noisy choice", (
-                "One of several public candidates is drawn. A better score makes a candidate likelier, in proportion to "
-                "exp(epsilon × score / (2 × sensitivity)) (the exponential mechanism); the scores stay hidden."
+                "One of several public candidates is drawn, each with a probability in proportion to exp(epsilon × score / (2 × "
+                "sensitivity)) (the exponential mechanism). The scores stay hidden."
             )
         case Threshold():
             return "A list of categories", (
-                "Noisy counts of the categories that occur; only those above a threshold are named. The threshold is so high "
-                "that a category held by one unit alone is named with at most the probability delta given here."
+                "The categories that occur were counted with noise; only those above a threshold are named. The threshold is so high "
+                "that a category that only one unit has is named with at most the probability delta given here."
             )
         case Vote():
             kind = "The standard deviation" if event.law == "gaussian" else "The scale"
-            two = " Replacing one unit by another may change two models." if two else ""
-            return "A noisy vote of models", (
-                "Models were trained on separate parts of the units, each unit in one part only, and their answers were added "
-                f"up. {event.law.capitalize()} noise is added to the sum. {kind} of the noise is the noise multiplier times what "
-                f"one model can change in the sum at most.{two}"
+            two = " Replacing one unit by another may change two parts." if two else ""
+            return "A noisy vote of separate parts", (
+                "The units were dealt to separate parts, each unit to one part only. Every part answered for itself, through a "
+                "model trained on it or by comparing its records with generated ones, and the answers were added up. "
+                f"{event.law.capitalize()} noise is added to the sum. {kind} of the noise is the noise multiplier times the most by "
+                f"which one part can change the sum.{two}"
             )
         case SmoothGaussian():
             return "A noisy figure of what the answers cost", (
-                "A number that depends on the answers of the models, with Gaussian noise. The noise fits how much one unit could "
-                "change that number for records like these; how that itself may change is bounded by beta, and is counted."
+                "A number that depends on the answers of the models, with Gaussian noise. The noise is scaled to how much one unit "
+                "could change that number for records like these; beta bounds how much this scale itself may change, which is counted "
+                "too."
             )
         case Sampled():
             how = (
-                "each unit is in the sample with the probability “rate”, by a coin of its own (Poisson sampling), drawn anew "
-                "every time. Not knowing who was in the sample protects further."
+                "each unit is in the sample with the probability “rate”, independently of all others, and the sample is drawn anew "
+                "every time (Poisson sampling). Nobody knows who was in the sample, which protects further."
             )
             if event.sampler != "poisson":
                 how = f"drawn by the sampler “{event.sampler}” with the probability “rate”."
             return "Questions to a random sample", f"Asked of a random sample of the units only: {how}"
         case Capped():
             return "Questions chosen one after another", (
-                "Which question came next, and how noisy it was, was decided after seeing the earlier answers. What they may "
-                "cost together was fixed beforehand; a question that would have passed it was refused. The whole allowance is "
-                f"counted, used or not. {_CAPS.get(event.filter, '')}"
+                "Which question came next, and how noisy it was, was decided after seeing the earlier answers. What they may cost "
+                "together was fixed beforehand; a question that would have exceeded that was refused. The whole allowance is counted, "
+                f"used or not. {_CAPS.get(event.filter, '')}"
             )
         case Selection():
             return "The best of several fits", (
-                f"A fit was repeated with settings drawn from {number(len(event.candidates))} candidates, how often was drawn at "
-                "random, and the one with the best noisy score was kept. The number of fits and all others stay hidden; the "
-                "choice is charged (Papernot & Steinke 2022). Each fit may ask what follows."
+                f"A fit was repeated a random number of times, each time with settings drawn from {number(len(event.candidates))} "
+                "candidates, and the fit with the best noisy score was kept. The number of fits and all other fits stay hidden; the "
+                "choice is charged (Papernot & Steinke 2022). Each fit may ask the questions below."
             )
         case Revealed():
             return "The records themselves", (
@@ -151,7 +154,7 @@ def sampler(events: tuple[Event, ...]) -> str:
     """How units were drawn, over all events."""
     asked = (each for event in events for each in (inner(event) if isinstance(event, Selection) else (event,)))
     kinds = {event.sampler if isinstance(event, Sampled) else "" for event in asked}
-    named = {"": "no sampling", "poisson": "Poisson sampling (every unit by a coin of its own)"}
+    named = {"": "no sampling", "poisson": "Poisson sampling (each unit independently of all others)"}
     return "; ".join(named.get(kind, kind) for kind in sorted(kinds)) or "nothing was asked"
 
 
@@ -176,7 +179,7 @@ def at_least(value: float) -> str:
 
 
 def number(value: Any) -> str:
-    """A setting or parameter as text: numbers with at most six significant digits, thin where nothing is lost."""
+    """A setting or parameter as text; numbers have at most six significant digits."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None:
@@ -195,7 +198,7 @@ def number(value: Any) -> str:
 
 
 def grouped(value: int) -> str:
-    """Thousands apart from five digits on: 10,391 but 1999."""
+    """A whole number with thousands separated from five digits on: 10,391 but 1999."""
     return f"{value:,}" if abs(value) >= 10_000 else str(value)
 
 

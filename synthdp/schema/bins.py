@@ -115,7 +115,9 @@ def bins_of(column: Numeric, cells: int = 0) -> Bins:
     """The bins that a declared column asks for, cut further into about `cells` of equal width in all; `BadInput` where an item is
     still to be learned."""
     if isinstance(column.bounds, str) or isinstance(column.bins, str):
-        raise BadInput(f"column {column.name!r}: bounds or bins are still marked learn; declare them or fit first")
+        raise BadInput(
+            f"column {column.name!r}: bounds or bins are still marked learn; declare them, or let a fit buy them"
+        )
     if isinstance(column, Continuous) and column.decimals is None:
         return _real_bins(column, cells)
     period = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 1

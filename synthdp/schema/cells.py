@@ -6,16 +6,16 @@ and no version of Python decides.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synthdp.schema.columns import microseconds
+from synthdp.schema.columns import Boolean, Column, in_numbers, microseconds
 
 if TYPE_CHECKING:
     Series = pd.Series[Any]
@@ -40,6 +40,8 @@ TRUTHS = {
     **dict.fromkeys(("true", "yes", "t", "y", "1"), 1),
     **dict.fromkeys(("false", "no", "f", "n", "0"), 0),
 }
+WHOLE = r"[+-]?[0-9]+(?:\.0*)?"  # a whole number, also as 1.0, 01 or +1
+_WHOLE = re.compile(WHOLE)
 
 
 class Read(NamedTuple):
@@ -77,12 +79,14 @@ def instants(series: "Series") -> Read:
     return Read(np.array([instant or 0 for instant in found], dtype=np.int64), missing, wrong)
 
 
-def labels(series: "Series", table: Mapping[str, int], *, lower: bool = False) -> NDArray[np.int64]:
-    """The number that `table` gives to each cell's text, UNKNOWN or MISSING. With `lower` the text is lowered first."""
+def labels(
+    series: "Series", table: Mapping[str, int], spelling: Callable[[str], str] | None = None
+) -> NDArray[np.int64]:
+    """The number that `table` gives to each cell's text, UNKNOWN or MISSING. `spelling` brings texts to the table's first."""
 
     def number(cell: Any) -> int:
         key = text(cell)
-        return MISSING if key is None else table.get(key.lower() if lower else key, UNKNOWN)
+        return MISSING if key is None else table.get(key if spelling is None else spelling(key), UNKNOWN)
 
     if isinstance(series.dtype, pd.CategoricalDtype):
         places = np.array([number(category) for category in series.cat.categories] + [MISSING], dtype=np.int64)
@@ -92,11 +96,33 @@ def labels(series: "Series", table: Mapping[str, int], *, lower: bool = False) -
         codes, uniques = pd.factorize(plain.astype(np.float64) if plain.dtype.kind == "f" else plain)
         places = np.array([number(unique) for unique in uniques] + [MISSING], dtype=np.int64)
         return places[codes]
+    if isinstance(series.dtype, pd.Int64Dtype | pd.UInt64Dtype):
+        whole, held = pd.factorize(cast("Any", series.array))
+        known: NDArray[np.int64] = np.array([number(each) for each in held] + [MISSING], dtype=np.int64)[whole]
+        return known
     cells = _objects(series)
-    if lower:
+    if spelling is not None:
         return np.fromiter((number(cell) for cell in cells), np.int64, len(cells))
     found = (table.get(cell, UNKNOWN) if type(cell) is str else number(cell) for cell in cells)
     return np.fromiter(found, np.int64, len(cells))
+
+
+def whole(text: str) -> str:
+    """A whole number in its plain spelling (1 for 1.0, 01 and +1); any other text as it is."""
+    if not _WHOLE.fullmatch(text):
+        return text
+    digits = text.lstrip("+-").partition(".")[0].lstrip("0") or "0"
+    return f"-{digits}" if text.startswith("-") and digits != "0" else digits
+
+
+def truth(text: str) -> str:
+    """A text in the spelling of `TRUTHS`."""
+    return whole(text.lower())
+
+
+def spelling(column: Column) -> Callable[[str], str] | None:
+    """How the texts of a label column are brought to the spelling of its table; None where they are taken as they are."""
+    return truth if isinstance(column, Boolean) else whole if in_numbers(column) else None
 
 
 def missing(series: "Series") -> Mask:

@@ -20,17 +20,24 @@ from synthdp.schema.columns import (
     Integer,
     microseconds,
 )
-from synthdp.schema.schema import Schema
+from synthdp.schema.schema import CLAMPED, Schema
 
 if TYPE_CHECKING:
+    from synthdp.schema.cells import Mask
+
     Series = pd.Series[Any]
 
 UNFIT = "the table does not fit the schema"
 UNKNOWN, UNTRUE = "not one of the declared categories", "not true or false"
+OUTSIDE = "outside the declared bounds"
 NO_NUMBERS, NOT_WHOLE = "not numbers", "not whole"
 NO_INSTANTS = "not dates or times such as 2020-01-31 or 2020-01-31T08:00:00+01:00"
-MISSING = "missing, where the schema does not allow it (missing: true would)"
-NOBODY = "missing in the unit column (whose records are they?)"
+MISSING = "missing, which the schema does not allow (missing: true would allow it)"
+NOBODY = "missing in the unit column, so nobody knows whose records these are"
+READ_AS = {
+    NO_NUMBERS: "Numbers are read in the form 1234.5",
+    UNTRUE: "Truth values are read as true/false, yes/no or 1/0",
+}
 
 
 def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
@@ -39,91 +46,109 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
         raise BadInput(f"invalid must be error or clamp, got {invalid!r}")
     if not isinstance(frame, pd.DataFrame):
         raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}")
-    problems = list(_structure(schema, frame))
+    problems = list(_structure(schema, frame)) or list(_unit(schema, frame))
     if problems:
         raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
     if invalid == "error":
-        refuse((column.name, rule) for column in schema.columns for rule in _broken(schema, column, frame[column.name]))
+        refuse(
+            (column.name, rule) for column in schema.columns for rule, _ in broken(schema, column, frame[column.name])
+        )
     return frame[list(schema.names)]
 
 
 def refuse(broken: Iterable[tuple[str, str]]) -> None:
-    """Raise `BadInput` where there are columns that break a rule: it names both. How many cells do, and which, is for other eyes
-    than those that read a pipeline's log."""
-    problems = [f"column {name!r}: some values are {rule}" for name, rule in broken]
-    if problems:
-        raise BadInput(
-            f"{UNFIT}: {'; '.join(problems)}. Mend cells or schema, or map such cells to allowed values by invalid=clamp"
-        )
+    """Raise `BadInput` that names the columns and the rules that they break, but neither how many cells do so nor which: the
+    message may end in a pipeline's log."""
+    found = list(broken)
+    if not found:
+        return
+    problems = "; ".join(f"column {name!r}: some values are {rule}" for name, rule in found)
+    rules = {rule for _, rule in found}
+    said = [f"{UNFIT}: {problems}", "Correct the cells or the schema; synthdp check tells which records they are"]
+    said += [form for rule, form in READ_AS.items() if rule in rules]
+    if all(rule == UNKNOWN or rule.startswith(OUTSIDE) for rule in rules):
+        said.append(f"invalid=clamp fits such cells all the same: {CLAMPED}")
+    raise BadInput(". ".join(said))
 
 
 def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
     held = list(frame.columns)
     if not set(held) & set(schema.names):
         # Without a header row the names would be a record's values: do not repeat them.
-        yield "none of the schema's columns is in it (is the header row missing?)"
+        yield "it has none of the schema's columns (is the header row missing?)"
         return
     lacking = [name for name in schema.names if name not in held]
     if lacking:
         yield f"missing columns: {_listed(lacking)} (add them, or take them out of the schema)"
-    extra = [name for name in dict.fromkeys(held) if name not in schema.names]
+    known = {*schema.names, *(column.name for column in schema.ignored)}
+    extra = [name for name in dict.fromkeys(held) if name not in known]
     if extra:
-        yield f"columns that the schema does not know: {_listed(extra)} (drop them, or declare them in the schema)"
+        yield f"columns that the schema does not know: {_listed(extra)} (drop them, or declare them, such as kind: ignore)"
     repeated = [name for name in dict.fromkeys(held) if held.count(name) > 1]
     if repeated:
         yield f"duplicate columns: {_listed(repeated)} (keep one of each)"
 
 
-def _broken(schema: Schema, column: Column, series: "Series") -> Iterator[str]:
-    """The rules that some cells of the column break."""
+def _unit(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
+    """A unit is named by text or whole numbers: two long numbers can be one float, and two patients one unit."""
+    if schema.unit is not None and pd.api.types.is_float_dtype(frame[schema.unit].dtype):
+        yield (
+            f"the unit column {schema.unit!r} is stored as {frame[schema.unit].dtype}, in which long numbers run together (store "
+            'text or whole numbers; pandas: dtype={"' + schema.unit + '": "Int64"} when reading)'
+        )
+
+
+def broken(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[str, "Mask"]]:
+    """The rules that some cells of the column break, and which cells do."""
+    return ((rule, cells_of) for rule, cells_of in _faults(schema, column, series) if cells_of.any())
+
+
+def _faults(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[str, "Mask"]]:
     if isinstance(column, Identifier):
-        if column.name == schema.unit and cells.missing(series).any():
-            yield NOBODY
+        if column.name == schema.unit:
+            yield NOBODY, cells.missing(series)
     elif isinstance(column, Image):
         absent = np.array([cell is None or cell is pd.NA or isinstance(cell, float) for cell in series], np.bool_)
         wrong = np.array([not is_picture(cell, column.shape) for cell in series], np.bool_)
-        if absent.any():
-            yield "missing"
-        if (wrong & ~absent).any():
-            yield f"not uint8 arrays of {' x '.join(map(str, column.shape))}"
+        yield "missing", absent
+        yield f"not uint8 arrays of {' x '.join(map(str, column.shape))}", wrong & ~absent
     elif isinstance(column, Integer | Continuous | Datetime):
         yield from _numeric(column, series)
     else:
         yield from _labelled(column, series)
 
 
-def _labelled(column: Any, series: "Series") -> Iterator[str]:
+def _labelled(column: Any, series: "Series") -> Iterator[tuple[str, "Mask"]]:
     if isinstance(column, Boolean):
-        found, unknown = cells.labels(series, cells.TRUTHS, lower=True), UNTRUE
+        found, unknown = cells.labels(series, cells.TRUTHS, cells.truth), UNTRUE
     elif isinstance(column, Categorical) and column.categories == "learn":
         found, unknown = np.where(cells.missing(series), cells.MISSING, 0), ""
     else:
-        found, unknown = cells.labels(series, cells.table_of(column.categories)), UNKNOWN
-    if getattr(column, "other", None) is None and (found == cells.UNKNOWN).any():
-        yield unknown
-    if not column.missing and (found == cells.MISSING).any():
-        yield MISSING
+        found, unknown = cells.labels(series, cells.table_of(column.categories), cells.spelling(column)), UNKNOWN
+    if getattr(column, "other", None) is None:
+        yield unknown, found == cells.UNKNOWN
+    if not column.missing:
+        yield MISSING, found == cells.MISSING
 
 
-def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> Iterator[str]:
+def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> Iterator[tuple[str, "Mask"]]:
     dates = isinstance(column, Datetime)
     read = cells.instants(series) if dates else cells.numbers(series)
-    values = read.cells[~read.missing & ~read.wrong]
-    if read.wrong.any():
-        yield NO_INSTANTS if dates else NO_NUMBERS
-    if read.missing.any() and not column.missing:
-        yield MISSING
-    if isinstance(column, Integer) and (np.isfinite(values) & (values != np.rint(values))).any():
-        yield NOT_WHOLE
+    there = ~read.missing & ~read.wrong
+    values = np.where(there, read.cells, 0)
+    yield NO_INSTANTS if dates else NO_NUMBERS, read.wrong
+    if not column.missing:
+        yield MISSING, read.missing
+    if isinstance(column, Integer):
+        yield NOT_WHOLE, there & np.isfinite(values) & (values != np.rint(values))
     if not isinstance(column.bounds, str):
         low, high = (microseconds(end) for end in column.bounds) if isinstance(column, Datetime) else column.bounds
-        if ((values < low) | (values > high)).any():
-            yield outside(column)
+        yield outside(column), there & ((values < low) | (values > high))
 
 
 def outside(column: Integer | Continuous | Datetime) -> str:
     """The rule that bounds are."""
-    return f"outside the declared bounds [{column.bounds[0]}, {column.bounds[1]}]"
+    return f"{OUTSIDE} [{column.bounds[0]}, {column.bounds[1]}]"
 
 
 def _listed(names: list[Any]) -> str:

@@ -30,7 +30,7 @@ class Codec:
     channels); `picture` tells which. Codes are int32, or uint8 where there is an image and every size is at most 256.
     With `cells`, the bins of numeric columns are cut further into about so many each; `coarse` leads back.
 
-    Where honoured rules tie columns (`data.ties`) a code stands for several of them, or for a gap. Every decoded record keeps those
+    Where honoured rules tie columns (`schema.ties`) a code stands for several of them, or for a gap. Every decoded record keeps those
     rules, whatever the codes, and the law above holds for the codes of records that keep them.
     """
 
@@ -70,8 +70,8 @@ class Codec:
         held = list(frame.columns)
         for name in self._single:
             if held.count(name) != 1:
-                problem = "twice; keep one" if name in held else "not; add it"
-                raise BadInput(f"column {name!r} must be in the table once, and is there {problem}")
+                problem = "there twice; keep one" if name in held else "missing; add it"
+                raise BadInput(f"column {name!r} must be in the table exactly once, but it is {problem}")
         tied = self._encode_tied(frame)
         codes: Codes = np.empty((len(frame), len(self.names)), dtype=self.dtype)
         for name, coder, places in self._blocks():
@@ -90,13 +90,13 @@ class Codec:
         """Records (rows) with the schema's columns, dtypes, categories and bounds; uniform within a bin.
 
         Identifiers are made anew from `first_row` on, so that chunks of one table do not repeat them. `within` has, for some
-        numeric columns, bins cut to a range (`data.where`): values are drawn from those.
+        numeric columns, bins cut to a range (`schema.where`): values are drawn from those.
         """
         codes = np.asarray(codes)
         if codes.ndim != 2 or codes.shape[1] != len(self.names):
             raise BadInput(f"codes must have shape (rows, {len(self.names)}), got {codes.shape}")
         if codes.size and (codes.min() < 0 or (codes.max(axis=0) >= np.array(self.sizes)).any()):
-            raise BadInput("codes must lie within 0 .. size - 1 of their column")
+            raise BadInput("codes must lie between 0 and the size of their column minus 1")
         made = self._decode_tied(codes, rng)
         for name, coder, places in self._blocks():
             if coder.width > 1:
@@ -131,7 +131,7 @@ class Codec:
         """
         coder = self._coder_of(name)
         if not isinstance(coder, NumericCoder):
-            raise BadInput(f"column {name!r} has no edges: it is not numeric")
+            raise BadInput(f"column {name!r} has no bin edges, because it is not numeric")
         return coder.edges()
 
     def atoms(self, name: str) -> NDArray[Any]:

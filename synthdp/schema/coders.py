@@ -38,6 +38,7 @@ class LabelCoder:
         categories = ("false", "true") if isinstance(column, Boolean) else tuple(column.categories)
         self._missing = len(categories) if column.missing else None
         self.size = len(categories) + column.missing
+        self._spelling = cells.spelling(column)
         self._table = cells.TRUTHS if self._boolean else cells.table_of(categories)
         self._dtype: Any = None
         if not self._boolean:
@@ -48,7 +49,7 @@ class LabelCoder:
         self._absent = self._unknown if self._missing is None else self._missing
 
     def encode(self, series: "Series") -> Codes:
-        found = cells.labels(series, self._table, lower=self._boolean)
+        found = cells.labels(series, self._table, self._spelling)
         found[found == cells.UNKNOWN] = self._unknown
         found[found == cells.MISSING] = self._absent
         return found.astype(np.int32)

@@ -79,7 +79,9 @@ class Ordinal(Named):
         _freeze(self)
         _as_text(self)
         if isinstance(self.categories, str):  # type: ignore[unreachable]
-            raise BadInput(f"column {self.name!r}: ordinal categories cannot be learned, since their order is declared")
+            raise BadInput(
+                f"column {self.name!r}: ordinal categories cannot be learned, because only a declaration gives their order"
+            )
         _check_categories(self.name, self.categories)
 
 
@@ -162,7 +164,7 @@ class Datetime(Named):
         if not isinstance(ends, str):
             step = MICROSECONDS[self.resolution]
             if -(-ends[0] // step) > ends[1] // step:
-                raise BadInput(f"column {self.name!r}: bounds hold no whole {self.resolution}; widen them")
+                raise BadInput(f"column {self.name!r}: bounds contain no whole {self.resolution}; widen them")
 
     def _instant(self, text: Any) -> int:
         try:
@@ -197,7 +199,9 @@ class Image(Named):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise BadInput(f"column {self.name!r}: {key} must be a whole number of at least 1, got {value!r}")
         if self.pixels > MAX_PIXELS:
-            raise BadInput(f"column {self.name!r}: at most {MAX_PIXELS:,} values a picture, got {self.pixels:,}")
+            raise BadInput(
+                f"column {self.name!r}: a picture may have at most {MAX_PIXELS:,} values, got {self.pixels:,}"
+            )
         if self.resize not in get_args(Resize):
             raise BadInput(f"column {self.name!r}: resize must be one of {', '.join(get_args(Resize))}")
         if self.window is not None:
@@ -224,9 +228,16 @@ class Identifier(Named):
     kind: ClassVar[Literal["identifier"]] = "identifier"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ignored(Named):
+    """Left out: not checked, not learned, and in no synthetic table. A table may have it or not."""
+
+    kind: ClassVar[Literal["ignore"]] = "ignore"
+
+
 Column = Categorical | Ordinal | Boolean | Integer | Continuous | Datetime | Image | Identifier
 Numeric = Integer | Continuous | Datetime
-KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in get_args(Column)}
+KINDS: dict[str, type[Column | Ignored]] = {kind.kind: kind for kind in (*get_args(Column), Ignored)}
 
 
 def microseconds(text: Any) -> int:
@@ -283,7 +294,7 @@ def _require_text(value: Any) -> str:
 
 def _check_categories(name: str, categories: Sequence[str]) -> None:
     if isinstance(categories, str) or not categories:
-        raise BadInput(f"column {name!r}: categories must be a list of at least one; write learn to buy them")
+        raise BadInput(f"column {name!r}: categories must be a list of one or more; write learn to buy them")
     if not all(isinstance(category, str) for category in categories):
         raise BadInput(f"column {name!r}: categories must be text; put quotes around true, false, null and decimals")
     repeated = sorted(category for category, times in Counter(categories).items() if times > 1)
@@ -329,7 +340,7 @@ def _pair(name: str, bounds: Any, key: str = "bounds") -> tuple[float, float]:
     if not math.isfinite(high - low):
         raise BadInput(f"{rule}; choose the widest plausible values")
     if low > high:
-        raise BadInput(f"{rule}: {low} is above {high}, swap them")
+        raise BadInput(f"{rule}: {low} is above {high}; swap them")
     return low, high
 
 
@@ -345,7 +356,7 @@ def _check_decimals(name: str, bounds: Any, atoms: Iterable[float], decimals: An
     if max(abs(low), abs(high)) * scale > EXACT:
         raise BadInput(f"column {name!r}: bounds are too wide for {decimals} decimals; declare fewer")
     if math.ceil(round(low * scale, 6)) > math.floor(round(high * scale, 6)):
-        raise BadInput(f"column {name!r}: bounds hold no number of {decimals} decimals; widen them")
+        raise BadInput(f"column {name!r}: bounds contain no number with {decimals} decimals; widen them")
 
 
 def _is_int(value: Any) -> bool:

@@ -80,7 +80,9 @@ def _bounded(column: Numeric, ends: list[float]) -> Numeric:
 
 def _binned(column: Numeric, edges: Iterable[float]) -> Numeric:
     if isinstance(column.bounds, str):
-        raise BadInput(f"column {column.name!r}: learn its bounds before its bins")
+        raise BadInput(
+            f"column {column.name!r}: its bins cannot be learned before its bounds; declare the bounds, or mark both learn"
+        )
     if isinstance(column, Datetime):
         first, last = (microseconds(end) for end in column.bounds)
         instants = sorted({round(edge) for edge in edges if first < edge < last})

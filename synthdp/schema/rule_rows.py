@@ -92,7 +92,7 @@ class Rows:
         if isinstance(column, Categorical | Ordinal):
             declared = () if column.categories == "learn" else column.categories
             words = tuple(dict.fromkeys([*map(str, values), *declared]))  # the first len(distinct) are of values
-            codes = cells.labels(self.frame[name], cells.table_of(words))
+            codes = cells.labels(self.frame[name], cells.table_of(words), cells.spelling(column))
             other = getattr(column, "other", None)
             if other in words:
                 codes = np.where(codes == cells.UNKNOWN, words.index(other), codes)
@@ -109,10 +109,10 @@ class Rows:
         """(rows,) twice: the cells of a column whose values are numbers or have an order; whether each is known."""
         column, series = self.schema.column(name), self.frame[name]
         if isinstance(column, Boolean):
-            codes = cells.labels(series, cells.TRUTHS, lower=True)
+            codes = cells.labels(series, cells.TRUTHS, cells.truth)
             return codes.astype(np.float64), codes >= 0
         if isinstance(column, Ordinal):
-            codes = cells.labels(series, cells.table_of(column.categories))
+            codes = cells.labels(series, cells.table_of(column.categories), cells.spelling(column))
             return codes.astype(np.float64), codes >= 0
         read = cells.instants(series) if isinstance(column, Datetime) else cells.numbers(series)
         known = ~(read.missing | read.wrong) if isinstance(column, Datetime) else ~np.isnan(read.cells)

@@ -23,7 +23,7 @@ _MOST_TEXT = 80
 def parse(given: Any, columns: Sequence[Column]) -> tuple[Rule, ...]:
     """The rules of a list of rules, in whatever form each is. Raises `BadInput` that names the rule and the column."""
     if not isinstance(given, list | tuple):
-        raise BadInput(f"schema: rules must be a list, of which each item is {FORMS}")
+        raise BadInput(f"schema: rules must be a list; each item is {FORMS}")
     known = {column.name: column for column in columns}
     found = [_Reader(item, known).rule() for item in given]
     twice = next((rule for i, rule in enumerate(found) if rule in found[:i]), None)
@@ -63,7 +63,7 @@ class _Reader:
                 self._refuse("expected a column, one of < <= = >= >, and a column or a constant")
             self._column(lefts[0])
         if len(found) > 1:
-            self._refuse("reads in more than one way, since names of columns hold operators; rename a column")
+            self._refuse("can be read in more than one way, since names of columns contain operators; rename a column")
         left, op, right = found[0]
         if right in self.columns:
             return self._order(left, op, right)
@@ -78,7 +78,9 @@ class _Reader:
         if op != "=" and isinstance(a, Categorical | Boolean):
             self._refuse(f"column {left!r} ({a.kind}) has no order; use = or make it ordinal")
         if isinstance(a, Ordinal) and isinstance(b, Ordinal) and a.categories != b.categories:
-            self._refuse(f"columns {left!r} and {right!r} are ordinals of different categories")
+            self._refuse(
+                f"columns {left!r} and {right!r} are ordinals with different categories, so they cannot be compared"
+            )
         return Order(left=left, op=op, right=right)
 
     def _condition(self, key: str) -> tuple[Term, ...]:
@@ -90,7 +92,7 @@ class _Reader:
     def _terms(self, column: Column, wanted: Any) -> Iterable[Term]:
         if isinstance(wanted, list | tuple):
             if not wanted:
-                self._refuse(f"column {column.name!r}: an empty list of values holds in no row")
+                self._refuse(f"column {column.name!r}: no row can satisfy an empty list of values; name at least one")
             values = tuple(dict.fromkeys(self._value(column, value) for value in wanted))
             return (Term(column=column.name, op="in", constants=values),)
         categories = getattr(column, "categories", ())
@@ -137,7 +139,7 @@ class _Reader:
         if column is None:
             self._refuse(f"{name!r} is not one of the columns{nearest(str(name), self.columns)}")
         if column.kind in ("identifier", "image"):
-            self._refuse(f"column {name!r} is an {column.kind}, of which no rule can be kept")
+            self._refuse(f"column {name!r} is an {column.kind}, for which no rule can be kept")
         return column
 
     def _value(self, column: Column, value: Any) -> Value:

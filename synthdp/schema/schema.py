@@ -18,11 +18,13 @@ from synthdp.schema.columns import (
     Continuous,
     Datetime,
     Identifier,
+    Ignored,
     Image,
     Integer,
     Learn,
     Ordinal,
 )
+from synthdp.schema.file_coding import Reading
 from synthdp.schema.rules import Rule
 
 if TYPE_CHECKING:
@@ -36,15 +38,22 @@ __all__ = [
     "Continuous",
     "Datetime",
     "Identifier",
+    "Ignored",
     "Image",
     "Integer",
     "Ordinal",
+    "Reading",
     "Schema",
 ]
 
 
 CALLER = "the calling program"
 MOST = 10**12  # of units and of records of one; no accountant could tell more from infinitely many
+# What invalid=clamp does.
+CLAMPED = (
+    "a number or date outside its bounds becomes the nearest bound, an unknown category becomes `other`, and any other cell that "
+    "breaks the schema counts as missing or, where none may be missing, as the lower bound or the first category"
+)
 MARKS = ("review", "observed")
 OLD_MARK = "# REVIEW:"  # of drafts that held what they had seen
 
@@ -60,10 +69,13 @@ class Schema:
     where the parts contradict each other.
 
     `rules`: what every record satisfies by its meaning, such as `admission <= discharge`, `{if: {sex: M}, then: {pregnant:
-    false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `data.rules`, and the plain forms may be given
+    false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `schema.rules`, and the plain forms may be given
     in the place of values. They are declared public like bounds. Those that can be are honoured by construction, since the codec has
-    no code for what they forbid (`data.ties` says which; a fit's charges are the same without them); evaluation counts the rows
+    no code for what they forbid (`schema.ties` says which; a fit's charges are the same without them); evaluation counts the rows
     that break any. `honoured`: places of the rules that are to be kept so, from 0; by default all that can be.
+
+    `reading`: how the table's files are written, and synthetic ones are; without it as `Reading()`, but for the separator of a CSV
+    file, which its header tells. `ignored`: columns that a table may have and that are left out (`kind: ignore`).
     """
 
     columns: tuple[Column, ...]
@@ -76,35 +88,44 @@ class Schema:
     notes: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
     honoured: tuple[int, ...] | None = None
+    reading: Reading | None = None
+    ignored: tuple[Ignored, ...] = ()
 
     def __post_init__(self) -> None:
-        for key in ("columns", "targets", "notes"):
+        for key in ("columns", "targets", "notes", "ignored"):
             if isinstance(getattr(self, key), list):  # equal schemas are equal, and can be hashed
                 object.__setattr__(self, key, tuple(getattr(self, key)))
-        check_width("schema", len(self.columns))
-        names = self.names
+        given: tuple[Any, ...] = self.columns
+        left_out = tuple(column for column in given if isinstance(column, Ignored))
+        if left_out:
+            object.__setattr__(self, "columns", tuple(column for column in given if column not in left_out))
+            object.__setattr__(self, "ignored", (*self.ignored, *left_out))
+        names = (*self.names, *(column.name for column in self.ignored))
+        check_width("schema", len(names))
         if not self.modelled:
-            raise BadInput("schema: columns must hold at least one column that is not an identifier")
+            raise BadInput("schema: columns must name at least one column that is not an identifier")
         if not all(isinstance(name, str) and name for name in names):
             raise BadInput("schema: every column needs a name that is text; put quotes around numbers")
         repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         if repeated:
             raise BadInput(f"schema: columns declared twice: {_listed(repeated)}; keep one of each")
         if self.unit == "record":
-            raise BadInput("schema: a unit column named 'record' would read as one record a unit; rename the column")
+            raise BadInput(
+                "schema: a unit column named 'record' would be confused with the unit record; rename the column"
+            )
         if self.unit is not None and self.column(self.unit, "unit").kind != "identifier":
             raise BadInput(f"schema: unit column {self.unit!r} must be of kind identifier, since it is never modelled")
         for target in self.targets:
             kind = self.column(target, "targets").kind
             if kind in ("identifier", "image"):
-                raise BadInput(f"schema: target {target!r} is an {kind}, which nothing can predict; name another")
+                raise BadInput(f"schema: target {target!r} is an {kind}, which no model can predict; name another")
         if sum(column.kind == "image" for column in self.columns) > 1:
-            raise BadInput("schema: at most one column may be an image; give each its own data set")
+            raise BadInput("schema: at most one column may be an image; put each image into a data set of its own")
         if len(set(self.targets)) < len(self.targets):
-            raise BadInput("schema: targets are named twice; keep one of each")
+            raise BadInput("schema: targets names a column twice; keep one of each")
         _check_count("max_records_per_unit", self.max_records_per_unit)
         if self.unit is None and self.max_records_per_unit != 1:
-            raise BadInput("schema: max_records_per_unit needs unit, the column that says whose record it is")
+            raise BadInput("schema: max_records_per_unit needs unit, the column that tells whose record a row is")
         if self.units is not None and self.units != LEARN:
             _check_count("units", self.units)
         if self.rules != ():
@@ -113,6 +134,13 @@ class Schema:
             object.__setattr__(self, "rules", parse(self.rules, self.columns))
         if self.honoured is not None:
             object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
+        if self.reading is not None:
+            if self.image is not None:
+                raise BadInput(
+                    "schema: reading is of the files of tables; labels beside pictures are UTF-8 with commas"
+                )
+            object.__setattr__(self, "reading", self.reading.only(self.names))
+            self.reading.check(self.columns)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -154,20 +182,23 @@ class Schema:
 
     def check_declared(self) -> None:
         """Raise `BadInput` where nobody has confirmed what a draft guessed, or nobody declares the schema: it is not fitted."""
-        marked = [column.name for column in self.columns if column.review]
+        marked = [column.name for column in (*self.columns, *self.ignored) if column.review]
+        marked += ["reading"] * (self.reading is not None and self.reading.review)
         problems = []
         if marked:
             problems.append(
-                f"review marks stand at {_few(marked)}, whose kinds were guessed: go through them, and delete the line "
-                "`review: true` of each that is as you declare it"
+                f"{_few(marked)} were guessed, and are marked for review: check each of them, correct it if need be, and delete its "
+                "line `review: true`"
             )
         if not (self.declared_by or "").strip():
             problems.append(
-                "nobody declares it: what it says is taken as known to everyone, so say in declared_by who stands for that, such as "
+                "nobody declares it. Its facts are taken as known to everyone, so name in declared_by who answers for them, such as "
                 'declared_by: "A. Meier, data protection office, May 2026"'
             )
         if problems:
             raise BadInput(f"schema: {'; '.join(problems)}")
+        if self.reading is not None:
+            self.reading.check(self.columns, values=True)
 
     def with_targets(self, *targets: str) -> "Schema":
         """The same schema with other targets."""
@@ -217,16 +248,20 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able form that `from_dict` reads back without loss. The order of `columns` matters."""
-        plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self) if field.name != "columns"}
+        apart = ("columns", "ignored", "reading")
+        plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self) if field.name not in apart}
         kept = {k: value for k, value in plain.items() if value not in (None, "", []) or (k, value) == ("honoured", [])}
-        return {**kept, "columns": {column.name: _column_dict(column) for column in self.columns}}
+        if self.reading is not None:
+            kept["reading"] = self.reading.to_dict()
+        return {**kept, "columns": {column.name: _column_dict(column) for column in (*self.columns, *self.ignored)}}
 
     @classmethod
     def from_dict(cls, values: Any) -> "Schema":
-        """Raises `BadInput` for unknown keys (with the nearest known one), missing ones and contradictions."""
+        """Raises `BadInput` for unknown keys (with the nearest known one), missing ones and contradictions. With a `unit` the
+        mapping must say `max_records_per_unit`, which decides how many records are left out."""
         if not isinstance(values, Mapping):
             raise BadInput("schema: expected a mapping with the key columns")
-        known = [field.name for field in fields(cls)]
+        known = [field.name for field in fields(cls) if field.name != "ignored"]
         _refuse_unknown("schema", values, known)
         given = values.get("columns")
         if not isinstance(given, Mapping) or not given:
@@ -239,7 +274,22 @@ class Schema:
             if key in rest and not isinstance(rest[key], str):
                 raise BadInput(f"schema: {key} must be text; put quotes around it")
         rest.setdefault("declared_by", None)
-        return cls(columns=tuple(_column(name, given[name]) for name in given), **rest)
+        if "reading" in rest:
+            rest["reading"] = Reading.from_dict(rest["reading"])
+            for name, _ in rest["reading"].columns:
+                if name not in given:
+                    raise BadInput(
+                        f"schema: reading: column {name!r} is not one of its columns{nearest(str(name), given)}"
+                    )
+        columns: tuple[Any, ...] = tuple(_column(name, given[name]) for name in given)
+        made = cls(columns=columns, **rest)
+        if "unit" in rest and "max_records_per_unit" not in rest:
+            raise BadInput(
+                f"schema: max_records_per_unit is missing: how many records of one {rest['unit']} a fit uses, any others being left "
+                f"out. 1 keeps one record of each {rest['unit']}; a larger number keeps more of them, and needs as many times the "
+                "noise"
+            )
+        return made
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":
@@ -250,8 +300,8 @@ class Schema:
         text = yamlfile.read_text(where)
         if OLD_MARK in text:
             raise BadInput(
-                f"{where}: lines marked {OLD_MARK} were read off the records by a draft of an earlier version; draft anew "
-                "(synthdp schema), or put public knowledge in their place, and take the marks away"
+                f"{where}: lines marked {OLD_MARK} were read off the records by a draft of an earlier version; draft anew (synthdp "
+                "schema), or replace them by public knowledge and remove the marks"
             )
         try:
             return cls.from_dict(yamlfile.parse(text, str(where)))
@@ -265,7 +315,7 @@ class Schema:
         yamlfile.save(self.to_dict(), Path(path))
 
 
-def _column(name: Any, values: Any) -> Column:
+def _column(name: Any, values: Any) -> Column | Ignored:
     if not isinstance(values, Mapping) or "kind" not in values:
         raise BadInput(f"column {name!r}: needs a mapping with kind, one of {', '.join(KINDS)}")
     kind = values["kind"]
@@ -276,7 +326,9 @@ def _column(name: Any, values: Any) -> Column:
     _refuse_unknown(f"column {name!r} ({kind})", values, ["kind", *(field.name for field in known)])
     lacking = [field.name for field in known if field.default is MISSING and values.get(field.name) is None]
     if lacking:
-        raise BadInput(f"column {name!r} ({kind}): {_listed(lacking)} must be declared, or learn where that is allowed")
+        raise BadInput(
+            f"column {name!r} ({kind}): {_listed(lacking)} must be declared, or be learn where that is allowed"
+        )
     items = {k: _item(name, k, v) for k, v in values.items() if k != "kind" and v is not None}
     return made(name=name, **items)
 
@@ -294,7 +346,7 @@ def _item(column: str, key: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _column_dict(column: Column) -> dict[str, Any]:
+def _column_dict(column: Column | Ignored) -> dict[str, Any]:
     changed = {f.name: getattr(column, f.name) for f in _in_order(column) if getattr(column, f.name) != f.default}
     if changed.pop("numbers", False):
         changed |= {key: _numbers(changed[key]) for key in ("categories", "other") if key in changed}
@@ -322,9 +374,9 @@ def _places(given: Any, count: int) -> tuple[int, ...]:
     whole = isinstance(given, list | tuple) and all(isinstance(i, int) and not isinstance(i, bool) for i in given)
     if not whole or len(set(given)) < len(given) or any(not 0 <= place < count for place in given):
         raise BadInput(
-            f"schema: honoured must list places of rules, 0 to {count - 1}, each once"
+            f"schema: honoured must list positions of rules, from 0 to {count - 1}, each once"
             if count
-            else "schema: honoured names rules, and there are none; leave it out"
+            else "schema: honoured names rules, but the schema has none; leave it out"
         )
     return tuple(given)
 

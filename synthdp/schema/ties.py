@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # ---- Columns of labels that rules tie, coded together: one code per combination that the rules allow.
 #
 # Structural zeros and fixed combinations cannot come out of a model that has no code for them. A missing value is a label like any
-# other here, and breaks no rule (`data.rules`). Encoding is total: a combination that is not allowed becomes the allowed one that agrees
+# other here, and breaks no rule (`schema.rules`). Encoding is total: a combination that is not allowed becomes the allowed one that agrees
 # with it in the most first columns.
 
 
@@ -179,8 +179,8 @@ def ties(schema: Schema) -> Ties:
     for place in range(len(schema.rules)) if schema.honoured is None else schema.honoured:
         if not found.keep(place) and schema.honoured is not None:
             raise BadInput(
-                f"schema: honoured names the rule {schema.rules[place].text!r}, which cannot be kept by construction (see "
-                "data.ties for what can); take it off that list"
+                f"schema: honoured names the rule {schema.rules[place].text!r}, which cannot be kept by construction; remove it "
+                "from that list"
             )
     return Ties(
         honoured=tuple(found.held),

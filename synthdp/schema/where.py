@@ -38,7 +38,7 @@ class Allowed:
     named: tuple[str, ...] = ()  # the columns, as the condition names them
 
     def impossible(self) -> BadInput:
-        """What a model says that draws no such record."""
+        """The error of a model that can draw no such record."""
         rules = ", or declared rules exclude it" if set(self.shares) - set(self.named) else ""
         return BadInput(
             f"where: no record of this model satisfies the condition on {', '.join(map(repr, self.named))}{rules}; widen it"
@@ -76,8 +76,8 @@ def _check_free(column: Column, codec: Codec) -> None:
     if column.name in codec.ordered:
         _refuse(
             column,
-            f"a declared rule ties its values to those of {', '.join(map(repr, _tied(column.name, codec)))}, so "
-            "that only null can be asked of it; draw more rows and keep those that satisfy the condition",
+            f"a declared rule ties its values to those of {', '.join(map(repr, _tied(column.name, codec)))}, so null is the only "
+            "condition that it can have; draw more rows and keep those that satisfy the condition",
         )
 
 
@@ -98,7 +98,7 @@ def _column(name: str, codec: Codec) -> Column:
         raise BadInput(f"where: {name!r} is not one of the columns{nearest(name, schema.names)}")
     column = schema.column(name)
     if column.kind in ("identifier", "image"):
-        why = "are made anew for every record" if column.kind == "identifier" else "are no condition that can be named"
+        why = "are made anew for every record" if column.kind == "identifier" else "cannot be a condition"
         raise BadInput(f"where: column {name!r} is an {column.kind}, whose values {why}; leave it out")
     return column
 
@@ -114,7 +114,9 @@ def _missing(column: Any, size: int) -> Shares:
 def _labels(column: Any, wanted: Any, size: int) -> Shares:
     values = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
     if not values:
-        raise BadInput(f"where: column {column.name!r}: an empty list of values holds in no record")
+        raise BadInput(
+            f"where: column {column.name!r}: no record can satisfy an empty list of values; name at least one"
+        )
     shares = np.zeros(size)
     for value in values:
         if value is None:
@@ -143,17 +145,17 @@ def _range(column: Numeric, wanted: Any, cells: int) -> tuple[Shares, Bins]:
         _refuse(column, f"needs a value or the two ends of a range, got {len(ends)} values")
     (low, first), (high, last) = (_points(column, bins, end) for end in ends)
     if low > high:
-        _refuse(column, f"{ends[0]} is above {ends[1]}: swap them")
+        _refuse(column, f"{ends[0]} is above {ends[1]}; swap them")
     first, last = max(first[1], bins.edges[0]), min(last[0], _top(bins))
     if first > last:
         bounds = f"[{column.bounds[0]}, {column.bounds[1]}]"
-        _refuse(column, f"no value that it can have within its bounds {bounds} lies in {_shown(wanted)}")
+        _refuse(column, f"none of its possible values within its bounds {bounds} lies in {_shown(wanted)}")
     cut = replace(bins, edges=np.clip(bins.edges, first, last if bins.scale is None else last + 1))
     room = _room(bins)
     shares = np.where(room > 0, _room(cut) / np.where(room > 0, room, 1), _holds(bins, first, last))
     shares = np.append(shares, (bins.atoms >= first) & (bins.atoms <= last))
     if not shares.any():
-        _refuse(column, f"{_shown(wanted)} has probability zero among real numbers: give a range")
+        _refuse(column, f"{_shown(wanted)} has probability zero among real numbers; give a range")
     return shares, cut
 
 

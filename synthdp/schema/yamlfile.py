@@ -83,7 +83,7 @@ def parse(text: str, where: str) -> Any:
     except BadInput:
         raise
     except RecursionError:
-        raise BadInput(f"{where}: not read, since it is nested too deep") from None
+        raise BadInput(f"{where}: refused, because it is nested too deep") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark is not None else ""
@@ -102,7 +102,7 @@ def _check_size(root: yaml.Node | None, where: str) -> None:
         if known is not None:
             return known
         if id(node) in above:
-            raise BadInput(f"{where}: not read, since an alias in it leads back to itself")
+            raise BadInput(f"{where}: refused, because an alias in it refers back to itself")
         above.add(id(node))
         inside = node.value if isinstance(node, yaml.CollectionNode) else ()
         children = (child for each in inside for child in (each if isinstance(each, tuple) else (each,)))
@@ -112,18 +112,18 @@ def _check_size(root: yaml.Node | None, where: str) -> None:
         return total
 
     if root is not None and size(root) > MOST_VALUES:
-        raise BadInput(f"{where}: not read, since it holds more than {MOST_VALUES:,} values")
+        raise BadInput(f"{where}: refused, because it has more than {MOST_VALUES:,} values")
 
 
 def read_text(path: Path) -> str:
     """The text of a file; `BadInput` in one line where it cannot be had."""
     if path.is_dir():
-        raise BadInput(f"{path}: is a folder, expected a YAML file")
+        raise BadInput(f"{path}: is a folder; give a YAML file")
     try:
         if path.exists() and not path.is_file():
-            raise BadInput(f"{path}: is no plain file")
+            raise BadInput(f"{path}: is not a plain file")
         if path.stat().st_size > MOST_BYTES:
-            raise BadInput(f"{path}: holds {path.stat().st_size:,} bytes; at most {MOST_BYTES:,} are read")
+            raise BadInput(f"{path}: has {path.stat().st_size:,} bytes; at most {MOST_BYTES:,} are read")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file") from None

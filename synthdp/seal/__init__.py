@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from synthdp.seal.gradients.question import Counted, Gradient
     from synthdp.seal.marginals import Grouping, Marginals
     from synthdp.seal.records import moved
-    from synthdp.seal.teachers.kernel_teachers import Kernel, Witness, against
+    from synthdp.seal.teachers.mean_embeddings import Kernel, Witness, against
     from synthdp.seal.teachers.network_teachers import Stacked
     from synthdp.seal.teachers.protocols import first_line, public_rows
     from synthdp.seal.teachers.sealed_teachers import checked
@@ -75,7 +75,7 @@ _HOMES = {
         "Grouping",
         "Marginals",
     ),
-    "teachers.kernel_teachers": (
+    "teachers.mean_embeddings": (
         "Kernel",
         "Witness",
         "against",

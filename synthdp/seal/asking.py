@@ -1,4 +1,4 @@
-"""Who may be asked what: the check before every answer, and questions about tables in the names of columns."""
+"""The check before every answer, and questions about tables by the names of their columns."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from synthdp.seal.door import Sensitive
 
 
-NOT_COUNTED = "do not leave a database: use generator=mixture, or load the table into memory"
+NOT_COUNTED = "cannot leave a database: use generator=mixture, or load the table into memory"
 
 
 def checked(question: Question[Answer], relation: Relation, *, counted: bool = False) -> Question[Answer]:
@@ -38,12 +38,12 @@ def checked(question: Question[Answer], relation: Relation, *, counted: bool = F
     _check_own(type(question))
     question = plain(question)
     if not question.events:
-        raise BadInput(f"{type(question).__name__} charges nothing: it is no question")
+        raise BadInput(f"{type(question).__name__} charges nothing, so it is not a question")
     if counted and not getattr(question, "counted", False):
         raise BadInput(f"{type(question).__name__} asks about records themselves, which {NOT_COUNTED}")
     if getattr(question, "relation", relation) != relation:
         raise BadInput(
-            f"{type(question).__name__} is asked for other neighbours than {relation}: make it with `data.choice`"
+            f"{type(question).__name__} was made for a relation other than {relation}: make it with `data.choice`"
         )
     return question
 
@@ -87,7 +87,7 @@ def _plain_parts(value: Any) -> Any:
 def _check_own(kind: type) -> None:
     if not is_own(kind):
         name = f"{kind.__module__}.{kind.__qualname__}"
-        raise BadInput(f"{name} is not one of the house's questions, which alone may read records")
+        raise BadInput(f"{name} is not one of synthdp's own questions, and only those may read records")
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -200,7 +200,7 @@ class Batch:
     def ask(self, question: Question[Answer]) -> Answer:
         """Charge the question as asked of a sample, then draw the sample and answer."""
         if not self._open:
-            raise BadInput("a sample answers one question, while it is open; ask several sums at once with `sums`")
+            raise BadInput("a sample answers one question while it is open; ask for several sums at once with `sums`")
         question = self._data.check(question)
         self._open = False
         return self._data._asked(question, [(Sampled(self._rate, tuple(question.events)), 1)], self._rate)
@@ -230,7 +230,7 @@ class Batch:
 
 
 class Safe:
-    """Asks under a cap: a privacy filter stops what would pass it (Feldman & Zrnic 2021)."""
+    """Questions under a cap: a privacy filter refuses whatever would exceed it (Feldman & Zrnic 2021)."""
 
     def __init__(self, data: "Sensitive", event: Capped) -> None:
         self._data = data
@@ -246,7 +246,7 @@ class Safe:
     def ask(self, question: Question[Answer]) -> Answer:
         """Answer from all records, unless that passes the cap: then `BadInput`, and nothing is read."""
         if not self._open:
-            raise BadInput("the cap was closed; ask while it is open")
+            raise BadInput("the cap is closed; ask while it is open")
         question = self._data.check(question)
         return self._data._capped(question, self._filter)
 

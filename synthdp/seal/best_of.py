@@ -52,8 +52,8 @@ def only(plan: Plan) -> Enter:
         beyond = sorted({type(event).__name__ for event, count in wanted.items() if count > held[event]})
         if beyond:
             raise BadInput(
-                f"a run asks for more than the selection was charged for ({', '.join(beyond)}): a candidate's fit must commit "
-                "the plan that its `plan` says, and hand out no records"
+                f"a run asks for more than the selection was charged for ({', '.join(beyond)}): a candidate's fit must commit the "
+                "plan that its `plan` returns, and must not hand out records"
             )
 
     return enter
@@ -62,7 +62,7 @@ def only(plan: Plan) -> Enter:
 def check(event: Selection, terms: Sequence[Terms]) -> None:
     """Refuse terms that are not those of the event's candidates."""
     if len(terms) != len(event.candidates):
-        raise BadInput(f"the selection has {len(event.candidates)} candidates, terms were given for {len(terms)}")
+        raise BadInput(f"the selection has {len(event.candidates)} candidates, but terms were given for {len(terms)}")
 
 
 def best(
@@ -87,5 +87,5 @@ def best(
             if kept is None or score > kept[1]:
                 kept = result, score
     if kept is None:
-        raise ArithmeticError("a selection makes one run or more")
+        raise ArithmeticError("a selection must make at least one run")
     return kept[0]

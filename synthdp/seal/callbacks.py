@@ -1,4 +1,4 @@
-"""Functions that a generator hands in (vectors, groups, losses) run inside the seal: checked on made-up rows before, guarded there.
+"""Functions that a generator hands in (vectors, groups, losses): checked on made-up rows first, and guarded inside the seal.
 
 Sensitivity rests on a callback answering for each record alone. That cannot be read off a function. Before a question that carries
 a new one is charged, it is asked about rows that are nobody's, in several orders, numbers and companies; what gives a row
@@ -27,7 +27,7 @@ CLOSE = 1e-9  # relative: a float64 product rounds differently in another compan
 
 
 class CallbackError(BadInput, RuntimeError):
-    """A callback failed while records were open. What it said stays there: an exception's text may hold a record."""
+    """A callback failed while records were open. The text of its exception is dropped, because it may contain a record."""
 
 
 class Guarded:
@@ -48,8 +48,8 @@ class Guarded:
                 raise KeyboardInterrupt from None
             kind = type(error).__name__ if type(error).__module__ == "builtins" else "an exception"
         raise CallbackError(
-            f"{named(self)} raised {kind} while sealed records were open; its text is not shown, since it may hold a record. Run "
-            "it on made-up rows to see why"
+            f"{named(self)} raised {kind} while sealed records were open; its text is not shown, because it may contain a record. "
+            "Run it on made-up rows to see why"
         )
 
 
@@ -72,15 +72,15 @@ def check(name: str, function: Callable[..., Any], answer: ByRow, codec: Codec) 
         said = (str(error).splitlines() or [""])[0]
         raise BadInput(f"{name} ({named(function)}) fails on made-up rows: {type(error).__name__}: {said}") from error
     if together.shape[:1] != (ROWS,):
-        raise BadInput(f"{name} ({named(function)}) must answer once for each record, got shape {together.shape}")
+        raise BadInput(f"{name} ({named(function)}) must return one answer per record, got shape {together.shape}")
     scale = CLOSE * float(np.abs(np.where(np.isfinite(together), together, 0)).max(initial=1e-300))
     for places, alone in found:
         expected = together[places]
         if alone.shape != expected.shape or not np.allclose(alone, expected, rtol=CLOSE, atol=scale, equal_nan=True):
             raise BadInput(
-                f"{name} ({named(function)}) must treat each record on its own: on made-up rows its answer for a row depends on the "
-                "other rows of the batch. Use no statistics of the batch, no position in it, and no chance that is not made of the "
-                "record itself; compute in float64, or row by row"
+                f"{name} ({named(function)}) must treat each record on its own: on made-up rows its answer for a row depends on "
+                "the other rows of the batch. Use no statistics of the batch, no position in it and no randomness that does not "
+                "come from the record itself; compute in float64, or row by row"
             )
 
 

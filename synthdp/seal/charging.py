@@ -62,7 +62,7 @@ class Account:
         Raises `BadInput` where the budget exceeds the cap, the plan cannot be afforded, or a plan was committed before.
         """
         if self._plan is not None:
-            raise BadInput("a plan was committed already; one fit commits one plan, before its first question")
+            raise BadInput("a plan has been committed already; a fit commits one plan, before its first question")
         if budget.epsilon > self.cap.epsilon or budget.delta > self.cap.delta or budget.relation != self.cap.relation:
             raise BadInput(f"the budget {budget} is not within the account's cap {self.cap}")
         noise, self._plan = self._solved(plan, budget)
@@ -131,8 +131,8 @@ class Account:
         if self.ledger.cap is None:
             number = sum(entry.count for entry in lost)
             raise BadInput(
-                f"the answers to {number} questions of the fit that was stopped are lost, and its plan cannot be made anew: no cap "
-                "that a filter can keep was fixed before them. Start a new fit, which is charged beside this one"
+                f"the answers to {number} questions of the stopped fit are lost, and it cannot be planned anew, because no cap "
+                "that a filter can keep was fixed before they were asked. Start a new fit, which is charged in addition"
             )
         return self.ledger.cap
 
@@ -212,8 +212,8 @@ class Account:
             return
         if self._left[event] < count:
             raise BadInput(
-                f"{type(event).__name__} x {count} is not in the committed plan (or is used up): "
-                "commit a plan that holds every question before the first one is asked"
+                f"{type(event).__name__} x {count} is not in the committed plan, or is used up: commit a plan of all questions "
+                "before you ask the first one"
             )
         self._left[event] -= count
 
@@ -237,8 +237,8 @@ def _check_lost(noise: float, first: float) -> None:
             else "no question can be asked"
         )
         raise BadInput(
-            "the fit that was stopped had asked for nearly all that the budget allows, and its answers are lost: with what is left "
-            f"{times}. Start a new fit, which is charged beside this one"
+            f"the stopped fit had spent nearly the whole budget, and its answers are lost: with the rest of the budget {times}. "
+            "Start a new fit, which is charged in addition"
         )
     if noise > 1.01 * first:
         warnings.warn(
@@ -263,4 +263,4 @@ def _check(plan: Plan, noise: float, budget: Budget) -> None:
         return
     _, found = accounting.best(plan, budget.delta)
     if found > budget.epsilon:
-        raise BadInput(f"with noise {noise:g} the plan costs epsilon {found:g}, the budget is {budget.epsilon:g}")
+        raise BadInput(f"with noise {noise:g} the plan costs epsilon {found:g}, above the budget of {budget.epsilon:g}")

@@ -63,7 +63,7 @@ class Misfit:
             )
         for shape, table in zip(shapes, self.expected, strict=True):
             if table.shape != shape or not np.isfinite(table).all() or np.abs(table).sum() > MOST_RECORDS:
-                raise BadInput(f"an expected table must be of shape {shape}, finite, and of no more than 2^30 records")
+                raise BadInput(f"an expected table must have shape {shape}, be finite and count at most 2^30 records")
 
     def of(self, place: int, table: Table) -> float:
         """The score of one candidate, up to rounding."""
@@ -119,11 +119,9 @@ class Chosen:
 
     def __post_init__(self) -> None:
         if type(self.score) not in SCORES:
-            raise BadInput(
-                f"a choice goes by a score that the seal knows: {', '.join(kind.__name__ for kind in SCORES)}"
-            )
+            raise BadInput(f"a choice needs a score that the seal knows: {', '.join(kind.__name__ for kind in SCORES)}")
         if not self.candidates:
-            raise BadInput("a choice needs one candidate or more")
+            raise BadInput("a choice needs at least one candidate")
         if not self.epsilon >= 0:
             raise BadInput(f"epsilon of a choice must be 0 or more, got {self.epsilon}")
         shapes = [self._shape(clique) for clique in self.candidates]

@@ -41,7 +41,7 @@ def check_clip(clip: float) -> None:
     if not 0 < clip < math.inf:
         raise BadInput(f"clip must be a finite number greater than 0, got {clip}")
     if clip < LEAST_CLIP:
-        raise BadInput(f"clip must be {LEAST_CLIP:g} or more, got {clip}: scale what is clipped")
+        raise BadInput(f"clip must be {LEAST_CLIP:g} or more, got {clip}; scale the vectors instead")
 
 
 FARTHEST = 1000.0  # factor by which an adaptive clip may leave its first value
@@ -174,7 +174,8 @@ def gradient_noise(noise: float, count_deviation: float) -> float:
     """
     if not 0 <= noise < 2 * count_deviation:
         raise BadInput(
-            f"a count with noise of deviation {count_deviation} has noise {2 * count_deviation} (bits of one half), "
-            f"not above the {noise} of gradient and count together: raise the count's noise"
+            f"the count's noise of standard deviation {count_deviation} is a noise multiplier of {2 * count_deviation} (each unit "
+            f"adds one half or takes it away), which must exceed the {noise} of gradient and count together; raise the count's "
+            "noise"
         )
     return noise / math.sqrt(1 - (noise / (2 * count_deviation)) ** 2)

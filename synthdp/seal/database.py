@@ -34,7 +34,7 @@ MOST_CELLS = 2**62
 
 @dataclass(frozen=True, eq=False)
 class CountedTable:
-    """The store behind the door where the records are in a database: see `store.Records`, which answers the same from memory."""
+    """The store behind the door for records in a database; `records.Records` answers the same questions from memory."""
 
     table: source.Opened
     cells: "ibis.Table"
@@ -101,13 +101,13 @@ class CountedTable:
         if self.codes is None:
             raise BadInput("the schema still has items to learn: call resolve() before asking about encoded records")
         if any(sizes[column] < self.sizes[column] for clique in cliques for column in clique):
-            raise BadInput("the question's sizes are not those of the codec: make it with `data.tables`")
+            raise BadInput("the question's sizes differ from those of the codec: make the question with `data.tables`")
         wide = list(sizes)
         for column, group in enumerate(groups or ()):
             wide[column] = wide[column] if group is None else int(group.max(initial=0)) + 1
         shapes = [tuple(wide[column] for column in clique) for clique in cliques]
         if any(math.prod(shape) > MOST_CELLS // (self.max_records + 1) for shape in shapes):
-            raise BadInput("a table of so many cells cannot be counted: ask for fewer columns together")
+            raise BadInput("a table with so many cells cannot be counted: ask for fewer columns together")
         return (self.codes if groups is None else self._regrouped(self.codes, groups)), shapes
 
     def _regrouped(self, codes: "ibis.Table", groups: Sequence[Any]) -> "ibis.Table":

@@ -74,7 +74,9 @@ class Sensitive(AsksTables):
         beside: Plan = (),
     ) -> None:
         if account.unit != (schema.unit or RECORD):
-            raise BadInput(f"the account is kept per {account.unit!r}, the schema's unit is {schema.unit or RECORD!r}")
+            raise BadInput(
+                f"the account counts per {account.unit!r}, but the schema's unit is {schema.unit or RECORD!r}"
+            )
         self.schema = schema
         self.account = account
         self._noise = Noise(seed)
@@ -86,7 +88,7 @@ class Sensitive(AsksTables):
         self._counted = isinstance(frame, Opened)
         if isinstance(frame, Opened):
             if ranks.world > 1:
-                raise BadInput("a table in a database is counted by one process: fit without torchrun")
+                raise BadInput("only one process can count a table in a database: fit without torchrun")
             self._sealed: Sealed[Any] = Sealed(CountedTable.of(frame, schema, self._key))
         else:
             self._sealed = Sealed(shard(seal(frame, schema, self._key), ranks.rank, ranks.world))
@@ -176,7 +178,7 @@ class Sensitive(AsksTables):
     def _codecs(self) -> tuple[Codec, Codec]:
         self.resolve()
         if self._codec is None or self._fine is None:
-            raise BadInput("the schema is not resolved")
+            raise BadInput("the schema still has items to learn")
         return self._codec, self._fine
 
     def ask(self, question: Question[Answer]) -> Answer:
@@ -237,7 +239,8 @@ class Sensitive(AsksTables):
         best_of.check(event, terms)
         if self._ranks.world > 1 or self._checkpoint is not None:
             raise BadInput(
-                "a selection runs in one process and keeps no checkpoint: stopped, it is charged and starts anew"
+                "a selection runs in one process and keeps no checkpoint: leave out torchrun and checkpoint= (a selection that "
+                "stops is charged and must start anew)"
             )
         self.resolve()
         self.account.book(event)
@@ -367,16 +370,18 @@ class Sensitive(AsksTables):
         from synthdp.seal.teachers import partitioned
 
         if self._ranks.world > 1:
-            raise BadInput("teachers learn in one process: fit without torchrun")
+            raise BadInput("teachers learn in one process only: fit without torchrun")
         if self._counted:
             raise BadInput(f"teachers need records, which {NOT_COUNTED}")
 
         units, place = self.resolve().units, len(self._teachers)
         if self._fine is not self._codec:
-            raise BadInput("teachers do not learn from records that were resolved with `cells`: ask tables")
+            raise BadInput("teachers cannot learn from records that were resolved with `cells`: ask for tables")
         if isinstance(units, int | float) and isinstance(count, int) and count > units:
             warnings.warn(
-                f"{count} teachers share {units:g} declared units, so most teachers get none", UserWarning, stacklevel=2
+                f"{count} teachers share {units:g} declared units, so most teachers get none; lower the number of teachers",
+                UserWarning,
+                stacklevel=2,
             )
         mark, kept = f"{HIDDEN}{place}/", {} if self._resumed is None else self._resumed.state
         state = {name.removeprefix(mark): value for name, value in kept.items() if name.startswith(mark)} or None
@@ -388,7 +393,7 @@ class Sensitive(AsksTables):
     def reveal(self, reason: str) -> "pd.DataFrame | None":
         """The records themselves: epsilon becomes infinite, and the statement says why."""
         if self._codec is not None:
-            raise BadInput("reveal the records before the schema is resolved; afterwards only codes are kept")
+            raise BadInput("records can be revealed only before the schema is resolved; afterwards only codes are kept")
         return self.ask(Reveal(reason))
 
     @property
@@ -404,7 +409,7 @@ class Sensitive(AsksTables):
         check_additive(question, self._ranks)
         if self._fine is not self._codec and type(question) not in OF_TABLES:
             raise BadInput(
-                f"{type(question).__name__} is not asked of records that were resolved with `cells`: ask tables"
+                f"{type(question).__name__} cannot be asked of records that were resolved with `cells`: ask for tables"
             )
         for name, function, answer in getattr(question, "by_row", ()):
             mark = self._loop, type(question), name, callbacks.source(function)
@@ -429,7 +434,7 @@ class Sensitive(AsksTables):
         """
         if os.getpid() != self._process:
             raise BadInput(
-                "this fit was forked: a charge pays for one answer, which the process that began the fit draws"
+                "this fit was forked, and a charge pays for one answer only: ask in the process that began the fit"
             )
         self._ranks.wait()  # until the first process has charged
         with reading():
@@ -452,7 +457,7 @@ class Sensitive(AsksTables):
 
     def _sampled(self, records: Records, rate: float) -> Records:
         if self._tosses >= self.account.ledger.samples:
-            raise RuntimeError("a sample was to be drawn that is not charged: ask through `Sensitive.sample`")
+            raise RuntimeError("the sample has not been charged: ask through `Sensitive.sample`")
         coins = self._noise.coins(records.keys, self._tosses)
         self._tosses += 1
         # An exact comparison of integers; rate 1 takes everyone.

@@ -70,8 +70,8 @@ class Domain:
     """Every category whose noisy number of units passes a threshold.
 
     A unit adds one to at most `categories` counts: L2 sensitivity sqrt(categories). A category of one unit alone has a count
-    of one and passes 1 + deviation * z with probability 1 - Phi(z), which is set so that none of the unit's `categories`
-    passes but with probability `delta` (Korolova et al. 2009; Wilkins et al. 2024).
+    of one and passes 1 + deviation * z with probability 1 - Phi(z), which is set so that any of the unit's `categories` passes
+    with a probability of at most `delta` (Korolova et al. 2009; Wilkins et al. 2024).
     """
 
     column: str
@@ -208,11 +208,11 @@ def widened(edges: Sequence[float], low: float, high: float, counts: Numbers, de
 def occupied(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple[float, float]:
     """From the lowest edge to the highest edge of the cells whose noisy count stands clear of the noise.
 
-    With no such cell, the fullest one: an answer is due whatever the records are.
+    With no such cell, the grid's own ends: an answer is due whatever the records are, and the fullest cell would be noise.
     """
     found = clear(counts, deviation)
     if len(found) == 0:
-        found = np.array([int(np.argmax(counts))])
+        return float(edges[0]), float(edges[-1])
     return float(edges[found[0]]), float(edges[found[-1] + 1])
 
 
@@ -298,6 +298,20 @@ def prices(schema: Schema, terms: Purchase) -> Plan:
     return tuple(entries)
 
 
+def least(column: Column, most: int, terms: Purchase) -> float:
+    """How many units must share a category, or a cell of the coarse grid, for it to stand clear of the noise. 0: nothing to find."""
+    if isinstance(column, Categorical) and column.categories == LEARN and terms.noise > 0:
+        return Domain(column.name, terms.noise, terms.delta, most).threshold
+    if isinstance(column, Numeric) and column.bounds == LEARN:
+        return _threshold(len(_coarse(column)) - 1, terms.noise)
+    return 0.0
+
+
+def _coarse(column: Numeric) -> tuple[float, ...]:
+    """The public grid on which bounds are looked for."""
+    return MONTHS if isinstance(column, Datetime) else SIGNED_POWERS
+
+
 def grids(column: Numeric) -> int:
     """How many grids a numeric column needs: a coarse one for bounds, a fine one for bins (and to tighten bounds)."""
     return 2 if column.bounds == LEARN else int(column.bins == LEARN)
@@ -333,7 +347,7 @@ def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dic
     dates, integers = isinstance(column, Datetime), isinstance(column, Integer)
     bounds_too = column.bounds == LEARN
     if bounds_too:
-        coarse = Grid(column.name, MONTHS if dates else SIGNED_POWERS, terms.noise, most, dates)
+        coarse = Grid(column.name, _coarse(column), terms.noise, most, dates)
         seen: Numbers = ask(coarse)
         cells = clear(seen, coarse.deviation)
         if len(cells) == 0:

@@ -103,15 +103,15 @@ class Distance:
 
     def __post_init__(self) -> None:
         if not self.cliques or len(self.cliques) != len(self.expected):
-            raise BadInput("a distance needs one expected table for each clique, and one clique or more")
+            raise BadInput("a distance needs at least one clique, and one expected table for each clique")
         for clique, table in zip(self.cliques, self.expected, strict=True):
             if table.shape != self._shape(clique) or not np.isfinite(table).all():
                 raise BadInput(
-                    f"the expected table of columns {clique} must be finite and of shape {self._shape(clique)}"
+                    f"the expected table of columns {clique} must be finite and have shape {self._shape(clique)}"
                 )
             if np.abs(table).sum() > MOST_UNITS:
                 raise BadInput(
-                    f"an expected table holds more than {MOST_UNITS:,} units: distances to it are rounded by too much"
+                    f"an expected table counts more than {MOST_UNITS:,} units, so distances to it would be rounded too coarsely"
                 )
 
     @property

@@ -18,11 +18,11 @@ from synthdp.ledger.events import Capped, Choice, Event, Plan, Revealed, Thresho
 from synthdp.seal.gradients import Gradients
 
 NO_SUMS: dict[type[Event], str] = {  # events of questions that are not additive -> what to do about it
-    Threshold: "categories are learned in one process: declare them in the schema, or fit without torchrun",
-    Vote: "teachers learn in one process: fit without torchrun",
-    Revealed: "records are revealed in one process: fit without torchrun",
-    Choice: "columns that belong together are chosen in one process: fit without torchrun",
-    Capped: "what is asked under a cap, such as a choice, is asked in one process: fit without torchrun",
+    Threshold: "categories can be learned in one process only: declare them in the schema, or fit without torchrun",
+    Vote: "teachers learn in one process only: fit without torchrun",
+    Revealed: "records can be revealed in one process only: fit without torchrun",
+    Choice: "columns that belong together can be chosen in one process only: fit without torchrun",
+    Capped: "questions under a cap, such as a choice, can be asked in one process only: fit without torchrun",
 }
 
 
@@ -128,7 +128,7 @@ def check_additive(question: Any, ranks: Ranks) -> None:
     """Refuse a question whose exact value is not the sum of its values on the shards."""
     if ranks.world > 1 and not getattr(question, "additive", False):
         raise BadInput(
-            f"{type(question).__name__} cannot be asked of records that lie in {ranks.world} processes: fit in one process, and "
+            f"{type(question).__name__} cannot be asked of records that {ranks.world} processes share: fit in one process, or "
             "declare in the schema what would be learned"
         )
 

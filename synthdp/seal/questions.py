@@ -1,4 +1,4 @@
-"""What can be asked of sealed records: one question a file, with its event, its bound, its noise and its replay case."""
+"""The questions that sealed records answer; each file has one kind of them with its event, bound, noise and replay case."""
 
 import sys
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ HOUSE = frozenset(
         ),
         "synthdp.seal.teachers.sklearn_teachers:Estimators",
         "synthdp.seal.teachers.network_teachers:Stacked",
-        "synthdp.seal.teachers.kernel_teachers:Witness",
+        "synthdp.seal.teachers.mean_embeddings:Witness",
         *(f"synthdp.seal.clipping:{name}" for name in ("Automatic", "Flat", "PerGroup")),
     }
 )

@@ -1,4 +1,4 @@
-"""Where the records lie: bounded per unit, grouped by unit, and read by nobody but the questions."""
+"""The store of the records: bounded per unit, grouped by unit, and read only by questions."""
 
 import hashlib
 import math
@@ -78,7 +78,7 @@ RESIDENT = 2 << 30  # bytes of a table that is kept on a device; of a larger one
 
 
 class Countable(Protocol):
-    """What a question of counts may ask, wherever the records lie: of `Records` in memory, of a `CountedTable` in a database."""
+    """What questions about counts need of a store: `Records` in memory, or a `CountedTable` in a database."""
 
     @property
     def units(self) -> int:
@@ -146,7 +146,7 @@ class Records:
     def encoded_by(self, codec: Codec) -> "Records":
         """The same records with their codes; the raw frame is let go."""
         if self.raw is None:
-            raise BadInput("the records were encoded already")
+            raise BadInput("the records have been encoded already")
         return replace(self, codes=codec.encode(self.raw), raw=None, copies={})
 
     def counts(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
@@ -169,7 +169,7 @@ class Records:
         codes = self.encoded()
         used = {column for clique in cliques for column in clique}
         if any(sizes[column] <= 0 or int(codes[:, column].max(initial=0)) >= sizes[column] for column in used):
-            raise BadInput("the question's sizes are not those of the codec: make it with `data.tables`")
+            raise BadInput("the question's sizes differ from those of the codec: make the question with `data.tables`")
 
     def column(self, name: str) -> "pd.Series[Any]":
         """One raw column, for the questions that buy what was not declared."""
@@ -247,7 +247,7 @@ class Sealed(Generic[Kept]):
     def read(self) -> Kept:
         """What is sealed; raises `RuntimeError` outside `reading()`."""
         if not _READING.get():
-            raise RuntimeError("sealed records were read outside of a question: ask `Sensitive` instead")
+            raise RuntimeError("sealed records were read outside a question: ask `Sensitive` instead")
         return self.__records
 
 
@@ -291,7 +291,7 @@ def shard(records: Records, place: int, of: int) -> Records:
     if of == 1:
         return records
     if records.raw is None:
-        raise BadInput("records are sharded before they are encoded")
+        raise BadInput("records must be sharded before they are encoded")
     mine = records.keys % np.uint64(of) == place
     rows = mine[records.owner]
     owner = (np.cumsum(mine) - 1)[records.owner[rows]]
@@ -303,7 +303,7 @@ def within(records: Countable, bound: int) -> None:
     """Refuse a question whose sensitivity assumes fewer records of a unit than the seal lets in. Both numbers are public."""
     if records.max_records > bound:
         raise BadInput(
-            f"the question assumes at most {bound} records of a unit, the schema allows {records.max_records}"
+            f"the question assumes at most {bound} records per unit, but the schema allows {records.max_records}"
         )
 
 

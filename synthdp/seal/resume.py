@@ -1,4 +1,4 @@
-"""The state of a fit on disk, from which a stopped one goes on (law 23). Internal: never part of a release.
+"""The state of a fit on disk, from which a stopped fit continues (law 23). Internal: never part of a release.
 
 A checkpoint holds what earlier noisy answers made of the generator, and the public facts of the fit; no record and no state of
 the noise. It is one file, replaced whole. It can be continued once: its name is then written into the ledger.
@@ -74,9 +74,13 @@ class Checkpoint:
             if each.name not in ledger.resumed:
                 return each
         if kept:
-            raise BadInput(f"{self._path} was resumed already; a checkpoint is resumed once")
+            raise BadInput(
+                f"{self._path} was resumed already, and a checkpoint can be resumed only once; start a new fit"
+            )
         if ledger.kept:
-            raise BadInput(f"{self._path} is gone: without its checkpoint this fit cannot go on; start a new one")
+            raise BadInput(
+                f"{self._path} is gone, and without its checkpoint this fit cannot continue; start a new one"
+            )
         return None
 
     def take(self, kept: Kept, ledger: Ledger) -> None:
@@ -166,7 +170,7 @@ class Answers:
             facts, of, kept = _read(found)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, SafetensorError) as error:
             raise BadInput(
-                f"{self._path} does not hold answers as synthdp keeps them ({type(error).__name__}); it was altered"
+                f"{self._path} does not contain answers in the form that synthdp keeps ({type(error).__name__}); it was altered"
             ) from None
         other = sorted(name for name in {*self._of, *of} if of.get(name) != self._of.get(name))
         if other:
@@ -224,9 +228,9 @@ class Answers:
             old = stored.question if isinstance(stored, Stored) else {}
             differ = sorted(name for name in {*old, *asked} if old.get(name) != asked.get(name))
             raise BadInput(
-                f"the fit that was stopped asked something else at this place: {type(question).__name__} differs in "
-                f"{', '.join(differ)}. Its answers cannot be given to another question; resume with the same version, settings, "
-                "machine and number of threads, or start a new fit, which is charged beside this one"
+                f"the stopped fit asked a different question here: {type(question).__name__} differs in {', '.join(differ)}. Its "
+                "answers cannot serve another question; resume with the same version, settings, machine and number of threads, or "
+                "start a new fit, which is charged in addition"
             )
         return stored.answer
 
@@ -308,7 +312,7 @@ def _packed(value: Any, tensors: dict[str, NDArray[Any]]) -> Any:
 def _array(value: Any) -> tuple[NDArray[Any], str]:
     if type(value) is np.ndarray and value.dtype.kind in "fiub":
         return np.ascontiguousarray(value), "array"
-    raise TypeError(f"answers of type {type(value).__name__} are not kept")
+    raise TypeError(f"answers of type {type(value).__name__} cannot be kept")
 
 
 def _unpacked(told: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Any:

@@ -77,7 +77,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Scaled:
-    """One group of a `Joint` question: as `Group`, with a scale alpha in place of a clip and a noise of its own."""
+    """One group of a `Joint` question: like `Group`, but with a scale alpha in place of a clip and a noise of its own."""
 
     vectors: Callable[[Codes], Any]
     dimension: int
@@ -104,7 +104,7 @@ class Joint:
 
     def __post_init__(self) -> None:
         if not self.groups:
-            raise BadInput("groups must hold at least one group")
+            raise BadInput("groups must have at least one group")
         Group(self._together, self._dimension, self.clip, self.noise)  # its checks of clip and noise
 
     @property

@@ -39,7 +39,8 @@ def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     # Cents again, after 16 bits: beyond 2,048 they had been rounded to whole units and more.
     frame = components.assign(Amount=components["Amount"].round(2), Class=raw["Class"].astype("bool"))
     notes = (
-        "a fifth of the published payments, numbers of three digits and no Time: not for comparison with published figures",
-        "cards are not named: payments of one card may stand on both sides of the split, and each is a unit",
+        "a fifth of the published payments, with numbers of three digits and without Time: figures cannot be compared with "
+        "published ones",
+        "cards are not named: payments of one card may be on both sides of the split, and each is a unit",
     )
     return frame, None, notes

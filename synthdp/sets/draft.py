@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from synthdp.schema import cells, yamlfile
 from synthdp.schema.columns import LEARN, MAX_PIXELS, iso, microseconds
+from synthdp.schema.file_coding import TODO
 
 if TYPE_CHECKING:
     from synthdp.images.first_look import Seen
+    from synthdp.sets.dialect import Found
 
     Series = pd.Series[Any]
 
@@ -22,11 +24,11 @@ CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
 LISTED = 30  # categories are listed up to here
 HEAD = """\
 # DRAFT of a schema for {file}: what may be known to everyone about these records.
-# The form of the columns was guessed from the cells (their kinds, the resolution of dates, the size of pictures); nothing else
-# here was read off them. What stays at `learn` is bought with a part of the budget. What you declare instead, from a code book,
-# a form or a round number, costs nothing and is not protected.
+# The form was guessed from the cells: how the file is written, the kinds of the columns, the resolution of dates, the size of
+# pictures. Nothing else here was read off them. What stays at `learn` is bought with a part of the budget. What you declare
+# instead, from a code book, a form or a round number, costs nothing and is not protected.
 #
-# 1. Go through the columns. Where one is as you declare it, delete its line `review: true`.
+# 1. Go through `reading`, where it is there, and the columns. Where one is as you declare it, delete its line `review: true`.
 # 2. If a person may have several records, name in `unit` the column that tells whose they are.
 # 3. Say in `declared_by` who stands for this. Until 1 and 3 are done, `synthdp fit` refuses this file.
 """
@@ -49,9 +51,15 @@ WHY = {
     "height": "of most pictures; fewer pixels are learned with less noise, and resize: fit averages",
     "window": "raw intensities that become black and white, from the protocol, such as [-1000, 400]",
     "resize": "none refuses other sizes; fit averages or interpolates to this one",
+    "reading": "how the file is written; synthetic records are written so too",
     "review": "delete this line when the column is as you declare it",
 }
+WHY_READ = {
+    "strip": "the space around cells is no part of them",
+    "columns": "missing: texts that say so, and the first is what synthetic records have; words: for false and for true",
+}
 KINDS = {
+    "ignore": "left out, as free text is; it cannot be learned",
     "identifier": "says whose record it is: dropped, and made anew. Is it the unit?",
     "categorical": "ordinal, if the categories have an order",
     "integer": "whole numbers, or categorical if they are codes",
@@ -66,33 +74,70 @@ class Draft(NamedTuple):
     seen: str
 
 
-def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None) -> Draft:
+CODINGS = {"date": ("datetime",), "latest": ("datetime",), "words": ("boolean",), "decimal": ("integer", "continuous")}
+CODINGS["places"] = CODINGS["decimal"]  # which kinds have what of a column's coding
+
+
+def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None, found: "Found | None" = None) -> Draft:
     """YAML that loads as a `Schema` to review and to declare, and YAML of what was seen, for the steward's eyes only.
 
     `path` is where the frame came from, `pictures` what was seen of pictures beside it. Kinds are guessed and marked for review (with
     them the resolution of instants, and the size of pictures); bounds, categories and the number of units are left to learn, cells may
-    be missing. Nothing is guessed about unit and targets. What was seen has bounds rounded outward and at most 30 categories.
+    be missing. `found` is how a CSV file is written. Nothing is guessed about unit and targets. What was seen has bounds rounded
+    outward and at most 30 categories.
     """
     guesses = {} if pictures is None else {pictures.name: _picture(pictures)}
     guesses |= {name: _guess(frame[name]) for name in frame.columns}
     if pictures is not None:
         guesses |= {name: _label(frame[name]) for name, guess in guesses.items() if guess["kind"] == "integer"}
-    if all(guess["kind"] == "identifier" for guess in guesses.values()):  # a schema needs a column to model
+    for column, resolution in ({} if found is None else found.resolutions).items():
+        if guesses[column].get("resolution") == "second":
+            guesses[column]["resolution"] = resolution
+    places = (
+        {} if found is None or found.reading is None else {name: each.places for name, each in found.reading.columns}
+    )
+    if all(guess["kind"] in ("identifier", "ignore") for guess in guesses.values()):  # a schema needs a column to model
         guesses[frame.columns[-1]] = {"kind": "categorical", "categories": LEARN}
     file, name = Path(path).name, Path(path).name.split(".")[0]
     lines = [HEAD.format(file=file)]
     top: dict[str, Any] = {"name": name, "declared_by": None, "unit": None, "units": LEARN, "targets": []}
     lines += [_line(0, key, value, WHY[key]) for key, value in top.items()]
+    if found is not None and found.reading is not None:
+        lines += _written(found, {column: guess["kind"] for column, guess in guesses.items()})
     lines.append(f"columns:  # {WHY['columns']}")
     for column, guess in guesses.items():
         lines.append(f"  {_scalar(str(column))}:")
         entry = _proposed(guess)
+        if entry["kind"] == "continuous" and places.get(column) is not None:
+            entry = {**entry, "decimals": places[column], "review": entry.pop("review")}
         lines += [_line(4, key, value, _why(key, entry["kind"], pictures)) for key, value in entry.items()]
     seen = {str(column): {**guess, "observed": True} for column, guess in guesses.items() if len(guess) > 1}
     head = SEEN.format(file=file)
     if pictures is not None:
         head += f"# Of the pictures, {pictures.looked} of {pictures.count} were looked at.\n"
     return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"columns": seen}, width=math.inf))
+
+
+def _written(found: "Found", kinds: dict[str, str]) -> list[str]:
+    """How the file is written, with what is left open for the steward."""
+    reading = {} if found.reading is None else found.reading.to_dict()
+    review = reading.pop("review", True)
+    codings, columns = reading.pop("columns", {}), {}
+    for name, kind in kinds.items():
+        each = {**codings.get(name, {}), **dict.fromkeys(found.open.get(name, ()), TODO)}
+        columns[name] = {
+            key: item for key, item in each.items() if kind in CODINGS.get(key, (kind,)) and kind != "ignore"
+        }
+    lines = [f"reading:  # {WHY['reading']}"]
+    lines += [_line(2, key, value, WHY_READ.get(key, "")) for key, value in reading.items()]
+    if any(columns.values()):
+        lines.append(f"  columns:  # {WHY_READ['columns']}")
+    for name, each in columns.items():
+        why = "; ".join(f"{key} is {text}" for key, text in found.open.get(name, {}).items() if key in each)
+        if each:
+            shown = ", ".join(f"{key}: {_scalar(item)}" for key, item in each.items())
+            lines.append(f"    {_scalar(name)}: {{{shown}}}{why and f'  # {TODO}: {why}'}")
+    return [*lines, _line(2, "review", review, "delete this line when the file is as it says")]
 
 
 def _proposed(guess: dict[str, Any]) -> dict[str, Any]:
@@ -107,7 +152,7 @@ def _proposed(guess: dict[str, Any]) -> dict[str, Any]:
     column |= {key: value for key, value in guess.items() if key in kept}
     if "window" in guess:
         column["window"] = None
-    if kind not in ("identifier", "image"):
+    if kind not in ("identifier", "ignore", "image"):
         column["missing"] = True
     return {**column, "review": True}
 
@@ -159,7 +204,7 @@ def _scalar(value: Any) -> str:
 def _guess(series: "Series") -> dict[str, Any]:
     held = series.dropna()
     column = _kind(series, held)
-    if len(held) < len(series) and column["kind"] != "identifier":
+    if len(held) < len(series) and column["kind"] not in ("identifier", "ignore"):
         column["missing"] = True
     return column
 
@@ -180,9 +225,16 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
     read = cells.instants(held)
     if len(held) and not read.wrong.any():
         return _dated(read.cells)
+    if len(distinct) > LISTED and _is_prose(distinct):
+        return {"kind": "ignore"}
     if len(distinct) > LISTED and len(distinct) > 0.9 * len(held):
         return {"kind": "identifier"}
     return {"kind": "categorical", "categories": distinct if 0 < len(distinct) <= LISTED else LEARN}
+
+
+def _is_prose(texts: list[str]) -> bool:
+    """Whether texts are sentences rather than codes or names."""
+    return sum(len(text.split()) for text in texts) >= 4 * len(texts) and sum(map(len, texts)) >= 20 * len(texts)
 
 
 def _names_somebody(name: Any) -> bool:

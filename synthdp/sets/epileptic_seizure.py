@@ -45,6 +45,6 @@ def decided(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     frame = pd.concat([raw.drop(columns="y").astype("int64"), seizure], axis=1)
     notes = (
         "seizure is class 1 of the published classes 1 to 5; the other four are recordings without a seizure",
-        "windows of one person are not told apart: they may stand on both sides of the split, and each is a unit",
+        "the file does not tell which windows belong to one person: they may be on both sides of the split, and each is a unit",
     )
     return frame, None, notes

@@ -40,7 +40,7 @@ def content(wanted: Wanted, root: Path) -> tuple[str, bytes]:
     """Name and content of a file, unpacked. Raises `BadInput` where it is not the published one."""
     found = wanted.found(root)
     if found is None:
-        raise BadInput(f"{root / wanted.folder}: holds none of {', '.join(wanted.names)}")
+        raise BadInput(f"{root / wanted.folder}: has none of the files {', '.join(wanted.names)}")
     name, path = found
     try:
         raw = path.read_bytes()

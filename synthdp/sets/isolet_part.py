@@ -44,6 +44,6 @@ def decided(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     notes = (
         "only the published test part (isolet5) is here; it is split anew",
         "vowel is one of the letters A, E, I, O, U",
-        "speakers are not named: letters of one speaker may stand on both sides of the split, and each is a unit",
+        "speakers are not named: letters of one speaker may be on both sides of the split, and each is a unit",
     )
     return frame, None, notes

@@ -37,8 +37,8 @@ def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
         for chosen in (~held["is_test"], held["is_test"])
     ]
     notes = (
-        "no split is official: the file's own mask holds a sixth out, with exact duplicates on one side",
-        "patients are not named: pictures of one person may stand on both sides of the split, and each is a unit",
-        "440 pictures are exact duplicates of another at this size: what a test of membership finds on them says little",
+        "there is no official split: the file's own mask holds a sixth out for testing and keeps exact duplicates on one side",
+        "patients are not named: pictures of one person may be on both sides of the split, and each is a unit",
+        "440 pictures are exact duplicates of another at this size: membership tests on them show little",
     )
     return parts[0], parts[1], notes

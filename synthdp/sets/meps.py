@@ -15,7 +15,7 @@ from synthdp.errors import BadInput
 
 SUMMARY = "10,391 people aged 65 and over: health, income, insurance, drug expenses (embedded default)"
 SOURCE = "AHRQ Medical Expenditure Panel Survey (public use), inside the Python package linearmodels (NCSA licence)"
-REMEDY = "the package linearmodels holds it: pip install synthdp[demo]"
+REMEDY = "it comes with the package linearmodels: pip install synthdp[demo]"
 UNIT = None
 
 # Flags in the order of the schema's categories; where none is set, the last category holds.
@@ -47,7 +47,7 @@ def decoded(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     frame = raw.drop(columns=[*DERIVED, NEAR_TARGET, *flags, *(flag for flag in INCOME if flag is not None)])
     frame["health"] = _first_set(raw, HEALTH)
     frame["income_class"] = _first_set(raw, INCOME)
-    notes = [f"{doubled} records carry two health flags; the worse one counts"]
+    notes = [f"{doubled} records have two health flags; the worse one counts"]
     for column, (low, high) in CLAMPED.items():
         outside = int(((frame[column] < low) | (frame[column] > high)).sum())
         frame[column] = frame[column].clip(low, high).round(3)

@@ -78,7 +78,7 @@ def load(name: str) -> Named:
         keys = frame[one.UNIT].astype(str) if one.UNIT else range(len(frame))
         held_out = _held_out(name, [str(key) for key in keys])
         frame, test = frame[~held_out].reset_index(drop=True), frame[held_out].reset_index(drop=True)
-        notes = (*notes, "no split is official: a fixed public hash holds one unit of five out for testing")
+        notes = (*notes, "there is no official split: a fixed public hash holds one unit in five out for testing")
     names = list(schema.names)
     return Named(schema=schema, train=frame[names], test=test[names], notes=notes)
 
@@ -100,7 +100,7 @@ def conf_dir() -> Path:
     for place in (package / "conf", package.parent / "conf"):
         if (place / "schemas").is_dir():
             return place
-    raise BadInput(f"{package / 'conf'}: the installation has no conf folder; install synthdp again")
+    raise BadInput(f"{package / 'conf'}: the installation lacks its folder conf; install synthdp again")
 
 
 def _set(name: str) -> Any:

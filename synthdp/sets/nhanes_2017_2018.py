@@ -59,7 +59,7 @@ def typed(raw: pd.DataFrame, schema: "Schema") -> tuple[pd.DataFrame, None, tupl
         beyond += lost
     notes = (
         f"{beyond} answers beyond the public bounds (refused, not known, never) are missing values",
-        "boxes that were ticked or left empty are true or false; times of the clock are hours, of bedtime those after noon",
+        "boxes that were ticked or left empty are true or false; clock times are hours; bedtimes are hours after noon",
     )
     return pd.DataFrame(frame), None, notes
 

@@ -48,7 +48,7 @@ def typed(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     frame = frame.mask(frame == NOT_APPLICABLE).astype({"AGEP": "int64"} | dict.fromkeys(COUNTS, "Int64"))
     notes = (
         f"{NOT_APPLICABLE} (not applicable) is a missing value",
-        "DENSITY (of the area), INDP (its sector is INDP_CAT) and PINCP (its decile is the target) were dropped",
+        "DENSITY (a figure of the area), INDP (INDP_CAT gives its sector) and PINCP (the target is its decile) were dropped",
         f"{', '.join(WEIGHTS)} were dropped: survey weights describe the design, not the people",
     )
     return frame, None, notes

@@ -52,7 +52,7 @@ def typed(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     notes = (
         "one appointment of each patient counts; train and test hold different patients",
         "AppointmentID was dropped; ScheduledDay became WaitingDays (to the appointment) and ScheduledHour",
-        f"{int((waiting < 0).sum())} appointments booked after their day count as booked on it; "
+        f"{int((waiting < 0).sum())} appointments booked after their own date count as booked on that date; "
         f"{int((raw['Age'] < 0).sum())} negative ages count as 0",
     )
     return frame, None, notes

@@ -37,7 +37,7 @@ class Packed:
         found = npz.headers(path)
         held = {name: npz.array(path, found[name]) for name in self.sums if name in found}
         if {name: total(values) for name, values in held.items()} != self.sums:
-            raise BadInput(f"{path}: does not hold the published arrays (their sha256 differs); fetch it again")
+            raise BadInput(f"{path}: does not contain the published arrays (their sha256 differs); fetch it again")
         return held
 
 

@@ -51,11 +51,11 @@ def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
         parts[part], total = ordered(pictures, labels.reshape(-1))
         if total != published:
             raise BadInput(
-                f"{path}: {part} does not hold the published pictures (their sha256 differs); fetch it again"
+                f"{path}: {part} does not contain the published pictures (their sha256 differs); fetch it again"
             )
     train = pd.concat([parts["train"], parts["val"]], ignore_index=True)
     notes = (
-        "the official training and validation parts together are for training, the official test part for testing",
+        "the official training and validation parts together are used for training, the official test part for testing",
         "children are not named in the published file: pictures of one child may repeat, and each is a unit",
     )
     return train, parts["test"], notes

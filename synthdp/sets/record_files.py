@@ -1,10 +1,11 @@
 """Records from files and to files, by the name's ending and the schema.
 
-Tables: CSV (.csv, .csv.gz) and Parquet (.parquet). Pictures: .npz, or a folder of files with labels.csv (see `images`).
+Tables: CSV (.csv, .csv.gz, .tsv, .tsv.gz) and Parquet (.parquet). Pictures: .npz, or a folder of files with labels.csv (see `images`).
 Errors name the file and the remedy in one line, and never repeat what stands in it.
 """
 
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -16,16 +17,20 @@ import pyarrow.parquet as pq
 
 from synthdp.errors import BadInput
 from synthdp.files import limits, whole
+from synthdp.schema import cells
 from synthdp.schema.columns import in_numbers
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
 from synthdp.tables import csvfile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pandas import DataFrame
 
-ENDINGS = (".csv", ".csv.gz", ".parquet")
+    from synthdp.schema.file_coding import Coded
+    from synthdp.sets.dialect import Found
+
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 NPZ = ".npz"
 FIRST_DAY, LAST_DAY = (pa.scalar((day - date(1970, 1, 1)).days, pa.int32()) for day in (date.min, date.max))
 
@@ -42,6 +47,24 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
     where = Path(path)
     if schema is not None and schema.image is not None:
         return _pictures(where, schema)
+    with _reading(where) as ending:
+        if ending != ".parquet":
+            return csvfile.read(where, schema)
+        return _parquet(where) if schema is None else _plain(_parquet(where), schema)
+
+
+def look(path: str | Path) -> "Found":
+    """The records in a file of which no schema says how it is written, and how it seems to be written. Raises as `read`."""
+    from synthdp.sets import dialect
+
+    where = Path(path)
+    with _reading(where) as ending:
+        return dialect.look(where) if ending != ".parquet" else dialect.typed(where, _parquet(where))
+
+
+@contextmanager
+def _reading(where: Path) -> "Iterator[str]":
+    """The ending of a file that is there."""
     ending = _ending(where)
     if where.is_dir():
         raise BadInput(f"{where}: is a folder, expected a {ending} file")
@@ -50,7 +73,7 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
             raise BadInput(f"{where}: no such file")
         if where.stat().st_size == 0:
             raise BadInput(f"{where}: the file is empty")
-        return _parquet(where) if ending == ".parquet" else csvfile.read(where, schema)
+        yield ending
     except OSError as error:
         raise BadInput(f"{where}: cannot be read ({error.strerror or 'not a whole ' + ending + ' file'})") from None
 
@@ -170,13 +193,24 @@ def _parquet(path: Path) -> "DataFrame":
                 )
             table = file.read()
             table.validate(full=True)  # text that is no UTF-8 would be found later, one cell at a time
-            frame: DataFrame = _in_the_calendar(table).to_pandas()
+            frame: DataFrame = _in_the_calendar(table).to_pandas(types_mapper=_whole_numbers(table))
     except (pa.ArrowException, ValueError) as error:
         if isinstance(error, BadInput):
             raise
         raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
     # An index with a name was a column of the table that somebody saved.
     return frame.reset_index() if any(name is not None for name in frame.index.names) else frame
+
+
+def _whole_numbers(table: pa.Table) -> "Callable[[pa.DataType], Any] | None":
+    """pandas' nullable integers where whole numbers of 64 bits have missing cells: else one empty cell would make floats of all
+    others, and two long patient numbers one."""
+    import pandas as pd
+
+    kinds = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
+    held = zip(table.schema.types, table.columns, strict=True)
+    gaps = {kind for kind, column in held if kind in kinds and column.null_count}
+    return {kind: kinds[kind] for kind in gaps}.get if gaps else None
 
 
 def _in_the_calendar(table: pa.Table) -> pa.Table:
@@ -191,12 +225,62 @@ def _in_the_calendar(table: pa.Table) -> pa.Table:
     return table
 
 
+def _plain(frame: "DataFrame", schema: Schema) -> "DataFrame":
+    """Cells of declared types in the plain coding, without the columns that are left out."""
+    from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
+
+    frame = frame.drop(columns=[column.name for column in schema.ignored], errors="ignore")
+    if schema.reading is None:
+        return frame
+    for column in schema.columns:
+        if column.name not in frame or is_datetime64_any_dtype(frame[column.name].dtype):
+            continue
+        series, coded = frame[column.name], schema.reading.of(column)
+        if is_numeric_dtype(series.dtype):  # which has no sign before decimals
+            coded = replace(
+                coded, reading=replace(coded.reading, decimal="."), coding=replace(coded.coding, decimal=None)
+            )
+        if not coded.is_plain:
+            array = pa.chunked_array([pa.array(cells.texts(series), pa.string())])
+            frame = frame.assign(**{column.name: csvfile.typed(array, coded).set_axis(frame.index)})
+    return frame
+
+
+def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
+    """The columns of a schema, with the words and the codes of its reading where a typed column can hold them."""
+    frame = frame[list(schema.names)]
+    if schema.reading is None:
+        return frame
+    for column in schema.columns:
+        coded = schema.reading.of(column)
+        if coded.coding.pattern is not None:
+            frame = frame.assign(**{column.name: frame[column.name].map(coded.named, na_action="ignore")})
+        elif isinstance(column, Boolean) and coded.coding.words is not None:
+            words = [int(word) if _in_digits(coded) else word for word in coded.coding.words]
+            held = frame[column.name].map({False: words[0], True: words[1]}, na_action="ignore")
+            frame = frame.assign(**{column.name: held})
+        elif isinstance(column, Integer | Continuous) and column.missing and cells.number(coded.absent) is not None:
+            code = float(coded.absent)
+            filled = frame[column.name].fillna(int(code) if isinstance(column, Integer) else code)
+            frame = frame.assign(**{column.name: filled})
+    return frame
+
+
+def _in_digits(coded: "Coded") -> bool:
+    """Whether truth values are written as whole numbers."""
+    return coded.coding.words is not None and all(word.isdecimal() for word in coded.coding.words)
+
+
 def _write_parquet(chunks: "Iterable[DataFrame]", part: Path, schema: Schema) -> int:
     types, rows = arrow_schema(schema), 0
+    for place, column in enumerate(schema.columns):
+        coded = None if schema.reading is None else schema.reading.of(column)
+        if isinstance(column, Boolean) and coded is not None and coded.coding.words is not None:
+            types = types.set(place, pa.field(column.name, pa.int64() if _in_digits(coded) else pa.string()))
     with pq.ParquetWriter(part, types, compression="zstd") as writer:
         for chunk in chunks:
-            plain = chunk[list(schema.names)]
-            writer.write_table(pa.Table.from_pandas(plain, schema=types, preserve_index=False))
+            made = _coded(chunk, schema)
+            writer.write_table(pa.Table.from_pandas(made, schema=types, preserve_index=False))
             rows += len(chunk)
     return rows
 

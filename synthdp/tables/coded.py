@@ -164,7 +164,8 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
     if not set(held) & set(schema.names):
         raise BadInput("the table does not fit the schema: none of the schema's columns is in it")
     problems = [f"column {name!r} is missing" for name in schema.names if name not in held]
-    problems += [f"column {name!r} is not in the schema" for name in held if name not in schema.names]
+    known = {*schema.names, *(column.name for column in schema.ignored)}
+    problems += [f"column {name!r} is not in the schema" for name in held if name not in known]
     folded = [name.lower() for name in held]
     problems += [f"column {name!r} is there twice but for case" for name in held if folded.count(name.lower()) > 1]
     if problems:
@@ -175,6 +176,15 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
             f"column {name!r}: {item} is marked learn, which is bought from records in memory; declare it, or fit a frame of the table"
         )
     check_codes(Codec(schema))
+    if not text and schema.reading is not None:
+        for column in schema.columns:
+            coded = schema.reading.of(column)
+            odd = any(cells.TRUTHS.get(word) != (plain == "true") for word, plain in coded.words.items())
+            if coded.missing or odd:
+                raise BadInput(
+                    f"column {column.name!r}: codes for missing values and words for truth values (reading) are read from CSV files in a "
+                    "database; give data.engine=memory, or a view that has replaced them"
+                )
     for column in schema.columns:
         if not isinstance(column, Identifier) or column.name == schema.unit:
             _check_type(column, table[column.name].type(), text=text)
@@ -214,14 +224,14 @@ def _code(column: Column, cell: "Value", number: int, finer: int, *, text: bool)
     import ibis
 
     if isinstance(column, Categorical | Ordinal | Boolean):
-        spelled = spelled_of(column, cell.type(), text=text)
-        read = cell.lower() if isinstance(column, Boolean) and cell.type().is_string() else cell
-        if len(spelled.codes) > FEW:
-            return ibis.null("int32"), [(cell, (number, spelled))]
-        found = ibis.literal(spelled.unknown)
-        if spelled.codes:
-            found = ibis.cases(*((read == key, code) for key, code in spelled.codes.items()), else_=spelled.unknown)
-        return ibis.ifelse(_gone(cell), spelled.absent, found), []
+        found_as = spelled_of(column, cell.type(), text=text)
+        read = csv_cells.spelled(column, cell)
+        if len(found_as.codes) > FEW:
+            return ibis.null("int32"), [(read, (number, found_as))]
+        found = ibis.literal(found_as.unknown)
+        if found_as.codes:
+            found = ibis.cases(*((read == key, code) for key, code in found_as.codes.items()), else_=found_as.unknown)
+        return ibis.ifelse(_gone(cell), found_as.absent, found), []
     absent = int(
         Codec(Schema(columns=(column,)), finer).encode(pd.DataFrame({column.name: [None]}, dtype=object))[0, 0]
     )

@@ -4,8 +4,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from synthdp.errors import BadInput
-from synthdp.schema import cells
-from synthdp.schema.columns import Categorical, Column, Continuous, Datetime, Identifier, Integer, Ordinal
+from synthdp.schema import cells, file_coding
+from synthdp.schema.columns import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    Integer,
+    Ordinal,
+    in_numbers,
+)
+from synthdp.schema.file_coding import MONTHS, Coded, DateFormat
 from synthdp.schema.schema import Schema
 from synthdp.tables.csvfile import ABSENT, neutral
 from synthdp.tables.csvfile import restored as plain
@@ -24,7 +34,16 @@ PLAIN = (
 PARTS = (
     r"^([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:.([0-9:]+(?:\.[0-9]{1,6})?)[0-9]*(?:Z|([+-])([0-9]{2}):?([0-9]{2})?)?)?$"
 )
+WHOLE = (  # the spellings of whole numbers that `cells.whole` knows, and the plain one
+    (r"^[+]?0*([0-9]+)([.]0*)?$", r"\1"),
+    (r"^-0*([1-9][0-9]*)([.]0*)?$", r"-\1"),
+    (r"^-0+([.]0*)?$", "0"),
+)
 HARMLESS, HARMLESS_NUMBER = r"^''*[=+\-@\t\r\x00]", r"^'[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
+
+ODD = "unreadable"  # no number, no instant
+EDGES = r"^[ \t\n\r\f\v\x{a0}]+|[ \t\n\r\f\v\x{a0}]+$"  # `SPACE` at the ends of a cell
 
 
 def typed(table: "Opened", schema: Schema) -> "ibis.Table":
@@ -32,9 +51,9 @@ def typed(table: "Opened", schema: Schema) -> "ibis.Table":
     `written`). Each cell is read once, however often it is compared."""
     if not table.text:
         return table.expression
-    raw = table.expression
-    made = {column.name: read(raw[column.name], column) for column in schema.columns}
-    beside = {written(column.name): present(raw[column.name], column) for column in schema.columns}
+    raw, reading = table.expression, schema.reading or file_coding.PLAIN
+    made = {column.name: read(raw[column.name], reading.of(column)) for column in schema.columns}
+    beside = {written(column.name): present(raw[column.name], reading.of(column)) for column in schema.columns}
     if set(made) & set(beside):
         raise BadInput(f"columns named {written('NAME')!r} cannot be read from a database: rename them")
     return table.view(raw.select(**made, **beside))
@@ -45,16 +64,17 @@ def written(name: str) -> str:
     return f"text of {name}"
 
 
-def read(cell: "Value", column: Column) -> "Value":
+def read(cell: "Value", coded: Coded) -> "Value":
     """A cell as what its column is: text, float64 or an instant; null where it is missing, or not readable as such."""
-    cell = present(cell, column)
+    column, cell = coded.column, present(cell, coded)
     if isinstance(column, Integer | Continuous):
         return _where(cell.re_search(NUMBER), cell).try_cast("float64")
     return _instant(cell) if isinstance(column, Datetime) else cell
 
 
-def present(cell: "Value", column: Column) -> "Value":
-    """The text of a cell; null where it is missing."""
+def present(cell: "Value", coded: Coded) -> "Value":
+    """The text of a cell in the plain coding; null where it is missing."""
+    column, cell = coded.column, _plain(cell, coded)
     if isinstance(column, Identifier):
         harmless = cell.re_search(HARMLESS) & ~cell.re_search(HARMLESS_NUMBER)
         return _without(harmless.ifelse(cell.substr(1), cell), ABSENT[:1])
@@ -62,6 +82,68 @@ def present(cell: "Value", column: Column) -> "Value":
         return _without(cell, ABSENT)
     known = () if column.categories == "learn" else column.categories
     return _without(cell, [mark for mark in (ABSENT if column.missing and known else ABSENT[:1]) if mark not in known])
+
+
+def spelled(column: Categorical | Ordinal | Boolean, cell: "Value") -> "Value":
+    """A cell of a label column in the spelling of its table: see `cells.spelling`."""
+    if not cell.type().is_string() or not (isinstance(column, Boolean) or in_numbers(column)):
+        return cell
+    for pattern, canonical in WHOLE:
+        cell = cell.re_replace(pattern, canonical)
+    return cell.lower() if isinstance(column, Boolean) else cell
+
+
+def _plain(cell: "Value", coded: Coded) -> "Value":
+    """As `Coded.plain`, but what is not as declared is `ODD`."""
+    import ibis
+
+    if coded.is_plain:
+        return cell
+    if coded.reading.strip:
+        cell = cell.re_replace(EDGES, "")
+    cell = _without(cell, coded.missing)
+    comma = coded.decimal == ","
+    if coded.numeric and comma:
+        return ibis.ifelse(cell.contains("."), ibis.literal(ODD), cell.replace(",", "."))
+    if coded.date is not None:
+        return _iso(cell, coded.date)
+    if coded.whole and comma:
+        cell = ibis.ifelse(cell.re_search("^[+-]?[0-9]+,0*$"), cell.replace(",", "."), cell)
+    if coded.words and isinstance(coded.column, Boolean):
+        harmless = ibis.ifelse(cell.re_search(HARMLESS) & ~cell.re_search(HARMLESS_NUMBER), cell.substr(1), cell)
+        found = spelled(coded.column, harmless)
+        return ibis.cases(*((found == word, truth) for word, truth in coded.words.items()), else_=cell)
+    return cell
+
+
+def _iso(cell: "Value", form: DateFormat) -> "Value":
+    """A cell of a format of dates in ISO 8601; `ODD` where it is not of that format."""
+    import ibis
+
+    pattern = f"^{form.pattern}$"
+    parts = {token: cell.re_extract(pattern, place) for place, token in enumerate(form.parts, 1)}
+    if "mmm" in parts:
+        named = parts["mmm"].upper()
+        month = ibis.cases(*((named == name, f"{number:02d}") for number, name in enumerate(MONTHS, 1)), else_="00")
+    else:
+        month = parts["mm"] if "mm" in parts else parts["m"].lpad(2, "0")
+    day = parts["dd"] if "dd" in parts else parts["d"].lpad(2, "0")
+    if "yyyy" in parts:
+        year = parts["yyyy"]
+    else:
+        last = form.latest or 0
+        short = parts["yy"].try_cast("int64")
+        year = (ibis.literal(last) - (ibis.literal(last + 100) - short) % 100).cast("string").lpad(4, "0")
+    written: list[Value] = [year, ibis.literal("-"), month, ibis.literal("-"), day]
+    for token, sign in (("HH", "T"), ("MM", ":"), ("SS", ":")):
+        if "HH" in parts:
+            written += [ibis.literal(sign), parts.get(token, ibis.literal("00"))]
+    whole = written[0]
+    for part in written[1:]:
+        whole = whole.concat(part)
+    return ibis.ifelse(
+        cell.isnull() | (cell == ""), cell, ibis.ifelse(cell.re_search(pattern), whole, ibis.literal(ODD))
+    )
 
 
 def spellings(known: Sequence[str]) -> list[str]:

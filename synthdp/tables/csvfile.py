@@ -1,4 +1,7 @@
-"""CSV files. Every cell is read as text first, so that one odd cell cannot change what the others are."""
+"""CSV files. Every cell is read as text first, so that one odd cell cannot change what the others are.
+
+A schema's `reading` says how a file is written: its cells are brought to the plain coding first, and written ones from it last.
+"""
 
 import csv
 import gzip
@@ -7,8 +10,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +33,9 @@ from synthdp.schema.columns import (
     Ordinal,
     in_numbers,
 )
+from synthdp.schema.file_coding import PLAIN, SPACE, Coded, Reading
 from synthdp.schema.schema import Schema
+from synthdp.tables import csv_lines
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -66,7 +72,26 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
     """See `sources.read`."""
     import pandas as pd
 
-    names, delimiter = header(path)
+    reading = PLAIN if schema is None or schema.reading is None else schema.reading
+    names, delimiter = header(path, None if schema is None else schema.reading)
+    plain = names_of(path, names, schema)
+    if path.name.lower().endswith(".gz"):
+        limits.check_unpacked(path)
+    table = texts(path, names, delimiter, reading.encoding)
+    declared = {column.name: column for column in schema.columns} if schema else {}
+    left_out = {column.name for column in schema.ignored} if schema else set()
+    made = {
+        name: typed(table.column(place), reading.of(declared[name]))
+        if name in declared
+        else guessed(table.column(place))
+        for place, name in enumerate(plain)
+        if name not in left_out
+    }
+    return pd.DataFrame(made)
+
+
+def names_of(path: Path, names: list[str], schema: Schema | None) -> list[str]:
+    """The names of the columns. Raises `BadInput` where one has none, or two have the same."""
     plain = [_plain_name(name, schema) for name in names]
     if "" in plain:
         place = plain.index("") + 1
@@ -78,25 +103,23 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
         raise BadInput(f"{path}: no column of the schema is in the first row; is the header row missing?")
     if repeated:
         raise BadInput(f"{path}: duplicate columns {', '.join(map(repr, repeated))} in the header; keep one of each")
-    if path.name.lower().endswith(".gz"):
-        limits.check_unpacked(path)
-    table = _table(path, names, delimiter)
-    declared = {column.name: column for column in schema.columns} if schema else {}
-    made = {
-        name: _typed(table.column(place), declared[name]) if name in declared else _guessed(table.column(place))
-        for place, name in enumerate(plain)
-    }
-    return pd.DataFrame(made, columns=plain)
+    return plain
 
 
 def write(chunks: "Iterable[DataFrame]", part: Path, schema: Schema, path: Path) -> int:
     """See `sources.write`. `part` is the file under its temporary name; the listing stands beside `path`."""
+    if schema.reading is not None:
+        return _write_coded(chunks, part, schema, path, schema.reading)
     found: dict[str, set[str]] = {}
     rows = 0
     header = [_neutralised(name, "", found) for name in schema.names]
     types = pa.schema([(name, _csv_type(column)) for name, column in zip(header, schema.columns, strict=True)])
     packed = "gzip" if path.name.lower().endswith(".gz") else None
-    with pa.output_stream(part, compression=packed) as out, pacsv.CSVWriter(out, types) as writer:
+    options = pacsv.WriteOptions(delimiter=separator(path, None) or ",")
+    with (
+        pa.output_stream(part, compression=packed) as out,
+        pacsv.CSVWriter(out, types, write_options=options) as writer,
+    ):
         for chunk in chunks:
             arrays = [_cells(chunk[column.name], column, found) for column in schema.columns]
             writer.write_table(pa.Table.from_arrays(arrays, schema=types))
@@ -110,31 +133,99 @@ def listing(path: Path) -> Path:
     return path.with_name(path.name + ".neutralised.json")
 
 
-def header(path: Path) -> tuple[list[str], str]:
-    """The names in the first line, and the delimiter: the one of , ; TAB that is most frequent in it."""
+def _write_coded(chunks: "Iterable[DataFrame]", part: Path, schema: Schema, path: Path, reading: Reading) -> int:
+    """The same in the file's own coding."""
+    found: dict[str, set[str]] = {}
+    rows, coded = 0, [reading.of(column) for column in schema.columns]
+    with ExitStack() as stack:
+        raw: Any = stack.enter_context(part.open("wb"))
+        if path.name.lower().endswith(".gz"):
+            raw = stack.enter_context(gzip.GzipFile(fileobj=raw, mode="wb", mtime=0))
+        out = stack.enter_context(io.TextIOWrapper(raw, encoding=reading.encoding, newline=""))
+        writer = csv.writer(out, delimiter=separator(path, reading) or ",", lineterminator="\r\n")
+        try:
+            writer.writerow([_neutralised(name, "", found) for name in schema.names])
+            for chunk in chunks:
+                cells = [_written(_cells(_named(chunk, each), each.column, found), each, found) for each in coded]
+                writer.writerows(zip(*cells, strict=True))
+                rows += len(chunk)
+            out.flush()
+        except UnicodeEncodeError:
+            raise BadInput(
+                f"{path}: not written, since some text of the records has no letters in {csv_lines.NAMES[reading.encoding]}, the encoding "
+                "of the schema's reading; declare utf-8 there, or write a .parquet file"
+            ) from None
+    _list_neutralised(found, path)
+    return rows
+
+
+def _named(chunk: "DataFrame", coded: Coded) -> "Series[Any]":
+    series = chunk[coded.column.name]
+    return series if coded.coding.pattern is None else series.map(coded.named, na_action="ignore")
+
+
+def _written(array: pa.Array, coded: Coded, found: dict[str, set[str]]) -> list[str]:
+    """Plain cells as the file has them."""
+    column, absent = coded.column, coded.absent
+    encoded = array.dictionary_encode()
+    values = encoded.dictionary
+    if isinstance(column, Boolean):
+        words = coded.coding.words or ("false", "true")
+        texts = [_neutralised(words[value], column.name, found) for value in values.to_pylist()]
+    elif isinstance(column, Datetime):
+        stamps = [value.isoformat() if value is not None else "" for value in values.to_pylist()]
+        texts = [stamp.replace("T", " ") if coded.date is None else coded.date.write(stamp) for stamp in stamps]
+    elif isinstance(column, Integer | Continuous):
+        texts = [_number_written(value, coded) for value in values.to_pylist()]
+    else:
+        texts = [str(value) for value in values.to_pylist()]
+    places = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
+    return cast("list[str]", np.array([*texts, absent], dtype=object)[places].tolist())
+
+
+def _number_written(value: float, coded: Coded) -> str:
+    places = coded.coding.places
+    text = repr(value) if places is None else f"{value:.{places}f}"
+    return text.replace(".", coded.decimal)
+
+
+def separator(path: Path, reading: Reading | None) -> str | None:
+    """What separates the cells of a file: a tab where its name says so, else what is declared; None where that is nowhere said."""
+    if path.name.lower().removesuffix(".gz").endswith(".tsv"):
+        return "\t"
+    return None if reading is None else reading.separator
+
+
+def header(path: Path, reading: Reading | None = None) -> tuple[list[str], str]:
+    """The names in the first line, and the delimiter: the declared one, else the one of , ; TAB that is most frequent in it."""
+    encoding = "utf-8-sig" if reading is None or reading.encoding == "utf-8" else reading.encoding
     try:
         with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
-            start = file.read(HEADER_BYTES).decode("utf-8-sig", errors="ignore")
+            start = file.read(HEADER_BYTES).decode(encoding, errors="ignore")
     except limits.BROKEN:
         raise BadInput(f"{path}: is not a whole gzip file") from None
     line = start.lstrip("\r\n").split("\n", 1)[0]
     if not line.strip():
         raise BadInput(f"{path}: the file is empty, expected a header line")
-    delimiter = max(",;\t", key=line.count)
+    delimiter = separator(path, reading) or max(",;\t", key=line.count)
     try:
         names = next(csv.reader(io.StringIO(start.lstrip("\r\n"), newline=""), delimiter=delimiter))
     except (csv.Error, StopIteration):
         raise BadInput(f"{path}: the header line cannot be read as CSV") from None
     limits.check_width(path, len(names))
-    return names, delimiter
+    return [name.strip(SPACE) for name in names] if reading is not None and reading.strip else names, delimiter
 
 
-def _table(path: Path, names: list[str], delimiter: str) -> pa.Table:
+def texts(path: Path, names: list[str], delimiter: str, encoding: str = "utf-8") -> pa.Table:
+    """The cells as text, null where they are blank; columns are named by their places. Raises `BadInput` with the number of a line
+    that is not as the header, opens a quote and does not close it, or is not of the encoding."""
     places = [str(place) for place in range(len(names))]
     try:
-        return pacsv.read_csv(
+        table = pacsv.read_csv(
             path,
-            read_options=pacsv.ReadOptions(column_names=places, skip_rows=0, skip_rows_after_names=1),
+            read_options=pacsv.ReadOptions(
+                column_names=places, skip_rows=0, skip_rows_after_names=1, encoding=encoding.removesuffix("-sig")
+            ),
             parse_options=pacsv.ParseOptions(
                 delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1
             ),
@@ -146,22 +237,25 @@ def _table(path: Path, names: list[str], delimiter: str) -> pa.Table:
             ),
         )
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        # Arrow's own words may hold cells: keep the kind of fault and the row's number only.
-        text = str(error)
-        if "UTF8" in text or "UTF-8" in text:
-            raise BadInput(f"{path}: is not UTF-8 text; save it as CSV UTF-8") from None
-        if "straddl" in text:
-            raise BadInput(f"{path}: a row is longer than a MiB; is a quote left open?") from None
-        row = re.search(r"Row #(\d+)", text)
-        place = f"row {row[1]}" if row else "a row"
-        raise BadInput(f"{path}: {place} has not as many cells as the header, which has {len(names)}") from None
+        long = "straddl" in str(error)  # Arrow's own words may hold cells: none of them is repeated
+        csv_lines.check(path, encoding, delimiter, len(names))
+        why = "a row is longer than a MiB" if long else "it cannot be read as CSV"
+        raise BadInput(f"{path}: {why}; is a quote left open, or in the midst of a cell?") from None
+    if csv_lines.holds_quotes(path):  # Arrow reads on to the end where one is left open
+        for _ in csv_lines.records(path, encoding, delimiter):
+            pass
+    return table
 
 
 def _plain_name(name: str, schema: Schema | None) -> str:
     return restored(name) if schema is not None and restored(name) in schema.names else name
 
 
-def _typed(array: pa.ChunkedArray, column: Column) -> "Series[Any]":
+def typed(array: pa.ChunkedArray, coded: Coded) -> "Series[Any]":
+    """The cells of a declared column, from text as the file has it."""
+    column = coded.column
+    if not coded.is_plain:
+        array = plain_texts(array, coded)
     if isinstance(column, Categorical | Ordinal | Identifier):
         return _texts(array, column)
     array = _without_marks(array, ABSENT)
@@ -170,10 +264,18 @@ def _typed(array: pa.ChunkedArray, column: Column) -> "Series[Any]":
     return _converted(array, *((_truth, "boolean") if isinstance(column, Boolean) else (_instant, "datetime64[us]")))
 
 
-def _guessed(array: pa.ChunkedArray) -> "Series[Any]":
-    """Numbers where every cell is one and none has a leading zero (a code); text otherwise."""
+def plain_texts(array: pa.ChunkedArray, coded: Coded) -> pa.ChunkedArray:
+    """The cells in the plain coding, null where they are missing."""
+    encoded = array.combine_chunks().dictionary_encode()
+    found = encoded.dictionary.to_pylist()
+    texts = [coded.plain(restored(text) if coded.words else text) for text in found]
+    return pa.chunked_array([pc.take(pa.array(texts, pa.string()), encoded.indices)])
+
+
+def guessed(array: pa.ChunkedArray, *, text: bool = False) -> "Series[Any]":
+    """Numbers where every cell is one and none has a leading zero (a code); text otherwise, or if it is asked for."""
     array = _without_marks(array, ABSENT)
-    if array.null_count == len(array) or _holds(array, LEADING_ZERO) or not _are_numbers(array):
+    if text or array.null_count == len(array) or _holds(array, LEADING_ZERO) or not _are_numbers(array):
         return _frame_text(array)
     for kind in (pa.int64(), pa.float64()):
         try:
@@ -189,11 +291,13 @@ def _texts(array: pa.ChunkedArray, column: Any) -> "Series[Any]":
     array = _without_marks(array, [mark for mark in (ABSENT if may_lack else ABSENT[:1]) if mark not in known])
     encoded = array.combine_chunks().dictionary_encode()
     # A file of someone else may hold a category that only looks like one of ours made harmless.
-    texts = [
+    spelled = [
         text if text in known and restored(text) not in known else restored(text)
         for text in encoded.dictionary.to_pylist()
     ]
-    return _frame_text(pc.take(pa.array(texts, pa.string()), encoded.indices))
+    if in_numbers(column):
+        spelled = [cells.whole(text) for text in spelled]
+    return _frame_text(pc.take(pa.array(spelled, pa.string()), encoded.indices))
 
 
 def _numbers(array: pa.ChunkedArray, kind: pa.DataType) -> "Series[Any]":
@@ -246,7 +350,7 @@ def _converted(array: pa.ChunkedArray, convert: Any, dtype: str) -> "Series[Any]
 
 
 def _truth(text: str) -> bool | None:
-    found = cells.TRUTHS.get(text.lower())
+    found = cells.TRUTHS.get(cells.truth(text))
     return None if found is None else bool(found)
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from synthdp.errors import BadInput
 from synthdp.files import limits
 from synthdp.files.private_folder import private_folder
+from synthdp.schema.file_coding import Reading
 
 if TYPE_CHECKING:
     import ibis
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 
 # ---- What goes wrong in a database, told without its words.
+
+
+class DidNotAnswer(BadInput):
+    """A database could not do what it was asked."""
 
 
 @contextmanager
@@ -38,7 +43,7 @@ def asking() -> Iterator[None]:
         try:
             yield
         except _faults() as error:
-            raise BadInput(
+            raise DidNotAnswer(
                 f"the database did not answer ({type(error).__name__}); what was charged stays charged. See its own log for why, "
                 "then fit again"
             ) from None
@@ -112,13 +117,18 @@ def _clears_memory() -> bool:
     return not failed and zeroes.value
 
 
-def read(source: "Files", files: list[Path], connection: Any) -> "ibis.Table":
-    """The files as one table. Raises `BadInput` where they are not alike."""
+def read(source: "Files", files: list[Path], connection: Any, reading: Reading | None = None) -> "ibis.Table":
+    """The files as one table. Raises `BadInput` where they are not alike, or written as the engine does not read them."""
     if source.format == "parquet":
         _check_parquet(files)
         with asking():
             return connection.read_parquet([str(path) for path in files], hive_partitioning=False)
-    names, delimiter = _header(files)
+    if reading is not None and reading.encoding not in ("utf-8", "utf-8-sig"):
+        raise BadInput(
+            f"{source.path}: the database reads UTF-8, and the schema's reading says {reading.encoding}; give data.engine=memory, or "
+            "save the files as UTF-8 and declare that"
+        )
+    names, delimiter = _header(files, reading)
     with asking():
         return connection.read_csv(
             [str(path) for path in files],
@@ -156,18 +166,18 @@ def _check_parquet(files: list[Path]) -> None:
         first = found
 
 
-def _header(files: list[Path]) -> tuple[list[str], str]:
+def _header(files: list[Path], reading: Reading | None) -> tuple[list[str], str]:
     from synthdp.tables import csvfile
 
-    first = csvfile.header(files[0])
+    first = csvfile.header(files[0], reading)
     for path in files[1:]:
-        if csvfile.header(path) != first:
+        if csvfile.header(path, reading) != first:
             raise BadInput(f"{path}: its header is not that of {files[0]}; write all files alike")
     return first
 
 
 Format = Literal["parquet", "csv"]
-FORMATS: dict[Format, tuple[str, ...]] = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz")}
+FORMATS: dict[Format, tuple[str, ...]] = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz", ".tsv", ".tsv.gz")}
 MEMORY = "2GiB"  # what DuckDB may hold; beyond it, it writes codes and keyed hashes to the private folder
 KNOWN = ("duckdb", "postgres", "pyspark")
 GLOB = frozenset("*?[")
@@ -312,8 +322,8 @@ class Opened:
 
 
 @contextmanager
-def opened(source: Source) -> Iterator[Opened]:
-    """The table, while the block runs; nothing of it is left behind, however the block ends.
+def opened(source: Source, reading: Reading | None = None) -> Iterator[Opened]:
+    """The table, while the block runs; nothing of it is left behind, however the block ends. `reading` says how CSV files are written.
 
     Files are read by a DuckDB of their own that holds its tables in memory, up to the limit, and beyond it in a private folder
     (mode 0700) which is removed at the end, also where a signal asks the process to end. Where it is killed, or the power fails,
@@ -338,12 +348,21 @@ def opened(source: Source) -> Iterator[Opened]:
                 )
 
         made = Opened(
-            expression=read(source, files, connection),
+            expression=read(source, files, connection, reading),
             text=source.format == "csv",
             check_unchanged=check_unchanged,
         )
         with _dropping(made) as table:
             yield table
+
+
+def check_lines(source: Files, reading: Reading | None) -> None:
+    """Raises `BadInput` with the number of the first line of CSV files that is not as its header."""
+    from synthdp.tables import csv_lines, csvfile
+
+    for path in source.found() if source.format == "csv" else ():
+        names, separator = csvfile.header(path, reading)
+        csv_lines.check(path, "utf-8-sig", separator, len(names))
 
 
 def _known(source: Files) -> list[tuple[Path, int, int, int]]:

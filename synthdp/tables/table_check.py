@@ -25,7 +25,7 @@ from synthdp.schema.columns import (
 from synthdp.schema.schema import Schema
 from synthdp.tables import csv_cells
 from synthdp.tables.coded import EPOCH, cells_of, check, instant, real, spelled_of
-from synthdp.tables.source import Files, Opened, Query, Source, opened
+from synthdp.tables.source import DidNotAnswer, Files, Opened, Query, Source, check_lines, opened
 
 if TYPE_CHECKING:
     import ibis
@@ -42,8 +42,13 @@ def validated(schema: Schema, given: "pd.DataFrame | Source", invalid: str) -> "
     if not isinstance(given, Files | Query):
         yield schema.validate(given, invalid=invalid)
         return
-    with opened(given) as table:
-        validate(schema, table, invalid)
+    with opened(given, schema.reading) as table:
+        try:
+            validate(schema, table, invalid)
+        except DidNotAnswer:
+            if isinstance(given, Files):  # its own words may hold cells
+                check_lines(given, schema.reading)
+            raise
         yield table
 
 
@@ -90,7 +95,7 @@ def _broken(schema: Schema, table: "ibis.Table", column: Column, *, text: bool) 
 
 def _unknown(column: Categorical | Ordinal | Boolean, raw: "Value", gone: "Value", *, text: bool) -> Iterator[Rule]:
     known = list(spelled_of(column, raw.type(), text=text).codes)
-    read = raw.lower() if isinstance(column, Boolean) and raw.type().is_string() else raw
+    read = csv_cells.spelled(column, raw)
     rule = UNTRUE if isinstance(column, Boolean) else UNKNOWN if getattr(column, "other", None) is None else ALLOWED
     yield column.name, rule, ~gone & ~read.isin(known) if known else ~gone
 

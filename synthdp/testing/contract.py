@@ -12,7 +12,7 @@ import secrets
 import tempfile
 import typing
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -182,10 +182,10 @@ def the_ledger_is_the_plan(subject: Subject) -> None:
     require(booked == expected, f"the fit booked {booked}, its plan at the least noise is {expected}")
 
 
-def the_budget_is_kept_and_nearly_used(subject: Subject) -> None:
+def the_budget_is_kept_and_nearly_used(subject: Subject, epsilons: Sequence[float] = (0.5, 3.0)) -> None:
     """The statement's epsilon is at most the budget's, and at least 95 % of it."""
     frame = subject.frame(400 if subject.data == TABLE else 200)
-    for epsilon in (0.5, 3.0):
+    for epsilon in epsilons:
         found = subject.fitted(frame, Budget(epsilon, BUDGET.delta)).statement.epsilon
         require(found <= epsilon, f"a fit with a budget of epsilon {epsilon} spent {found}")
         require(

@@ -15,6 +15,7 @@ def make_schema(**changes: Any) -> Schema:
     values: dict[str, Any] = {
         "name": "clinic",
         "declared_by": "the tests",
+        "max_records_per_unit": 1,
         "units": 400,
         "targets": ["ill"],
         "columns": {
@@ -60,6 +61,7 @@ def picture_schema(**changes: Any) -> Schema:
     values = {
         "name": "ward",
         "declared_by": "the tests",
+        "max_records_per_unit": 1,
         "units": 300,
         "targets": ["finding"],
         "columns": {

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from plans import choice, gaussian, known_to, laplace, sampled, threshold
+from sweeps import heavy, sweep
 
 from synthdp import Budget
 from synthdp.accounting import (
@@ -30,7 +31,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
-@pytest.mark.parametrize("target", [0.2, 1.0, 8.0])
+@pytest.mark.parametrize("target", sweep([0.2, 1.0, 8.0], lambda target: target == 1.0))
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_the_budget_is_kept_and_nearly_used(plan, target, accountant):
     relation = known_to(accountant, plan(1.0))[0].event.relation
@@ -40,6 +41,7 @@ def test_the_budget_is_kept_and_nearly_used(plan, target, accountant):
     assert 0.995 * target <= spent <= target
 
 
+@pytest.mark.heavy
 def test_extreme_targets():
     for target in (1e-3, 300.0):
         noise = calibrate(PLANS["sgd"], Budget(epsilon=target, delta=1e-6))
@@ -74,7 +76,7 @@ def test_a_fixed_part_that_overspends_is_told_with_its_cost():
     [
         lambda steps: sampled(0.02, 1.1, steps),
         lambda steps: choice(0.05, steps),
-        lambda steps: (*gaussian(8.0), *sampled(0.01, 0.8, steps)),
+        heavy(lambda steps: (*gaussian(8.0), *sampled(0.01, 0.8, steps))),
     ],
 )
 def test_one_more_step_would_exceed(plan, accountant):
@@ -88,7 +90,7 @@ def test_one_more_step_would_exceed(plan, accountant):
 def test_steps_without_an_answer():
     with pytest.raises(BadInput, match="fixed part"):
         calibrate_steps(lambda steps: gaussian(1.0, 1 + steps), Budget(epsilon=1.0, delta=1e-5))
-    with pytest.raises(BadInput, match="does not bound"):
+    with pytest.raises(BadInput, match="does not limit"):
         calibrate_steps(lambda steps: gaussian(1e9, min(steps, 1)), Budget(epsilon=1.0, delta=1e-5))
     with pytest.raises(BadInput, match="inf"):
         calibrate_steps(lambda steps: gaussian(1.0, steps), Budget(epsilon=math.inf))
@@ -115,7 +117,7 @@ def test_the_package_is_light():
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
-@pytest.mark.parametrize(("noise", "steps"), [(1.1, 500), (3.0, 40), (0.7, 1)])
+@pytest.mark.parametrize(("noise", "steps"), [(3.0, 40), heavy((1.1, 500)), heavy((0.7, 1))])
 def test_the_rate_keeps_the_budget_and_nearly_uses_it(noise, steps, accountant):
     more = 4 if accountant == "analytic_moments" else 1  # at less noise no rate at all keeps this budget by its theorem
 
@@ -140,9 +142,9 @@ def test_rates_at_the_ends():
 
 def test_what_was_spent_before_is_part_of_the_budget():
     budget, earlier = Budget(epsilon=1.0, delta=1e-5), (*gaussian(8.0), *threshold(40.0, 1e-7))
-    noise = calibrate(lambda z: sampled(0.01, z, 300), budget, spent=earlier)
-    assert 0.995 <= epsilon((*earlier, *sampled(0.01, noise, 300)), 1e-5) <= 1.0
-    assert noise > calibrate(lambda z: sampled(0.01, z, 300), budget)
+    noise = calibrate(lambda z: gaussian(z, 300), budget, spent=earlier)
+    assert 0.995 <= epsilon((*earlier, *gaussian(noise, 300)), 1e-5) <= 1.0
+    assert noise > calibrate(lambda z: gaussian(z, 300), budget)
     steps = calibrate_steps(lambda count: gaussian(20.0, count), budget, spent=earlier)
     assert (
         epsilon((*earlier, *gaussian(20.0, steps)), 1e-5) <= 1.0 < epsilon((*earlier, *gaussian(20.0, steps + 1)), 1e-5)

@@ -31,7 +31,7 @@ def audited(name, images=False, epsilon=4.0, **options):
 
 
 # Some twenty seconds each. What they ask is audited at the door in `test_door`, question by question.
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(("name", "images"), NAMES)
 def test_no_generator_leaks_more_than_it_claims(name, images):
     found = audited(name, images)
@@ -40,6 +40,7 @@ def test_no_generator_leaks_more_than_it_claims(name, images):
     assert found.verdict.epsilon <= found.epsilon
 
 
+@pytest.mark.heavy
 def test_shares_of_large_tables_show_nearly_what_is_claimed():
     """The auditor is no straw man: on counts that the noise leaves above zero it finds most of epsilon 4, and no more."""
     found = audited("independent", runs=500)
@@ -49,10 +50,14 @@ def test_shares_of_large_tables_show_nearly_what_is_claimed():
     assert found.word == "stands"
 
 
+ENOUGH = 800  # runs that find halved noise all but always; 400 miss it once in thirty times
+
+
 def test_halved_noise_is_found_where_all_of_it_is_claimed():
-    assert audited("independent", runs=400, share=0.5).word == "contradicted"
+    assert audited("independent", runs=ENOUGH, share=0.5).word == "contradicted"
 
 
+@pytest.mark.heavy
 def test_halved_noise_is_found_in_the_question(monkeypatch):
     honest = Marginals.noised
 
@@ -60,7 +65,7 @@ def test_halved_noise_is_found_in_the_question(monkeypatch):
         return honest(dataclasses.replace(self, noise=self.noise / 2), bounded, noise)
 
     monkeypatch.setattr(Marginals, "noised", halved)
-    assert audited("independent", runs=400).verdict.contradicted
+    assert audited("independent", runs=ENOUGH).verdict.contradicted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +108,7 @@ class Loops:
             return batch.sum(lambda codes: codes[:, :1].astype(np.float64), 1, 1.0, noise)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_generator_of_many_loops_keeps_its_claim_and_coins_that_are_reused_are_found(monkeypatch):
     """End to end, through the public methods and by the sum of all answers alone."""
     terms = {
@@ -234,8 +239,10 @@ def test_settings_that_no_fit_keeps_are_refused_before_the_first(monkeypatch):
 
 
 def test_a_fit_that_books_more_than_its_plan_says_is_refused():
-    many = generators.make("pategan", {"mode": "original", "gamma": 0.01, "queries": 2, "teachers": 2, "hidden": (4,)})
-    with pytest.raises(BadInput, match="pategan: a fit books other events than its plan says"):
+    many = generators.make(
+        "pategan_original", {"gamma": 0.01, "queries": 2, "student_steps": 1, "teachers": 2, "hidden": (4,)}
+    )
+    with pytest.raises(BadInput, match="pategan_original: a fit books other events than its plan says"):
         black_box.audit(many, Budget(1.0, DELTA), runs=1, tuning_runs=4, workers=1)
 
 
@@ -253,7 +260,7 @@ def test_a_generator_of_images_is_not_audited_on_a_table():
         audited("dpdm", images=True, pair=worst_pairs.rare())
 
 
-@pytest.mark.slow  # of seconds: fresh processes import torch
+@pytest.mark.heavy  # of seconds: fresh processes import torch
 def test_jobs_keep_their_order_on_processes():
     assert many_fits.each(abs, [-3, 2, -1], workers=2) == [3, 2, 1]
     assert many_fits.parts(120, 50) == [50, 50, 20]

@@ -10,7 +10,7 @@ from judged import judged
 
 from synthdp import Budget, Synthesizer
 from synthdp.errors import BadInput
-from synthdp.evaluate.evaluation_page import html
+from synthdp.evaluate.evaluation_page import STAMP, html
 from synthdp.pages import SORT, pdf, policy
 from synthdp.report.statement_page import render, write
 
@@ -52,7 +52,7 @@ def pages(release):
     return {
         "release": (render(release.statement), ["Can I share it?", "Withdrawal id", str(release.statement.release_id)]),
         "fitness": (render(bought().statement), ["measured under the guarantee", "Distance, at most"]),
-        "internal": (html(judged()), ["do not release", "Utility"]),
+        "internal": (html(judged()), [STAMP, "Utility"]),
     }
 
 

@@ -207,7 +207,7 @@ CELLS = {
 @pytest.mark.parametrize("statement", CELLS.values(), ids=CELLS.keys())
 def test_a_cell_of_another_kind_is_damage(used, statement):
     edit(used.path, statement)
-    refused(used, "damaged|not an account of version")
+    refused(used, "damaged|does not have version")
 
 
 DEEP = 200_000

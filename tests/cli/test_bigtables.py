@@ -1,8 +1,5 @@
 """`synthdp fit` of a folder, a pattern and a large file: counted by DuckDB, where the generator can."""
 
-import subprocess
-import sys
-
 import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
@@ -27,17 +24,24 @@ def folder(tmp_path):
     return parts
 
 
-def run(folder, *words):
-    return subprocess.run([sys.executable, "-m", "synthdp", *words], cwd=folder.parent, capture_output=True, text=True)
+@pytest.fixture
+def run(folder, monkeypatch, capsys):
+    """(exit status, what it printed, what it complained of): a command in the folder's parent."""
+    monkeypatch.chdir(folder.parent)
+
+    def ran(*words):
+        status = main(words)
+        return status, *capsys.readouterr()
+
+    return ran
 
 
-def test_a_folder_is_fitted_and_has_one_account_with_its_pattern(folder):
-    done = run(
-        folder, "fit", "data.train=parts/*.parquet", "data.schema=schema.yaml", "generator=independent", "out=one"
-    )
-    assert done.returncode == 0, done.stderr
+def test_a_folder_is_fitted_and_has_one_account_with_its_pattern(folder, run):
+    words = ["data.train=parts/*.parquet", "data.schema=schema.yaml", "generator=independent", "out=one"]
+    status, said, error = run("fit", *words)
+    assert status == 0, error
     assert (folder.parent / "one" / "release" / "release.json").exists()
-    assert f"{folder}.account: epsilon 1" in done.stdout
+    assert f"{folder}.account: epsilon 1" in said
 
 
 def test_where_tables_are_counted(folder, monkeypatch):
@@ -50,7 +54,7 @@ def test_where_tables_are_counted(folder, monkeypatch):
     assert source(one) is None
     assert source(one, engine="duckdb", memory="1GB") == tables.parquet(one, memory="1GB")
     monkeypatch.setattr(real_records, "LARGE", 1)
-    with pytest.raises(BadInput, match=r"is a large file: say data\.engine=duckdb"):  # no record more decides where
+    with pytest.raises(BadInput, match=r"is a large file: give data\.engine=duckdb"):  # no record more decides where
         source(one)
     assert source(one, engine="duckdb") == tables.parquet(one)
     assert source(one, engine="memory") is source(one, GAN) is None
@@ -69,11 +73,11 @@ def test_a_choice_among_fits_needs_records():
         real_records.refuse(settings.Fit(out="x", select="private"), canaries=False)
 
 
-def test_a_folder_and_a_pattern_are_judged_and_read_into_memory_where_that_is_said(folder):
+def test_a_folder_and_a_pattern_are_judged_and_read_into_memory_where_that_is_said(folder, run):
     make_frame(120, seed=1).to_parquet(folder.parent / "held.parquet")
     words = ["data.schema=schema.yaml", "generator=independent", "data.engine=memory", "audit.records=2"]
-    done = run(folder, "fit", "data.path=parts", *words, "out=run")
-    assert done.returncode == 0, done.stderr
+    status, _, error = run("fit", "data.path=parts", *words, "out=run")
+    assert status == 0, error
     schema, train, test = real_records.real(
         settings.Data(
             train=str(folder / "*.parquet"),
@@ -86,10 +90,10 @@ def test_a_folder_and_a_pattern_are_judged_and_read_into_memory_where_that_is_sa
     pd.testing.assert_frame_equal(train, pd.read_parquet(folder), check_dtype=False)
 
 
-def test_the_fitted_records_are_named_once(folder):
-    done = run(folder, "fit", "data.path=parts", "data.train=parts", "data.schema=schema.yaml", "out=run")
-    assert done.returncode == 2
-    assert "data.path and data.train both name" in done.stderr
+def test_the_fitted_records_are_named_once(run):
+    status, _, error = run("fit", "data.path=parts", "data.train=parts", "data.schema=schema.yaml", "out=run")
+    assert status == 2
+    assert "data.path and data.train both name" in error
 
 
 @pytest.mark.parametrize("engine", ["auto", "memory"])

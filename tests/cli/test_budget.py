@@ -167,7 +167,7 @@ def test_a_damaged_account_is_refused_in_a_line_and_never_new(files, fit, capsys
     for words in (["budget", f"account={account}"], fit("two"), fit("two", *CAP)):
         error = refused(capsys, words)
         assert f"the account {account} is damaged" in error
-        assert "a new account would forget it" in error
+        assert "a new account would not know it" in error
     assert account.read_bytes() == before
     assert not (tmp_path / "two").exists()
 
@@ -233,8 +233,8 @@ def test_a_ledger_without_its_last_line_is_told_by_the_account_or_the_release(fi
     assert not said
     cut(ledger)
     (line,), out = warned(capsys, words)
-    assert f"{ledger} is not complete, so epsilon is larger than its lines say" in line
-    assert ("knows of lines that it does not hold" if where == "internal" else "release beside it") in line
+    assert f"{ledger} is not complete, so the true epsilon is larger than its lines give" in line
+    assert ("records lines that it does not contain" if where == "internal" else "release beside it") in line
     assert json.loads(out)["epsilon"]["pld"] < json.loads(whole)["epsilon"]["pld"]
 
 
@@ -258,11 +258,12 @@ def test_a_renamed_copy_of_the_records_is_noticed(files, fit, capsys):
 def test_a_refusal_reads_as_a_sentence(files, fit, capsys):
     assert run(fit("one", *CAP)) == 0
     error = refused(capsys, fit("two", "budget.epsilon=1.5"))
-    assert "the fit asks for epsilon 1.5, delta 1e-06, but in the account" in error
+    assert "the fit asks for epsilon 1.5, delta 1e-06, but only" in error
     assert "only epsilon 1, delta 9e-06 is left" in error
     assert "Its limit is epsilon 2, delta 1e-05; epsilon 1, delta 1e-06 is spent" in error
 
 
+@pytest.mark.heavy
 def test_three_processes_at_once_on_a_budget_for_one(fit):
     command = [sys.executable, "-m", "synthdp"]
     cap = ["account.cap.epsilon=1", "account.cap.delta=1e-5"]

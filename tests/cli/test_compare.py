@@ -79,15 +79,17 @@ def stopped_and_finished(clinic):
     return left, told, json.loads((out / "compare.json").read_text()), again, written
 
 
+@pytest.mark.heavy
 def test_ctrl_c_leaves_what_was_done(stopped_and_finished):
     left, (stdout, stderr, status), *_ = stopped_and_finished
     assert status == 130, stderr
     assert "Traceback" not in stderr
     assert left["stopped"]
     assert [row["run"] for row in left["runs"]] == [GOOD]
-    assert "force=true goes on" in stdout
+    assert "force=true continues" in stdout
 
 
+@pytest.mark.heavy
 def test_a_second_call_goes_on_and_judges_nothing_twice(stopped_and_finished, clinic):
     *_, found, (stdout, stderr, status), written = stopped_and_finished
     assert status == 0, stderr
@@ -100,6 +102,7 @@ def test_a_second_call_goes_on_and_judges_nothing_twice(stopped_and_finished, cl
     assert "compare.html (internal: do not release)" in stdout
 
 
+@pytest.mark.heavy
 def test_broken_and_unfinished_runs_are_listed_with_the_reason(stopped_and_finished):
     found = stopped_and_finished[2]
     reasons = {entry["run"]: entry["reason"] for entry in found["not_compared"]}
@@ -108,6 +111,7 @@ def test_broken_and_unfinished_runs_are_listed_with_the_reason(stopped_and_finis
     assert "not finished" in reasons["stopped"]
 
 
+@pytest.mark.heavy
 def test_the_sweep_costs_what_all_its_ledgers_cost_together(stopped_and_finished, clinic):
     found, (stdout, *_) = stopped_and_finished[2:4]
     sweep = clinic / "sweep"
@@ -122,6 +126,7 @@ def test_the_sweep_costs_what_all_its_ledgers_cost_together(stopped_and_finished
     assert "1 rehearsal is not in the sum" in stdout
 
 
+@pytest.mark.heavy
 def test_the_figures_are_those_of_evaluate(stopped_and_finished, clinic):
     """The mean of a point with several releases is that of their evaluations; rehearsals are marked."""
     found = stopped_and_finished[2]
@@ -137,7 +142,7 @@ def test_the_figures_are_those_of_evaluate(stopped_and_finished, clinic):
         REHEARSED: True,
     }
     page = (clinic / "compared" / "compare.html").read_text()
-    assert "contains statistics of real records: do not release" in page
+    assert "contains statistics of real records. Do not release" in page
 
 
 def refused(capsys, *words):
@@ -154,10 +159,10 @@ def test_bad_input_gets_one_line(clinic, tmp_path, capsys):
         tmp_path / "kinds.yaml"
     )
     assert "not a folder" in refused(capsys, "compare", f"runs={tmp_path / 'nowhere'}")
-    assert "no release" in refused(capsys, "compare", f"runs={tmp_path}", f"out={tmp_path / 'a'}")
+    assert "no readable release" in refused(capsys, "compare", f"runs={tmp_path}", f"out={tmp_path / 'a'}")
     assert "data.test=FILE" in refused(capsys, "compare", f"runs={sweep}", f"out={tmp_path / 'a'}")
     assert "evaluate.samples" in refused(capsys, *command(clinic, "evaluate.samples=0", f"out={tmp_path / 'a'}"))
-    assert "another schema" in refused(
+    assert "different schemas" in refused(
         capsys, *command(clinic, f"data.schema={tmp_path / 'kinds.yaml'}", f"out={tmp_path / 'a'}")
     )
     assert "model" in refused(capsys, *command(clinic, "evaluate.models=[nope]", f"out={tmp_path / 'a'}"))
@@ -177,7 +182,7 @@ def test_releases_of_other_schemas_or_data_are_refused(clinic, tmp_path, capsys)
     assert run(["fit", *words, f"data.schema={tmp_path / 'wide.yaml'}", "force=true"]) == 0
     capsys.readouterr()
     error = refused(capsys, "compare", f"runs={sweep}", f"data.test={clinic / 'test.csv'}", f"out={tmp_path / 'x'}")
-    assert "different schemas, in column 'age'" in error
+    assert "different schemas (column 'age')" in error
 
 
 def test_a_sweep_is_judged_where_the_fits_were_told_their_data(clinic):

@@ -11,7 +11,7 @@ from synthdp.sets import named
 QUICK = functools.partial(settings.Judge, models=("lr",), seeds=1, bootstrap=20, attacks=False)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_demo_ends_with_the_two_answers_and_the_way_to_the_pages(tmp_path, monkeypatch, capsys):
     pytest.importorskip("linearmodels", reason="the embedded data set comes with the extra `demo`")
     whole = named.load("meps")

@@ -158,6 +158,7 @@ def test_calibrate_refuses(words, named, capsys):
     assert named in refused(capsys, "calibrate", "epsilon=1", *words)
 
 
+@pytest.mark.heavy
 def test_epsilon_answers_within_a_second_above_importing_dp_accounting():
     """Processor time, the least of five runs each, taken in turns so that a busy minute touches both. The second is promised
     for a machine on which the import takes `usual` seconds; a slower one is given as much more.

@@ -53,6 +53,7 @@ def test_both_figures_side_by_side_and_the_private_one_is_marked(file, capsys):
     assert len({line.index("epsilon") for line in lines}) == len({line.index("at delta") for line in lines}) == 1
 
 
+@pytest.mark.heavy
 def test_as_a_process(file, tmp_path):
     """The words of the task, as someone types them; a bad option ends with status 2 and one line."""
     words = [sys.executable, "-m", "synthdp", "epsilon", file, "aggregator=lnmax", "delta=1e-5", "queries=100"]

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 from clinic import make_frame, make_schema
@@ -22,10 +20,9 @@ def data(tmp_path):
 
 
 def test_figures_are_bought_told_and_accounted_for(data, tmp_path, capsys):
-    words = [sys.executable, "-m", "synthdp", "fit", *data, *FIT, "fitness=0.1"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"^fitness +single columns: \d+\.\d % to \d+\.\d %", done.stdout, re.MULTILINE)
+    assert run(["fit", *data, *FIT, "fitness=0.1"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"^fitness +single columns: \d+\.\d % to \d+\.\d %", said, re.MULTILINE)
     release = tmp_path / "run" / "release"
     statement = load(release).statement
     assert statement.fitness.share == 0.1

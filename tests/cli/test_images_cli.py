@@ -39,6 +39,7 @@ def made(folder):
     schema = {
         "name": "ward",
         "unit": "patient",
+        "max_records_per_unit": 1,
         "units": 60,
         "targets": ["finding"],
         "declared_by": "us",
@@ -141,7 +142,7 @@ def test_names_that_hold_no_pictures_are_refused_before_anything_is_written(fitt
     (files / "mine").mkdir()
     (files / "mine" / "thesis.txt").write_text("a year of work")
     assert "force=true" in refused(capsys, run([*sample, f"out={files / 'mine'}"]))
-    assert "not written here" in refused(capsys, run([*sample, f"out={files / 'mine'}", "force=true"]))
+    assert "synthdp did not write" in refused(capsys, run([*sample, f"out={files / 'mine'}", "force=true"]))
     assert run([*sample, f"out={files / 'new' / 'made'}/"]) == 0
     capsys.readouterr()
     assert "force=true" in refused(capsys, run([*sample, f"out={files / 'new' / 'made'}"]))
@@ -162,7 +163,7 @@ def test_bad_folders_get_one_line_and_leave_nothing(files, capsys):
     assert "7.png: cannot be read" in error
     assert "CANARY" not in error
     (files / "empty").mkdir()
-    assert "holds no pictures" in refused(capsys, fit(files, data="empty"))
+    assert "has no pictures" in refused(capsys, fit(files, data="empty"))
     assert "no such file or folder" in refused(capsys, fit(files, data="nowhere"))
     assert "pictures are in a file" in refused(capsys, fit(files, data="schema.yaml"))
     assert not (files / "run").exists()

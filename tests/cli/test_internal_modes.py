@@ -76,3 +76,17 @@ def test_the_journal_of_an_account_is_nobody_elses_either(tmp_path):
         assert {file.name for file in tmp_path.iterdir()} == {"own.account", "own.account-journal"}
         assert {mode(file) for file in tmp_path.iterdir()} == {0o600}
     assert mode(path) == 0o600
+
+
+def test_an_evaluation_is_nobody_elses_and_a_sample_is_everybodys(tmp_path):
+    for name in ("real.csv", "held_out.csv"):
+        make_frame(60).to_csv(tmp_path / name, index=False)
+    make_schema().save(tmp_path / "schema.yaml")
+    data = [f"data.path={tmp_path / 'real.csv'}", f"data.schema={tmp_path / 'schema.yaml'}", "account=null"]
+    out, rows = tmp_path / "run", tmp_path / "rows.csv"
+    assert run(["fit", *data, "generator=independent", f"out={out}"]) == 0
+    assert run(["sample", f"release={out / 'release'}", "rows=60", f"out={rows}"]) == 0
+    assert mode(rows) == 0o666
+    words = [f"data.train={tmp_path / 'real.csv'}", f"data.test={tmp_path / 'held_out.csv'}", f"synthetic={rows}"]
+    assert run(["evaluate", *words, data[1], "evaluate=quick", f"out={tmp_path / 'page'}"]) == 0
+    assert open_to_others(tmp_path / "page") == []

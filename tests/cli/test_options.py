@@ -1,6 +1,7 @@
 """Every option that `--help` names can be given."""
 
 import pytest
+from sweeps import sweep
 
 from synthdp.cli import COMMANDS, compose, settings
 from synthdp.cli.settings import GROUPS, KINDS, OPTIONS
@@ -16,13 +17,16 @@ def word(name, value):
 
 @pytest.mark.parametrize(
     ("command", "group", "chosen"),
-    [
-        (command, group, chosen)
-        for command, groups in GROUPS.items()
-        for group, default in groups.items()
-        if group in KINDS
-        for chosen in sorted({default, *compose._options(group)})
-    ],
+    sweep(
+        [
+            (command, group, chosen)
+            for command, groups in GROUPS.items()
+            for group, default in groups.items()
+            if group in KINDS
+            for chosen in sorted({default, *compose._options(group)})
+        ],
+        lambda case: case[2] == GROUPS[case[0]][case[1]],
+    ),
 )
 def test_options_of_groups(command, group, chosen):
     """Whatever file of the group is chosen."""

@@ -20,6 +20,7 @@ def release(tmp_path_factory):
     return folder
 
 
+@pytest.mark.heavy
 def test_in_a_shell(release, tmp_path):
     out = tmp_path / "old.csv"
     line = (

@@ -1,5 +1,6 @@
 """A fit that is killed, and the same command with resume=true."""
 
+import contextlib
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from clinic import make_frame, make_schema
 
 from synthdp import load
 from synthdp.cli import run
+from synthdp.ledger.events import Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.resume import Answers
 
@@ -22,6 +24,7 @@ def command(folder, *more):
     return [*words, f"out={folder / 'run'}", *more]
 
 
+@pytest.mark.heavy
 def test_kill_9_and_resume(tmp_path, capsys):
     make_frame(300).to_csv(tmp_path / "train.csv", index=False)
     make_schema().save(tmp_path / "schema.yaml")
@@ -69,6 +72,32 @@ def test_nothing_is_resumed_where_nothing_was_stopped(tmp_path, capsys):
     assert not (tmp_path / "none").exists()
 
 
+def test_a_fit_beside_a_running_one_in_the_same_folder_is_refused_and_takes_nothing(tmp_path, capsys):
+    internal = tmp_path / "run" / "internal"
+    internal.mkdir(parents=True)
+    saved = internal / "checkpoint.safetensors.answers"
+    with contextlib.closing(Ledger(internal / "ledger.new.jsonl")) as running:
+        running.append(Gaussian(3.0))
+        saved.write_text("{}")
+        words = ["fit", "data=meps", "generator=independent", f"out={tmp_path / 'run'}", "account=null", "force=true"]
+        assert run(words) == 2
+        assert "another fit is writing this ledger" in capsys.readouterr().err
+        assert saved.exists()
+    assert [entry.event for entry in Ledger.read(internal / "ledger.new.jsonl").entries()] == [Gaussian(3.0)]
+
+
+def test_what_a_fit_without_a_ledger_left_stands_in_nobody_s_way(tmp_path):
+    internal = tmp_path / "run" / "internal"
+    internal.mkdir(parents=True)
+    for name in ("checkpoint.safetensors.answers", "checkpoint.safetensors.next", "canaries.json"):
+        (internal / name).write_text("{}")
+    assert run(["fit", "data=meps", "generator=independent", f"out={tmp_path / 'run'}", "account=null"]) == 0
+    (internal / "ledger.jsonl").rename(internal / "ledger.1.jsonl")
+    (internal / "note.txt").write_text("a steward's")
+    assert run(["fit", "data=meps", "generator=independent", f"out={tmp_path / 'run'}", "account=null"]) == 2
+    assert (internal / "note.txt").exists()
+
+
 def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp_path, capsys):
     make_frame(120).to_csv(tmp_path / "train.csv", index=False)
     make_schema().save(tmp_path / "schema.yaml")
@@ -83,7 +112,7 @@ def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp
     own = [mixed[0], f"canaries={tmp_path / 'a' / 'internal' / 'canaries.json'}"]
     assert run(["audit", *own]) == 0
     said = load(tmp_path / "a" / "release").statement.declared["audit"]
-    assert "some of 20 made-up records were added" in said
+    assert "for each of 20 made-up records whether it was added" in said
     assert "audit" not in load(tmp_path / "plain" / "release").statement.declared
     capsys.readouterr()
     for words, ignored in [([*own, "runs=50"], "runs="), (["generator=independent", "rows=7"], "rows=")]:
@@ -99,7 +128,10 @@ def test_a_signal_that_asks_for_the_end_is_as_ctrl_c_and_the_fit_goes_on_from_it
     make_schema().save(tmp_path / "schema.yaml")
     words = ["fit", f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}"]
     words += ["generator=mixture", "generator.components=5", "generator.iterations=20", f"out={tmp_path / 'run'}"]
-    plain = Answers.keep
+    plain, before = (
+        Answers.keep,
+        signal.signal(number, signal.SIG_DFL),
+    )  # nohup's processes ignore SIGHUP, and a fit does then
 
     def keep(self, *arguments):
         plain(self, *arguments)
@@ -107,7 +139,10 @@ def test_a_signal_that_asks_for_the_end_is_as_ctrl_c_and_the_fit_goes_on_from_it
         signal.raise_signal(number)
 
     monkeypatch.setattr(Answers, "keep", keep)
-    assert run(words) == 130
+    try:
+        assert run(words) == 130
+    finally:
+        signal.signal(number, before)
     said = capsys.readouterr()
     assert "interrupted" in said.err
     assert "resume=true to continue from the answers that were kept, at no further charge" in said.out

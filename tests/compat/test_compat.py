@@ -169,6 +169,17 @@ def test_a_release_is_what_it_was(folder, name):
     assert portrait(frame, release.schema) == pytest.approx(expected["sample"], abs=CLOSE)
 
 
+@pytest.mark.parametrize(("name", "now"), [("pategan", "kernel_teachers"), ("pategan-original", "pategan_original")])
+def test_a_generator_that_was_renamed_is_found_by_its_settings(name, now, tmp_path):
+    """It is saved again as the generator that its statement names."""
+    release = load(HERE / "format1" / "releases" / name)
+    assert (release.generator.name, release.statement.generator) == (now, "pategan")
+    release.save(tmp_path / "release")
+    again = load(tmp_path / "release")
+    assert again.generator == release.generator
+    assert again.sample(20, seed=1).equals(release.sample(20, seed=1))
+
+
 @each("classifiers")
 def test_a_classifier_is_what_it_was(folder, name):
     expected = EXPECTED[folder]["classifiers"][name]

@@ -156,14 +156,15 @@ def test_the_page_holds_the_figures_of_a_real_result(page, result):
 def test_several_samples(schema, train, test):
     """Two samples of two seeds are four runs; real rows are none of the samples' business."""
     found = evaluate(
-        [again(train), make_frame(300, 5)], train, test, schema, models=["hgb"], seeds=2, attacks=False, bootstrap=60
-    )
+        [again(train), make_frame(300, 5)], train, test, schema,
+        models=["hgb"], seeds=2, attacks=False, bootstrap=60, jobs=1,
+    )  # fmt: skip
     entry = found["targets"]["ill"]
     assert (entry["tstr"]["hgb"]["auroc"]["n"], entry["trtr"]["hgb"]["auroc"]["n"]) == (4, 2)
     assert found["about"]["samples"] == 2
     alone = evaluate(
-        make_frame(300, 5), train, test, schema, models=["hgb"], seeds=2, attacks=False, bootstrap=60
-    )["targets"]["ill"]  # fmt: skip
+        make_frame(300, 5), train, test, schema, models=["hgb"], seeds=2, attacks=False, bootstrap=60, jobs=1
+    )["targets"]["ill"]
     assert entry["tstr"]["hgb"]["auroc"]["values"][2:] == alone["tstr"]["hgb"]["auroc"]["values"]
     assert entry["trtr"] == alone["trtr"]
 
@@ -178,11 +179,11 @@ def test_one_column_and_no_target(train, test, schema):
 def test_columns_that_synthetic_rows_lack_are_listed_and_left_out(schema, train, test):
     """Schemas that differ: what is shared is judged, what is not is named, and no cell is quoted."""
     bad = train.drop(columns=["age"]).assign(seen="someday", stage=3)
-    found = evaluate(bad, train, test, schema, models=["lr"], seeds=1, attacks=False, targets=["ill", "stage"])
+    found = evaluate(bad, train, test, schema, models=["lr"], seeds=1, attacks=False, targets=["ill", "stage"], jobs=1)
     why = reasons(found)
     assert "lack the column 'age'" in why["columns.age"]
     assert "'seen' of the synthetic rows: 600 of 600 values are not dates" in why["columns.seen"]
-    assert "holds none of the 3 categories" in why["columns.stage"]
+    assert "has none of the 3 categories" in why["columns.stage"]
     assert "lack the target" in why["utility.stage"]
     assert "someday" not in json.dumps(found)
     assert set(found["columns"]) == {"weight $kg$", "site", "smoker", "ill"}
@@ -191,7 +192,7 @@ def test_columns_that_synthetic_rows_lack_are_listed_and_left_out(schema, train,
 
 
 def test_nothing_shared_is_refused(schema, train, test):
-    with pytest.raises(BadInput, match="hold none of the schema's 7 columns"):
+    with pytest.raises(BadInput, match="have none of the schema's 7 columns"):
         evaluate(pd.DataFrame({"x": [1, 2]}), train, test, schema)
 
 
@@ -199,7 +200,7 @@ def test_nothing_shared_is_refused(schema, train, test):
     ("change", "options", "message"),
     [
         (lambda f: pd.concat([f, f[["age"]]], axis=1), {}, "two columns of the same name"),
-        (lambda _: [], {}, "no sample is given"),
+        (lambda _: [], {}, "list of samples is empty"),
         (lambda f: f, {"seeds": 0}, "seeds"),
         (lambda f: f, {"bootstrap": -1}, "bootstrap"),
         (lambda f: f, {"jobs": 0}, "jobs"),

@@ -68,4 +68,4 @@ def test_what_is_not_computed():
     assert detection.pmse(same, same, same) == (None, "no column varies")
     axes = tuple(Axis(name=f"x{i}", kind="number") for i in range(40))
     wide = [Table(axes=axes, values=rng.normal(size=(50, 40))) for _ in range(3)]
-    assert detection.pmse(*wide) == (None, "50 rows a side are too few for a propensity model of 40 parameters")
+    assert detection.pmse(*wide) == (None, "50 rows on each side are too few for a propensity model with 40 parameters")

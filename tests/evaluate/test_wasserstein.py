@@ -64,7 +64,7 @@ def test_what_is_left_out_is_named():
     assert reason.endswith(": y")
     assert wasserstein(table(gone), table(gone), table(gone)) == (
         None,
-        "no known values, or no spread even of the declared bounds: x",
+        "columns without known values, or without any spread even in their declared bounds: x",
     )
     nominal = table(gone, axes=axes[2:])
     assert wasserstein(nominal, nominal, nominal) == (None, "there is no numeric column")

@@ -19,7 +19,7 @@ HOSTILE = {
     "Infinity": (b"[-Infinity]", "Infinity"),
     "half a character": (b'["\\ud800"]', "surrogate"),
     "half a character as a name": (b'{"\\udc00": 1}', "surrogate"),
-    "a name twice": (b'{"a": 1, "b": 2, "a": 3}', "twice"),
+    "the same name twice": (b'{"a": 1, "b": 2, "a": 3}', "twice"),
     "no UTF-8": (b"\xff\xfe\x00", "not JSON"),
     "nothing": (b"", "not JSON at line 1"),
     "half": (b'{"a": [1,\n', "not JSON at line 2"),
@@ -51,7 +51,7 @@ def test_infinity_is_for_ledgers():
 def test_what_is_too_much_is_refused_before_it_is_read(tmp_path, monkeypatch):
     with (tmp_path / "large.json").open("wb") as file:
         file.truncate(2 << 30)
-    with pytest.raises(BadInput, match=r"large\.json holds 2,147,483,648 bytes"):
+    with pytest.raises(BadInput, match=r"large\.json has 2,147,483,648 bytes"):
         strict_json.load(tmp_path / "large.json")
     monkeypatch.setattr(strict_json, "MOST_VALUES", 10)
     with pytest.raises(BadInput, match="more than 10 values"):

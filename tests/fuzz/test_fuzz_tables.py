@@ -4,6 +4,7 @@ import gzip
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,6 +13,7 @@ from fuzzing import TEXTS, flipped, fuzz
 from hypothesis import strategies as st
 
 from synthdp.errors import BadInput
+from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
@@ -29,6 +31,22 @@ def use(path):
             if not schema.learned:
                 Codec(schema).encode(frame)
     draft(record_files.read(path), path)
+    if path.suffix != ".parquet":
+        use_as_found(path)
+
+
+def use_as_found(path):
+    """A schema that is written as its own draft says reads the file, writes it, and reads what it wrote."""
+    found = record_files.look(path)
+    drafted = yamlfile.parse(draft(found.frame, path, found=found).schema.replace("TODO", "dd.mm.yyyy"), "draft")
+    schema = Schema.from_dict(drafted)
+    schema.validate(record_files.read(path, schema), "clamp")
+    if not schema.learned:
+        codec = Codec(schema)
+        codes = codec.encode(record_files.read(path, schema))
+        written = path.with_name(f"written.{path.name}")
+        record_files.write([codec.decode(codes, np.random.default_rng(0))], written, schema)
+        assert (codec.encode(record_files.read(written, schema)) == codes).all()
 
 
 CELLS = st.one_of(
@@ -44,6 +62,15 @@ CELLS = st.one_of(
             "NA",
             "true",
             "2020-01-31",
+            "31.01.2020",
+            "01/02/20 10:11",
+            "1,5",
+            "1.234,5",
+            "-9",
+            ".",
+            "Ja",
+            " nein\u00a0",
+            "a b c d e f g h i j k l",
             "9999-12-31T23:59:59Z",
             "0000-00-00",
             '"',
@@ -61,10 +88,10 @@ CELLS = st.one_of(
 def test_csv_cells(tmp_path):
     names = st.one_of(st.sampled_from([*KINDS.names, *make_schema().names]), CELLS)
 
-    def prop(header, rows, mark, packed):
+    def prop(header, rows, mark, packed, encoding):
         path = tmp_path / f"a.csv{'.gz' * packed}"
         lines = [mark.join(each) for each in (header, *rows)]
-        data = "\n".join(lines).encode("utf-8", "replace")
+        data = "\n".join(lines).encode(encoding, "replace")
         path.write_bytes(gzip.compress(data) if packed else data)
         use(path)
 
@@ -72,7 +99,7 @@ def test_csv_cells(tmp_path):
     whole = st.integers(1, 5).flatmap(lambda n: st.lists(st.lists(CELLS, min_size=n, max_size=n), max_size=6))
     fuzz(
         prop, header=st.lists(names, min_size=1, max_size=5), rows=st.one_of(whole, rows), mark=st.sampled_from([",", ";", "\t"]),
-        packed=st.booleans(),
+        packed=st.booleans(), encoding=st.sampled_from(["utf-8", "utf-8", "utf-8-sig", "cp1252", "utf-16"]),
     )  # fmt: skip
 
 
@@ -137,3 +164,49 @@ def test_parquet_bytes(tmp_path):
         use(path)
 
     fuzz(prop, data=flipped(whole))
+
+
+READINGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "encoding": st.sampled_from(["utf-8", "utf-8-sig", "cp1252", "utf-16"]),
+        "separator": st.sampled_from([",", ";", "tab", "|"]),
+        "decimal": st.sampled_from([".", ","]),
+        "strip": st.booleans(),
+        "missing": st.lists(CELLS, max_size=3),
+        "columns": st.dictionaries(
+            st.sampled_from(KINDS.names),
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "missing": st.lists(CELLS, max_size=2),
+                    "date": st.sampled_from(["dd.mm.yyyy", "d/m/yy", "ddmmmyyyy HH:MM", "yyyy"]),
+                    "latest": st.integers(0, 9999),
+                    "words": st.lists(CELLS, min_size=2, max_size=2),
+                    "decimal": st.sampled_from([".", ","]),
+                    "places": st.integers(-1, 20),
+                },
+            ),
+            max_size=3,
+        ),
+    },
+)
+
+
+def test_csv_cells_of_any_reading(tmp_path):
+    """What is written by a reading is read back by it, code for code."""
+
+    def prop(values, seed):
+        schema = Schema.from_dict({**KINDS.to_dict(), "reading": values})
+        schema.check_declared()
+        assert Schema.from_dict(schema.to_dict()) == schema
+        codec = Codec(schema)
+        codes = codec.encode(
+            codec.decode(
+                np.random.default_rng(seed).integers(0, codec.sizes, (8, len(codec.sizes))), np.random.default_rng(1)
+            )
+        )
+        record_files.write([codec.decode(codes, np.random.default_rng(0))], tmp_path / "e.csv", schema)
+        assert (codec.encode(record_files.read(tmp_path / "e.csv", schema)) == codes).all()
+
+    fuzz(prop, values=READINGS, seed=st.integers(0, 9))

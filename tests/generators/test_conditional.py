@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from clinic import contracts, kind_of, make_frame, make_pictures, make_schema, picture_schema, quick
 from scipy import stats
+from sweeps import sweep
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.generators import Conditional
@@ -80,7 +81,7 @@ def same_distribution(one, other, error):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("where", WHERE, ids=str)
+@pytest.mark.parametrize("where", sweep(WHERE, WHERE[:2].__contains__), ids=str)
 def test_it_is_what_rejection_leaves(name, where):
     every = unconditioned(name)
     kept = every[satisfies(every, where)]

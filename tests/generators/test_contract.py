@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from clinic import contracts, kind_of, make_frame, quick, reseal
+from sweeps import heavy, lone, sweep
 
 from synthdp import BadInput, Budget, Synthesizer, load, verify
 from synthdp.testing import contract
@@ -17,27 +18,29 @@ from synthdp.testing.contract import Subject
 
 NAMES = contracts()
 SOURCE = Path(__file__).read_text(encoding="utf-8")
-EVERY = [(data, name) for data in ("table", "images") for name in contracts(data)]
+PICTURES = " of images"
+EVERY = [*NAMES, *(name + PICTURES for name in contracts("images"))]
 
 
 def usual(name):
     return contract.usual(Subject(quick(name)))
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=sweep(NAMES, lone))
 def name(request):
     return request.param
 
 
-@pytest.fixture(params=EVERY, ids=lambda each: each[1] if each[0] == "table" else f"{each[1]} of images")
+@pytest.fixture(params=sweep(EVERY, lone))
 def subject(request):
-    data, name = request.param
+    name = request.param.removesuffix(PICTURES)
+    data = "images" if request.param.endswith(PICTURES) else "table"
     return Subject(quick(name, data), data)
 
 
 def test_every_check_is_made_here():
     """But for wrong settings."""
-    made = {name.removeprefix("contract.") for name in re.findall(r"contract\.\w+(?=\(subject\))", SOURCE)}
+    made = {name.removeprefix("contract.") for name in re.findall(r"contract\.\w+(?=\(subject\b)", SOURCE)}
     assert made == {check.__name__ for check in contract.CHECKS} - {"wrong_settings_are_refused"}
 
 
@@ -53,8 +56,9 @@ def test_the_ledger_is_the_plan_whatever_the_records_are(subject):
     contract.the_ledger_is_the_plan(subject)
 
 
-def test_the_budget_is_kept_and_nearly_used(subject):
-    contract.the_budget_is_kept_and_nearly_used(subject)
+@pytest.mark.parametrize("epsilon", [0.5, heavy(3.0)])
+def test_the_budget_is_kept_and_nearly_used(subject, epsilon):
+    contract.the_budget_is_kept_and_nearly_used(subject, (epsilon,))
 
 
 def test_too_small_a_budget_is_refused_with_nothing_charged(subject):
@@ -153,7 +157,7 @@ def test_a_release_that_claims_too_little_is_refused(name, tmp_path):
     ] = 0.01
     file.write_text(json.dumps(description))
     reseal(tmp_path / "release")
-    with pytest.raises(BadInput, match="statement's epsilons is not what the ledger's events cost"):
+    with pytest.raises(BadInput, match="statement's epsilons does not match what the ledger's events cost"):
         verify(tmp_path / "release")
 
 

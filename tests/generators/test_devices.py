@@ -6,13 +6,14 @@ import pytest
 import torch
 from clinic import contracts, kind_of, make_frame, make_pictures, make_schema, picture_schema, quick
 from elsewhere import DEVICE, Away, Elsewhere, Mixed, elsewhere
+from sweeps import heavy, sweep
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.generators.adversarial import pair_kernel, shares_mode, table_player
+from synthdp.generators.adversarial import kernel_rounds, pair_kernel, table_player
 from synthdp.generators.adversarial.pair_kernel import Interactions
 from synthdp.generators.images import image_player
 from synthdp.generators.images.diffusion import Prior
-from synthdp.generators.images.image_shares_mode import Coefficients
+from synthdp.generators.images.image_kernel_rounds import Coefficients
 from synthdp.generators.marginals.product_mixture import Evidence
 from synthdp.generators.parts import devices, table_networks
 from synthdp.generators.parts.noisy_tables import Tables
@@ -32,32 +33,28 @@ SHORT = {  # on a stand-in every operation takes its time
     "dpgan:conv": {"steps": 5},
     "dpgan:mlp": {"steps": 5},
     "dpdm:none": {"steps": 6},
+    "kernel_teachers": {"steps": 6, "queries": 40},
     "pategan": {"steps": 6, "queries": 40},
-    "pategan:original": {"rounds": 1},
+    "pategan_original": {"rounds": 1},
     "mixture": {"iterations": 10},
 }
 MORE = [  # paths that the contract's settings do not take
     ("table", "dpgan", {"clipping": "adaptive"}),
-    ("table", "pategan", {"start": "none"}),
-    *(
-        pytest.param(*each, marks=pytest.mark.slow)
-        for each in (
-            ("table", "dpgan", {"clipping": "per_layer", "start": "none"}),
-            ("table", "dpgan", {"start": "columns", "optimizer": "momentum"}),
-            ("images", "dpgan", {"start": "none", "architecture": "conv", "hidden": (4, 8)}),
-        )
-    ),
+    ("table", "kernel_teachers", {"start": "none"}),
+    ("table", "dpgan", {"clipping": "per_layer", "start": "none"}),
+    ("table", "dpgan", {"start": "columns", "optimizer": "momentum"}),
+    ("images", "dpgan", {"start": "none", "architecture": "conv", "hidden": (4, 8)}),
 ]
 # Where the CPU may wait for the device. Within a step: the seal's noise, which is made on the CPU of the sums (`added_flat`), and
 # the count of adaptive clipping, noised there too; with start=gauss, dpdm asks how many records of each label there are.
 STEPS = {"noise.py:added_flat", "bound.py:within", "diffusion.py:turned"}
 SHOWN = {"table_player.py:loss", "image_player.py:loss", "dpmerf.py:_train"}  # when progress is shown
 ROUNDS = {  # of questions to teachers, which are on the CPU or answer there
-    "shares_mode.py:_ask",
-    "shares_mode.py:fakes",
-    "image_shares_mode.py:fakes",
+    "kernel_rounds.py:_ask",
+    "kernel_rounds.py:fakes",
+    "image_kernel_rounds.py:fakes",
     "pair_kernel.py:weights_of",
-    "original_mode.py:step",
+    "pategan_original.py:step",
     "network_teachers.py:<lambda>",
     "network_teachers.py:_asked",
     "network_teachers.py:votes",
@@ -71,11 +68,13 @@ ENDS = {
     "dpdm.py:finished",
     "dpmerf.py:fit",
 }
-BEGINNINGS = {"shares_mode.py:space_of"}
-CHECKS = {"gradient.py:_losses"}  # of a loss on made-up rows, once for each event
+BEGINNINGS = {"kernel_rounds.py:space_of"}
+CHECKS = {"question.py:_losses"}  # of a loss on made-up rows, once for each event
 PLACES = {
     "dpgan": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS,
-    "pategan": ROUNDS | SHOWN | ENDS | BEGINNINGS | {"image_shares_mode.py:finish"},
+    "kernel_teachers": ROUNDS | SHOWN | ENDS | BEGINNINGS | {"image_kernel_rounds.py:finish"},
+    "pategan": ROUNDS | SHOWN | ENDS | {"pategan.py:_ask", "pategan.py:_units", "pategan.py:_public_rows"},
+    "pategan_original": ROUNDS | SHOWN | ENDS,
     "dpmerf": SHOWN | ENDS,
     "dpdm": STEPS | CHECKS | ENDS,
     "mixture": {
@@ -122,14 +121,26 @@ def check_elsewhere(monkeypatch, data, name, changes=None):
 
 
 def test_all_that_train_networks_have_the_option():
-    assert {name.partition(":")[0] for _, name in EVERY} == {"dpdm", "dpgan", "dpmerf", "mixture", "pategan"}
+    assert {name.partition(":")[0] for _, name in EVERY} == {
+        "dpdm",
+        "dpgan",
+        "dpmerf",
+        "kernel_teachers",
+        "mixture",
+        "pategan",
+        "pategan_original",
+    }
 
 
-@pytest.mark.parametrize(("data", "name"), EVERY)
+FEW = (("table", "dpgan"), ("table", "mixture"), ("images", "dpgan"))
+
+
+@pytest.mark.parametrize(("data", "name"), sweep(EVERY, FEW.__contains__))
 def test_a_fit_elsewhere_is_the_fit_on_the_cpu(data, name, monkeypatch):
     check_elsewhere(monkeypatch, data, name)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("data", "name", "changes"), MORE)
 def test_so_it_is_with_other_settings(data, name, changes, monkeypatch):
     check_elsewhere(monkeypatch, data, name, changes)
@@ -146,16 +157,18 @@ FORGOTTEN = [  # (data, generator, where, what, instead)
     ("table", "dpgan", devices, "moved", stay),
     ("table", "dpgan", Records, "encoded_on", lambda records, _: torch.from_numpy(records.encoded())),
     ("images", "dpgan", devices, "moved", stay),
-    ("table", "pategan", pair_kernel, "moved", stay),
-    ("table", "pategan", Interactions, "to", stay),
-    ("images", "pategan", Coefficients, "to", stay),
+    ("table", "kernel_teachers", pair_kernel, "moved", stay),
+    ("table", "kernel_teachers", Interactions, "to", stay),
+    ("images", "kernel_teachers", Coefficients, "to", stay),
     ("table", "dpmerf", devices, "moved", stay),
     ("table", "mixture", Evidence, "to", stay),
     ("images", "dpdm", Prior, "to", lambda prior, device, dtype: prior),  # noqa: ARG005
 ]
 
 
-@pytest.mark.parametrize(("data", "name", "where", "what", "instead"), FORGOTTEN)
+@pytest.mark.parametrize(
+    ("data", "name", "where", "what", "instead"), sweep(FORGOTTEN, lambda case: case[1:4:2] == ("dpgan", "moved"))
+)
 def test_a_forgotten_move_is_noticed(data, name, where, what, instead, monkeypatch):
     monkeypatch.setattr(where, what, instead)
     with elsewhere(monkeypatch), pytest.raises((Mixed, BadInput, CallbackError)) as caught:
@@ -169,7 +182,9 @@ def test_a_forgotten_move_is_noticed(data, name, where, what, instead, monkeypat
     assert sealed or any(isinstance(error, Mixed) for error in chain)
 
 
-@pytest.mark.parametrize(("data", "kind"), [("table", table_player.Player), ("images", image_player.ImagePlayer)])
+@pytest.mark.parametrize(
+    ("data", "kind"), [("table", table_player.Player), heavy(("images", image_player.ImagePlayer))]
+)
 def test_a_number_that_is_read_in_every_step_is_noticed(data, kind, monkeypatch):
     plain = kind.step
 
@@ -184,15 +199,15 @@ def test_a_number_that_is_read_in_every_step_is_noticed(data, kind, monkeypatch)
 
 def test_labels_counted_on_the_device_are_noticed(monkeypatch):
     """Of the student's lessons: how many rows are of a label is known on the CPU, which drew them."""
-    columns = shares_mode.Columns.lesson
+    columns = kernel_rounds.Columns.lesson
 
     def lesson(self, *answers):
         judged = columns(self, *answers)
         return lambda rows, label: judged(rows, label.to(rows.device))
 
-    monkeypatch.setattr(shares_mode.Columns, "lesson", lesson)
+    monkeypatch.setattr(kernel_rounds.Columns, "lesson", lesson)
     with pytest.raises(AssertionError):
-        check_elsewhere(monkeypatch, "table", "pategan")
+        check_elsewhere(monkeypatch, "table", "kernel_teachers")
 
 
 def test_the_double_behaves_as_a_device_does():
@@ -226,7 +241,7 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_charged(data, 
     schema, frame = (make_schema(), make_frame(30)) if data == "table" else (picture_schema(), make_pictures(30))
     account = Account(BUDGET, Ledger())
     settings = quick(name, data, device="cuda")
-    with pytest.raises(BadInput, match="no CUDA device is there: use device=auto or cpu") as refused:
+    with pytest.raises(BadInput, match=r"there is no CUDA device: use generator\.device=auto or cpu") as refused:
         settings.fit(Sensitive(frame, schema, account, seed=1), schema, BUDGET, seed=1)
     assert "\n" not in str(refused.value)
     assert account.ledger.entries() == ()
@@ -234,7 +249,7 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_charged(data, 
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="auto is the GPU")
-@pytest.mark.parametrize(("data", "name"), EVERY)
+@pytest.mark.parametrize(("data", "name"), sweep(EVERY, FEW.__contains__))
 def test_the_cpu_is_the_default_where_there_is_nothing_else(data, name):
     chosen, default = fitted(data, name, {"device": "cpu"}), fitted(data, name)
     same(chosen, default)
@@ -251,7 +266,9 @@ def test_a_release_of_a_gpu_opens_anywhere(monkeypatch):
     assert devices.opened("cuda").type == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
-@pytest.mark.parametrize(("data", "name"), [("table", "dpgan"), ("images", "dpgan"), ("images", "dpdm:none")])
+@pytest.mark.parametrize(
+    ("data", "name"), [("table", "dpgan"), heavy(("images", "dpgan")), heavy(("images", "dpdm:none"))]
+)
 def test_a_fit_stopped_elsewhere_goes_on_here(data, name, tmp_path, monkeypatch):
     """Law 23: what is kept are arrays, and chance is drawn on the CPU: where a fit was stopped says nothing of what becomes of it."""
 

@@ -236,6 +236,7 @@ def test_the_start_holds_its_share_of_the_precision():
     assert len(DPDM(start="none").plan(picture_schema(targets=[]), 2.0)) == 1
 
 
+@pytest.mark.heavy
 def test_from_pixels_it_learns_what_a_gaussian_cannot_say():
     """Two kinds of picture in one class: a Gaussian fills what is between them, a trained denoiser leaves it empty."""
     rng = np.random.default_rng(0)
@@ -298,6 +299,7 @@ def test_other_columns_are_drawn_beside_the_image():
         DPDM(architecture="unet", start="none").validate(schema, BUDGET)
 
 
+@pytest.mark.heavy
 def test_a_stopped_fit_goes_on_as_an_uninterrupted_one(tmp_path, monkeypatch):
     def fit(folder, **options):
         made = Synthesizer(quick("dpdm", "images", rate=0.3), schema=picture_schema(), budget=BUDGET)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import contracts, make_pictures, picture_schema, quick
+from sweeps import lone, sweep
 
 from synthdp import BadInput, Budget, Synthesizer, generators
 
@@ -15,7 +16,7 @@ TABLES_ONLY = [name for name in generators.names() if name not in contracts("ima
 IMAGES_ONLY = [name for name in contracts("images") if ":" not in name and name not in contracts()]
 
 
-@pytest.fixture(params=contracts("images"))
+@pytest.fixture(params=sweep(contracts("images"), lone))
 def name(request):
     return request.param
 

@@ -447,14 +447,14 @@ def test_a_share_of_grids_that_are_not_asked_is_refused():
 
 
 def test_shares_leave_something_for_the_tables():
-    with pytest.raises(ValueError, match="must leave something for the tables"):
+    with pytest.raises(ValueError, match="something is left for the tables"):
         Synthesizer("mixture", schema=make_schema(), budget=BUDGET, share=0.6, grid_share=0.35)
 
 
 @pytest.mark.parametrize("given", [{"tables": 3}, {"pair_share": 0.2}, {"label_share": 0.2}])
 def test_settings_of_targets_are_refused_without_one(given):
     schema, frame = wide(4, targets=())
-    with pytest.raises(ValueError, match=rf"generator\.{next(iter(given))} concerns tables with a target"):
+    with pytest.raises(ValueError, match=rf"generator\.{next(iter(given))} applies to tables with a target"):
         Synthesizer("mixture", schema=schema, budget=BUDGET, **given).fit(frame, seed=0)
 
 

@@ -82,7 +82,7 @@ def test_an_event_without_probability_has_no_network_and_rare_ones_do_not_underf
 
 def test_what_hangs_together_too_closely_is_not_conditioned(monkeypatch):
     monkeypatch.setattr(junction_tree, "MOST_CELLS", 10)
-    with pytest.raises(BadInput, match=r"too closely .* cells, at most 10"):
+    with pytest.raises(BadInput, match=r"too densely .* cells, at most 10"):
         given(tangled(np.random.default_rng(5)), {0: np.ones(2)})
 
 

@@ -40,7 +40,8 @@ def exempt():
     return set(re.findall(r"`(\w+)`", said))
 
 
-@pytest.mark.parametrize("data", ["table", pytest.param("images", marks=pytest.mark.slow)])
+@pytest.mark.heavy
+@pytest.mark.parametrize("data", ["table", "images"])
 def test_one_thread_and_two_give_the_same_bytes(data):
     named = exempt()
     assert named < {name.partition(":")[0] for name in contracts()}

@@ -38,9 +38,9 @@ def test_a_third_party_s_generator_needs_trust_by_name():
         made(Sly())
     with pytest.raises(BadInput, match="comes from the package"):
         made(Foreign(), trust="another")
-    with pytest.raises(BadInput, match="from which no generator of this fit comes"):
+    with pytest.raises(BadInput, match="but no generator of this fit comes from it"):
         made(Independent(), trust="another")
-    with pytest.raises(BadInput, match="whose own generators need none"):
+    with pytest.raises(BadInput, match="whose own generators need no trust"):
         made(Sly(), trust="synthdp")
     assert made(Foreign(), trust=f"{__name__}").generator == Foreign()
 

@@ -30,6 +30,7 @@ def schema_of(columns=None, unit="PatientID", **image):
         {
             "declared_by": "us",
             "unit": unit,
+            "max_records_per_unit": 1,
             "units": 40,
             "columns": {"image": values, **(names if columns is None else columns)},
         }
@@ -111,7 +112,7 @@ def test_colour_needs_no_window(tmp_path):
     where = series(tmp_path / "us", **tags)
     back = record_files.read(where, schema_of(window=None, channels=3))
     np.testing.assert_array_equal(back["image"][0], colour)
-    assert "3 channels, the schema declares 1" in said(record_files.read, where, schema_of())
+    assert "3 channels, but the schema declares 1" in said(record_files.read, where, schema_of())
 
 
 def test_a_list_goes_before_the_headers(tmp_path):
@@ -176,11 +177,11 @@ def test_headers_never_reach_the_output(tmp_path):
 @pytest.mark.parametrize(
     ("tags", "image", "says"),
     [
-        ({"PixelData": None}, {}, "holds no pixel data"),
+        ({"PixelData": None}, {}, "has no pixel data"),
         ({"NumberOfFrames": "2"}, {}, "several frames"),
         ({}, {"window": None}, "need window: [low, high] for column 'image'"),
-        ({"Rows": 7, "PixelData": bytes(112)}, {}, "7 x 8 pixels, the schema declares 8 x 8; resize: fit"),
-        ({"Rows": 60_000, "Columns": 60_000}, {"resize": "fit"}, "60000 x 60000 pixels, at most"),
+        ({"Rows": 7, "PixelData": bytes(112)}, {}, "7 x 8 pixels, but the schema declares 8 x 8; resize: fit"),
+        ({"Rows": 60_000, "Columns": 60_000}, {"resize": "fit"}, "60000 x 60000 pixels; from 1 to"),
         ({"PixelData": bytes(100)}, {}, "pixel data cannot be read"),
         ({"BitsStored": None}, {}, "pixel data cannot be read"),
         ({"Rows": None}, {}, "pixel data cannot be read"),
@@ -197,9 +198,9 @@ def test_files_that_do_not_fit(tmp_path, tags, image, says):
 def test_columns_that_no_header_has(tmp_path):
     where = series(tmp_path / "ct", 1, ImageType=["ORIGINAL", CANARY])
     for name, says in (
-        ("finding", "'finding' is not in labels.csv, nor is it the keyword"),
-        ("PixelData", "'PixelData' is not in labels.csv, nor is it the keyword"),
-        ("ModalityLUTSequence", "nor is it the keyword"),
+        ("finding", "'finding' is neither in labels.csv nor the keyword"),
+        ("PixelData", "'PixelData' is neither in labels.csv nor the keyword"),
+        ("ModalityLUTSequence", "nor the keyword"),
         ("ImageType", "0.dcm: ImageType has several values"),
     ):
         schema = schema_of({name: {"kind": "categorical", "categories": ["a"]}}, unit=None)

@@ -202,7 +202,7 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     frame = frame_of(noise(2, 4, 6), finding=["none"] * 2)
     record_files.write([frame], tmp_path / "out", schema_of())
     (tmp_path / "out" / "thesis.txt").write_text("mine")
-    assert "holds files that were not written here" in said(record_files.write, [frame], tmp_path / "out", schema_of())
+    assert "has files that synthdp did not write" in said(record_files.write, [frame], tmp_path / "out", schema_of())
     assert (tmp_path / "out" / "thesis.txt").read_text() == "mine"
 
 
@@ -315,15 +315,15 @@ def test_unknown_and_missing_labels_are_the_pre_checks(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "image", "says"),
     [
-        ({"image": noise(3, 5, 6)}, {}, "5 x 6 pixels, the schema declares 4 x 6; resize: fit"),
-        ({"image": noise(3, 4, 6, 3)}, {}, "3 channels, the schema declares 1"),
-        ({"image": noise(3, 4, 6)}, {"channels": 3}, "1 channels, the schema declares 3"),
+        ({"image": noise(3, 5, 6)}, {}, "5 x 6 pixels, but the schema declares 4 x 6; resize: fit"),
+        ({"image": noise(3, 4, 6, 3)}, {}, "3 channels, but the schema declares 1"),
+        ({"image": noise(3, 4, 6)}, {"channels": 3}, "1 channels, but the schema declares 3"),
         ({"image": noise(3, 24)}, {}, "expected (n, height, width)"),
         ({"image": noise(3, 4, 6).astype(np.uint16)}, {}, "uint16 values, not 8 bits; declare window"),
         ({"image": np.full((3, 4, 6), np.nan)}, {"window": [0, 1]}, "NaN"),
         ({"image": noise(3, 4, 6).astype(complex)}, {"window": [0, 1]}, "numbers, text or dates"),
         ({"image": np.full((3, 4, 6), "CANARY")}, {"window": [0, 1]}, "not real numbers"),
-        ({"finding": np.array(["none"] * 4)}, {}, "arrays of different lengths ('image' 3, 'finding' 4)"),
+        ({"finding": np.array(["none"] * 4)}, {}, "arrays have different lengths ('image' 3, 'finding' 4)"),
         ({"finding": np.full((3, 1), "none")}, {}, "array 'finding' has shape (3, 1), expected (3,)"),
         ({"finding": np.array("none")}, {}, "'finding'"),
         ({"finding": np.array(["none", "CANARY", None], object)}, {}, "never objects"),
@@ -445,29 +445,27 @@ def test_pictures_that_no_line_names_are_counted(tmp_path):
     where = listing(
         drawn(tmp_path / "ward", "a.png", "b.png", "c.png", ".d.png", "__MACOSX/e.png"), "file,finding", "b.png,left"
     )
-    with pytest.warns(
-        UserWarning, match=r"labels\.csv names 1 pictures; the folder holds 2 others, which are left out"
-    ):
+    with pytest.warns(UserWarning, match=r"labels\.csv names 1 pictures; the folder has 2 others, which are left out"):
         assert len(record_files.read(where, schema_of())) == 1
 
 
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        (["file,finding", "a.png,left", "a.png,left"], "records 1 and 2 both name"),
-        (["file,finding", "a.png,left", "./a.png,left"], "records 1 and 2 both name"),
-        (["file,finding", "x.png,left"], "x.png: no such file"),
-        (["file,finding", "a.png,left", ",left"], "record 2: names no file"),
-        (["file,finding", "../a.png,left"], "record 1: its file leads out of the folder"),
-        (["file,finding", "sub/../../a.png,left"], "leads out of the folder"),
-        (["file,finding", "/etc/a.png,left"], "leads out of the folder"),
-        (["file,finding", "..\\a.png,left"], "leads out of the folder"),
-        (["file,finding", "C:\\a.png,left"], "leads out of the folder"),
-        (["file,finding", "out.png,left"], "leads out of the folder"),
+        (["file,finding", "a.png,left", "a.png,left"], "records 1 and 2 name the same picture"),
+        (["file,finding", "a.png,left", "./a.png,left"], "records 1 and 2 name the same picture"),
+        (["file,finding", "x.png,left"], "its file is not in"),
+        (["file,finding", "a.png,left", ",left"], "record 2: has no name in column 'file'"),
+        (["file,finding", "../a.png,left"], "record 1: its file leads outside the folder"),
+        (["file,finding", "sub/../../a.png,left"], "leads outside the folder"),
+        (["file,finding", "/etc/a.png,left"], "leads outside the folder"),
+        (["file,finding", "..\\a.png,left"], "leads outside the folder"),
+        (["file,finding", "C:\\a.png,left"], "leads outside the folder"),
+        (["file,finding", "out.png,left"], "leads outside the folder"),
         (["file,finding", '"a\n.png",left'], "characters that cannot be shown"),
         (["file,finding", "a.gif,left"], "must end in .png"),
         (["picture,finding", "a.png,left"], "needs a column 'file'"),
-        (["file,finding,image", "a.png,left,CANARY"], "'image' is the pictures' own"),
+        (["file,finding,image", "a.png,left,CANARY"], "'image' is the image column"),
         (["file", "a.png"], "lacks columns 'finding'"),
         (["file,finding", "a.png,left,CANARY"], "as the header"),
         ([""], "empty"),
@@ -502,15 +500,15 @@ def test_labels_missing_and_unknown_are_the_pre_checks(tmp_path):
 
 def test_folders_that_hold_no_data_set(tmp_path):
     (tmp_path / "empty").mkdir()
-    assert "holds no pictures" in said(record_files.read, tmp_path / "empty", schema_of())
+    assert "has no pictures" in said(record_files.read, tmp_path / "empty", schema_of())
     where = drawn(tmp_path / "two", "a.png")
     assert "lacks columns 'finding'" in said(record_files.read, where, schema_of())
     for name in ("x.csv", "y.csv"):
         listing(where, "file,finding", name=name)
     assert "2 CSV files" in said(record_files.read, where, schema_of())
     taken = schema_of({"file": LABELS["finding"]})
-    assert "column 'file'" in said(record_files.read, listing(where, "file"), taken)
-    assert "column 'file'" in said(record_files.write, [], tmp_path / "out", taken)
+    assert "column named 'file'" in said(record_files.read, listing(where, "file"), taken)
+    assert "column named 'file'" in said(record_files.write, [], tmp_path / "out", taken)
     many = schema_of(channels=5)
     assert "write .npz" in said(record_files.write, [], tmp_path / "out", many)
 
@@ -550,13 +548,13 @@ DEEP = Pillow.fromarray(np.arange(24, dtype=np.uint16).reshape(4, 6) * 1000)
 @pytest.mark.parametrize(
     ("content", "image", "says"),
     [
-        (bytes_of(GREY.resize((5, 4))), {}, "4 x 5 pixels, the schema declares 4 x 6; resize: fit"),
+        (bytes_of(GREY.resize((5, 4))), {}, "4 x 5 pixels, but the schema declares 4 x 6; resize: fit"),
         (bytes_of(DEEP), {}, "not 8 bits; declare window"),
-        (header_only(6, 4, 16, 2), {}, "16 bits a channel"),
+        (header_only(6, 4, 16, 2), {}, "16 bits per channel"),
         (header_only(60, 40), {"resize": "fit"}, "cannot be read as PNG or JPEG"),
         (header_only(60_000, 60_000), {}, "60000 x 60000|too many pixels"),
         (header_only(60_000, 60_000), {"resize": "fit"}, "60000 x 60000|too many pixels"),
-        (header_only(9_000, 9_000), {"resize": "fit"}, "9000 x 9000 pixels, at most"),
+        (header_only(9_000, 9_000), {"resize": "fit"}, "9000 x 9000 pixels; from 1 to"),
         (bytes_of(GREY)[:-30], {}, "cannot be read as PNG or JPEG"),
         (bytes_of(GREY)[:40], {}, "cannot be read as PNG or JPEG"),
         (bytes_of(GREY, "JPEG")[:150], {}, "cannot be read as PNG or JPEG"),
@@ -676,11 +674,11 @@ def test_a_draft_is_a_schema_that_its_pictures_fit(tmp_path, kind):
 
 def test_drafts_of_what_holds_no_pictures(tmp_path):
     (tmp_path / "empty").mkdir()
-    assert "holds no pictures" in said(first_look.drafted, tmp_path / "empty")
+    assert "has no pictures" in said(first_look.drafted, tmp_path / "empty")
     np.savez(tmp_path / "t.npz", a=noise(3, 4, 6), b=noise(3, 4, 6))
     assert "2 arrays of pictures" in said(first_look.drafted, tmp_path / "t.npz")
     np.savez(tmp_path / "t.npz", a=noise(3, 4, 6), b=np.zeros(2))
-    assert "'b' is not one value a picture" in said(first_look.drafted, tmp_path / "t.npz")
+    assert "'b' does not have one value per picture" in said(first_look.drafted, tmp_path / "t.npz")
 
 
 def test_a_folder_is_known_by_its_pictures_and_their_list(tmp_path):

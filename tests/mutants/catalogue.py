@@ -662,17 +662,18 @@ AUDITS = (
     ),
 )
 
-MUTANTS = (
-    *CLIPPING,
-    *NOISE,
-    *DOOR,
-    *SAMPLING,
-    *HANDED_IN,
-    *IN_DATABASES,
-    *STOPPED_FITS,
-    *TEACHERS_AND_VOTES,
-    *ACCOUNTING,
-    *RELEASES,
-    *DECLARED_AND_ENTERED,
-    *AUDITS,
+KINDS = (
+    CLIPPING,
+    NOISE,
+    DOOR,
+    SAMPLING,
+    HANDED_IN,
+    IN_DATABASES,
+    STOPPED_FITS,
+    TEACHERS_AND_VOTES,
+    ACCOUNTING,
+    RELEASES,
+    DECLARED_AND_ENTERED,
+    AUDITS,
 )
+MUTANTS = tuple(mutant for kind in KINDS for mutant in kind)

@@ -21,8 +21,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from catalogue import MUTANTS
+from catalogue import KINDS, MUTANTS
 from patches import Mutant, patched
+from sweeps import sweep
 
 import synthdp
 
@@ -96,7 +97,7 @@ def forge() -> subprocess.Popen[str]:
 
 def run_against_copy(tests: Iterable[str]) -> Done:
     """Pytest against the copy as it is now, up to the first test that fails."""
-    words = ["-x", "--assert=plain", "-p", "no:cacheprovider", "-m", "not slow", *tests]
+    words = ["-x", "--assert=plain", "-p", "no:cacheprovider", *tests]
     output, worker = copy() / "output.txt", forge()
     worker.stdin.write(json.dumps({"folder": str(copy()), "arguments": words, "output": str(output)}) + "\n")
     worker.stdin.flush()
@@ -113,13 +114,20 @@ def check_that_it_is_caught(mutant: Mutant) -> None:
     assert done.raised not in CRASHES, f"{mutant.name} breaks no promise: it does not run\n{done.said[-4000:]}"
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+FEW = tuple(kind[0] for kind in KINDS)  # one of each kind, which `make test` takes
+
+
+@pytest.mark.parametrize("mutant", sweep(MUTANTS, FEW.__contains__), ids=lambda mutant: mutant.name)
 def test_every_mutant_is_caught(mutant):
     check_that_it_is_caught(mutant)
 
 
-def test_the_same_tests_pass_on_a_copy_that_was_not_changed():
-    done = run_against_copy(sorted({test for mutant in MUTANTS for test in mutant.tests}))
+@pytest.mark.parametrize(
+    "mutants",
+    [pytest.param(FEW, id="one of each kind"), pytest.param(MUTANTS, id="all", marks=pytest.mark.heavy)],
+)
+def test_the_same_tests_pass_on_a_copy_that_was_not_changed(mutants):
+    done = run_against_copy(sorted({test for mutant in mutants for test in mutant.tests}))
     assert done.status == 0, done.said[-3000:]
 
 

@@ -99,7 +99,7 @@ def test_an_altered_release_is_refused(made, tmp_path):
         with pytest.raises(BadInput, match=words):
             verify(folder)
 
-    refused("statement's epsilon is", statement={**whole["statement"], "epsilon": 0.1})
+    refused("statement's epsilon does not match", statement={**whole["statement"], "epsilon": 0.1})
     refused("statement's generator is", statement={**whole["statement"], "generator": "dpgan"})
     refused("statement's not_covered is", statement={**whole["statement"], "not_covered": []})
     refused("not a release of PATE", kind="dpgan")

@@ -157,7 +157,7 @@ EDITS = {
     ],
     "generator": [
         (said(generator="mst"), True),
-        (lambda d: (d["statement"].update(generator="mst"), d["generator"].update(name="mst")), "the model holds"),
+        (lambda d: (d["statement"].update(generator="mst"), d["generator"].update(name="mst")), "the model has"),
         (said(generator=5), True),
     ],
     "settings": [(said(settings={"rate": 1}), True), (said(settings=[]), True)],
@@ -186,6 +186,8 @@ EDITS = {
         (inside("declared", audit="It was audited by the best."), False),
         (dropped("declared", "audit"), None),  # what is not said cannot be marked
         (inside("declared", processes=7), "not_covered"),
+        (inside("declared", invalid="error"), "not_covered"),
+        (dropped("declared", "invalid"), "not_covered"),
         (inside("declared", reviewed=True), False),
     ],
     "noise_source": [(said(noise_source="the purest chance"), True), (said(noise_source=None), True)],

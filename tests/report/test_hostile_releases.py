@@ -165,13 +165,13 @@ def test_counts_that_are_none(hostile, count):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("[" * 200_000, "line 1: not read, since it is nested"),
-        ("{}", "line 1 of the ledger is no event"),
-        ("[]", "line 1 of the ledger is no event"),
-        ('{"kept":true,"previous":"","hash":""}', "line 1 of the ledger is no event"),
+        ("[" * 200_000, "line 1: refused, because it is nested"),
+        ("{}", "line 1 of the ledger is not an event"),
+        ("[]", "line 1 of the ledger is not an event"),
+        ('{"kept":true,"previous":"","hash":""}', "line 1 of the ledger is not an event"),
         (json.dumps({"event": EVENT, "count": 1, "previous": 5, "hash": None}), "altered"),
-        (chained([{"unused": 7}]).strip(), "line 1 of the ledger is no event with a count"),
-        (chained([{"count": None}]).strip(), "line 1 of the ledger is no event with a count"),
+        (chained([{"unused": 7}]).strip(), "line 1 of the ledger is not an event with a count"),
+        (chained([{"count": None}]).strip(), "line 1 of the ledger is not an event with a count"),
         ('{"event":{"type":"Gaussian","noise":NaN},"count":1,"previous":"","hash":""}', "NaN"),
     ],
 )  # fmt: skip

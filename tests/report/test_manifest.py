@@ -203,7 +203,7 @@ def test_a_change_that_contradicts_nothing_is_refused_by_the_signature_alone(sig
 def test_other_signatures_are_refused(signed, keys, tmp_path):
     other = tmp_path / "other"
     signature.keygen(other)
-    with pytest.raises(BadInput, match="is of the key"):
+    with pytest.raises(BadInput, match="was signed with the key"):
         load(signed, public=other / "public.pem")
     path, body = signed / "signature", json.loads((signed / "signature").read_text(encoding="utf-8"))
     key = load_pem_private_key((keys / "private.pem").read_bytes(), None)
@@ -223,7 +223,7 @@ def test_other_signatures_are_refused(signed, keys, tmp_path):
         with pytest.raises(BadInput, match="signature"):
             load(signed, public=keys / "public.pem")
     path.write_text("[]", encoding="utf-8")
-    with pytest.raises(BadInput, match="is no signature"):
+    with pytest.raises(BadInput, match="is not the signature"):
         load(signed)
     path.unlink()
     with pytest.raises(BadInput, match="is not signed"):
@@ -237,10 +237,10 @@ def test_keys_are_the_owner_s_and_never_written_over(tmp_path):
     assert stat.S_IMODE(private.stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "keys").stat().st_mode) == 0o700
     assert name.startswith("SHA256:")
-    with pytest.raises(BadInput, match="never written over"):
+    with pytest.raises(BadInput, match="never overwritten"):
         signature.keygen(tmp_path / "keys")
     private.rename(tmp_path / "private.pem")
-    with pytest.raises(BadInput, match="never written over"):
+    with pytest.raises(BadInput, match="never overwritten"):
         signature.keygen(tmp_path / "keys")
     assert (tmp_path / "private.pem").read_bytes() == before
     assert sorted(path.name for path in (tmp_path / "keys").iterdir()) == ["public.pem"]
@@ -268,7 +268,7 @@ def test_what_is_no_key_is_refused_in_a_line(signed, keys, tmp_path):
     for name in ("rsa.pem", "text", "nothing"):
         with pytest.raises(BadInput):
             signature.sign(signed, bound, tmp_path / name)
-    with pytest.raises(BadInput, match="is no private key"):
+    with pytest.raises(BadInput, match="is not a private key"):
         signature.sign(signed, bound, keys / "public.pem")
     for path in (tmp_path / "rsa.pub", tmp_path / "text", tmp_path / "nothing", tmp_path, keys / "private.pem"):
         with pytest.raises(BadInput):
@@ -299,7 +299,7 @@ def test_on_the_command_line(folder, tmp_path, capsys, monkeypatch):
     assert run(["report", f"release={folder}", f"public={keys / 'public.pem'}", f"out={tmp_path / 'page'}"]) == 0
     page = (tmp_path / "page" / "statement.html").read_text(encoding="utf-8")
     assert f"Signed by {name}" in page
-    assert "As claimed by whoever signed it" in page
+    assert "Claimed by whoever signed it" in page
     flipped(folder / "model.safetensors")
     for words in (
         ["verify"],

@@ -313,7 +313,7 @@ def test_every_hazard_is_answered_from_the_statement():
     assert len(plain) == 14
     assert found(curve=())["Epsilon too large to mean anything"].finding == "weak point", "98.8 %"
     assert found(curve=((0.1, 0.0),))["Epsilon too large to mean anything"].finding == "answered"
-    assert "0.004 divided by" in plain["Delta"].text
+    assert "0.004 / N" in plain["Delta"].text
     fits = "Other fits and other releases of the same records"
     assert plain[fits].finding == "weak point"
     assert found(**VARIANTS["account"])[fits].finding == "left to the steward"
@@ -363,19 +363,19 @@ def test_text_stands_out_in_light_in_dark_and_on_paper():
 
 def test_bought_figures_are_told_with_their_bounds_rounded_outwards():
     page = Page(render(make_statement(fitness=make_fitness(name=EVIL))))
-    assert "How well it fits, measured under the guarantee" in page.text
+    assert "How well the data fit, measured under the guarantee" in page.text
     for words in ("1.1 % to 4.5 %", "2.0 % to 7.9 %", "1.2 %", "5.7 %", "391 to 421 records", "100,000", "16.5"):
         assert words in page.text
     assert "Close to the records." in page.text
     assert "None was released" not in page.text
-    assert "No figure of fitness" not in page.text
-    assert "single columns 1.1 % to 4.5 %" in page.text  # in the answer to NIST's hazard
+    assert "No budget was spent on figures of fitness" not in page.text
+    assert "1.1 % to 4.5 % for single columns" in page.text  # in the answer to NIST's hazard
     assert EVIL in "".join(page.words)  # as text
 
 
 def test_without_bought_figures_the_page_says_that_there_are_none():
     text = Page(render(make_statement())).text
-    assert "No figure of fitness was bought" in text
+    assert "No budget was spent on figures of fitness" in text
     assert "measured under the guarantee" not in text
 
 

@@ -45,7 +45,7 @@ def test_every_problem_of_the_table_in_one_message(frame):
         "column 'age': some values are not numbers",
         "column 'few': some values are outside the declared bounds [0, 5]",
         "column 'few': some values are not whole",
-        "column 'real': some values are missing, where the schema does not allow it",
+        "column 'real': some values are missing, which the schema does not allow",
         "column 'outcome': some values are not true or false",
         "column 'admitted': some values are not dates or times",
         "column 'admitted': some values are outside the declared bounds [2020-01-01, 2021-12-31]",

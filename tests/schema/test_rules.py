@@ -118,7 +118,7 @@ def test_bought_categories_never_make_a_rule_fail():
         ({"if": {}, "then": {"sex": "M"}}, "if must map at least one column"),
         ({"never": []}, "never must map at least one column"),
         ({"never": {"sex": "X"}}, "column 'sex' (categorical): 'X' is not one of its categories"),
-        ({"never": {"sex": []}}, "column 'sex': an empty list"),
+        ({"never": {"sex": []}}, "column 'sex': no row can satisfy an empty list"),
         ({"never": {"sex": True}}, "column 'sex' (categorical): True must be text"),
         ({"never": {"pregnant": "perhaps"}}, "column 'pregnant' (boolean): 'perhaps' is not true or false"),
         ({"never": {"age": "old"}}, "column 'age' (integer): 'old' is not a finite number"),
@@ -154,7 +154,7 @@ def test_what_the_list_refuses():
     with pytest.raises(BadInput, match="is given twice"):
         schema_of("age >= 18", {"always": {"age": ">=18"}})
     other = Ordinal(name="grade", categories=("a", "b"))
-    with pytest.raises(BadInput, match="ordinals of different categories"):
+    with pytest.raises(BadInput, match="ordinals with different categories"):
         Schema(columns=(*COLUMNS, other), rules=("stage <= grade",))
     with pytest.raises(BadInput, match="more than one way"):
         Schema(columns=(Boolean(name="a"), Boolean(name="a = b"), Boolean(name="c")), rules=("a = b = c",))

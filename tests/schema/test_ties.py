@@ -248,9 +248,9 @@ def test_what_cannot_be_kept_and_is_named_is_refused():
     with pytest.raises(BadInput, match="honoured names the rule 'age >= 20'"):
         Codec(schema_of("age >= 20", honoured=[0]))
     for wrong in ([1], [0, 0], ["a"], 0, [True]):
-        with pytest.raises(BadInput, match="honoured must list places of rules, 0 to 0"):
+        with pytest.raises(BadInput, match="honoured must list positions of rules, from 0 to 0"):
             schema_of("was <= now", honoured=wrong)
-    with pytest.raises(BadInput, match="there are none"):
+    with pytest.raises(BadInput, match="the schema has none"):
         schema_of(honoured=[0])
 
 

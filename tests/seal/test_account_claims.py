@@ -93,7 +93,7 @@ def is_refused(folder, account, says):
     assert account.read() == before, "what is refused changes nothing"
 
 
-STALE = "another copy of this fit went on .* charged anew"
+STALE = "another copy of this fit has been resumed .* charged separately"
 
 
 # Copies
@@ -261,7 +261,9 @@ def test_a_ledger_that_is_gone_is_no_new_start(account, tmp_path, how):
         other.append(Gaussian(NOISE), 1)
         other.close()
     is_refused(
-        folder, account, r"is gone, was emptied or replaced.*Leave resume out to start a fit, which is charged anew"
+        folder,
+        account,
+        r"is gone, was emptied or was replaced.*Leave resume out to start a new fit, which is charged separately",
     )
     path.unlink(missing_ok=True)
     assert run(folder, account) == TIMES
@@ -273,7 +275,7 @@ def test_a_ledger_that_lost_lines_after_the_fit_stopped_is_refused(account, tmp_
     path = folder / "ledger.jsonl"
     whole = path.read_bytes()
     path.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
-    is_refused(folder, account, "lacks lines that the account .* knows of")
+    is_refused(folder, account, "lacks lines that the account .* records")
     path.write_bytes(whole)
     assert run(folder, account, resume=True) == 2
 
@@ -319,7 +321,7 @@ def test_a_fit_of_an_older_version_gets_its_first_claim(old, tmp_path):
     assert len(account.read().fits[0].claims) == 1
     shutil.rmtree(folder)
     copy.rename(folder)
-    is_refused(folder, account, "is gone, was emptied or replaced")
+    is_refused(folder, account, "is gone, was emptied or was replaced")
     assert spent(account) == 1.0
 
 
@@ -335,7 +337,7 @@ def test_copies_of_an_older_fit_go_on_once_together(old, tmp_path):
 def test_an_emptied_ledger_of_an_older_fit_is_refused(old):
     folder, account = old
     (folder / "ledger.jsonl").write_bytes(b"")
-    is_refused(folder, account, "is gone, was emptied or replaced")
+    is_refused(folder, account, "is gone, was emptied or was replaced")
 
 
 # Through the API
@@ -392,5 +394,5 @@ def test_a_claim_is_swapped_by_whoever_holds_the_last_one(account):
 
 def test_a_fit_that_the_account_does_not_hold_cannot_go_on(account):
     account.open()
-    with pytest.raises(BadInput, match="holds no fit 7"):
+    with pytest.raises(BadInput, match="does not contain fit 7"):
         account.go_on(7, plan(NOISE), ONE, held=("a",), claim="b")

@@ -110,7 +110,7 @@ def test_a_function_that_fails_on_made_up_rows_is_refused_before_the_charge():
     data = sealed()
     with pytest.raises(BadInput, match=r"vectors of group 0 .* fails on made-up rows: IndexError"):
         data.sum(lambda codes: codes[:, 99:100] + np.ones(1)[7], 1, 1.0, 1.0)
-    with pytest.raises(BadInput, match="must answer once for each record"):
+    with pytest.raises(BadInput, match="must return one answer per record"):
         data.sum(lambda _: np.ones((3, 1)), 1, 1.0, 1.0)
     assert data.account.ledger.entries() == ()
 
@@ -308,7 +308,7 @@ def test_what_only_says_that_it_is_a_question_of_the_house_is_refused():
     tables = data.tables([("sex",)], 1.0)
     same = Same(tables.cliques, tables.sizes, 1.0, 1)
     for rogue in (same, Marginals2(), Sums((Wide(floats, 6, 1.0, 1.0),)), object()):
-        with pytest.raises(BadInput, match="not one of the house's questions"):
+        with pytest.raises(BadInput, match="not one of synthdp's own questions"):
             data.ask(rogue)
     assert data.account.ledger.entries() == ()
 

@@ -64,7 +64,7 @@ def test_a_refused_question_reads_nothing_and_leaves_the_rest():
     data._recorder = recorder
     with data.cap(cap) as safe:
         before = safe.left
-        with pytest.raises(BadInput, match="would pass"):
+        with pytest.raises(BadInput, match="would exceed"):
             safe.marginals([("sex",)], 0.1)
         assert recorder.asked == []
         assert safe.left == before

@@ -132,7 +132,7 @@ def test_a_score_of_one_s_own_or_other_neighbours_are_refused():
     with pytest.raises(BadInput, match="a score that the seal knows: Misfit, Dependence"):
         data.choose(PAIRS, Trick(), 1.0)
     other = Chosen(((0, 1),), data.codec.sizes, Dependence(), 1.0, 1, relation="replace_one")
-    with pytest.raises(BadInput, match="other neighbours"):
+    with pytest.raises(BadInput, match="a relation other than"):
         data.ask(other)
     assert not data.account.ledger.entries()
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from synthdp.seal import records as counting
+from synthdp.seal import records as sealed_records
 
 SIZES = (3, 1, 5, 256)
 GROUPS = (None, None, np.array([0, 2, 2, 0, 1]), np.arange(256) // 100)
@@ -26,13 +26,13 @@ def expected(codes, clique, groups):
     list(itertools.product((0, 1, 300), (1, 7, 1 << 16), (np.int32, np.uint8), (False, True))),
 )
 def test_counts_are_those_of_a_walk_over_the_records(records, part, dtype, grouped, monkeypatch):
-    monkeypatch.setattr(counting, "PART", part)
+    monkeypatch.setattr(sealed_records, "PART", part)
     rng = np.random.default_rng(records)
     codes = np.stack([rng.integers(0, size, records) for size in SIZES], axis=1).astype(dtype)
     groups = GROUPS if grouped else (None,) * len(SIZES)
     rows = np.flatnonzero(rng.integers(0, 2, records))
-    whole = counting.counts(codes, CLIQUES, SIZES, groups)
-    some = counting.counts(codes, CLIQUES, SIZES, groups, rows)
+    whole = sealed_records.contingency_counts(codes, CLIQUES, SIZES, groups)
+    some = sealed_records.contingency_counts(codes, CLIQUES, SIZES, groups, rows)
     for clique, table, inside in zip(CLIQUES, whole, some, strict=True):
         assert table.dtype == inside.dtype == np.float64
         np.testing.assert_array_equal(table, expected(codes, clique, groups))
@@ -40,4 +40,4 @@ def test_counts_are_those_of_a_walk_over_the_records(records, part, dtype, group
 
 
 def test_no_table_is_asked_for():
-    assert counting.counts(np.zeros((4, 2), np.int32), [], (1, 1)) == []
+    assert sealed_records.contingency_counts(np.zeros((4, 2), np.int32), [], (1, 1)) == []

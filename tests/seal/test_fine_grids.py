@@ -61,7 +61,7 @@ def test_fine_tables_add_up_to_declared_ones():
 def test_what_would_read_fine_codes_is_refused_before_it_is_charged():
     data = resolved(500)
     charged = data.account.ledger.charges
-    with pytest.raises(BadInput, match="Sums is not asked of records that were resolved with `cells`"):
+    with pytest.raises(BadInput, match="Sums cannot be asked of records that were resolved with `cells`"):
         data.sum(lambda codes: codes[:, :, 0].sum(1), 1, 1.0, 1.0)
     with pytest.raises(BadInput, match="Sums is not asked"), data.sample(0.5) as batch:
         batch.sum(lambda codes: codes[:, :, 0].sum(1), 1, 1.0, 1.0)

@@ -45,7 +45,7 @@ def test_clips_that_are_none_are_refused(clip):
 
 
 def test_a_distance_to_more_units_than_float64_can_tell_apart_is_refused():
-    with pytest.raises(BadInput, match="rounded by too much"):
+    with pytest.raises(BadInput, match="rounded too coarsely"):
         Distance(((0,),), (2,), (np.array([2.0**60, 0.0]),), 1.0)
 
 

@@ -11,6 +11,7 @@ import killing
 import numpy as np
 import pytest
 from clinic import make_frame, make_schema
+from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer, accounting
 from synthdp.accounting.caps import cap_of, least_noise
@@ -92,27 +93,29 @@ from pathlib import Path
 import killing, test_resume
 
 home = Path(sys.argv[1])
+test_resume.fit(home)  # what it imports and calibrates, the forks need not again
 for how in killing.HOWS:
     number = 1
     while True:
         folder = home / f"{how}-{number}"
-        folder.mkdir(parents=True)
+        folder.mkdir()
         def fit(resume):
             return lambda: test_resume.fit(folder, resume=resume, rate=1.0, told=str(folder / "told"))
         if killing.killed(fit(False), number, how) == 0:
             break
         killing.killed(fit(True), 3 + number % 5, how)  # killed again in the resumed part
         (folder / "twice").touch()
-        number += 5
+        number += int(sys.argv[2])
 """
 
 
-@pytest.fixture(scope="module")
-def wrecks(tmp_path_factory):
+@pytest.fixture(scope="module", params=sweep([20, 5], lambda apart: apart == 20))
+def wrecks(request, tmp_path_factory):
+    """Fits that were killed at every n-th write, before, after or in the middle of it, and again when they were resumed."""
     home = tmp_path_factory.mktemp("wrecks")
-    killing.in_a_process(WRECKS, str(home))
+    killing.in_a_process(WRECKS, str(home), str(request.param))
     folders = sorted(folder for folder in home.iterdir() if (folder / "twice").exists())
-    assert len(folders) > 40
+    assert len(folders) > 200 / request.param
     return folders
 
 
@@ -247,7 +250,7 @@ def test_resume_needs_both_files_and_starts_anew_where_nothing_was_asked(tmp_pat
     synth = Synthesizer(Walk(), schema=make_schema(), budget=BUDGET, trust=__name__)
     with pytest.raises(BadInput, match="resume needs"):
         synth.fit(make_frame(50), resume=True)
-    with pytest.raises(BadInput, match="a checkpoint needs ledger="):
+    with pytest.raises(BadInput, match="checkpoint= needs ledger="):
         synth.fit(make_frame(50), checkpoint=tmp_path / "checkpoint.safetensors")
     assert fit(tmp_path, resume=True).model.done == STEPS
 
@@ -314,7 +317,7 @@ def test_a_plan_made_anew_after_lost_answers_is_charged_the_whole_cap_that_the_f
 
 def test_without_a_cap_in_its_first_line_no_plan_is_made_anew(tmp_path):
     """Ledgers of older versions fixed none, and no filter takes some plans."""
-    with pytest.raises(BadInput, match="answers to 1 questions of the fit that was stopped are lost"):
+    with pytest.raises(BadInput, match="answers to 1 questions of the stopped fit are lost"):
         lost(tmp_path / "old", 0.25, cap=False)
 
 

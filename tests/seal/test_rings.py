@@ -220,7 +220,7 @@ def test_what_runs_while_records_are_open_is_trusted_and_named(case):
     check(met)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", DEAR)
 def test_what_runs_while_records_are_open_is_trusted_and_named_without_units_too(case):
     CASES.update(DEAR)

@@ -101,7 +101,7 @@ def test_no_sample_is_drawn_that_was_not_charged():
     """Whatever a caller's loop does, samples never outnumber the sampled charges in the ledger."""
     data = sealed(2)
     members(data)
-    with pytest.raises(RuntimeError, match="not charged"):
+    with pytest.raises(RuntimeError, match="not been charged"):
         data._answer(data.tables([("who",)], 0.0), RATE)
     members(data)
     assert data.account.ledger.entries() == (Entry(EVENT, 2),)

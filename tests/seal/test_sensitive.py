@@ -16,7 +16,7 @@ from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.seal.gradients import per_unit_reference
 
-LOOSE = Budget(epsilon=20.0, delta=1e-5)
+LOOSE, NO_NOISE = Budget(epsilon=20.0, delta=1e-5), Budget(epsilon=float("inf"), delta=1e-5)
 
 
 def sealed(frame, schema, budget=LOOSE, seed=0, ledger=None):
@@ -68,8 +68,8 @@ def test_the_charge_is_on_disk_before_the_answer(frame, schema, tmp_path):
 def test_a_block_stays_charged_whatever_ends_it(frame, schema, tmp_path):
     """Law 37: an exception that a generator catches gives nothing back; it may have stopped at a lucky answer."""
     path = tmp_path / "ledger.jsonl"
-    data = sealed(frame, schema, ledger=Ledger(path))
-    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 64),), LOOSE)
+    data = sealed(frame, schema, NO_NOISE, ledger=Ledger(path))
+    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 64),), NO_NOISE)
     event, asked = Sampled(0.5, (Gaussian(noise),)), 0
 
     class Lucky(Exception):
@@ -94,8 +94,8 @@ def test_a_block_stays_charged_whatever_ends_it(frame, schema, tmp_path):
 
 
 def test_a_sample_answers_once(frame, schema):
-    data = sealed(frame, schema)
-    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 2),), LOOSE)
+    data = sealed(frame, schema, NO_NOISE)
+    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 2),), NO_NOISE)
     with data.sample(0.5) as batch:
         batch.sum(ones, 1, 1.0, noise)
         with pytest.raises(BadInput, match="one question"):
@@ -116,12 +116,12 @@ def test_batch_sizes_are_binomial(frame, schema):
 
 def test_an_empty_sample_is_a_noise_only_step_at_the_same_charge(schema):
     data = sealed(make_frame(0), schema)
-    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 1),), LOOSE)
-    with data.sample(0.5) as batch:
+    noise = data.commit(lambda z: (Entry(Sampled(1.0, (Gaussian(z),)), 1),), LOOSE)
+    with data.sample(1.0) as batch:
         answer = batch.sum(ones, 1, 1.0, noise)
     assert answer.shape == (1,)
     assert answer[0] != 0
-    assert data.account.ledger.entries() == (Entry(Sampled(0.5, (Gaussian(noise),))),)
+    assert data.account.ledger.entries() == (Entry(Sampled(1.0, (Gaussian(noise),))),)
 
 
 def test_sums_clip_each_unit_not_each_record_nor_the_batch():
@@ -266,19 +266,19 @@ class Rogue:
 
 
 def test_a_question_from_elsewhere_is_refused_before_it_sees_a_record(frame, schema):
-    with pytest.raises(BadInput, match="house's questions"):
+    with pytest.raises(BadInput, match="synthdp's own questions"):
         sealed(frame, schema).ask(Rogue())
 
 
 def test_sealed_records_open_only_while_a_question_is_answered():
-    """Law 20: whoever holds the seal, a read outside of a question raises."""
+    """Law 20: whoever holds the seal, a read outside a question raises."""
     data = sealed(make_frame(20), make_schema())
     noise = data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
     data.resolve()
-    with pytest.raises(RuntimeError, match="outside of a question"):
+    with pytest.raises(RuntimeError, match="outside a question"):
         data._sealed.read()
     data.sum(ones, 1, 1.0, noise)
-    with pytest.raises(RuntimeError, match="outside of a question"):
+    with pytest.raises(RuntimeError, match="outside a question"):
         data._sealed.read()
 
 

@@ -145,7 +145,7 @@ def test_where_duckdb_does_not_clear_its_memory_the_spill_is_encrypted(tmp_path,
     assert not hashes_in(held)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("file", ["visits.csv", "visits.csv.gz"])
 def test_a_spill_of_a_csv_file_holds_no_units_name(tmp_path, visits, file):
     """DuckDB reads it in buffers of 32 MB, which leave little of what it may hold."""

@@ -36,7 +36,7 @@ from synthdp.seal.records import encoded, reading, seal
 from synthdp.seal.replay import Recorder
 from synthdp.seal.resume import Checkpoint
 from synthdp.seal.teachers import Estimators, Stacked, Witness
-from synthdp.seal.teachers.kernel_teachers import against
+from synthdp.seal.teachers.mean_embeddings import against
 from synthdp.seal.teachers.protocols import dealt, public_rows
 from synthdp.seal.teachers.vote_aggregation import Confident, Counts, GNMax, Interactive, LNMax, Shares
 
@@ -539,7 +539,7 @@ def test_teachers_open_only_while_a_question_is_answered(name):
     teachers = data.partition(4, KINDS[name])
     for act in (lambda: None, teachers.train, lambda: teachers.ask(QUERIES, Shares(0.0))):
         act()
-        with pytest.raises(RuntimeError, match="outside of a question"):
+        with pytest.raises(RuntimeError, match="outside a question"):
             teachers._sealed.read()
     assert {key for key in vars(teachers) if not key.startswith("_")} == {"count", "classes"}
 
@@ -592,11 +592,11 @@ class Own:
 
 def test_kinds_and_aggregators_from_elsewhere_are_refused():
     data = opened(make_frame(60))
-    with pytest.raises(BadInput, match="house's kinds"):
+    with pytest.raises(BadInput, match="synthdp's own kinds"):
         data.partition(4, Own())
     teachers = data.partition(4, KINDS["forests"])
     teachers.train()
-    with pytest.raises(BadInput, match="house's aggregators"):
+    with pytest.raises(BadInput, match="synthdp's own aggregators"):
         teachers.ask(QUERIES, Own())
 
 
@@ -677,7 +677,7 @@ def mixing(codes):
         (lambda: Stacked(module=MLP, features=one_hot, loss=labels_loss, optimizer="lbfgs"), "adam, sgd"),
         (lambda: Stacked(module=MLP, features=one_hot, loss=labels_loss, start="zero"), "own, template"),
         (lambda: Stacked(module=MLP, features=mixing, loss=labels_loss).check(CODEC), "on its own"),
-        (lambda: Stacked(module=MLP, features=images, loss=labels_loss).check(CODEC), "not take what features give"),
+        (lambda: Stacked(module=MLP, features=images, loss=labels_loss).check(CODEC), "cannot take the output of features"),
         (lambda: Stacked(module=MLP, features=one_hot, loss=lambda o, _: o.mean()).check(CODEC), "one number per record"),
         (lambda: Estimators(estimator=GaussianNB(), features=tabular, target="none").check(CODEC), "no modelled column"),
         (lambda: Estimators(estimator=GaussianNB(), features=lambda c: c, target="ill").check(CODEC), "leave it out"),

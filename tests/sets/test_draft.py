@@ -9,6 +9,7 @@ from synthdp import BadInput
 from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
+from synthdp.sets import record_files
 from synthdp.sets.draft import draft, outward
 
 
@@ -64,7 +65,7 @@ def test_a_draft_is_for_review_and_nobody_declares_it():
     assert not any(column.observed for column in schema.columns)
     assert schema.declared_by is None
     with pytest.raises(
-        BadInput, match=r"review marks stand at 'patient', .* and 3 others, .*; nobody declares it: .*declared_by"
+        BadInput, match=r"the kinds of 'patient', .* and 3 others were guessed .*; nobody declares it. .*declared_by"
     ):
         schema.check_declared()
     assert max(map(len, text.splitlines())) <= 140
@@ -146,3 +147,12 @@ def test_outward(value, lower):
 def test_outward_of_what_is_too_small_for_a_step():
     assert outward(3e-324) == 0.0
     assert outward(-3e-324) <= -3e-324
+
+
+@pytest.mark.parametrize("cells", [["0.0", "1.0", ""], ["0", "1", "1"], ["Yes", "no", ""]])
+def test_a_column_of_two_truths_fits_its_own_draft(tmp_path, cells):
+    path = tmp_path / "t.csv"
+    path.write_text("ill,age\n" + "".join(f"{cell},{row}\n" for row, cell in enumerate(cells * 20)))
+    schema = drafted(record_files.read(path))[1]
+    assert schema.column("ill").kind == "boolean"
+    schema.validate(record_files.read(path, schema))

@@ -29,7 +29,7 @@ from synthdp.sets import (
 EMBEDDED = {"meps", "digits"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def present():
     return {info.name for info in named.describe() if info.present}
 
@@ -65,6 +65,7 @@ def test_configurations_name_their_data_set(name):
     assert values == {"name": None if name == "files" else name}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("data", named.NAMES, indirect=True)
 def test_records_fit_their_public_schema(data):
     name, held = data
@@ -105,6 +106,7 @@ SPLITS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("data", named.NAMES, indirect=True)
 def test_splits_are_the_same_on_every_machine(data):
     name, held = data
@@ -114,6 +116,7 @@ def test_splits_are_the_same_on_every_machine(data):
     assert hashlib.sha256(text.encode()).hexdigest()[:12] == digest
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("data", ["diabetes130", "noshow", "covid_testing", "randhie"], indirect=True)
 def test_people_are_on_one_side_of_the_split(data):
     _, held = data
@@ -122,6 +125,7 @@ def test_people_are_on_one_side_of_the_split(data):
     assert not set(held.train[unit]) & set(held.test[unit])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("data", ["diabetes130"], indirect=True)
 def test_readmissions_are_as_often_as_published(data):
     _, held = data
@@ -132,7 +136,7 @@ def test_readmissions_are_as_often_as_published(data):
 @pytest.mark.parametrize("data", ["meps"], indirect=True)
 def test_meps_is_decoded(data):
     _, held = data
-    assert held.notes[0] == "29 records carry two health flags; the worse one counts"
+    assert held.notes[0] == "29 records have two health flags; the worse one counts"
     frame = pd.concat([held.train, held.test])
     assert frame["health"].value_counts()["poor"] == 692
     assert frame["income_class"].value_counts()["middle"] == 3294
@@ -153,7 +157,7 @@ def test_of_two_health_flags_the_worse_counts():
     assert frame["health"].tolist() == ["poor", "fair", "very good", "excellent"]
     assert frame["income_class"].tolist() == ["high"] * 4
     assert frame["income"].tolist() == [0, 200, 5, 0]
-    assert "2 records carry two health flags" in notes[0]
+    assert "2 records have two health flags" in notes[0]
 
 
 # Published: 2,300 of 11,500 windows; 55 of 858 patients; 1,813 of 4,601 messages; 98 frauds in this part; two vowels of
@@ -170,6 +174,7 @@ POSITIVE = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("data", list(POSITIVE), indirect=True)
 def test_targets_are_as_often_true_as_published(data):
     name, held = data
@@ -364,6 +369,7 @@ PUBLISHED = {  # how many of the commonest class, of all parts
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("data", list(PUBLISHED), indirect=True)
 def test_pictures_are_those_of_their_labels(data):
     name, held = data

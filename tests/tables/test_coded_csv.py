@@ -178,3 +178,22 @@ def test_rules_that_tie_columns_are_refused(rule):
     )
     with pytest.raises(BadInput, match="rules code several columns together"):
         coded.check_codes(Codec(schema))
+
+
+def test_a_whole_number_is_one_category_however_it_is_spelled(tmp_path):
+    """Of itself, whatever the other cells are, and in both engines."""
+    spelled = ["1", "1.0", "01", "+1", "1.", "0", "-0.0", "00", "", "1.5", "x", "-2", "-02.0"]
+    lines = [f"{row},{cell},{cell}" for row, cell in enumerate(spelled)]
+    (tmp_path / "t.csv").write_text("\n".join(["row,sex,ill", *lines]) + "\n")
+    columns = (
+        Categorical(name="sex", categories=(0, 1, -2, 7), other=7, missing=True),
+        Boolean(name="ill", missing=True),
+    )
+    schema = Schema(columns=(Identifier(name="row"), *columns))
+    frame, codec = record_files.read(tmp_path / "t.csv", schema), Codec(schema)
+    codes = codec.encode(frame)
+    assert codes[:, 0].tolist() == [1, 1, 1, 1, 1, 0, 0, 0, 4, 3, 3, 2, 2]
+    assert codes[:, 1].tolist() == [1, 1, 1, 1, 1, 0, 0, 0, 2, 2, 2, 2, 2]
+    with source.opened(source.csv(tmp_path / "t.csv")) as opened:
+        found = awkward.codes_in(opened, schema)
+    assert awkward.differing(found, codes, codec, frame) == {}

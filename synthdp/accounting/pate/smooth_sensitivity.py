@@ -148,7 +148,7 @@ def _cells(x: Array) -> Array:
 
 def _most(votes: Array) -> float:
     if not len(votes):
-        raise BadInput("votes hold no query: there is nothing to release")
+        raise BadInput("votes has no query, so there is nothing to release")
     return float(votes[0].sum())
 
 

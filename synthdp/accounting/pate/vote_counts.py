@@ -28,7 +28,7 @@ def checked(votes: ArrayLike) -> Array:
     if not bool(np.all(np.isfinite(found) & (found >= 0) & (found == np.floor(found)))):
         raise BadInput("votes must be whole numbers, 0 or more: how many teachers chose the class")
     if len(found) and not (found[0].sum() > 0 and bool(np.all(found.sum(1) == found[0].sum()))):
-        raise BadInput("each row of votes must add up to the same number of teachers, 1 or more")
+        raise BadInput("every row of votes must add up to the same number of teachers, which is 1 or more")
     return found
 
 
@@ -68,7 +68,7 @@ def _numbers(path: Path) -> Array:
     try:
         return np.array([[float(cell) for cell in row] for row in rows], dtype=float)
     except ValueError:
-        raise BadInput(f"{path} holds a cell that is no number; votes are counts of teachers") from None
+        raise BadInput(f"{path} has a cell that is not a number; votes are counts of teachers") from None
 
 
 def _is_number(cell: str) -> bool:

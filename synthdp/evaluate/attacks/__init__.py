@@ -1,7 +1,7 @@
 """Attacks on a release by someone who has only its synthetic rows, each against its baseline. Internal: real records are read.
 
 Every attack is one file of `methods/`; a new one needs no other edit. Each asks whether records that were used (training
-rows) fare worse than records that were not (hold-out rows), which takes for granted that rows were dealt to the two at
+rows) fare worse than records that were not (held-out rows), which takes for granted that rows were dealt to the two at
 random. Sizes (all draws are of fixed streams): 2,000 records of either side are attacked at most, against 50,000 synthetic
 rows and 10,000 reference rows; what looks at the whole release takes 20,000 real rows of either side. An attack's intervals
 hold together at 95 %, so that attacks on a release that knows nothing raise a false alarm in at most 2.5 % of cases each;
@@ -59,8 +59,10 @@ def _found() -> dict[str, Attack]:
 ATTACKS = _found()
 # What was kept small for time, for `about.limits`.
 LIMITS = {
-    "attacks": f"at most {MOST_ATTACKED:,} records of either side ({MOST_REAL:,} where the whole release is looked at) against "
-    f"{MOST_SYNTHETIC:,} synthetic and {MOST_REFERENCE:,} reference rows, drawn"
+    "attacks": (
+        f"at most {MOST_ATTACKED:,} records of either side ({MOST_REAL:,} where the attack uses the whole release) against at most "
+        f"{MOST_SYNTHETIC:,} synthetic and {MOST_REFERENCE:,} reference rows, drawn at random"
+    )
 }
 NAMES: tuple[str, ...] = tuple(ATTACKS)
 

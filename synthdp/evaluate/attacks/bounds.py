@@ -2,7 +2,7 @@
 
 Two kinds. An attack on one unit's presence (membership, attribute, linkage, copies) asks the same question of the same
 release about a record that was used and about one that was not; add-remove neighbours, and the claim's own numbers. Shares
-of the release that go to training rather than hold-out rows compare a record with the one that takes its place: that is two
+of the release that go to training rather than held-out rows compare a record with the one that takes its place: that is two
 steps of add-remove, (2 epsilon, delta (1 + e^epsilon)). All hold on average over the release's noise, for the random split
 of the real records that the attacks assume; a guarantee for patients bounds an attack on any one of their records too.
 """
@@ -75,7 +75,7 @@ class Claim:
         return min(1.0, rising / both, falling / both)
 
     def nearer(self, records: int) -> float:
-        """Most that the share of synthetic rows nearest to training rather than to hold-out rows can be.
+        """Most that the share of synthetic rows nearest to training rather than to held-out rows can be.
 
         A record's share of the release is a figure in [0, 1], so its mean where the record was used is at most e^e times its
         mean where the record was held out, plus d; e, d of a swap; summed over as many `records` of both sides.
@@ -182,14 +182,14 @@ def _area(members: NDArray[np.int64], others: NDArray[np.int64], size: int) -> f
 # ---- What an attack's figures mean, in the plain form of the report and in words that know what DP promises.
 #
 # An attack at chance passes: its interval covers the baseline. One above it is a concern, and whether the claim allows it is
-# said beside it: a guarantee does not promise that nothing leaks but how little.
+# shown beside it: a guarantee does not promise that nothing leaks; it limits how much leaks.
 
 
 NOT_BY_UNIT = (
-    " Records were attacked, not patients, as it is not said whose they are: the bound holds for any one record, but where "
-    "a patient has several the intervals are too narrow, and an alarm may be false."
+    " Single records were attacked, not patients, because the schema does not tell whose they are. The bound holds for any one "
+    "record, but where patients have several records the intervals are too narrow and an alarm may be false."
 )
-ALWAYS = "A pass is no proof: a stronger attack may exist. The guarantee is what holds against all of them."
+ALWAYS = "A pass proves nothing, since a stronger attack may exist; only the guarantee holds against all attacks."
 
 
 def above(figure: Figure) -> bool:
@@ -214,24 +214,26 @@ def _pass(figures: Sequence[Figure]) -> str:
     below = any(figure.better != "higher" and figure.interval[1] < figure.baseline for figure in figures)
     words = f"At chance: {'the 95 % interval covers' if len(figures) == 1 else 'all intervals (95 % together) cover'} "
     if below:
-        words = "No better than chance, and in part worse: check that hold-out rows were drawn at random. Not above "
-    return f"{words}what records that were never used give. {ALWAYS}"
+        words = (
+            "No better than chance, and in part worse (check that the held-out rows were drawn at random). Not above "
+        )
+    return f"{words}the value for records that were never used. {ALWAYS}"
 
 
 def _concern(over: Sequence[Figure], claim: Claim | None) -> str:
     labels = ", ".join(figure.label for figure in over)
     words = (
-        f"Above chance ({labels}): the release tells something of the records that were used that it does not tell of others, "
-        "or the hold-out rows were not drawn as the training rows were."
+        f"Above chance ({labels}): either the release reveals more about the records that were used than about others, or the "
+        "held-out rows were not drawn like the training rows."
     )
     if claim is None:
-        return f"{words} No guarantee was given that would bound it."
+        return f"{words} There is no guarantee that would limit it."
     beyond = [figure for figure in over if figure.bound is not None and figure.interval[0] > figure.bound]
     promise = f"(epsilon {claim.epsilon:g}, delta {claim.delta:g}) per {claim.unit}"
     if beyond:
         return (
-            f"{words} It is also more than {promise} allows: either the claim does not hold, or training and hold-out "
-            "rows differ. Do not release before this is explained."
+            f"{words} It is also more than {promise} allows: either the claim is false, or training and held-out rows differ. Do "
+            "not release before this is explained."
         )
     return f"{words} It is within what {promise} allows; a smaller epsilon would allow less."
 

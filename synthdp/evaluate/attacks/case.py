@@ -61,7 +61,7 @@ class Lacking:
 class Case:
     """The tables after subsampling by fixed streams.
 
-    members: training rows; outsiders: as many hold-out rows; reference: hold-out rows that are not attacked; train and test:
+    members: training rows; outsiders: as many held-out rows; reference: hold-out rows that are not attacked; train and test:
     equally many of both, for what looks at the release as a whole. All share the synthetic rows' axes.
     """
 
@@ -133,7 +133,9 @@ def secrets_of(axes: Sequence[Axis], targets: Sequence[str], sensitive: Sequence
     wanted = list(dict.fromkeys([*targets, *sensitive]))
     unknown = [name for name in wanted if name not in names]
     if unknown:
-        raise BadInput(f"sensitive: {unknown[0]!r} is no column that the attacks can read; name one of the schema's.")
+        raise BadInput(
+            f"sensitive: {unknown[0]!r} is not a column that the attacks can read; name one of the schema's."
+        )
     return tuple(wanted or [axis.name for axis in axes if axis.is_classes][:MOST_SECRETS])
 
 

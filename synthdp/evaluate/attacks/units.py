@@ -56,8 +56,8 @@ def too_few(units: Codes | None, left: int, least: int) -> str | None:
         return None
     if left == 0:
         return (
-            "every patient of the test records has training records too, so there is nobody whose records were not used; "
-            "split the records by patient"
+            "every patient of the test records has training records too, so nobody is left whose records were not used; split the "
+            "records by patient"
         )
     return (
         f"only {left} patients of the test records have no training records; at least {least} are needed: split the "

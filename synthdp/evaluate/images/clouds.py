@@ -145,7 +145,10 @@ def _fid(
 ) -> tuple[dict[str, Any], str]:
     fewest, size = min(len(made), len(train)), train.shape[1]
     if fewest <= size:
-        return {}, f"a covariance of {size} features needs more than {size} records a set; the smallest has {fewest}"
+        return (
+            {},
+            f"a covariance of {size} features needs more than {size} records in each set; the smallest has {fewest}",
+        )
     entry = {"mean": frechet(made, train), "floor": {"mean": frechet(held, train)}}
     return {"fid": {**entry, "rows": {"synthetic": len(made), "train": len(train)}}}, ""
 
@@ -155,7 +158,7 @@ def _kid(
 ) -> tuple[dict[str, Any], str]:
     fewest, least = min(len(made), len(train)), 2 * LEAST_IN_SUBSET
     if fewest < least:
-        return {}, f"at least {least} records a set are needed; the smallest has {fewest}"
+        return {}, f"each set needs at least {least} records; the smallest has {fewest}"
     values, size = kernel_over_subsets(made, train, rng)
     floor, _ = kernel_over_subsets(held, train, rng)
     entry = {**_spread(values), "floor": _spread(floor)}
@@ -167,7 +170,7 @@ def _coverage(
 ) -> tuple[dict[str, Any], str]:
     rows = min(len(made), len(train), MOST_ROWS)
     if rows < LEAST_FOR_BALLS:
-        return {}, f"at least {LEAST_FOR_BALLS} records a set are needed; the smallest has {rows}"
+        return {}, f"each set needs at least {LEAST_FOR_BALLS} records; the smallest has {rows}"
     real = train[drawn(len(train), rows, rng)]
     values, floor = (judge(real, part[drawn(len(part), rows, rng)]) for part in (made, held))
     return {

@@ -48,7 +48,7 @@ def of_classifier(target: str, ceiling: Fitted, train: NDArray[np.uint8]) -> Fea
         return None
     words = (
         f"penultimate layer ({feature_networks.FEATURES} units) of the evaluation's CNN, trained on the real training records to "
-        f"predict {target}; internal, not comparable with figures on other features such as Inception's"
+        f"predict {target}; they are internal, and not comparable with figures on other features such as Inception's"
     )
     return _scaled(words, lambda x: feature_networks.features(network, shrunk(x, CNN_SIDE)), train)
 

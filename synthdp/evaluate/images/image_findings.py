@@ -33,7 +33,7 @@ def useful(target: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> d
         f"pictures when trained on synthetic ones, and {ceiling:.3f} when trained on real ones (the ceiling)."
     )
     if ceiling - floor < LEAST_SIGNAL:
-        text += " Real pictures hardly predict this label either, so it is no test of the synthetic ones."
+        text += " Real pictures hardly predict this label either, so it does not test the synthetic ones."
         return {**answer, "verdict": "Cannot be told", "text": text}
     kept = (made - floor) / (ceiling - floor)
     text += f" That keeps {100 * max(kept, 0):.0f} % of what real pictures offer above the majority class."
@@ -49,7 +49,7 @@ def _grade(kept: float) -> str:
         return "Partly useful: much of the signal is lost"
     if kept >= 0.1:
         return "Hardly useful"
-    return "Not useful: no better than always the majority class"
+    return "Not useful: no better than always predicting the majority class"
 
 
 def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,16 +102,16 @@ def near(found: Mapping[str, Any]) -> dict[str, Any]:
     copied, rows = found["copies"]["synthetic"], found["pixels"]["rows"]
     answer["figures"] = [("nearer to training", share["mean"])]
     text = (
-        f"{100 * share['mean']:.0f} % of {rows['synthetic']:,} synthetic pictures are nearer to a training record than to "
-        f"a held-out one (50 % is what no copying gives; ± {100 * share['standard_error']:.1f} % is one standard error). "
-        f"Exact copies of training records: {copied:,} (among held-out real pictures: {found['copies']['test']:,}). "
-        "This is a look, no proof: what is guaranteed stands in the statement of the release."
+        f"{100 * share['mean']:.0f} % of {rows['synthetic']:,} synthetic pictures are nearer to a training record than to a "
+        f"held-out one (without copying, 50 % would be; ± {100 * share['standard_error']:.1f} % is one standard error). Exact "
+        f"copies of training records: {copied:,} (among held-out real pictures: {found['copies']['test']:,}). This is an "
+        "inspection, not a proof: the guarantee is in the statement of the release."
     )
     if copied > found["copies"]["test"]:
         return {**answer, "verdict": "Training records are copied", "text": text}
     if share["mean"] - 0.5 > TELLING * max(share["standard_error"], 1e-9):
         # Real MNIST digits of the training writers are at 0.57: its test writers are others.
-        text += " More than 50 % is copying, or a sign that training and held-out records are of different populations."
+        text += " More than 50 % is a sign of copying, or of training and held-out records that come from different populations."
         return {**answer, "verdict": "Nearer to training than to held-out records", "text": text}
     return {**answer, "verdict": "No nearer than chance", "text": text}
 

@@ -42,7 +42,9 @@ def accuracy_plot(entry: Mapping[str, Any], metric: str, label: str, names: Mapp
             high = [max(0.0, max(v["values"]) - v["mean"]) for _, v in found]
             axes.hlines(y, 0, x, color=colour, alpha=0.35, linewidth=6)
             axes.errorbar(x, y, xerr=[low, high], fmt=marker, color=colour, markersize=6, capsize=3, label=words)
-        axes.axvline(floor, color=INK, linewidth=0.8, linestyle=(0, (2, 2)), label="floor: always the majority class")
+        axes.axvline(
+            floor, color=INK, linewidth=0.8, linestyle=(0, (2, 2)), label="floor: always predicting the majority class"
+        )
         axes.set(xlim=(0, 1.02), ylim=(len(models) - 0.5, -0.5), xlabel=label)
         axes.set_yticks(range(len(models)), [names[m] for m in models])
         axes.tick_params(axis="y", length=0)
@@ -135,16 +137,16 @@ def _short(text: str) -> str:
     return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
 
 
-STAMP = "Internal: shows real pictures and contains statistics of real records: do not release"
+STAMP = "Internal: shows real pictures and contains statistics of real records. Do not release"
 PLOTTED = ("accuracy", "balanced_accuracy")
 PAGE = "This page must not be shared: it shows real pictures and exact statistics of real records."
 TELLING = ("Training records", "Nearer")  # how the verdicts on nearness begin that are no chance
 FIDELITY = {
     "fid": "Fréchet distance, FID (0 is best)",
-    "kid": "Kernel distance, KID (0 is best; ± over subsets)",
+    "kid": "Kernel distance, KID (0 is best; ± is the standard deviation over subsets)",
     "precision": "Precision: synthetic pictures that lie among the real ones",
     "recall": "Recall: real pictures that lie among the synthetic ones",
-    "density": "Density: how deep among the real ones (1 for equal sets)",
+    "density": "Density: how deep synthetic pictures lie among the real ones (1 for equal sets)",
     "coverage": "Coverage: real pictures with a synthetic one near them",
     "tvd_1way": "Classes and other columns (total variation distance)",
     "tvd_2way": "Pairs of columns beside the image (total variation distance)",
@@ -202,7 +204,7 @@ def _share(result: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, An
     ask = found_of(result)
     verdict, bad = ask["verdict"], ask["bad"]
     if not bad and beside["verdict"].startswith(TELLING):
-        verdict, bad = "Not before the nearest pictures below are understood", True
+        verdict, bad = "Not before you understand the nearest pictures below", True
     page = {"question": "And this page?", "verdict": "Never", "figures": [], "text": PAGE}
     return {**ask, "verdict": verdict, "bad": bad, "answers": [ask["answers"][0], _item(beside), page]}
 
@@ -236,7 +238,7 @@ def _target(place: int, name: str, entry: Mapping[str, Any], names: Mapping[str,
         if rows:
             groups.append((label, rows))
     constant = [entry["floors"]["majority"].get(metric) for metric in METRICS]
-    groups.append(("Floor: always the majority class", [("No model", constant)]))
+    groups.append(("Floor: always predicting the majority class", [("No model", constant)]))
     return {
         "name": name,
         "key": f"target{place}",

@@ -121,7 +121,7 @@ def _marginals(axes: Sequence[Axis], wanted: Sequence[Axis], parts: Parts, resul
     if means:
         result["fidelity"]["mean_pictures"] = means
     else:
-        reason = "no class of the target is in synthetic, training and test records"
+        reason = "no class of the target is in all of the synthetic, training and test records"
         result["not_computed"].append({"metric": "mean_pictures", "reason": reason})
     rng = np.random.default_rng(SHOWN_STREAM)
     shown = samples.by_class(first, parts[0], parts[1], rng)
@@ -151,7 +151,7 @@ def _clouds(space: Features | None, parts: Parts, tell: Steps, result: dict[str,
     tell("distances and coverage")
     mapped: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None = None
     if space is None or space.scale == 0:
-        reason = "the real training records do not vary in the features that they would be compared in"
+        reason = "the real training records do not vary in the features by which they would be compared"
         log += [{"metric": metric, "reason": reason} for metric in ("fid", "kid", *clouds.COVERAGE)]
     else:
         mapped = (space(s), space(t), space(v))

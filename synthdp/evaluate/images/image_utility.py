@@ -98,7 +98,7 @@ def refusal(axis: Axis, train: Pictures, test: Pictures) -> str | None:
         if len(known) < MIN_ROWS:
             return f"{len(known)} {role} records have a known label; at least {MIN_ROWS} are needed"
         if len(np.unique(known)) < 2:
-            return f"the {role} records hold one class of the target"
+            return f"the {role} records have only one class of the target"
     return None
 
 
@@ -125,8 +125,8 @@ def shortfalls(work: Task) -> list[dict[str, str]]:
     if not lacking:
         return []
     reason = (
-        f"the synthetic records lack {lacking} of the {len(work.classes)} classes; "
-        "models trained on them give these classes probability 0 and are scored so"
+        f"the synthetic records lack {lacking} of the {len(work.classes)} classes; models trained on them are scored with "
+        "probability 0 for these classes"
     )
     return [{"metric": f"{metric}.absent_classes", "reason": reason}]
 

@@ -1,6 +1,6 @@
 """How near synthetic pictures lie to the training records, beside held-out real ones: what copying would show.
 
-A small distance is no breach and a large one no guarantee: the guarantee is the ledger's. This is a look.
+A small distance is not a breach and a large one not a guarantee, which only the ledger gives. This is an inspection.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Pictures:
     def labels(self, axis: Axis) -> NDArray[np.int64]:
         """(rows,): the class of each record, -1 where it is missing or undeclared."""
         if self.beside is None:
-            raise BadInput(f"targets: {axis.name!r} is not beside the images; name a column that is")
+            raise BadInput(f"targets: {axis.name!r} is not a column beside the images; name one that is")
         column = self.beside.column(axis.name)
         return np.where(column < len(axis.levels), column, -1).astype(np.int64)  # False for NaN too
 
@@ -53,7 +53,7 @@ def pictures_of(frame: pd.DataFrame, schema: Schema, axes: tuple[Axis, ...], rol
     """
     column = schema.image
     if column is None:
-        raise BadInput("schema: no column is an image; tables are judged by synthdp.evaluate.evaluate")
+        raise BadInput("schema: no column is an image; judge tables with synthdp.evaluate.evaluate")
     tables.check_columns(frame, [column.name, *(axis.name for axis in axes)], role)
     cells = list(frame[column.name])
     wrong = sum(not is_picture(cell, column.shape) for cell in cells)

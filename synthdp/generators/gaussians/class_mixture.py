@@ -1,4 +1,4 @@
-"""A mixture of Gaussians per class in a linear basis, and how records are drawn of it: grey values and categories by tables
+"""A mixture of Gaussians per class in a linear basis, and how records are drawn from it: grey values and categories by tables
 that make the draws agree with noisy shares."""
 
 from dataclasses import dataclass, replace

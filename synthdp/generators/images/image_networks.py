@@ -23,7 +23,7 @@ class Critic(nn.Module):
     """A discriminator of pictures, (rows, pixels + labels) -> (rows,) scores: convolutions of stride 2, or linear layers on
     values, or on their coefficients in a public basis (`lens`), then one linear layer to the common output and the labels'.
 
-    Inputs of linear layers are centred by means over *generated* rows (public), as in `networks.Discriminator`.
+    Inputs of linear layers are centred by means over *generated* rows (public), as in `table_networks.Discriminator`.
     """
 
     def __init__(

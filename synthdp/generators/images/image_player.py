@@ -137,7 +137,7 @@ class ImagePlayer:
         kept = self.g_average
         if not all(bool(torch.isfinite(value).all()) for value in kept.state_dict().values()):
             warnings.warn(
-                "the adversarial training diverged, so the model is only its start; lower the learning rates",
+                "the adversarial training diverged, so the model is only its starting point; lower the learning rates",
                 stacklevel=3,
             )
             kept = self.beginning

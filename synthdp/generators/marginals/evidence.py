@@ -1,8 +1,8 @@
-"""From noisy answers about columns to what a mixture is fitted to.
+"""Turns noisy answers about columns into the tables that a mixture is fitted to.
 
 Every column is looked at by itself first: its codes are grouped by what the noise can tell apart. Then each is looked at with the
-label; where there are more pairs of columns than the noise leaves worth asking, the pairs are those of the columns that tell most
-of it.
+label; where there are more pairs of columns than the noise leaves worth asking, the pairs are those of the columns that tell
+most about it.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""By what a graphical model is fitted to noisy tables: our own mirror descent, or the field's own library.
+"""Fits a graphical model to noisy tables, by our own mirror descent or by the field's own library.
 
 `mbi` (McKenna, Sheldon & Miklau) runs on JAX, here in float64, switched on for its calls alone: in float32 its line search stalls on
-large counts. It compiles a program for every set of tables, five to ten CPU seconds each, where `mirror_descent.py` needs well under one;
-the two agree (a test says so), and from the fitted potentials on everything is the same.
+large counts. It compiles a program for every set of tables, five to ten CPU seconds each, where our own mirror descent needs
+well under one; the two agree (a test says so), and from the fitted potentials on everything is the same.
 """
 
 import importlib.util

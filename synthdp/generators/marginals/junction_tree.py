@@ -1,4 +1,4 @@
-"""Which columns of a graphical model hang together once it is triangulated, and its marginals by two passes over that tree.
+"""The junction tree of a graphical model, and the model's marginals by two passes over it.
 
 Columns are eliminated one after another, each time the one whose neighbours' table is smallest. What is left of a column's
 neighbours are its parents, and column and parents one scope; the scope's own parent is that of the parent which is eliminated first.
@@ -141,8 +141,8 @@ def given(network: Network, events: Mapping[int, Array]) -> Network | None:
     tree = tree_of([table.shape[-1] for table in network.tables], scopes)
     if tree.cells > MOST_CELLS:
         raise BadInput(
-            f"where: relations of this model hang together too closely to condition it exactly ({tree.cells:,} cells, at most "
-            f"{MOST_CELLS:,}); use a model of generator mixture, or draw more rows and keep those that satisfy the condition"
+            f"where: the columns of this model depend on each other too densely to condition it exactly ({tree.cells:,} cells, at "
+            f"most {MOST_CELLS:,}); use a model of generator mixture, or draw more rows and keep those that satisfy the condition"
         )
     with np.errstate(divide="ignore"):
         logs = {

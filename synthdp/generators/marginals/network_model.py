@@ -86,7 +86,7 @@ def restored(schema: Schema, tensors: Tensors) -> NetworkModel:
     parents = tuple(tuple(np.flatnonzero(row)[np.argsort(row[row > 0])].tolist()) for row in places)
     before = {column: set(order[: order.index(column)]) for column in order}
     if sorted(order) != list(range(d)) or any(not before[column].issuperset(parents[column]) for column in range(d)):
-        raise BadInput("the model's network does not name every column once, parents first")
+        raise BadInput("the model's network does not name every column once, parents first; the release was altered")
     counts = [each.count for each in groups]
     shapes |= {f"table.{column}": (*(counts[p] for p in parents[column]), counts[column]) for column in range(d)}
     check_tensors(tensors, shapes)

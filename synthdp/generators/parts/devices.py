@@ -28,7 +28,7 @@ def place(device: str) -> "torch.device":
 
     there = torch.cuda.is_available()
     if device == "cuda" and not there:
-        raise BadInput("generator.device=cuda, and no CUDA device is there: use device=auto or cpu")
+        raise BadInput("generator.device=cuda, but there is no CUDA device: use generator.device=auto or cpu")
     return torch.device("cpu" if device == "cpu" or not there else "cuda")
 
 

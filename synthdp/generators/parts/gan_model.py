@@ -1,4 +1,5 @@
-"""What the adversarial generators of tables return: a network, the distribution of its label, and how rows are drawn of them."""
+"""What the adversarial generators of tables return: a network, the distribution of its label, and how rows are drawn from
+them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -68,7 +69,9 @@ def check_label(condition: str | None, schema: Schema, *, beside: bool = False) 
     if condition not in names:
         raise BadInput(f"generator.condition: no modelled column named {condition!r}; known: {', '.join(names)}")
     if beside and len(schema.coded) == 1:
-        raise BadInput(f"generator.condition: {condition!r} is the only column, so that there is none to learn by it")
+        raise BadInput(
+            f"generator.condition: {condition!r} is the only column, so none is left to learn; leave generator.condition out"
+        )
 
 
 def label_place(condition: str | None, schema: Schema) -> int | None:
@@ -104,7 +107,9 @@ def restored(settings: Shape, schema: Schema, tensors: Tensors, label: int | Non
     sizes = Codec(schema).sizes
     widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(settings.hidden)))
     if widths != settings.hidden:  # before anything of these widths is allocated
-        raise BadInput(f"the model's layers have widths {widths}, its settings say {settings.hidden}")
+        raise BadInput(
+            f"the model's layers have widths {widths}, but its settings give {settings.hidden}; the release was altered"
+        )
     shapes = implied(lambda: network(settings, sizes, label, None))
     check_tensors(tensors, {**shapes, "labels": (1 if label is None else sizes[label],)})
     check_distributions(tensors, ["labels"])

@@ -28,7 +28,9 @@ def refuse_unused(settings: Any, choice: str, applies: Mapping[str, str]) -> Non
     defaults = {field.name: field.default for field in dataclasses.fields(settings)}
     for name, reader in applies.items():
         if chosen != reader and getattr(settings, name) != defaults[name]:
-            raise BadInput(f"generator.{name} is for {choice}={reader} and would be ignored with {choice}={chosen}")
+            raise BadInput(
+                f"generator.{name} applies to {choice}={reader} and would be ignored with {choice}={chosen}; leave it out"
+            )
 
 
 def refuse_dear(name: str, plan: Plan, schema: Schema, budget: Budget) -> None:

@@ -57,7 +57,9 @@ class Estimator:
 
     def restore(self, width: int, classes: int, tensors: Tensors) -> Learned:  # noqa: ARG002
         """Nothing to restore: scikit-learn's objects are not stored, since that would take pickle."""
-        raise BadInput("a scikit-learn student is not stored in a release: pass one as student=, and it learns again")
+        raise BadInput(
+            "a release does not store a scikit-learn student: pass one as student=, and it learns again from the answers"
+        )
 
 
 @dataclass(frozen=True, eq=False)

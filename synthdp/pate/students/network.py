@@ -101,7 +101,7 @@ class Network:
         object.__setattr__(self, "hidden", tuple(self.hidden))
         check_positive(self, "steps", "batch", "learning_rate")
         if not 0 <= self.smoothing < 1 or self.noise < 0 or self.weight_decay < 0:
-            raise BadInput("student: smoothing lies in [0, 1), noise and weight_decay are 0 or more")
+            raise BadInput("student: smoothing must lie in [0, 1), and noise and weight_decay must be 0 or more")
 
     def learn(self, lesson: Lesson, seed: int) -> Learned:
         """See `Student`."""
@@ -168,7 +168,7 @@ class Trained:
 def load(make: Callable[[torch.Generator | None], nn.Module], hidden: tuple[int, ...], tensors: Tensors) -> nn.Module:
     """The network that `make` makes, with these parameters; raises `BadInput` where names, shapes or numbers do not fit."""
     if len(hidden) > len(tensors):  # before so many layers are made
-        raise BadInput("the student has fewer layers than its settings say; the release was altered")
+        raise BadInput("the student has fewer layers than its settings give; the release was altered")
     check_tensors(tensors, implied(lambda: make(None)))
     network = make(torch.Generator().manual_seed(0))
     network.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in tensors.items()})

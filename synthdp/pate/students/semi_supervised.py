@@ -51,7 +51,8 @@ class SemiSupervised:
         check_positive(self, "latent", "steps", "batch", "learning_rate")
         if not self.hidden or self.noise < 0 or self.hidden_noise < 0 or not 0 <= self.average < 1:
             raise BadInput(
-                "student: hidden holds a width, noise and hidden_noise are 0 or more, average lies in [0, 1)"
+                "student: hidden must list at least one width, noise and hidden_noise must be 0 or more, and average must lie in "
+                "[0, 1)"
             )
 
     def learn(self, lesson: Lesson, seed: int) -> Learned:

@@ -179,7 +179,7 @@ def sum_and_count(
     keep_freed_memory()
     trained, _ = survey(module)
     if any(parameter.dtype not in (torch.float32, torch.float64) for parameter in trained.values()):
-        raise BadInput("parameters must be float32 or float64: in fewer bits a clipped gradient may exceed its bound")
+        raise BadInput("parameters must be float32 or float64: with fewer bits a clipped gradient may exceed its bound")
     own, module = module, in_float64(module)
     records = records.double() if records.is_floating_point() else records
     trained, layers = survey(module)

@@ -168,7 +168,7 @@ class Counted:
 
     def __post_init__(self) -> None:
         if not self.deviation > 0:
-            raise BadInput(f"deviation of the count's noise must be greater than 0, got {self.deviation}")
+            raise BadInput(f"the standard deviation of the count's noise must be greater than 0, got {self.deviation}")
 
     @property
     def events(self) -> Sequence[Event]:

@@ -91,7 +91,7 @@ class Stacked:
                 outputs = _outputs(self.module, weights, self.features(codes), shared=True)
             except RuntimeError as error:  # of public rows: shapes, types, chance, what vmap cannot do
                 raise BadInput(
-                    f"module cannot be stacked, or not take what features give: {first_line(error)}"
+                    f"module cannot be stacked, or cannot take the output of features: {first_line(error)}"
                 ) from error
         if outputs.shape[:2] != (2, len(codes)) or outputs.ndim > 3:
             raise BadInput(f"module must give one row of outputs per record, got shape {tuple(outputs.shape[1:])}")
@@ -137,9 +137,9 @@ class Stacks:
         kind = self._kind
         if (public is None) != (kind.public_loss is None):
             raise BadInput(
-                "teachers with a public_loss are trained against public rows: train(public)"
+                "teachers with a public_loss are trained against public rows: call train(public)"
                 if public is None
-                else "these teachers have no public_loss, so that there is nothing to do with public rows"
+                else "these teachers have no public_loss, so they cannot use public rows"
             )
         rows = None if public is None else torch.from_numpy(public).to(self._device)
         until = self._done + (kind.steps if steps is None else steps)

@@ -127,7 +127,7 @@ def check_module(module: nn.Module) -> None:
             raise BadInput(f"{where} ({type(layer).__name__}) mixes records; use LayerNorm or GroupNorm in teachers")
         if isinstance(layer, CHANCE) and getattr(layer, "p", 1.0) > 0:
             raise BadInput(
-                f"{where} ({type(layer).__name__}) draws chance that copies would share; leave it out of teachers"
+                f"{where} ({type(layer).__name__}) draws random numbers that all copies would share; leave it out of teachers"
             )
     if not any(value.requires_grad for value in module.parameters()):
         raise BadInput("module of teachers has no parameters to train")

@@ -1,4 +1,4 @@
-"""Teachers, sealed: what a generator holds of them, which is a way to train and a way to ask (Papernot et al. 2017)."""
+"""Sealed teachers: a generator can train them and ask them, and has nothing else of them (Papernot et al. 2017)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ class Aggregator(Protocol[Said]):
 
 @dataclass(frozen=True)
 class Ballot:
-    """What is sealed of teachers: they, and the records that they were made of."""
+    """The sealed part of teachers: the teachers themselves, and the records that they were made from."""
 
     records: Records
     ensemble: "Ensemble"
@@ -84,7 +84,7 @@ class Voted(Generic[Said]):
     def __post_init__(self) -> None:
         if not is_own(type(self.aggregator)):
             raise BadInput(
-                f"{type(self.aggregator).__name__} is not one of the house's aggregators (questions/votes.py)"
+                f"{type(self.aggregator).__name__} is not one of synthdp's own aggregators (seal/teachers/vote_aggregation.py)"
             )
 
     @property
@@ -102,7 +102,7 @@ class Voted(Generic[Said]):
         ballot = self.sealed.read()
         if ballot.records is not records:
             raise BadInput(
-                "teachers answer for all of the records that they were made of: not for a sample, nor for others"
+                "teachers answer only for all of the records that they were made from, not for a sample or for other records"
             )
         return self.aggregator.bounded(ballot.ensemble, self.queries)
 
@@ -155,11 +155,15 @@ class Teachers:
     def _checked(self, rows: NDArray[Any], name: str) -> Codes:
         found, sizes = np.asarray(rows), np.array(self._data.codec.sizes)
         if found.ndim != 2 or found.shape[1] != len(sizes) or len(found) == 0:
-            raise BadInput(f"{name} must be codes of shape (rows, {len(sizes)}) with a row at least, got {found.shape}")
+            raise BadInput(
+                f"{name} must be codes of shape (rows, {len(sizes)}) with at least one row, got {found.shape}"
+            )
         if not np.issubdtype(found.dtype, np.integer):
-            raise BadInput(f"{name} must be codes, whole numbers; got {found.dtype}: encode them with data.codec")
+            raise BadInput(
+                f"{name} must be codes, that is whole numbers, got {found.dtype}; encode the rows with data.codec"
+            )
         if found.min() < 0 or (found.max(axis=0) >= sizes).any():
-            raise BadInput(f"{name} must hold codes within 0 .. size - 1 of their column")
+            raise BadInput(f"{name} must have codes between 0 and the size of their column minus 1")
         return np.array(found, np.int32)
 
 
@@ -168,7 +172,7 @@ def checked(kind: Kind, codec: Codec) -> int:
     settings that cannot work on such codes; reads no record."""
     if not is_own(type(kind)):  # a kind of teachers sees records: it is trusted code
         raise BadInput(
-            f"{type(kind).__name__} is not one of the house's kinds of teachers: Stacked, Estimators, Witness"
+            f"{type(kind).__name__} is not one of synthdp's own kinds of teachers: Stacked, Estimators, Witness"
         )
     return kind.check(codec)
 

@@ -49,7 +49,7 @@ class Estimators:
         place = codec.names.index(self.target)
         classes = codec.sizes[place]
         if classes < 2:
-            raise BadInput(f"target {self.target!r} has one class only: there is nothing to learn")
+            raise BadInput(f"target {self.target!r} has only one class, so there is nothing to learn")
         codes = np.repeat(public_rows(codec), 2, axis=0)
         codes[:, place] = np.arange(len(codes)) % classes
         check_row_by_row(self.features, codes)
@@ -103,7 +103,9 @@ class Clones:
     def train(self, public: Codes | None, steps: int | None) -> None:
         """As `Ensemble.train`; raises `BadInput` for public rows or steps, of which estimators know nothing."""
         if public is not None or steps is not None:
-            raise BadInput("estimators are fitted once, on their own records: they take neither public rows nor steps")
+            raise BadInput(
+                "estimators are fitted once, on their own records: give train() neither public rows nor steps"
+            )
         if not self._fitted:
             self._fitted = [self._fit(self._parts.of(teacher), teacher) for teacher in range(self.count)]
 
@@ -118,7 +120,7 @@ class Clones:
         Raises `BadInput` where the estimator, as it was given, has neither.
         """
         if not _scores(self._kind.estimator):
-            raise BadInput(f"estimator {type(self._kind.estimator).__name__} gives no scores: ask for votes")
+            raise BadInput(f"estimator {type(self._kind.estimator).__name__} gives no scores; ask for votes")
         features = self._features(queries)
         return np.stack([self._leaning(teacher, features) for teacher in range(self.count)])
 

@@ -50,7 +50,7 @@ class Shares:
     def check(self, queries: int, classes: int) -> None:  # noqa: ARG002
         """Two classes."""
         if classes != 2:
-            raise BadInput(f"shares are of 2 classes, and these teachers know {classes}: ask for Counts or GNMax")
+            raise BadInput(f"shares need exactly 2 classes, but these teachers know {classes}: ask for Counts or GNMax")
 
     def events(self, queries: int) -> Sequence[Event]:  # noqa: ARG002
         """One Gaussian vote for the whole batch."""
@@ -82,7 +82,7 @@ def verified(said: NDArray[Any], ensemble: "Ensemble", queries: Codes) -> NDArra
     """What teachers said, if it is one number per teacher and query; both numbers are public, and so is the refusal."""
     if said.shape != (ensemble.count, len(queries)):
         raise RuntimeError(
-            f"{ensemble.count} teachers must say one number of each of {len(queries)} queries, not {said.shape}"
+            f"{ensemble.count} teachers must give one number for each of {len(queries)} queries, got shape {said.shape}"
         )
     return said
 
@@ -154,7 +154,7 @@ def positive(name: str, value: float) -> None:
 def labelled(classes: int) -> None:
     """Refuse to let teachers of fewer than two classes vote."""
     if classes < 2:
-        raise BadInput(f"teachers vote among 2 classes or more, and these know {classes}: there is nothing to learn")
+        raise BadInput(f"teachers must know 2 classes or more, but these know {classes}, so there is nothing to learn")
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class LNMax:
 
     def __post_init__(self) -> None:
         if not self.gamma > 0:
-            raise BadInput(f"gamma must be greater than 0, got {self.gamma}; inf is no noise, for infinite budgets")
+            raise BadInput(f"gamma must be greater than 0, got {self.gamma}; inf means no noise, for infinite budgets")
 
     def check(self, queries: int, classes: int) -> None:  # noqa: ARG002
         """Two classes at least."""

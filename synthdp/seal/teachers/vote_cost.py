@@ -1,7 +1,7 @@
 """Roughly what these votes cost: the data-dependent divergence of GNMax answers, itself released privately.
 
-Papernot et al. 2018, appendix B. The figure is a function of the votes, so that it is an answer like any other: charged, and
-noised to its smooth sensitivity. It describes a run; the statement's epsilon is the data-independent one, and this is on top.
+Papernot et al. 2018, appendix B. The figure is a function of the votes, so it is an answer like any other: charged, and noised
+to its smooth sensitivity. It describes a run; the statement's epsilon is the data-independent one, and this is on top.
 """
 
 import math

@@ -54,7 +54,11 @@ def attack(case: Case) -> Found | Lacking:
         for name, (ours, theirs) in usable.items()
     )
     skipped = len(counts) - len(usable)
-    more = f" {skipped} more could not be judged: too few known values, or one only." if skipped else ""
+    more = (
+        f" {skipped} more columns could not be judged, because they have too few known values or only one."
+        if skipped
+        else ""
+    )
     text = f"Right guesses on training and on held-out records: {shares}. Only the difference is a leak.{more}"
     return Found(figures=figures, text=text)
 

@@ -1,7 +1,7 @@
-"""Distance to the closest record (DCR) and nearest-neighbour distance ratio (NNDR), training against hold-out rows.
+"""Distance to the closest record (DCR) and nearest-neighbour distance ratio (NNDR), training against held-out rows.
 
 Platzer & Reutterer 2021 (Frontiers in Big Data 4, 679939): synthetic rows that know no more of the training records than of
-the population lie nearer to a training row half of the time, of equally many of both. Distances alone, without a hold-out,
+the population lie nearer to a training row half of the time, of equally many of both. Distances alone, without held-out rows,
 say nothing; and these averages miss single outliers (Ganev & De Cristofaro 2025), which membership attacks look for.
 """
 
@@ -28,7 +28,7 @@ LOW = 0.05
 
 
 def attack(case: Case) -> Found | Lacking:
-    """The share of synthetic rows nearer to training, and 5th percentiles over training by those over hold-out rows."""
+    """The share of synthetic rows nearer to training, and 5th percentiles over training by those over held-out rows."""
     rng = case.stream("closeness")
     rows = np.sort(rng.permutation(case.made.rows)[:MOST_ROWS])
     made = case.made.take(rows)
@@ -47,8 +47,8 @@ def attack(case: Case) -> Found | Lacking:
             continue
         figures.append(_percentile(name, ours, theirs, owner, rng))
     text = (
-        f"{len(rows):,} synthetic rows, the nearest of {case.train.rows:,} training and of as many held-out rows: "
-        f"{int(nearer.sum()):,} nearer to training, {int(tied.sum()):,} ties, which count half."
+        f"Each of {len(rows):,} synthetic rows was compared with the nearest of {case.train.rows:,} training rows and of as many "
+        f"held-out rows: {int(nearer.sum()):,} are nearer to training rows, and {int(tied.sum()):,} are ties, which count half."
     )
     if zero:
         text += f" No ratio of the 5th percentiles of {' and '.join(zero)}: it is 0 for held-out rows."
@@ -67,7 +67,7 @@ def _share(case: Case, nearer: NDArray[np.bool_], tied: NDArray[np.bool_], owner
         low, high = proportion(share * trials, trials, ERROR / 3)
         value, interval = 0.5 + weight * (share - 0.5), (0.5 + weight * (low - 0.5), 0.5 + weight * (high - 0.5))
     return Figure(
-        label="synthetic rows nearer to training than to hold-out",
+        label="synthetic rows nearer to training than to held-out rows",
         value=value,
         interval=interval,
         baseline=0.5,
@@ -96,7 +96,7 @@ def _percentile(
         return above / below if below > 0 else 1.0
 
     return Figure(
-        label=f"5th percentile of {name}, training by hold-out",
+        label=f"5th percentile of {name}, training divided by held-out",
         value=float(np.quantile(ours, LOW) / np.quantile(theirs, LOW)),
         interval=percentiles(one, ERROR / 3),
         baseline=1.0,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 TITLE = "Exact copies"
 QUESTION = "Are training records repeated more often than records that were never seen?"
-SOURCE = "identical match share, with held-out records as its control"
+SOURCE = "Identical match share, with held-out records as the control"
 ORDER = 7
 ERROR = 0.05
 

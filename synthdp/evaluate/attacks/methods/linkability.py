@@ -31,7 +31,7 @@ def attack(case: Case) -> Found | Lacking:
     """
     columns = len(case.synthetic.axes)
     if columns < 2:
-        return Lacking(reason="there are not two columns to link")
+        return Lacking(reason="the table has fewer than two columns to link")
     halves = [np.arange(start, columns, 2) for start in (0, 1)]
     ours, theirs = (linked(case, table, halves) for table in (case.members, case.outsiders))
     rows = case.members.rows

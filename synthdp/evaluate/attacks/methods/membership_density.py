@@ -22,7 +22,7 @@ PROBES = 500
 def attack(case: Case) -> Found | Lacking:
     """Score: log density of the synthetic rows minus that of the reference rows."""
     if case.reference.rows < MIN_ROWS:
-        return Lacking(reason=f"there are {case.reference.rows} held-out rows left for reference")
+        return Lacking(reason=f"only {case.reference.rows} held-out rows are left for reference")
     reference = case.points(case.reference)
     width = bandwidth(reference, case.jobs)
     inside, outside = (

@@ -16,7 +16,7 @@ def attack(case: Case) -> Found | Lacking:
     """Score: minus the distance to the nearest synthetic row."""
     inside, outside = (-nearest(case.points(x), case.made, case.jobs)[1] for x in (case.members, case.outsiders))
     text = (
-        f"Records with a close synthetic row were taken for training records: {len(inside):,} training and as many held-out "
-        f"records against {case.made.rows:,} synthetic rows."
+        f"The attacker takes records with a close synthetic row for training records. {len(inside):,} training records and as many "
+        f"held-out ones were tested against {case.made.rows:,} synthetic rows."
     )
     return Found(figures=figures(inside, outside, case.claim, "membership_distance"), text=text)

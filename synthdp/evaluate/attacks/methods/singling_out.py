@@ -143,8 +143,9 @@ def attack(case: Case) -> Found | Lacking:
         for kind, found in usable.items()
     )
     text = (
-        f"Predicates true of one synthetic row alone, and of exactly one of {case.train.rows:,} training and of as many held-out "
-        f"records: {shares}. Predicates as rare as these succeed by chance at {100 * expected:.1f} %."
+        "Predicates that hold for exactly one synthetic row were tested: the shares that also hold for exactly one of "
+        f"{case.train.rows:,} training records, and for exactly one of as many held-out records, are {shares}. Predicates as rare "
+        f"as these succeed by chance in {100 * expected:.1f} % of cases."
     )
     return Found(figures=figures, text=text)
 

@@ -1,4 +1,4 @@
-"""Mode `shares` of PATE-GAN: teachers' margins on generated rows, a student who keeps all of them, a generator that follows.
+"""The rounds of `kernel_teachers`: teachers' margins on generated rows, a student who keeps them all, a generator that follows.
 
 Round by round the generator draws rows, every teacher says how much rather it would see them among its own records, and the
 mean of the clipped answers comes out with Gaussian noise: an unbiased evaluation of the witness function at these rows. What
@@ -23,7 +23,7 @@ from synthdp.generators.parts.noisy_tables import Tables
 from synthdp.seal import Kernel, Sensitive, Shares, Witness, against
 
 if TYPE_CHECKING:
-    from synthdp.generators.pategan import PATEGAN
+    from synthdp.generators.kernel_teachers import KernelTeachers
 
 GENERATED, LEAST_GENERATED, MOST_GENERATED = 2, 1024, 4096  # rows to compare records with, per query; bounds on all
 MOCK_TEACHERS = 256  # of generated rows, from which the clip is read off
@@ -54,7 +54,7 @@ class Space(Protocol):
 @dataclass(frozen=True)
 class Columns:
     """The `Space` of tables. `weight`: of the student in the generator's loss, which is computed on the `device`. Teachers, and so
-    the kernel, stay on the CPU: what they answer must have the same bits wherever a record lies (`seal/teachers/kernel_teachers.py`)."""
+    the kernel, stay on the CPU: what they answer must have the same bits wherever a record lies (`seal.teachers.mean_embeddings.py`)."""
 
     space: Interactions
     weight: float
@@ -76,12 +76,12 @@ class Columns:
         return {}
 
 
-class Lessons:
-    """The state of one training in this mode. `spaced` gives the space once the player is where it begins, or goes on."""
+class Rounds:
+    """The state of one training. `spaced` gives the space once the player is where it begins, or goes on."""
 
     def __init__(
         self,
-        settings: "PATEGAN",
+        settings: "KernelTeachers",
         data: Sensitive,
         noise: float,
         player: Learner,
@@ -181,7 +181,7 @@ def units_of(data: Sensitive, tables: Tables | None) -> float:
     return 1.0 if tables is None else tables.total
 
 
-def space_of(settings: "PATEGAN", data: Sensitive, player: Player) -> Columns:
+def space_of(settings: "KernelTeachers", data: Sensitive, player: Player) -> Columns:
     """The features of the noisy tables; of even tables where none were asked for."""
     blocks, tables = player.blocks, player.tables
     even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(player.labels), -1)

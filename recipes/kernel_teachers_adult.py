@@ -1,8 +1,8 @@
-"""UCI Adult, PATE-GAN in both modes against its own untrained generator and its tables alone: train on synthetic, test on real.
+"""UCI Adult, kernel teachers against their own untrained generator and their tables alone: train on synthetic, test on real.
 
-    SYNTHDP_DATA=/path/to/data python recipes/pategan_adult.py
+    SYNTHDP_DATA=/path/to/data python recipes/kernel_teachers_adult.py
 
-Writes reports/pategan_adult.{json,md}; `--only GENERATOR ...` runs these alone, and the report is made of everything that the
+Writes reports/kernel_teachers_adult.{json,md}; `--only GENERATOR ...` runs these alone, and the report is made of everything that the
 scratch file holds. Models and metrics are those of recipes/adult_dpgan.py.
 """
 
@@ -18,9 +18,9 @@ from trials import REAL, Trial, shown
 
 from synthdp.evaluate.tables import axes_of, table_of
 from synthdp.evaluate.tasks import task
+from synthdp.generators.kernel_teachers import KernelTeachers
 from synthdp.generators.parts.gan_model import NetworkModel, label_place, network
 from synthdp.generators.parts.table_networks import random
-from synthdp.generators.pategan import PATEGAN
 from synthdp.schema.codec import Codec
 from synthdp.sets import named
 
@@ -29,11 +29,11 @@ EPSILONS = (1.0, 3.0, 10.0)
 UNTRAINED = "untrained"  # in the place of a generator: its network as it is drawn, which no record has touched
 # Label, generator, settings, at each epsilon.
 GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("pategan", "pategan", {}),
-    ("pategan, mode original", "pategan", {"mode": "original"}),
-    ("its tables alone", "pategan", {"tables": 0.99, "rounds": 1, "queries": 1, "steps": 1}),
+    ("kernel_teachers", "kernel_teachers", {}),
+    ("pategan_original", "pategan_original", {}),
+    ("its tables alone", "kernel_teachers", {"tables": 0.99, "rounds": 1, "queries": 1, "steps": 1}),
 )
-SCRATCH = HOME / "outputs" / "pategan_adult.json"
+SCRATCH = HOME / "outputs" / "kernel_teachers_adult.json"
 FIGURES = (*METRICS, *DISTANCES, "fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
 
 
@@ -56,7 +56,7 @@ def one(trial: Trial) -> dict[str, Any]:
 
 def untrained(chosen: named.Named, seed: int) -> Any:
     """Rows of a generator network with its first random weights and evenly drawn labels."""
-    settings = PATEGAN()
+    settings = KernelTeachers()
     sizes, label = Codec(chosen.schema).sizes, label_place(None, chosen.schema)
     labels = 1 if label is None else sizes[label]
     drawn = network(settings, sizes, label, random(seed))
@@ -94,7 +94,7 @@ def main() -> None:
         if (row := trials.together(group, known, FIGURES)) is not None
     ]
     result = {"data": DATA, "delta": DELTA, "models": list(MODELS), "rows": rows, **provenance()}
-    write("pategan_adult", result, page(result))
+    write("kernel_teachers_adult", result, page(result))
 
 
 def alike(label: str, generator: str, settings: dict[str, Any], epsilon: float | None, seeds: int) -> list[Trial]:
@@ -111,12 +111,12 @@ def alike(label: str, generator: str, settings: dict[str, Any], epsilon: float |
 def page(result: dict[str, Any]) -> str:
     """The table as Markdown."""
     lines = [
-        "# UCI Adult: PATE-GAN",
+        "# UCI Adult: kernel teachers",
         "",
         f"Train on synthetic, test on the 16,281 real test rows; mean over {', '.join(result['models'])}. Total variation "
         "distance (TVD) against the 32,561 training rows. Mean ± standard deviation over the seeds of the fit. The untrained "
         "generator is the network as it is drawn. Its tables alone: 99 % of the precision on the noisy tables of label and "
-        "column that it starts at, one query, one step. DP-GAN is in adult_dpgan.md. Written by `recipes/pategan_adult.py`.",
+        "column that it starts at, one query, one step. DP-GAN is in adult_dpgan.md. Written by `recipes/kernel_teachers_adult.py`.",
         "",
         "| generator | epsilon | AUROC | AUPRC | accuracy | 1-way TVD | 2-way TVD | fit, seconds | seeds |",
         "|---|---|---|---|---|---|---|---|---|",

@@ -111,7 +111,7 @@ class Witnesses:
     def train(self, public: Codes | None, steps: int | None) -> None:  # noqa: ARG002
         """Take the generated rows; raises `BadInput` where there are none."""
         if public is None:
-            raise BadInput("teachers of this kind compare with generated rows: train(public)")
+            raise BadInput("teachers of this kind compare records with generated rows: call train(public)")
         self._public = public
 
     def votes(self, queries: Codes) -> Votes:

@@ -1,4 +1,4 @@
-"""Mode `shares` of PATE-GAN on images: what its rounds of lessons (`adversarial/shares_mode.py`) are about there.
+"""`kernel_teachers` on images: what its rounds (`adversarial/kernel_rounds.py`) are about there.
 
 The start are class Gaussians. Teachers tell, at generated pictures q, the mean of k(x, q) over records; less that over pictures
 of the start, which is public, it is a noisy evaluation of the difference of the two mean embeddings (Gretton et al. 2012,
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from synthdp.generators import Progress, Tensors
+from synthdp.generators.adversarial.kernel_rounds import Rounds, units_of
 from synthdp.generators.adversarial.pair_kernel import weights_of
-from synthdp.generators.adversarial.shares_mode import Lessons, units_of
 from synthdp.generators.images import image_player
 from synthdp.generators.images.image_networks import principal_axes
 from synthdp.generators.images.image_player import ImageModel, ImagePlayer, Settings
@@ -29,10 +29,10 @@ from synthdp.schema.schema import Schema
 from synthdp.seal import Kernel, Sensitive
 
 if TYPE_CHECKING:
-    from synthdp.generators.pategan import PATEGAN
+    from synthdp.generators.kernel_teachers import KernelTeachers
 
 
-# ---- How mode `shares` of PATE-GAN compares pictures: by whitened coefficients in axes of pictures that are public.
+# ---- How pictures are compared: by whitened coefficients in axes of pictures that are public.
 #
 # A picture's coefficients z are those along the principal axes of the start's pictures around their label's mean, each of unit
 # variance within its label. Pictures of the same label compare by k(x, x') = (1 + <z, z'> / sqrt(axes))^degree - 1, whose features
@@ -167,7 +167,7 @@ class Lesson:
 
 class Pictures:
     """What pictures are compared by, and the pictures of the start that records are compared with; both from `seed`. Lessons
-    are given on the `device`; teachers, and so the kernel, stay on the CPU (`seal/teachers/kernel_teachers.py`)."""
+    are given on the `device`; teachers, and so the kernel, stay on the CPU (`seal.teachers.mean_embeddings.py`)."""
 
     def __init__(self, source: Source, degree: int, seed: int, device: torch.device) -> None:
         self.device = device
@@ -252,13 +252,18 @@ def pictures(player: ImagePlayer, degree: int, saved: training_state.State | Non
     return Pictures(player.source, degree, seed, player.device)
 
 
-def plan(settings: "PATEGAN", schema: Schema, noise: float) -> Plan:
+def plan(settings: "KernelTeachers", schema: Schema, noise: float) -> Plan:
     """What the start asks, all of it together one Gaussian of this noise; settings are settled."""
     return image_player.plan(_known(settings), schema, noise)
 
 
 def fit(
-    settings: "PATEGAN", data: Sensitive, noise: float, seed: int | None, progress: Progress, device: torch.device
+    settings: "KernelTeachers",
+    data: Sensitive,
+    noise: float,
+    seed: int | None,
+    progress: Progress,
+    device: torch.device,
 ) -> ImageModel:
     """The answers of class Gaussians, then rounds of votes and lessons."""
     own, total = _known(settings), settings.total_rounds * int(settings.steps or 1)
@@ -271,19 +276,19 @@ def fit(
     def spaced() -> Pictures:
         return pictures(player, int(settings.degree or 1), saved)
 
-    game = Lessons(settings, data, noise, pupil, spaced, lambda: units_of(data, None), saved, progress)
+    game = Rounds(settings, data, noise, pupil, spaced, lambda: units_of(data, None), saved, progress)
     game.catch_up(game.asked())
-    for step in data.steps(settings.vote(noise), settings.votes, game.state):
+    for step in data.steps(settings.vote(noise), settings.total_rounds, game.state):
         game.step(step)
-    game.catch_up(settings.votes)
+    game.catch_up(settings.total_rounds)
     return pupil.finish(game.taught())
 
 
-def restored(settings: "PATEGAN", schema: Schema, tensors: Tensors) -> ImageModel:
+def restored(settings: "KernelTeachers", schema: Schema, tensors: Tensors) -> ImageModel:
     """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
     return image_player.restored(_known(settings), schema, tensors, settings.label(schema))
 
 
-def _known(settings: "PATEGAN") -> Settings:
+def _known(settings: "KernelTeachers") -> Settings:
     """Settled settings, of which nothing that is read is None."""
     return cast("Settings", settings)

@@ -1,4 +1,4 @@
-"""PATE-GAN on images: how pictures compare, what the student and the network learn of them, and what is refused."""
+"""Kernel teachers on images: how pictures compare, what the student and the network learn of them, and what is refused."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from torch.testing import assert_close
 
 from synthdp import BadInput, Budget, Synthesizer, generators
 from synthdp.generators.adversarial.pair_kernel import weights_of
-from synthdp.generators.images.image_shares_mode import FINE, Lesson, Pupil, coefficients
+from synthdp.generators.images.image_kernel_rounds import FINE, Lesson, Pupil, coefficients
 from synthdp.generators.images.pixel_rows import WHITE, Canvas
-from synthdp.generators.pategan import PATEGAN
+from synthdp.generators.kernel_teachers import KernelTeachers
 from synthdp.ledger.events import Entry, Vote
 from synthdp.schema.codec import Codec
 from synthdp.seal.teachers import Witness
@@ -139,7 +139,9 @@ def test_the_student_recovers_exact_evaluations():
 
 def test_a_network_that_is_no_nearer_gives_way_to_the_start():
     schema = picture_schema()
-    release = Synthesizer(quick("pategan", "images"), schema=schema, budget=BUDGET).fit(make_pictures(150), seed=1)
+    release = Synthesizer(quick("kernel_teachers", "images"), schema=schema, budget=BUDGET).fit(
+        make_pictures(150), seed=1
+    )
     source = release.model.source
 
     class Player:
@@ -164,7 +166,7 @@ def test_a_network_that_is_no_nearer_gives_way_to_the_start():
 
 
 def test_plans_hold_one_event_a_vote_and_the_starts_share():
-    settings = quick("pategan", "images", rounds=3, tables=0.75)
+    settings = quick("kernel_teachers", "images", rounds=3, tables=0.75)
     *start, votes = settings.plan(picture_schema(), 2.0)
     assert votes == Entry(Vote(2.0, "gaussian"), 3)
     own = sum(entry.count * entry.event.noise**-2 for entry in start)
@@ -179,7 +181,7 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(number,
         pass
 
     def fit(folder, *, resume=False):
-        synth = Synthesizer(quick("pategan", "images"), schema=picture_schema(), budget=BUDGET)
+        synth = Synthesizer(quick("kernel_teachers", "images"), schema=picture_schema(), budget=BUDGET)
         files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
         return synth.fit(make_pictures(150), seed=3, resume=resume, **files)
 
@@ -204,7 +206,6 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(number,
 @pytest.mark.parametrize(
     ("bad", "named"),
     [
-        ({"mode": "original"}, "mode=original"),
         ({"start": "label"}, "start"),
         ({"start": "none"}, "start"),
         ({"latent": 8}, "latent"),
@@ -215,22 +216,22 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(number,
 )
 def test_settings_that_mean_nothing_for_images_are_refused_by_name(bad, named):
     with pytest.raises(BadInput, match=f"generator.{named}"):
-        PATEGAN(**bad).validate(picture_schema(), BUDGET)
+        KernelTeachers(**bad).validate(picture_schema(), BUDGET)
 
 
 def test_a_start_of_images_is_refused_for_tables():
     with pytest.raises(BadInput, match=r"generator\.start=gauss is for images"):
-        PATEGAN(start="gauss").validate(make_schema(), BUDGET)
+        KernelTeachers(start="gauss").validate(make_schema(), BUDGET)
     with pytest.raises(BadInput, match=r"generator\.start=gauss is for images"):
-        Synthesizer("pategan", schema=make_schema(), budget=BUDGET, start="gauss").fit(make_frame(10), seed=0)
+        Synthesizer("kernel_teachers", schema=make_schema(), budget=BUDGET, start="gauss").fit(make_frame(10), seed=0)
 
 
 def test_teachers_follow_from_public_numbers():
-    assert PATEGAN().settled(picture_schema()).teachers_of(4000) == 1000
-    assert PATEGAN(teachers=7).settled(picture_schema()).teachers_of(4000) == 7
+    assert KernelTeachers().settled(picture_schema()).teachers_of(4000) == 1000
+    assert KernelTeachers(teachers=7).settled(picture_schema()).teachers_of(4000) == 7
     with pytest.raises(BadInput, match="units"):
-        PATEGAN().validate(picture_schema(units=None), BUDGET)
-    generators.make("pategan", {"teachers": 5}).validate(picture_schema(units=None), BUDGET)
+        KernelTeachers().validate(picture_schema(units=None), BUDGET)
+    generators.make("kernel_teachers", {"teachers": 5}).validate(picture_schema(units=None), BUDGET)
 
 
 def test_pictures_without_a_label_and_with_other_columns():
@@ -241,5 +242,9 @@ def test_pictures_without_a_label_and_with_other_columns():
     }
     frame = make_pictures(150).drop(columns="patient").assign(sex="male")
     schema = picture_schema(columns=columns, targets=[])
-    sample = Synthesizer(quick("pategan", "images"), schema=schema, budget=BUDGET).fit(frame, seed=1).sample(30, seed=1)
+    sample = (
+        Synthesizer(quick("kernel_teachers", "images"), schema=schema, budget=BUDGET)
+        .fit(frame, seed=1)
+        .sample(30, seed=1)
+    )
     schema.validate(sample, "error")

@@ -1,0 +1,179 @@
+"""Before a fit: `check` holds a table against its schema, `plan` tells what a fit would ask, `split` holds units out."""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from synthdp.cli import fits, places, real_records, settings
+from synthdp.cli.budgets import account_of, spent_of
+from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    from synthdp.planning import Planned, Table
+    from synthdp.schema.table_review import Finding
+
+Config = Mapping[str, Any]
+SHOWN = 8  # columns or pairs of a line
+
+
+def check(config: Config) -> None:
+    """What a fit of the table would meet, for the steward's eyes."""
+    from synthdp.files import private_folder
+    from synthdp.schema.table_review import review
+
+    options: settings.Check = config["options"]
+    out = None if options.out is None else places.file(options.out, force=options.force)
+    schema, frame = real_records.reviewed(config["data"])
+    found = review(schema, frame, values=options.values)
+    if out is None:
+        for line in _findings(found):
+            print(line)
+    else:
+        report = {
+            "schema": hashlib.sha256(json.dumps(schema.to_dict(), sort_keys=True, default=str).encode()).hexdigest(),
+            "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "values": options.values,
+            "findings": [finding.to_json() for finding in found],
+        }
+        private_folder.write(out, json.dumps(report, indent=1, ensure_ascii=False))
+        print(f"check      {len(found)} findings in {out} (internal: do not release)")
+    lost = [finding.column for finding in found if finding.every]
+    if lost:
+        raise BadInput(
+            f"no cell is as declared in {', '.join(map(repr, lost))}: a fit would learn nothing there; mend the file or the schema"
+        )
+
+
+def _findings(found: "list[Finding]") -> Iterator[str]:
+    if not found:
+        yield "check      the table fits its schema"
+        return
+    for finding in found:
+        where = f"column {finding.column!r}: " if finding.column else ""
+        rows = (
+            f" (record{'s' * (len(finding.rows) > 1)} {', '.join(map(str, finding.rows))}{_more(finding)})"
+            if finding.rows
+            else ""
+        )
+        count = "" if finding.count is None else f": {finding.count:,} of them" if not finding.rows else ""
+        shown = f": {', '.join(map(repr, finding.cells))}" if finding.cells else ""
+        yield f"check      {where}{finding.what}{count}{rows}{shown}"
+        yield f"           {finding.remedy}"
+    yield (
+        "internal   these lines are about real records: do not release them. What they say is no public fact: do not copy it into "
+        "the schema"
+    )
+
+
+def _more(finding: "Finding") -> str:
+    rest = (finding.count or 0) - len(finding.rows)
+    return f" and {rest:,} more" if rest > 0 else ""
+
+
+def plan(config: Config) -> None:
+    """What a fit with these arguments would ask, and how much noise its answers would hold. No record is read."""
+    from synthdp.api import Synthesizer
+    from synthdp.planning import planned
+
+    options: settings.PlanOf = config["options"]
+    if options.select is not None:
+        raise BadInput("plan shows one generator: leave select= and candidates= out, and plan each candidate")
+    schema = real_records.declared(config["data"])
+    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=fits.trust(config))
+    synthesizer.afford(options.fitness)
+    account = account_of(config["account"], config["data"])
+    fits.check_account(account, config, schema, Path(options.out))
+    found = planned(synthesizer, time=options.time)
+    if options.format == "json":
+        print(json.dumps(found.to_json(), allow_nan=False))
+        return
+    for line in _lines(found, schema.unit or "record", schema.units):
+        print(line)
+    print(f"account    {spent_of(account)}")
+
+
+def split(config: Config) -> None:
+    """Part a table into records to fit and records to hold out, unit by unit."""
+    from synthdp.schema.schema import Schema
+    from synthdp.sets.split import split as parted
+
+    options: settings.Split = config["options"]
+    out = places.folder(options.out, force=options.force)
+    if options.schema is None:
+        raise BadInput("split needs schema=FILE.yaml, which says whose record a row is (unit:)")
+    schema = Schema.load(options.schema)
+    train, held_out = parted(
+        Path(options.path), schema, share=options.share, out=out, key=Path(options.key or out / "split.key")
+    )
+    whose = "each record" if schema.unit is None else f"all records of one {schema.unit}"
+    print(f"train      {train}: give it to fit and, as data.train=, to evaluate")
+    print(f"held out   {held_out}: give it to evaluate as data.test=")
+    print(
+        f"split      {whose} together, about {options.share:.0%} held out by a keyed hash; the same key= parts a later export alike"
+    )
+
+
+def _lines(found: "Planned", unit: str, units: Any) -> list[str]:
+    singles = [table for table in found.tables if len(table.columns) == 1]
+    larger = [table for table in found.tables if len(table.columns) > 1]
+    lines = [
+        f"plan       {found.generator}: noise {found.noise:.3g} times what one {unit} can change; "
+        f"epsilon {found.epsilon:.3g} at delta {found.delta:g} ({found.accountant})"
+    ]
+    for part in found.parts:
+        times = "asked once" if part.count == 1 else f"asked {part.count:,} times"
+        lines.append(f"question   {_told(part.event)}, {times}: epsilon {part.epsilon:.3g} if it were alone")
+    if found.learned:
+        lines.append(
+            f"learned    {_listed(found.learned)}: bought with a part of the budget; what is public knowledge is better declared"
+        )
+    if singles:
+        noise = max(table.noise for table in singles)
+        lines.append(
+            f"columns    a cell holds noise of up to {noise:.3g} records: a count below {_clear(singles)} cannot be told from none"
+        )
+    if larger:
+        noise = max(table.noise for table in larger)
+        lines.append(f"tables     {len(larger)} of several columns, with noise of up to {noise:.3g} records in a cell")
+    if not isinstance(units, int | float):
+        lines.append("units      not declared, so nothing is said about how full the cells are")
+    for name, tables in (("columns", singles), ("tables", larger)):
+        drowned = [table for table in tables if table.drowned]
+        if drowned:
+            worst = sorted(drowned, key=lambda table: (table.expected or 0.0) / table.noise)[:SHOWN]
+            shown = "; ".join(f"{' x '.join(table.columns)} ({table.cells} cells)" for table in worst)
+            more = f" and {len(drowned) - SHOWN} more" if len(drowned) > SHOWN else ""
+            lines.append(
+                f"drowned    {len(drowned)} of {len(tables)} {name} have cells that hold fewer than two deviations on average: "
+                f"{shown}{more}. Declare fewer categories or wider bins, or raise epsilon"
+            )
+    if found.seconds is not None:
+        lines.append(
+            f"rehearsal  {found.seconds:.0f} s and {found.megabytes:.0f} MiB on made-up records, on this machine as it is now"
+        )
+    else:
+        lines.append("rehearsal  time=true makes the whole fit on made-up records and says how long it took")
+    return lines
+
+
+def _clear(tables: "list[Table]") -> int:
+    return max(table.clear for table in tables)
+
+
+def _told(event: Mapping[str, Any]) -> str:
+    """An event in a few words."""
+    inner = event.get("queries") or [event]
+    noise = next((each["noise"] for each in inner if "noise" in each), None)
+    sampled = f" of a sample of {event['rate']:.2%} of the units" if "rate" in event else ""
+    size = "" if noise is None else f" with noise {noise:.3g}"
+    if noise is None and "epsilon" in event:
+        size = f" of epsilon {event['epsilon']:.3g}"
+    return f"{inner[0]['type']}{size}{sampled}"
+
+
+def _listed(names: Any) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

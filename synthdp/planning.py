@@ -1,0 +1,189 @@
+"""What a fit would ask and how much noise its answers would hold, before it is made: from public facts alone, no record is read.
+
+Generators that ask for counts are rehearsed on made-up records, which shows every table that they ask for. What they choose from
+answers (`aim`, `mst`, `privbayes`, the groups of `mixture`) may differ on the real ones. Of the others the plan is told event by event.
+"""
+
+import math
+import resource
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from synthdp import accounting
+from synthdp.api import Synthesizer
+from synthdp.ledger.events import RECORD, Capped, Entry, Plan, to_json
+from synthdp.schema.codec import Codec
+from synthdp.schema.learned import supposed
+from synthdp.schema.schema import Schema
+from synthdp.seal import Marginals, Sensitive
+from synthdp.seal.charging import Account
+from synthdp.seal.replay import Recorder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CLEAR = 2.0  # deviations: a count below that cannot be told from none
+ROWS, MOST_ROWS = 2_000, 50_000  # made-up records, of which few ask the same as many
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A question of the plan, how often it is asked, and what it would cost alone, at the budget's delta."""
+
+    event: Mapping[str, Any]
+    count: int
+    epsilon: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table that would be asked: `noise` is the standard deviation of a cell, in records; `expected` the mean number of units in
+    a cell, None where the number of units is not declared. `fine`: on a grid finer than the column's bins, which smooths and is
+    not read cell by cell."""
+
+    columns: tuple[str, ...]
+    cells: int
+    noise: float
+    expected: float | None
+    fine: bool = False
+
+    @property
+    def clear(self) -> int:
+        """The least count that stands out of the noise: two standard deviations."""
+        return math.ceil(CLEAR * self.noise)
+
+    @property
+    def drowned(self) -> bool:
+        """Whether the noise hides an average cell."""
+        return not self.fine and self.expected is not None and self.expected < CLEAR * self.noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """See `planned`. `seconds` and `megabytes` are those of the rehearsal, None where there was none."""
+
+    generator: str
+    noise: float
+    epsilon: float
+    delta: float
+    accountant: str
+    parts: tuple[Part, ...]
+    tables: tuple[Table, ...]
+    learned: tuple[str, ...]
+    seconds: float | None
+    megabytes: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        tables = [{**asdict(table), "clear": table.clear, "drowned": table.drowned} for table in self.tables]
+        return {**asdict(self), "tables": tables}
+
+
+def planned(synthesizer: Synthesizer, *, time: bool = False) -> Planned:
+    """What `synthesizer.fit` would ask. With `time` the whole fit is rehearsed on made-up records, as many as units are declared
+    (at most `MOST_ROWS`). Raises `BadInput` where the budget does not suffice."""
+    budget, schema, generator = synthesizer.budget, synthesizer.schema, synthesizer.generator
+    units = schema.units if time and isinstance(schema.units, int | float) else ROWS
+    frame, unit = made_up(schema, min(int(units), MOST_ROWS)), schema.unit or RECORD
+    account = Account(budget, unit=unit)
+    noise = Sensitive(frame, schema, account, seed=0).commit(lambda z: generator.plan(schema, z), budget)
+    plan = account.plan
+    recorder = _Watch(
+        last=sum(entry.count for entry in plan), whole=time or any(isinstance(entry.event, Capped) for entry in plan)
+    )
+    seconds = megabytes = None
+    if time or getattr(generator, "counted", False):
+        start, before = perf_counter(), _peak()
+        rehearsed = Sensitive(frame, schema, Account(budget, unit=unit), seed=0, recorder=recorder)
+        with warnings.catch_warnings(), suppress(_AllAskedError):
+            warnings.simplefilter("ignore")  # what made-up records are like concerns nobody
+            generator.fit(rehearsed, schema, budget, seed=0)
+        if time:
+            seconds, megabytes = perf_counter() - start, max(0.0, _peak() - before)
+    accountant, epsilon = accounting.best(plan, budget.delta)
+    return Planned(
+        generator=generator.name,
+        noise=noise,
+        epsilon=epsilon,
+        delta=budget.delta,
+        accountant=accountant,
+        parts=tuple(_parts(plan, budget.delta)),
+        tables=tuple(_tables(recorder, schema)),
+        learned=tuple(column.name for column in schema.columns if column != supposed(schema).column(column.name)),
+        seconds=seconds,
+        megabytes=megabytes,
+    )
+
+
+class _AllAskedError(Exception):
+    """Nothing more will be asked: what a generator computes from its answers would only take time."""
+
+
+@dataclass
+class _Watch(Recorder):
+    """Records what is asked, and stops the rehearsal after the last question unless the whole of it is wanted."""
+
+    last: int = 0
+    whole: bool = False
+    seen: list[Any] = field(default_factory=list)
+
+    def answer(self, question: Any, bounded: Any, draw: Callable[[], Any]) -> Any:  # noqa: ARG002
+        """Nothing is kept of what the made-up records say."""
+        self.seen.append(question)
+        if not self.whole and sum(len(list(each.events)) for each in self.seen) >= self.last:
+            raise _AllAskedError
+        return draw()
+
+
+def made_up(schema: Schema, rows: int = ROWS) -> "pd.DataFrame":
+    """Records drawn uniformly from the schema, with something made up where it leaves facts to be learned."""
+    codec, rng = Codec(supposed(schema)), np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, size, rows) for size in codec.sizes], axis=1)
+    return codec.decode(codes, rng)
+
+
+def _parts(plan: Plan, delta: float) -> Iterator[Part]:
+    for entry in plan:
+        _, epsilon = accounting.best((Entry(entry.event, entry.count),), delta)
+        yield Part(event=to_json(entry.event), count=entry.count, epsilon=epsilon)
+
+
+def _tables(recorder: _Watch, schema: Schema) -> Iterator[Table]:
+    """Each table once: where it is asked again, as its most exact answer."""
+    names, sizes = [column.name for column in schema.coded], Codec(supposed(schema)).sizes
+    units = schema.units if isinstance(schema.units, int | float) else None
+    found: dict[tuple[Any, ...], Table] = {}
+    for question in recorder.seen:
+        if not isinstance(question, Marginals):
+            continue
+        for clique in question.cliques:
+            held = [_size(question, place) for place in clique]
+            fine = any(size > sizes[place] for size, place in zip(held, clique, strict=True))
+            table = Table(
+                columns=tuple(names[place] for place in clique),
+                cells=math.prod(held),
+                noise=question.deviation,
+                expected=None if units is None else units / math.prod(held),
+                fine=fine,
+            )
+            before = found.get((clique, fine))
+            if before is None or table.noise < before.noise:
+                found[clique, fine] = table
+    yield from found.values()
+
+
+def _size(question: Marginals, place: int) -> int:
+    groups = None if question.groups is None else question.groups[place]
+    return question.sizes[place] if groups is None else int(groups.max()) + 1
+
+
+def _peak() -> float:
+    """The most memory that this process has held, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)

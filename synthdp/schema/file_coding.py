@@ -1,0 +1,474 @@
+"""How the files of a table are written (`reading:` of a schema): a cell in the file's coding, and in the plain one, both ways.
+
+The plain coding is what schemas without `reading` read: UTF-8, a decimal point, dates as in ISO 8601, true and false. A cell is
+brought to it alone, by the schema and by nothing else (`Coded.plain`), and back when synthetic records are written (`Coded.written`).
+"""
+
+import codecs
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+from synthdp.errors import BadInput
+from synthdp.schema.columns import (
+    MICROSECONDS,
+    Boolean,
+    Categorical,
+    Column,
+    Continuous,
+    Datetime,
+    Integer,
+    Ordinal,
+    in_numbers,
+)
+
+ENCODINGS = ("utf-8", "utf-8-sig", "cp1252", "utf-16")
+SEPARATORS = (",", ";", "\t", "|")
+POINTS = (".", ",")
+TODO = "TODO"
+SPACE = " \t\n\r\f\v\u00a0"  # around cells: what `strip` takes away
+MOST_DECIMALS = 15
+TOKENS = {
+    "yyyy": r"[0-9]{4}",
+    "yy": r"[0-9]{2}",
+    "mmm": r"[A-Za-z]{3}",
+    "mm": r"[0-9]{2}",
+    "m": r"[0-9]{1,2}",
+    "dd": r"[0-9]{2}",
+    "d": r"[0-9]{1,2}",
+    "HH": r"[0-9]{2}",
+    "MM": r"[0-9]{2}",
+    "SS": r"[0-9]{2}",
+}
+MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_TOKEN = re.compile(rf"{'|'.join(TOKENS)}|T|[^A-Za-z0-9]")
+_NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
+_FORMULA = re.compile(r"'*[=+\-@\t\r\x00]")  # what a spreadsheet would run: see `csvfile.neutral`
+
+
+@dataclass(frozen=True)
+class DateFormat:
+    """A format of dates such as dd.mm.yyyy or yyyy-mm-dd HH:MM, in the tokens yyyy yy mmm mm m dd d HH MM SS.
+
+    `mmm` is the English month in three letters, `m` and `d` are numbers without a leading zero; years of two digits (`yy`) run
+    up to `latest`.
+    """
+
+    text: str
+    latest: int | None = None
+
+    def __post_init__(self) -> None:
+        rule = "a format of dates is such as dd.mm.yyyy or yyyy-mm-dd HH:MM:SS"
+        if "".join(_TOKEN.findall(self.text)) != self.text:
+            raise BadInput(f"{rule}; its parts are {', '.join(TOKENS)}")
+        for part in (("yyyy", "yy"), ("mmm", "mm", "m"), ("dd", "d")):
+            if sum(self.tokens.count(token) for token in part) != 1:
+                raise BadInput(f"{rule}: one year, one month and one day")
+        times = [token for token in self.tokens if token in ("HH", "MM", "SS")]
+        if times != ["HH", "MM", "SS"][: len(times)]:
+            raise BadInput(f"{rule}: minutes follow hours, seconds follow minutes")
+        if ("yy" in self.tokens) != (self.latest is not None):
+            raise BadInput(
+                f"{rule}; years of two digits, and no others, need `latest`, the last year that they may mean, such as latest: 2026"
+            )
+        if self.latest is not None and not 100 <= self.latest <= 9999:
+            raise BadInput("latest is a year of four digits, the last one that years of two digits may mean")
+
+    @cached_property
+    def tokens(self) -> tuple[str, ...]:
+        """Its parts and the signs between them."""
+        return tuple(_TOKEN.findall(self.text))
+
+    @cached_property
+    def pattern(self) -> str:
+        """A regular expression of the cells, with one group for each part."""
+        return "".join(f"({TOKENS[token]})" if token in TOKENS else re.escape(token) for token in self.tokens)
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self.pattern)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The tokens that have a group in `pattern`, in order."""
+        return tuple(token for token in self.tokens if token in TOKENS)
+
+    @property
+    def resolution(self) -> str:
+        """The finest resolution that it can write."""
+        return next(
+            (name for token, name in (("SS", "second"), ("MM", "minute"), ("HH", "hour")) if token in self.tokens),
+            "day",
+        )
+
+    def iso(self, text: str) -> str | None:
+        """The cell in ISO 8601, None where it is not of this format. Whether there is such a day is not asked."""
+        match = self._compiled.fullmatch(text)
+        if match is None:
+            return None
+        found = dict(zip(self.parts, match.groups(), strict=True))
+        month = found.get("mm") or found.get("m") or found["mmm"].upper()
+        if "mmm" in found:
+            if month not in MONTHS:
+                return None
+            month = str(MONTHS.index(month) + 1)
+        day = found.get("dd") or found["d"]
+        year = found.get("yyyy") or self._year(int(found["yy"]))
+        date = f"{year}-{month:0>2}-{day:0>2}"
+        return f"{date}T{found['HH']}:{found.get('MM', '00')}:{found.get('SS', '00')}" if "HH" in found else date
+
+    def _year(self, short: int) -> str:
+        last = self.latest or 0
+        return f"{last - (last - short) % 100:04d}"
+
+    def write(self, iso: str) -> str:
+        """A cell of this format for an instant in ISO 8601 (`2020-01-31T08:00:00`)."""
+        year, month, day, hour, minute, second = (
+            iso[0:4], iso[5:7], iso[8:10], iso[11:13] or "00", iso[14:16] or "00", iso[17:19] or "00",
+        )  # fmt: skip
+        known = {
+            "yyyy": year, "yy": year[2:], "mmm": MONTHS[int(month) - 1], "mm": month, "m": str(int(month)), "dd": day,
+            "d": str(int(day)), "HH": hour, "MM": minute, "SS": second,
+        }  # fmt: skip
+        return "".join(known.get(token, token) for token in self.tokens)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coding:
+    """How the cells of one column are written.
+
+    `missing`: texts that say that a value is missing, beside the blank cell; synthetic records have the first of them. `date`: see
+    `DateFormat`; `latest` with it. `words`: what is written for false and for true. `decimal`: the sign before decimals where it
+    is not that of the file. `places`: so many decimals are always written. `pattern` of an identifier: what fresh ones look like, such
+    as P#####, where # are digits.
+    """
+
+    missing: tuple[str, ...] = ()
+    date: str | None = None
+    latest: int | None = None
+    words: tuple[str, str] | None = None
+    decimal: str | None = None
+    places: int | None = None
+    pattern: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "missing", _codes(self.missing))
+        for key in ("date", "latest", "decimal"):
+            if getattr(self, key) == TODO:
+                raise BadInput(f"{key} says {TODO}: the cells do not tell; write what it is")
+        if self.date is not None and not isinstance(self.date, str):
+            raise BadInput("date must be a format such as dd.mm.yyyy")
+        if self.latest is not None and (self.date is None or not _is_whole(self.latest)):
+            raise BadInput("latest is a year, and belongs to a date with years of two digits")
+        if self.date is not None:
+            DateFormat(self.date, self.latest)
+        if self.words is not None:
+            object.__setattr__(self, "words", _words(self.words))
+        if self.decimal is not None:
+            _one_of("decimal", self.decimal, POINTS)
+        if self.places is not None and (not _is_whole(self.places) or not 0 <= self.places <= MOST_DECIMALS):
+            raise BadInput(f"places must be a whole number from 0 to {MOST_DECIMALS}")
+        if self.pattern is not None and not (
+            isinstance(self.pattern, str) and re.fullmatch("[^#]*#+[^#]*", self.pattern)
+        ):
+            raise BadInput("pattern must be text with one run of #, which stands for digits, such as P#####")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a table's files are written. It is public, and synthetic records are written the same way.
+
+    `separator` and `encoding` (utf-8, utf-8-sig, cp1252, utf-16) are of CSV files. `decimal` is the sign before decimals. With `strip`
+    the space around cells is taken away. `missing`: texts that say in every column that a value is missing, where they are not one
+    of its categories. `columns`: (name, `Coding`) of columns that are written otherwise. `review` as that of columns.
+    """
+
+    encoding: str = "utf-8"
+    separator: str = ","
+    decimal: str = "."
+    strip: bool = False
+    missing: tuple[str, ...] = ()
+    columns: tuple[tuple[str, Coding], ...] = ()
+    review: bool = False
+
+    def __post_init__(self) -> None:
+        name = self.encoding.lower() if isinstance(self.encoding, str) else self.encoding
+        object.__setattr__(self, "encoding", name)
+        _one_of("reading: encoding", name, ENCODINGS)
+        separator = "\t" if self.separator in ("tab", "\\t") else self.separator
+        object.__setattr__(self, "separator", separator)
+        _one_of("reading: separator", separator, SEPARATORS, "comma, semicolon, bar or tab")
+        _one_of("reading: decimal", self.decimal, POINTS)
+        for key in ("strip", "review"):
+            if not isinstance(getattr(self, key), bool):
+                raise BadInput(f"reading: {key} must be true or false")
+        try:
+            object.__setattr__(self, "missing", _codes(self.missing))
+        except BadInput as error:
+            raise BadInput(f"reading: {error}") from None
+
+    def coding(self, name: str) -> Coding:
+        """How a column is written."""
+        return next((coding for column, coding in self.columns if column == name), PLAIN_CODING)
+
+    def of(self, column: Column) -> "Coded":
+        """The way of a column's cells from the file and back."""
+        return Coded(self, self.coding(column.name), column)
+
+    def only(self, names: tuple[str, ...]) -> "Reading":
+        """The same of a table with these columns."""
+        return replace(self, columns=tuple(each for each in self.columns if each[0] in names))
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-able form that `from_dict` reads back without loss."""
+        found = _changed(self, "columns")
+        return {
+            **found,
+            **({"columns": {name: _changed(coding) for name, coding in self.columns}} if self.columns else {}),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Any) -> "Reading":
+        """Raises `BadInput` for what no reading has."""
+        _check_keys("reading", values, cls)
+        columns = values.get("columns") or {}
+        if not isinstance(columns, Mapping):
+            raise BadInput("reading: columns must map names of columns to how they are written")
+        made = []
+        for name, given in columns.items():
+            _check_keys(f"reading: column {name!r}", given, Coding)
+            try:
+                made.append((name, Coding(**{key: _tuple(value) for key, value in given.items() if value is not None})))
+            except BadInput as error:
+                raise BadInput(f"reading: column {name!r}: {error}") from None
+        rest = {key: _tuple(value) for key, value in values.items() if key != "columns" and value is not None}
+        return cls(columns=tuple(made), **rest)
+
+    def check(self, columns: tuple[Column, ...], *, values: bool = False) -> None:
+        """Raises `BadInput` where it does not fit the kinds of its schema's columns, or (`values`) what is declared of them."""
+        for column in columns:
+            try:
+                self.of(column).check_values() if values else self.of(column).check()
+            except BadInput as error:
+                raise BadInput(f"reading: column {column.name!r}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Coded:
+    """The cells of a column in the file's coding and in the plain one."""
+
+    reading: Reading
+    coding: Coding
+    column: Column
+
+    @property
+    def decimal(self) -> str:
+        """The sign before decimals."""
+        return self.coding.decimal or self.reading.decimal
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The texts that say that a value is missing, beside those that always do."""
+        known = getattr(self.column, "categories", ())
+        files = [code for code in self.reading.missing if isinstance(known, str) or code not in known]
+        if isinstance(self.column, Boolean):
+            files = [code for code in files if not self._is_truth(code)]
+        return tuple(dict.fromkeys([*self.coding.missing, *files]))
+
+    @property
+    def numeric(self) -> bool:
+        """Whether cells are read as numbers."""
+        return isinstance(self.column, Integer | Continuous)
+
+    @property
+    def whole(self) -> bool:
+        """Whether cells are labels that may be whole numbers, and are read so."""
+        return isinstance(self.column, Boolean) or in_numbers(self.column)
+
+    @cached_property
+    def date(self) -> DateFormat | None:
+        """The format of dates, None for ISO 8601."""
+        return None if self.coding.date is None else DateFormat(self.coding.date, self.coding.latest)
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The words for truth values, as `cells.truth` spells them, and their plain ones."""
+        if self.coding.words is None:
+            return {}
+        return dict(zip(map(self._truth, self.coding.words), ("false", "true"), strict=True))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every cell is in the plain coding already."""
+        changed = self.reading.strip or self.missing or self.date or self.words
+        return not changed and not (self.decimal == "," and (self.numeric or self.whole))
+
+    def plain(self, text: str) -> str | None:
+        """A cell in the plain coding; None where it says that the value is missing, `cells.UNREADABLE` where it is not as declared."""
+        from synthdp.schema.cells import UNREADABLE
+
+        if self.reading.strip:
+            text = text.strip(SPACE)
+        if text in self.missing or not text:
+            return None if text in self.missing else text
+        if self.numeric and self.decimal == ",":
+            return UNREADABLE if "." in text else text.replace(",", ".")
+        if self.date is not None:
+            return self.date.iso(text) or UNREADABLE
+        if isinstance(self.column, Boolean) and self.words:
+            return self.words.get(self._truth(text), text)
+        return self._whole(text) if self.whole else text
+
+    def _whole(self, text: str) -> str:
+        return text.replace(",", ".") if self.decimal == "," and re.fullmatch("[+-]?[0-9]+,0*", text) else text
+
+    def _truth(self, text: str) -> str:
+        from synthdp.schema.cells import truth
+
+        return truth(self._whole(text))
+
+    def _is_truth(self, text: str) -> bool:
+        from synthdp.schema.cells import TRUTHS
+
+        return self._truth(text) in (self.words or TRUTHS)
+
+    def named(self, text: str) -> str:
+        """A fresh identifier (S000000001) in the declared pattern; other texts as they are."""
+        if self.coding.pattern is None or not re.fullmatch("S[0-9]{9,}", text):
+            return text
+        return re.sub("#+", lambda digits: str(int(text[1:])).zfill(len(digits[0])), self.coding.pattern)
+
+    @property
+    def absent(self) -> str:
+        """What is written for a missing value."""
+        return next(iter(self.missing), "")
+
+    def check(self) -> None:
+        """Raises `BadInput` where the coding is not one of the column's kind."""
+        column, coding = self.column, self.coding
+        if coding.date is not None and not isinstance(column, Datetime):
+            raise BadInput(f"date belongs to columns of kind datetime, and it is {column.kind}")
+        if coding.words is not None and not isinstance(column, Boolean):
+            raise BadInput(f"words belong to columns of kind boolean, and it is {column.kind}")
+        if coding.pattern is not None and column.kind != "identifier":
+            raise BadInput(f"pattern belongs to columns of kind identifier, and it is {column.kind}")
+        if coding.places is not None and not self.numeric:
+            raise BadInput(f"places belong to numbers, and it is {column.kind}")
+        declared = MOST_DECIMALS + 1 if getattr(column, "decimals", 0) is None else getattr(column, "decimals", 0)
+        if coding.places is not None and declared > coding.places:
+            raise BadInput(
+                f"places: {coding.places} cuts numbers off; declare decimals: {coding.places} in columns too"
+            )
+        if coding.missing and column.kind != "identifier" and not getattr(column, "missing", False):
+            raise BadInput(
+                "missing lists codes, and the column does not allow missing values: say missing: true in columns"
+            )
+        if self.date is not None and isinstance(column, Datetime):  # noqa: SIM102
+            if MICROSECONDS[column.resolution] < MICROSECONDS[self.date.resolution]:
+                raise BadInput(
+                    f"{self.date.text} cannot hold the declared resolution, {column.resolution}; declare resolution: {self.date.resolution}"
+                )
+        if coding.words is not None and len(self.words) < 2:
+            raise BadInput("words are two that differ in more than case, for false and for true")
+        if isinstance(column, Boolean) and any(map(self._is_truth, coding.missing)):
+            raise BadInput("missing lists a code that says true or false; it can be one of them")
+
+    def check_values(self) -> None:
+        """Raises `BadInput` where declared values contradict the coding: before a fit, since what it buys may be anything."""
+        column = self.column
+        known = getattr(column, "categories", ())
+        for category in () if isinstance(known, str) else known:
+            if self.reading.strip and category != category.strip(SPACE):
+                raise BadInput(f"category {category!r} has space around it, which strip takes away from the cells")
+            try:
+                codecs.encode(category, self.reading.encoding)
+            except UnicodeError:
+                raise BadInput(f"category {category!r} cannot be written in {self.reading.encoding}") from None
+        for code in self.missing:
+            if self._is_value(code):
+                raise BadInput(
+                    f"{code!r} is a value that the column may have and a code for missing values; it can be one of them"
+                )
+
+    def _is_value(self, code: str) -> bool:
+        """Whether a code for missing values would be one of the declared values."""
+        from synthdp.schema import cells
+
+        column = self.column
+        if isinstance(column, Categorical | Ordinal):
+            return code in column.categories or (
+                in_numbers(column) and cells.whole(self._whole(code)) in column.categories
+            )
+        if isinstance(column, Datetime):
+            return cells.instant(code if self.date is None else self.date.iso(code) or "") is not None
+        if not isinstance(column, Integer | Continuous):
+            return False
+        found = (
+            None
+            if self.decimal == "," and "." in code
+            else cells.number(code.replace(",", ".") if self.decimal == "," else code)
+        )
+        return (
+            found is not None and not isinstance(column.bounds, str) and column.bounds[0] <= found <= column.bounds[1]
+        )
+
+
+def _codes(given: Any) -> tuple[str, ...]:
+    listed = [given] if isinstance(given, str | int) and not isinstance(given, bool) else given
+    if not isinstance(listed, list | tuple):
+        raise BadInput("missing must be a list of texts, such as [NA, -9]")
+    codes = []
+    for code in listed:
+        text = str(code) if _is_whole(code) else code
+        if not isinstance(text, str):
+            raise BadInput("missing must be a list of texts; put quotes around decimals, true, false and null")
+        if text != text.strip(SPACE):
+            raise BadInput("missing: no code may begin or end with a space")
+        if _FORMULA.match(text) and not _NUMBER.fullmatch(text) and text.strip("-"):
+            raise BadInput("missing: no code may begin with = + - @ or ', but for numbers and dashes alone")
+        codes.append(text)
+    return tuple(dict.fromkeys(codes))
+
+
+def _words(given: Any) -> tuple[str, str]:
+    listed = [str(word) if _is_whole(word) else word for word in given] if isinstance(given, list | tuple) else []
+    if len(listed) != 2 or not all(isinstance(word, str) and word and word == word.strip(SPACE) for word in listed):
+        raise BadInput('words must be two texts, for false and for true, such as ["No", "Yes"]')
+    return listed[0], listed[1]
+
+
+def _one_of(key: str, value: Any, allowed: tuple[str, ...], shown: str = "") -> None:
+    if value not in allowed:
+        raise BadInput(f"{key} must be {shown or ' or '.join(map(repr, allowed))}")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _changed(value: Any, *but: str) -> dict[str, Any]:
+    found = {
+        f.name: getattr(value, f.name)
+        for f in fields(value)
+        if f.name not in but and getattr(value, f.name) != f.default
+    }
+    return {name: list(item) if isinstance(item, tuple) else item for name, item in found.items()}
+
+
+def _check_keys(where: str, values: Any, made: Any) -> None:
+    known = [f.name for f in fields(made)]
+    if not isinstance(values, Mapping):
+        raise BadInput(f"{where}: expected a mapping of {', '.join(known)}")
+    for key in values:
+        if key not in known:
+            raise BadInput(f"{where}: unknown key {key!r}; known keys: {', '.join(known)}")
+
+
+PLAIN_CODING = Coding()
+PLAIN = Reading()

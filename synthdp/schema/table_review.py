@@ -1,0 +1,158 @@
+"""A table against its schema, for the steward's eyes: what is wrong, where, and what kind of remedy there is.
+
+Nothing in it could be pasted into a schema as a bound, a bin, a category or a number of units: what a look at the records says would
+become a declaration that nobody paid for (law 21). It names columns and rows, and says what to look up elsewhere.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synthdp.schema import cells
+from synthdp.schema.check import MISSING, NOBODY, UNKNOWN, UNTRUE, broken, check
+from synthdp.schema.columns import LEARN, Column, Identifier, Image, Numeric
+from synthdp.schema.schema import Schema
+
+ROWS = 20  # that are named of each rule
+COPY, MOST_VALUES = (
+    0.99,
+    1_000,
+)  # a column that tells the target of so many records is a copy; of so many values at most
+LOOK = "look it up outside of the records, or use `learn`"
+REMEDIES = {
+    MISSING: "write missing: true where it may be, or mend the cells",
+    NOBODY: "say whose records they are, or take them out",
+    UNKNOWN: f"mend the cells, give the column a category `other:`, or complete its code list ({LOOK})",
+    UNTRUE: "write yes and no, true and false, or 1 and 0; or declare the column categorical",
+}
+PUBLIC_BOUNDS = f"mend the cells, or widen the bounds ({LOOK})"
+UNREAD = "mend the cells, or declare how the file writes them, or another kind"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing about a column, or about the table where `column` is empty. `rows` are numbers of records from 1, the first
+    `ROWS` of `count`; `cells` what stands there, where that was asked for."""
+
+    column: str
+    what: str
+    remedy: str
+    count: int | None = None
+    rows: tuple[int, ...] = ()
+    every: bool = False  # no cell of the column is as declared
+    cells: tuple[str, ...] = field(default=(), repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, without what is empty."""
+        return {name: value for name, value in asdict(self).items() if value not in ((), None, False)}
+
+
+def review(schema: Schema, frame: pd.DataFrame, *, values: bool = False) -> list[Finding]:
+    """What a fit of this table would meet. With `values` the cells themselves are given. Raises `BadInput` for a table whose columns
+    are not the schema's."""
+    frame = check(schema, frame, "clamp")
+    found = [
+        finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], values=values)
+    ]
+    return [*found, *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
+
+
+def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", *, values: bool) -> Iterator[Finding]:
+    for rule, wrong in broken(schema, column, series):
+        places = np.flatnonzero(wrong)[:ROWS]
+        yield Finding(
+            column=column.name,
+            what=f"some values are {rule}",
+            remedy=REMEDIES.get(rule, PUBLIC_BOUNDS if "bounds" in rule else UNREAD),
+            count=int(wrong.sum()),
+            rows=tuple(int(place) + 1 for place in places),
+            every=bool(wrong.all()) and len(series) > 0,
+            cells=tuple(str(cells.text(series.iloc[place])) for place in places) if values else (),
+        )
+
+
+def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
+    if schema.unit is None:
+        for column in schema.columns:
+            if isinstance(column, Identifier) and frame[column.name].duplicated().any():
+                yield Finding(
+                    column=column.name,
+                    what="names more than one record, and the schema has no unit",
+                    remedy=f"if it names patients, declare unit: {column.name} and max_records_per_unit: one patient's records are "
+                    "then protected together",
+                )
+        held = len(frame)
+    else:
+        names = pd.Series(cells.texts(frame[schema.unit]))
+        sizes = names.value_counts(dropna=False)
+        held = len(sizes)
+        dropped = int((sizes - schema.max_records_per_unit).clip(lower=0).sum())
+        if dropped:
+            yield Finding(
+                column=schema.unit,
+                what=f"more records than max_records_per_unit: {schema.max_records_per_unit} lets in; the others are not used",
+                remedy="a larger number uses more of them, and each answer holds more noise",
+                count=dropped,
+            )
+        if held == 1 < len(frame):
+            yield Finding(
+                column=schema.unit,
+                what="is the same in all records",
+                remedy="name the column that tells patients apart",
+            )
+    if isinstance(schema.units, int) and not 0.9 <= held / max(1, schema.units) <= 1.1:
+        more = "more" if held > schema.units else "fewer"
+        yield Finding(
+            column=schema.unit or "",
+            what=f"the table holds clearly {more} units than `units:` declares; noise is fitted to the declared number",
+            remedy=f"count them from a public source ({LOOK})",
+        )
+
+
+def _bins(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
+    """Columns whose records all lie in one of several declared bins."""
+    for column in schema.modelled:
+        if (
+            not isinstance(column, Numeric)
+            or not isinstance(column.bins, tuple)
+            or not column.bins
+            or column.bounds == LEARN
+        ):
+            continue
+        read = cells.instants(frame[column.name]) if column.kind == "datetime" else cells.numbers(frame[column.name])
+        edges = [cells.instant(edge) if isinstance(edge, str) else edge for edge in column.bins]
+        held = read.cells[~read.missing & ~read.wrong]
+        if len(held) and len(np.unique(np.searchsorted(np.array(edges, dtype=np.float64), held, side="right"))) == 1:
+            yield Finding(
+                column=column.name, what="all records lie in one of its bins", remedy=f"choose other bins ({LOOK})"
+            )
+
+
+def _copies(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
+    """Columns that tell a target of nearly every record, though they say little more than it does."""
+    for target in schema.targets:
+        of = _codes(frame[target])
+        share = np.bincount(of).max() / max(1, len(of))
+        if share > COPY:
+            continue
+        for column in schema.modelled:
+            if column.name == target or isinstance(column, Image):
+                continue
+            by = _codes(frame[column.name])
+            if len(by) == 0 or by.max() >= min(MOST_VALUES, len(by) / 10):
+                continue
+            joint = pd.crosstab(by, of).to_numpy()
+            if joint.max(axis=1).sum() >= COPY * len(of):
+                yield Finding(
+                    column=column.name,
+                    what=f"tells {target!r} of nearly every record, so that a model of it learns nothing else",
+                    remedy="leave it out, or drop it from the records, if it is only known after the target",
+                )
+
+
+def _codes(series: "pd.Series[Any]") -> Any:
+    codes, _ = pd.factorize(np.array(["" if text is None else text for text in cells.texts(series)], dtype=object))
+    return codes

@@ -1,0 +1,462 @@
+"""How a CSV file is written, found by looking at all of it, for the draft of a schema: what cannot be decided is refused or left open.
+
+Codes for missing values, words for truth values and formats of dates are looked for among public lists: nothing that a record holds
+gets into a draft by itself.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from synthdp.errors import BadInput
+from synthdp.files import limits
+from synthdp.schema import cells
+from synthdp.schema.columns import Boolean, Categorical, Column, Continuous, Datetime
+from synthdp.schema.file_coding import SEPARATORS, SPACE, Coding, DateFormat, Reading
+from synthdp.tables import csv_lines, csvfile
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
+TEXTS = (
+    "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "(null)", "<NA>", "#N/A", "#NV", "\\N", ".", "-", "--", "?", "k. A.", "k.A.",
+)  # fmt: skip
+NUMBERS = re.compile(r"-(9{1,4}|8{1,4}|7{1,4})([.,]0*)?")  # codes where nothing else is negative
+KNOWN = frozenset(csvfile.ABSENT)  # they are missing values without being declared
+TRUTHS = (
+    ("no", "yes"), ("nein", "ja"), ("non", "oui"), ("no", "s\u00ed"), ("no", "si"), ("no", "s\u00ec"), ("n\u00e3o", "sim"), ("nee", "ja"),
+    ("nej", "ja"), ("nie", "tak"), ("ne", "ano"), ("nem", "igen"), ("false", "true"), ("falsch", "wahr"), ("faux", "vrai"), ("f", "t"),
+    ("n", "y"), ("n", "j"), ("0", "1"), ("-", "+"), ("negative", "positive"), ("negativ", "positiv"), ("neg", "pos"),
+)  # fmt: skip
+POINT, COMMA = (re.compile(rf"[+-]?([0-9]+{sign}?[0-9]*|{sign}[0-9]+)([eE][+-]?[0-9]+)?") for sign in (r"\.", ","))
+LEADING_ZERO = re.compile("[+-]?0[0-9]")
+THOUSAND = re.compile(r"[+-]?[0-9]{1,3}[.,][0-9]{3}")
+GROUPED = re.compile(r"[+-]?[0-9]{1,3}(([.][0-9]{3})+,[0-9]+|(,[0-9]{3})+[.][0-9]+|([.,' ][0-9]{3}){2,})")
+LIKE_A_DATE = re.compile(r"[0-9]{1,4}[./ -]?([0-9]{1,2}|[A-Za-z]{3})[./ -]?[0-9]{2,4}([T :].*)?")
+YEAR_FIRST = ("yyyy-mm-dd", "yyyy/mm/dd", "yyyy.mm.dd")
+DAY_FIRST = tuple(
+    f"{d}{sign}{m}{sign}{y}" for y in ("yyyy", "yy") for d, m in (("dd", "mm"), ("d", "m")) for sign in "./-"
+)
+MONTH_FIRST = tuple(
+    f"{m}{sign}{d}{sign}{y}" for y in ("yyyy", "yy") for d, m in (("dd", "mm"), ("d", "m")) for sign in "./-"
+)
+NAMED = tuple(f"{d}{sign}mmm{sign}{y}" for y in ("yyyy", "yy") for d in ("dd", "d") for sign in ("", "-", " "))
+TIMES = ("", " HH:MM:SS", " HH:MM", "THH:MM:SS", "THH:MM", " HH", ":HH:MM:SS")
+FORMATS = tuple(
+    f"{day}{time}" for time in TIMES for day in (*YEAR_FIRST, *DAY_FIRST, *MONTH_FIRST, *NAMED)
+)  # the stricter (dd) before the looser (d)
+MOST = 0.95  # of a column's values are numbers, or dates: then the others are mistakes, and not the kind of the column
+FEW = 20  # values by which that can be told
+CENTURY = 2026  # where years of two digits may end, as an example
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A table as it was read, how it is written, and what the steward must look at. `open` has, of some columns, what is left `TODO`
+    with the choices."""
+
+    frame: "pd.DataFrame"
+    reading: Reading | None
+    said: str = ""
+    mind: tuple[str, ...] = ()
+    open: dict[str, dict[str, str]] = field(default_factory=dict)
+    resolutions: dict[str, str] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        """What is said of it on a terminal."""
+        left = [
+            f"open      column {name!r}: {key} is {text}"
+            for name, each in self.open.items()
+            for key, text in each.items()
+        ]
+        said = [f"reading   {self.said}"] if self.said else []
+        return [*said, *(f"look at   {text}" for text in self.mind), *left]
+
+
+@dataclass(frozen=True)
+class _Values:
+    """The distinct texts of a column, how often each is there, and the record where it is first."""
+
+    texts: list[str]
+    counts: list[int]
+    first: list[int]
+    blank: int
+
+    def but(self, codes: Collection[str]) -> "_Values":
+        """Without these texts."""
+        kept = [place for place, text in enumerate(self.texts) if text not in codes]
+        return _Values(
+            [self.texts[place] for place in kept],
+            [self.counts[place] for place in kept],
+            [self.first[place] for place in kept],
+            self.blank,
+        )
+
+    def matching(self, fits: Any) -> float:
+        """The share of the cells whose text fits."""
+        total = sum(self.counts)
+        return sum(n for text, n in zip(self.texts, self.counts, strict=True) if fits(text)) / total if total else 0.0
+
+
+def look(path: Path) -> Found:
+    """The records of a CSV file, and how it is written. Raises `BadInput` with the number of the line that tells why it cannot be read."""
+    if path.name.lower().endswith(".gz"):
+        limits.check_unpacked(path)
+    encoding = _encoding(path)
+    separator = _separator(path, encoding)
+    reading = Reading(encoding=encoding, separator=separator)
+    names, _ = csvfile.header(path, reading)
+    table = csvfile.texts(path, names, separator, encoding)
+    strip = any(name != name.strip(SPACE) for name in names) or any(_padded(column) for column in table.columns)
+    names = csvfile.names_of(path, [name.strip(SPACE) for name in names] if strip else names, None)
+    columns = [_values(column, strip=strip) for column in table.columns]
+    decimal = _decimal(columns)
+    looks = [
+        _Look(path, replace(reading, strip=strip, decimal=decimal), name, values)
+        for name, values in zip(names, columns, strict=True)
+    ]
+    return _found(path, replace(reading, strip=strip, decimal=decimal), looks, table)
+
+
+def typed(path: Path, frame: "pd.DataFrame") -> Found:
+    """The same of a table whose columns have types: whole numbers and texts that say true and false, and codes for missing values."""
+    import pandas as pd
+
+    codings, made = {}, frame
+    for name in frame.columns:
+        series = frame[name]
+        if pd.api.types.is_bool_dtype(series.dtype) or not (
+            pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_string_dtype(series.dtype)
+        ):
+            continue
+        array = pa.chunked_array([pa.array(cells.texts(series), pa.string())])
+        look = _Look(path, Reading(), str(name), _values(array, strip=False), typed=True)
+        boolean = isinstance(look.column, Boolean)
+        if not boolean and not (look.coding.missing and pd.api.types.is_numeric_dtype(series.dtype)):
+            continue
+        coding = Coding(missing=look.coding.missing, words=look.coding.words)
+        codings[str(name)] = coding
+        plain = csvfile.plain_texts(array, Reading(columns=((str(name), coding),)).of(look.column))
+        made = made.assign(**{name: csvfile.guessed(plain, text=boolean).set_axis(frame.index)})
+    codings = {name: coding for name, coding in codings.items() if coding != Coding()}
+    if not codings:
+        return Found(frame=made, reading=None)
+    reading = Reading(columns=tuple(codings.items()), review=True)
+    codes = dict.fromkeys(code for coding in codings.values() for code in coding.missing if code)
+    said = "typed columns" + (
+        f"; missing values as {', '.join(codes)} too" if codes else "; words or numbers for true and false"
+    )
+    return Found(frame=made, reading=reading, said=said)
+
+
+def _encoding(path: Path) -> str:
+    import gzip
+
+    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        start = file.read(4)
+    byte_mark = start.startswith(b"\xef\xbb\xbf")
+    chosen = "utf-16" if start.startswith(MARKS) else "utf-8-sig" if byte_mark else "utf-8"
+    try:
+        for _ in csv_lines.lines(path, chosen):
+            pass
+    except BadInput as refused:
+        if chosen == "utf-16" or "expected" not in str(refused):
+            raise
+        try:
+            for _ in csv_lines.lines(path, "cp1252"):
+                pass
+        except BadInput:
+            raise BadInput(f"{refused}; it is not Windows-1252 either") from None
+        return "cp1252"
+    return chosen
+
+
+def _separator(path: Path, encoding: str) -> str:
+    """The one that gives every line as many cells as the header; the one with more cells where several do."""
+    declared = csvfile.separator(path, None)
+    names = {sign: len(csvfile.header(path, Reading(encoding=encoding, separator=sign))[0]) for sign in SEPARATORS}
+    widths = {sign: width for sign, width in names.items() if width > 1 and declared in (None, sign)}
+    if not widths:
+        sign = declared or ","
+        csv_lines.check(path, encoding, sign, 1)
+        return sign
+    even, refusals = {}, {}
+    for sign, width in widths.items():
+        try:
+            csv_lines.check(path, encoding, sign, width)
+            even[sign] = width
+        except BadInput as refused:
+            refusals[sign] = refused
+    if not even:
+        raise refusals[max(widths, key=lambda sign: widths[sign])]
+    best = max(even.values())
+    chosen = [sign for sign, width in even.items() if width == best]
+    if len(chosen) > 1:
+        shown = " and ".join(repr(sign) for sign in chosen)
+        raise BadInput(f"{path}: line 1: {shown} both cut every line into {best} cells; expected one separator")
+    return chosen[0]
+
+
+def _padded(array: pa.ChunkedArray) -> bool:
+    trimmed = pc.utf8_trim(array, characters=SPACE)
+    return bool(pc.any(pc.not_equal(trimmed, array)).as_py())
+
+
+def _values(array: pa.ChunkedArray, *, strip: bool) -> _Values:
+    if strip:
+        array = pc.utf8_trim(array, characters=SPACE)
+    encoded = array.combine_chunks().dictionary_encode()
+    places = pc.drop_null(encoded.indices).to_numpy(zero_copy_only=False)
+    texts = encoded.dictionary.to_pylist()
+    counts = np.bincount(places, minlength=len(texts)).tolist()
+    _, first = np.unique(pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False), return_index=True)
+    firsts = first[-len(texts) :].tolist() if texts else []
+    blank = encoded.null_count + sum(count for text, count in zip(texts, counts, strict=True) if not text)
+    return _Values(texts, counts, firsts, blank).but(("",))
+
+
+def _decimal(columns: list[_Values]) -> str:
+    """The sign before decimals of most columns of numbers: a comma where some need it, and more than need a point."""
+    needs = Counter[str]()
+    for values in columns:
+        kept = values.but(tuple(text for text in values.texts if _is_code(text)))
+        if not kept.texts:
+            continue
+        for sign, pattern in ((",", COMMA), (".", POINT)):
+            if any(sign in text for text in kept.texts) and kept.matching(pattern.fullmatch) >= MOST:
+                needs[sign] += 1
+    return "," if needs[","] > needs["."] else "."
+
+
+def _is_code(text: str) -> bool:
+    return text in TEXTS or NUMBERS.fullmatch(text) is not None
+
+
+class _Look:
+    """What one column's texts tell: its family (number, date, truth or text), its coding, and what is left open."""
+
+    def __init__(self, path: Path, reading: Reading, name: str, values: _Values, *, typed: bool = False) -> None:
+        self.path, self.reading, self.name, self.values = path, reading, name, values
+        self.open: dict[str, str] = {}
+        self.mind = ""
+        self.coding, self.column = Coding(), self._text()
+        rest = values.but(TEXTS)
+        signed = values.but(set(TEXTS) - {"-"})  # which is a truth value beside +
+        codes = tuple(text for text in rest.texts if NUMBERS.fullmatch(text))
+        if any(map(self._truths, (values, signed, rest))):
+            pass
+        elif codes and self._truths(rest.but(codes)):
+            self.codes = codes
+        elif typed:
+            numbers = rest.texts and all(map(_is_number, rest.texts)) and len(codes) < len(rest.texts)
+            self.codes = codes if numbers and not any(text[0] == "-" for text in rest.but(codes).texts) else ()
+        elif rest.texts and not self._numbers(rest):
+            self._dates(rest)
+        self._missing()
+
+    def _text(self) -> Column:
+        return Categorical(name=self.name, categories="learn", missing=True)
+
+    def _truths(self, values: _Values) -> bool:
+        decimal = self.reading.decimal
+        spelled: dict[str, list[tuple[int, str]]] = {}
+        for text, count in zip(values.texts, values.counts, strict=True):
+            plain = text.replace(",", ".") if decimal == "," and re.fullmatch("[+-]?[0-9]+,0*", text) else text
+            spelled.setdefault(cells.truth(plain), []).append((-count, text))
+        if not 1 <= len(spelled) <= 2:
+            return False
+        pair = next((pair for pair in TRUTHS if set(spelled) <= set(pair)), None)
+        if pair is None or (len(spelled) == 1 and not set(spelled) & set(cells.TRUTHS)):
+            return False
+        shown = {word: min(texts)[1] for word, texts in spelled.items()}
+        if len(shown) == 1:
+            (word, text), other = next(iter(shown.items())), pair[0] if next(iter(shown)) == pair[1] else pair[1]
+            shown[other] = _alike(text, word, other)
+        words = shown[pair[0]], shown[pair[1]]
+        self.column = Boolean(name=self.name, missing=True)
+        self.coding = Coding(words=None if words == ("false", "true") else words)
+        return True
+
+    def _numbers(self, values: _Values) -> bool:
+        codes = tuple(text for text in values.texts if NUMBERS.fullmatch(text))
+        rest = values.but(codes)
+        if not rest.texts or any(text.startswith("-") for text in rest.texts):
+            codes, rest = (), values
+        if any(LEADING_ZERO.match(text) for text in rest.texts):  # codes of somebody's list
+            return False
+        grouped = rest.matching(GROUPED.fullmatch)
+        if grouped and rest.matching(lambda text: _is_number(text) or GROUPED.fullmatch(text)) >= MOST:
+            line = self._line(rest, lambda text: not GROUPED.fullmatch(text))
+            raise BadInput(
+                f"{self.path}: line {line}: column {self.name!r}: expected numbers without signs between thousands; save the file "
+                "without them"
+            )
+        shares = {",": rest.matching(COMMA.fullmatch), ".": rest.matching(POINT.fullmatch)}
+        both = rest.matching(_is_number)
+        usual = self.reading.decimal
+        decimal = usual if shares[usual] >= max(shares.values()) else max(shares, key=lambda sign: shares[sign])
+        pattern = COMMA if decimal == "," else POINT
+        if shares[decimal] < 1 and (both < MOST or len(rest.texts) < FEW):
+            return False
+        if both == 1 and shares[decimal] < 1:
+            raise BadInput(
+                f"{self.path}: line {self._line(rest, pattern.fullmatch)}: column {self.name!r}: expected {decimal!r} before "
+                "decimals, as in most of the column"
+            )
+        if shares[decimal] < MOST:
+            return False
+        if shares[decimal] < 1:
+            self.mind = f"column {self.name!r}: line {self._line(rest, pattern.fullmatch)}: expected a number, as in most of the column"
+        numbers = [text for text in rest.texts if pattern.fullmatch(text)]
+        pointed = [text for text in numbers if decimal in text]
+        if pointed and decimal != usual and all(THOUSAND.fullmatch(text) for text in pointed):
+            self.open["decimal"] = (
+                f'"{decimal}" if 1{decimal}234 is a little more than one; if it is a thousand, save the file without such signs'
+            )
+        places = {len(text.partition(decimal)[2]) for text in numbers}
+        fixed = (
+            next(iter(places)) if len(places) == 1 and not any(sign in text for text in numbers for sign in "eE") else 0
+        )
+        self.column = Continuous(name=self.name, bounds="learn", missing=True)
+        self.coding = Coding(decimal=None if decimal == usual else decimal, places=fixed or None)
+        self.codes = codes
+        return True
+
+    def _dates(self, values: _Values) -> bool:
+        least = MOST if len(values.texts) >= FEW else 1.0
+        if values.matching(LIKE_A_DATE.fullmatch) < least:
+            return False
+        shares = {}
+        for text in FORMATS:
+            form = DateFormat(text, None if "yyyy" in text else CENTURY)
+            shares[text] = values.matching(lambda cell, form=form: _is_day(form, cell))
+        best = max(shares.values())
+        if best >= least:
+            return self._dated([text for text, share in shares.items() if share == best], values)
+        return all(cells.instant(text) is not None for text in values.texts) and self._dated([], values)
+
+    def _dated(self, forms: list[str], values: _Values) -> bool:
+        form = forms[0] if forms else None
+        first = None if form is None else DateFormat(form, None if "yyyy" in form else CENTURY)
+        resolution = "second" if first is None else first.resolution
+        self.resolution = resolution
+        self.column = Datetime(name=self.name, bounds="learn", missing=True, resolution=resolution)  # type: ignore[arg-type]
+        if first is None or form is None:
+            return True
+        usual = {"day": "yyyy-mm-dd", "second": "yyyy-mm-dd HH:MM:SS"}.get(resolution)
+        self.coding = Coding(date=None if form == usual else form, latest=first.latest if form != usual else None)
+        strange = [text for text in values.texts if not _is_day(first, text)]
+        if strange:
+            line = self._line(values, lambda text: _is_day(first, text))
+            self.mind = f"column {self.name!r}: line {line}: expected a date such as {form}, as in most of the column"
+        orders = {_order(each) for each in forms}
+        if len(orders) > 1:
+            choices = " or ".join(next(each for each in forms if _order(each) == order) for order in sorted(orders))
+            self.open["date"] = f"{choices}: every day of the column is one in both"
+        if first.latest is not None:
+            self.open["latest"] = f"the last year that two digits may mean, such as {CENTURY}"
+        return True
+
+    codes: tuple[str, ...] = ()
+    resolution = ""
+
+    def _missing(self) -> None:
+        """The codes that are there, the one first that synthetic records will have: plain pandas must find the same types."""
+        known = self.coding.words or ()
+        there: dict[str, int] = dict(zip(self.values.texts, self.values.counts, strict=True))
+        codes = [text for text in there if (text in TEXTS or text in self.codes) and text not in known]
+        if not codes:
+            return
+        if self.values.blank:
+            there[""] = self.values.blank
+
+        def rank(text: str) -> tuple[int, int]:
+            numeric = POINT.fullmatch(text) or COMMA.fullmatch(text)
+            return (2 if numeric else 1 if not text or text in KNOWN else 0), -there[text]
+
+        first = min(there.keys() & {"", *codes}, key=rank)
+        self.coding = replace(self.coding, missing=tuple(dict.fromkeys([first, *sorted(codes, key=rank)])))
+
+    def _line(self, values: _Values, fits: Any) -> int:
+        """The number of the first line that does not fit."""
+        record = min(first for text, first in zip(values.texts, values.first, strict=True) if not fits(text))
+        return csv_lines.line_of(self.path, self.reading.encoding, self.reading.separator, record)
+
+
+def _is_number(text: str) -> bool:
+    return COMMA.fullmatch(text) is not None or POINT.fullmatch(text) is not None
+
+
+def _alike(text: str, word: str, other: str) -> str:
+    """The other word of a pair in the spelling of this text."""
+    if word in ("0", "1"):
+        return text.replace(word, other)
+    return other.upper() if text.isupper() else other.capitalize() if text[:1].isupper() else other
+
+
+def _is_day(form: DateFormat, text: str) -> bool:
+    iso = form.iso(text)
+    return iso is not None and cells.instant(iso) is not None
+
+
+def _order(form: str) -> str:
+    return "".join(part[0] for part in DateFormat(form, None if "yyyy" in form else CENTURY).parts if part[0] in "ymd")
+
+
+def _found(path: Path, reading: Reading, looks: list[_Look], table: pa.Table) -> Found:
+    import pandas as pd
+
+    codings = {each.name: each.coding for each in looks if each.coding != Coding()}
+    whole = replace(reading, columns=tuple(codings.items()))
+    made = {each.name: _read(table.column(place), each, whole) for place, each in enumerate(looks)}
+    plain = Reading(separator="\t") if csvfile.separator(path, None) else Reading()
+    return Found(
+        frame=pd.DataFrame(made),
+        reading=None if whole in (plain, Reading()) else replace(whole, review=True),
+        said=_said(whole, looks),
+        mind=tuple(each.mind for each in looks if each.mind),
+        open={each.name: each.open for each in looks if each.open},
+        resolutions={each.name: each.resolution for each in looks if each.resolution},
+    )
+
+
+def _read(array: pa.ChunkedArray, look: _Look, reading: Reading) -> Any:
+    """The cells as a draft guesses kinds by them; what does not fit a column of numbers or dates is missing there."""
+    if isinstance(look.column, Categorical):
+        return csvfile.guessed(csvfile.plain_texts(array, reading.of(look.column)), text=True)
+    plain = csvfile.plain_texts(array, reading.of(look.column))
+    if isinstance(look.column, Continuous):
+        plain = pc.if_else(pc.match_substring_regex(plain, csvfile.NUMBER), plain, pa.scalar(None, pa.string()))
+        return csvfile.guessed(plain)
+    if isinstance(look.column, Datetime):
+        import pandas as pd
+
+        texts = [None if text is None or cells.instant(text) is None else text for text in plain.to_pylist()]
+        return pd.Series(texts, dtype="str")
+    return csvfile.guessed(plain, text=True)
+
+
+def _said(reading: Reading, looks: list[_Look]) -> str:
+    """What was found, in a line."""
+    separator = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}[reading.separator]
+    mark = " with a byte order mark" if reading.encoding == "utf-8-sig" else ""
+    parts = [
+        f"{csv_lines.NAMES[reading.encoding]}{mark}, separated by {separator}, decimal {'comma' if reading.decimal == ',' else 'point'}"
+    ]
+    dates = Counter(each.coding.date for each in looks if each.coding.date is not None and "date" not in each.open)
+    if dates:
+        parts.append("dates " + ", ".join(str(form) for form, _ in dates.most_common()))
+    codes = dict.fromkeys(code for each in looks for code in each.coding.missing if code)
+    if codes:
+        parts.append("missing values as " + ", ".join(codes) + " and blank")
+    if reading.strip:
+        parts.append("space around cells")
+    return "; ".join(parts)

@@ -1,0 +1,182 @@
+"""Held-out records, apart before any fit: a keyed hash of each unit's name says on which side all of its records lie.
+
+The files stay as they were written: rows of CSV and of Parquet are copied, not read and written again.
+"""
+
+import csv
+import gzip
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from synthdp.errors import BadInput
+from synthdp.files import whole
+from synthdp.schema import cells
+from synthdp.schema.schema import Schema
+from synthdp.sets import record_files
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TRAIN, HELD_OUT = "train", "held_out"
+KEY_BYTES = 32
+
+
+def split(path: Path, schema: Schema, *, share: float, out: Path, key: Path) -> tuple[Path, Path]:
+    """Write out/train and out/held_out, with the ending of `path`, and return both; all records of a unit go to the same one, a
+    record without `unit:` by its place.
+
+    `share`, within (0, 1), is the expected part of units that are held out. `key` is a file of 32 secret bytes, made where it is not
+    there: with the same key a unit lies on the same side of every export. Raises `BadInput` for what cannot be read, or a table
+    without the unit column.
+    """
+    if not 0 < share < 1:
+        raise BadInput(f"share must lie between 0 and 1, such as 0.2, got {share}")
+    side = _Side(_key(key), share)
+    ending = "".join(path.suffixes[-2:]) if path.name.lower().endswith(".csv.gz") else path.suffix
+    targets = out / f"{TRAIN}{ending}", out / f"{HELD_OUT}{ending}"
+    out.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        raise BadInput(f"{path}: no such file or folder")
+    if schema.image is not None:
+        _split_frame(record_files.read(path, schema), schema, side, targets)
+    elif ending.lower() == ".parquet":
+        _split_parquet(path, schema, side, targets)
+    elif ending.lower() in (".csv", ".csv.gz", ".tsv"):
+        _split_lines(path, schema, side, targets)
+    else:
+        raise BadInput(f"{path}: split reads .csv, .csv.gz, .tsv and .parquet files, and pictures")
+    return targets
+
+
+class _Side:
+    """Which names are held out: a pseudo-random function of the key, so that nobody's side tells anything about another's."""
+
+    def __init__(self, key: bytes, share: float) -> None:
+        self._key, self._bound = key, int(share * 2**64)
+
+    def held_out(self, name: str) -> bool:
+        digest = hashlib.blake2b(name.strip().encode("utf-8", "surrogatepass"), key=self._key, digest_size=8).digest()
+        return int.from_bytes(digest, "big") < self._bound
+
+
+def _key(path: Path) -> bytes:
+    if path.exists():
+        key = path.read_bytes()
+        if len(key) != KEY_BYTES:
+            raise BadInput(f"key={path} does not hold {KEY_BYTES} bytes: give a file that split made, or another name")
+        return key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    key = os.urandom(KEY_BYTES)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(key)
+    return key
+
+
+class _Lines:
+    """The lines of a file, and those that were read since the last look: the raw text of a row, however many lines it has."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file, self._read = file, list[str]()
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._file:
+            self._read.append(line)
+            yield line
+
+    def taken(self) -> str:
+        """The lines since the last call."""
+        text = "".join(self._read)
+        self._read.clear()
+        return text
+
+
+def _split_lines(path: Path, schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
+    reading = getattr(schema, "reading", None)
+    encoding = getattr(reading, "encoding", None) or "utf-8"
+    mark = getattr(reading, "separator", None) or ("\t" if path.suffix.lower() == ".tsv" else ",")
+    packed = path.name.lower().endswith(".gz")
+    try:
+        with ExitStack() as stack:
+            parts = [stack.enter_context(whole.file(target)) for target in targets]
+            source = stack.enter_context(_opened(path, "rt", encoding, packed=packed))
+            train, held = (stack.enter_context(_opened(part, "wt", encoding, packed=packed)) for part in parts)
+            lines = _Lines(source)
+            rows = csv.reader(lines, delimiter=mark)
+            header = next(rows, None)
+            if not header:
+                raise BadInput(f"{path}: holds no header")
+            place = _place(path, schema, [name.removeprefix("\ufeff").strip() for name in header])
+            head = lines.taken()
+            train.write(head)
+            held.write(head)
+            for number, row in enumerate(rows):
+                text = lines.taken()
+                text = text if text.endswith(("\n", "\r")) else text + "\n"
+                if not row:
+                    continue
+                if place is not None and len(row) <= place:
+                    raise BadInput(
+                        f"{path}: line {rows.line_num}: fewer cells than the header, which has {len(header)}"
+                    )
+                (held if side.held_out(str(number) if place is None else row[place]) else train).write(text)
+    except UnicodeDecodeError:
+        raise BadInput(f"{path}: is not {encoding} text; say how it is coded in the schema, under reading:") from None
+    except csv.Error as error:
+        raise BadInput(f"{path}: line {rows.line_num} cannot be read as CSV ({type(error).__name__})") from None
+
+
+def _opened(path: Path, mode: str, encoding: str, *, packed: bool) -> IO[Any]:
+    if packed:
+        return cast("IO[Any]", gzip.open(path, mode, encoding=encoding, newline=""))
+    return path.open(mode.replace("t", ""), encoding=encoding, newline="")
+
+
+def _split_parquet(path: Path, schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with ExitStack() as stack:
+            file = stack.enter_context(pq.ParquetFile(path))
+            place = _place(path, schema, file.schema_arrow.names)
+            parts = [stack.enter_context(whole.file(target)) for target in targets]
+            writers = [stack.enter_context(pq.ParquetWriter(part, file.schema_arrow)) for part in parts]
+            done = 0
+            for batch in file.iter_batches():
+                names = _numbered(done, len(batch)) if place is None else batch.column(place).to_pylist()
+                held = np.array([side.held_out(cells.text(name) or "") for name in names], np.bool_)
+                done += len(batch)
+                for writer, mask in zip(writers, (~held, held), strict=True):
+                    writer.write_batch(batch.filter(pa.array(mask)))
+    except (pa.ArrowException, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
+
+
+def _split_frame(frame: "pd.DataFrame", schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
+    names: Iterable[str] = _numbered(0, len(frame))
+    if schema.unit is not None:
+        names = [name or "" for name in cells.texts(frame[schema.unit])]
+    held = np.array([side.held_out(name) for name in names], np.bool_)
+    for target, mask in zip(targets, (~held, held), strict=True):
+        record_files.write([frame[mask].reset_index(drop=True)], target, schema)
+
+
+def _numbered(first: int, count: int) -> list[str]:
+    return [str(first + number) for number in range(count)]
+
+
+def _place(path: Path, schema: Schema, names: list[str]) -> int | None:
+    """Where the unit column is; None where each record is a unit."""
+    if schema.unit is None:
+        return None
+    if names.count(schema.unit) != 1:
+        raise BadInput(f"{path}: the unit column {schema.unit!r} must be in its header, once")
+    return names.index(schema.unit)

@@ -1,0 +1,117 @@
+"""The lines of a CSV file as they are, for those who must say which of them is wrong: by its number, never by what is in it."""
+
+import codecs
+import gzip
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from synthdp.errors import BadInput
+from synthdp.files import limits
+
+BLOCK = 1 << 20
+MOST_LINE = 1 << 20  # characters of a line, or of a record of several lines
+NAMES = {"utf-8": "UTF-8", "utf-8-sig": "UTF-8", "cp1252": "Windows-1252", "utf-16": "UTF-16"}
+
+
+def lines(path: Path, encoding: str) -> Iterator[str]:
+    """The lines without their ends. Raises `BadInput` with the number of the line that is not text of the encoding, or is too long."""
+    decoder, rest, number = codecs.getincrementaldecoder(encoding)("strict"), "", 0
+    try:
+        with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+            more = True
+            while more:
+                block = file.read(BLOCK)
+                more = bool(block)
+                try:
+                    rest += decoder.decode(block, not more)
+                except UnicodeDecodeError as error:
+                    before = rest + error.object[: error.start].decode(encoding, "ignore")
+                    line = number + 1 + len(re.findall("\r\n|\r|\n", before))
+                    raise BadInput(
+                        f"{path}: line {line}: expected {NAMES[encoding]} text; say in reading: encoding how the file is written, or "
+                        "save it as UTF-8"
+                    ) from None
+                held = "\r" if more and rest.endswith("\r") else ""  # its \n may be in the next block
+                found = rest.removesuffix(held).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+                rest = found.pop() + held
+                number += len(found)
+                yield from found
+                if len(rest) > MOST_LINE:
+                    raise BadInput(f"{path}: line {number + 1}: a row is longer than a MiB; is a quote left open?")
+            if rest:
+                yield rest
+    except limits.BROKEN:
+        raise BadInput(f"{path}: is not a whole gzip file") from None
+
+
+def records(path: Path, encoding: str, separator: str) -> Iterator[tuple[int, int]]:
+    """The number of the line where each record begins (the header is a record too), and how many cells it has; blank lines are none.
+
+    Raises `BadInput` for a quote that is not closed, with the number of the line where it was opened.
+    """
+    closing = re.compile(f'"(?:[^"]|"")*"[^{re.escape(separator)}]*|[^{re.escape(separator)}]*')
+    begun, cells, opened, size = 0, 0, 0, 0
+    for number, line in enumerate(lines(path, encoding), 1):
+        if not opened:
+            begun, cells, size = number, 1, 0
+            if not line:
+                continue
+        place = 0
+        if opened:
+            end = _closed(line, 0)
+            size += len(line)
+            if size > MOST_LINE:
+                break
+            if end < 0:
+                continue
+            opened, place = 0, line.find(separator, end)
+            place = len(line) + 1 if place < 0 else place + 1
+            cells += place <= len(line)
+        if '"' not in line[place:]:
+            cells += line.count(separator, place)
+            place = len(line) + 1
+        while place <= len(line):
+            if line.startswith('"', place) and _closed(line, place + 1) < 0:
+                opened = number
+                break
+            match = closing.match(line, place)
+            place = (match.end() if match else len(line)) + 1
+            cells += place <= len(line)
+        if not opened:
+            yield begun, cells
+    if opened:
+        raise BadInput(f"{path}: line {opened}: a quote is opened and not closed; expected a closing quote")
+
+
+def _closed(line: str, start: int) -> int:
+    """The place after the quote that closes a cell which began before `start`; -1 where it goes on in the next line."""
+    place = line.find('"', start)
+    while place >= 0 and line.startswith('"', place + 1):
+        place = line.find('"', place + 2)
+    return place + 1 if place >= 0 else -1
+
+
+def check(path: Path, encoding: str, separator: str, width: int) -> int:
+    """How many records follow the header. Raises `BadInput` with the number of the first line that is not as the header, which has
+    `width` cells, or that opens a quote and does not close it."""
+    count = 0
+    for line, cells in records(path, encoding, separator):
+        if cells != width:
+            raise BadInput(f"{path}: line {line}: expected {width} cells, as many as in the header, found {cells}")
+        count += 1
+    return count - 1
+
+
+def line_of(path: Path, encoding: str, separator: str, record: int) -> int:
+    """The number of the line where a record begins; the first one after the header is 0."""
+    return next((line for place, (line, _) in enumerate(records(path, encoding, separator)) if place == record + 1), 0)
+
+
+def holds_quotes(path: Path) -> bool:
+    """Whether there is a quote anywhere in a file."""
+    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        while block := file.read(BLOCK):
+            if b'"' in block:
+                return True
+    return False

@@ -1,0 +1,178 @@
+"""What comes before a fit: `check`, `plan`, `split`."""
+
+import gzip
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from synthdp import Budget, Synthesizer
+from synthdp.cli import run
+from synthdp.planning import ROWS, made_up, planned
+from synthdp.schema.schema import Schema
+
+COLUMNS = {
+    "patient": {"kind": "identifier"},
+    "sex": {"kind": "categorical", "categories": ["f", "m"]},
+    "age": {"kind": "integer", "bounds": [0, 99], "bins": [20, 40, 60, 80]},
+    "code": {"kind": "categorical", "categories": [f"c{i}" for i in range(300)]},
+    "ill": {"kind": "boolean"},
+}
+FACTS = {"unit": "patient", "max_records_per_unit": 2, "units": 60, "targets": ["ill"], "declared_by": "test"}
+
+
+def records(rows=180, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "patient": [f"p{i // 3}" for i in range(rows)],
+            "sex": rng.choice(["f", "m"], rows),
+            "age": rng.integers(0, 99, rows),
+            "code": rng.choice([f"c{i}" for i in range(5)], rows),
+            "ill": rng.choice(["yes", "no"], rows),
+        }
+    )
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.yaml").write_text(yaml.safe_dump({**FACTS, "columns": COLUMNS}, sort_keys=False))
+    records().to_csv(tmp_path / "a.csv", index=False)
+    return tmp_path
+
+
+DATA = ("data.path=a.csv", "data.schema=schema.yaml")
+
+
+def findings(capsys, *words):
+    assert run(["check", *DATA, "out=report.json", "force=true", *words]) == 0
+    capsys.readouterr()
+    with open("report.json") as file:
+        return {(found["column"], found["what"]): found for found in json.load(file)["findings"]}
+
+
+def test_check_names_records_and_remedies_and_no_cell_unless_asked(place, capsys):
+    frame = records().astype({"age": object})
+    frame.loc[[4, 7], "sex"] = "unknown-sex"
+    frame.loc[9, "age"] = 512
+    frame["ill"] = frame["sex"].map({"f": "yes", "m": "no"}).fillna("no")
+    frame.to_csv(place / "a.csv", index=False)
+    found = findings(capsys)
+    assert found["sex", "some values are not one of the declared categories"]["rows"] == [5, 8]
+    assert found["age", "some values are outside the declared bounds [0, 99]"]["rows"] == [10]
+    assert "look it up outside" in found["age", "some values are outside the declared bounds [0, 99]"]["remedy"]
+    assert any(column == "sex" and what.startswith("tells 'ill'") for column, what in found)
+    (dropped,) = (each for (column, what), each in found.items() if "max_records_per_unit: 2" in what)
+    assert dropped["count"] == 60
+    text = (place / "report.json").read_text()
+    assert "unknown-sex" not in text
+    assert "512" not in text
+    assert (
+        findings(capsys, "values=true")["sex", "some values are not one of the declared categories"]["cells"]
+        == ["unknown-sex"] * 2
+    )
+    assert (place / "report.json").stat().st_mode & 0o077 == 0
+
+
+def test_check_says_which_way_the_units_are_off_and_never_how_many(place, capsys):
+    facts = {**FACTS, "units": 500, "columns": COLUMNS}
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    assert run(["check", *DATA]) == 0
+    said = capsys.readouterr().out
+    assert "clearly fewer units than `units:` declares" in said
+    assert "60" not in said.replace("60 of them", "")  # records beyond the cap may be counted
+
+
+def test_check_finds_ids_that_repeat_and_a_column_that_is_lost(place, capsys):
+    facts = {key: value for key, value in FACTS.items() if key not in ("unit", "max_records_per_unit", "units")}
+    (place / "schema.yaml").write_text(yaml.safe_dump({**facts, "columns": COLUMNS}, sort_keys=False))
+    assert run(["check", *DATA]) == 0
+    assert "declare unit: patient and max_records_per_unit" in capsys.readouterr().out
+    records().assign(age="12,5").to_csv(place / "a.csv", index=False)
+    assert run(["check", *DATA]) == 2
+    assert "no cell is as declared in 'age'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("generator", ["independent", "mixture", "aim", "dpgan"])
+def test_a_plan_reads_no_record_and_charges_nothing(place, capsys, generator):
+    (place / "a.csv").unlink()
+    assert run(["plan", *DATA, f"generator={generator}", "budget.delta=1e-5", "account=own.account", "out=run"]) == 0
+    said = capsys.readouterr().out
+    assert f"plan       {generator}: noise" in said
+    assert sorted(path.name for path in place.iterdir()) == ["schema.yaml"]
+
+
+def test_a_plan_is_that_of_the_fit_and_tells_noise_in_records():
+    schema = Schema.from_dict({**FACTS, "columns": COLUMNS})
+    budget = Budget(1.0, 1e-5)
+    found = planned(Synthesizer("independent", schema=schema, budget=budget))
+    release = Synthesizer("independent", schema=schema, budget=budget).fit(records(), seed=1, invalid="clamp")
+    assert release.statement.epsilon == pytest.approx(found.epsilon, rel=1e-12)
+    (entry,) = release.ledger.entries()
+    assert entry.event.noise == found.noise
+    assert {table.columns for table in found.tables} == {("sex",), ("age",), ("code",), ("ill",)}
+    for table in found.tables:
+        assert table.noise == pytest.approx(found.noise * 2 * math.sqrt(4))  # R records of a unit, four tables
+        assert table.clear == math.ceil(2 * table.noise)
+    drowned = {table.columns[0] for table in found.tables if table.drowned}
+    assert "code" in drowned  # 60 units in 300 cells
+
+
+def test_a_plan_beyond_the_budget_is_refused(place, capsys):
+    assert run(["plan", *DATA, "generator=dpgan", "budget.epsilon=1e-9", "budget.delta=1e-12", "account=none"]) == 2
+    assert "budget" in capsys.readouterr().err
+
+
+def test_a_plan_with_time_makes_the_whole_fit(place, capsys):
+    words = ["plan", *DATA, "generator=independent", "budget.delta=1e-5", "account=none", "time=true", "format=json"]
+    assert run(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["seconds"] > 0
+    assert found["megabytes"] >= 0
+
+
+def test_made_up_records_fit_any_schema():
+    schema = Schema.from_dict({**FACTS, "columns": {**COLUMNS, "lab": {"kind": "continuous", "bounds": "learn"}}})
+    assert len(made_up(schema)) == ROWS
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet"])
+def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, name):
+    frame = records(900)
+    frame["note"] = ['two\nlines, "quoted"'] * 900
+    if name == "a.parquet":
+        frame.to_parquet(place / name)
+    else:
+        frame.to_csv(place / name, index=False)
+    words = ["split", f"path={name}", "schema=schema.yaml", "out=parts"]
+    assert run(words) == 0
+    ending = name.removeprefix("a")
+    read = pd.read_parquet if ending == ".parquet" else pd.read_csv
+    train, held = (read(place / "parts" / f"{part}{ending}") for part in ("train", "held_out"))
+    assert not set(train["patient"]) & set(held["patient"])
+    both = pd.concat([train, held]).sort_values(list(frame), ignore_index=True)
+    pd.testing.assert_frame_equal(both, frame.sort_values(list(frame), ignore_index=True))
+    assert 0.08 < held["patient"].nunique() / 300 < 0.35  # 60 expected of 300, five deviations
+    assert "about 20% held out" in capsys.readouterr().out
+    if name == "a.csv":
+        lines = (place / name).read_bytes()
+        assert sum(len((place / "parts" / f"{part}.csv").read_bytes()) for part in ("train", "held_out")) == len(
+            lines
+        ) + len(lines.split(b"\n", 1)[0] + b"\n")
+    if name == "a.csv.gz":
+        with gzip.open(place / "parts" / "train.csv.gz") as file:
+            assert file.readline().startswith(b"patient,sex")
+    again = ["split", f"path={name}", "schema=schema.yaml", "out=later", "key=parts/split.key"]
+    assert run(again) == 0
+    assert set(read(place / "later" / f"held_out{ending}")["patient"]) == set(held["patient"])
+
+
+@pytest.mark.parametrize(("words", "says"), [(("share=1",), "between 0 and 1"), (("schema=none.yaml",), "none.yaml")])
+def test_split_refuses(place, capsys, words, says):
+    given = {"path": "a.csv", "schema": "schema.yaml", "out": "parts"} | dict(word.split("=") for word in words)
+    assert run(["split", *(f"{key}={value}" for key, value in given.items())]) == 2
+    assert says in capsys.readouterr().err

@@ -1,0 +1,129 @@
+"""What a steward forgot or typed wrongly is refused, or told, before it costs anything: from public facts alone."""
+
+import pytest
+import yaml
+from clinic import make_frame, make_schema
+
+from synthdp import load
+from synthdp.cli import run
+
+
+@pytest.fixture
+def files(tmp_path):
+    make_frame(60).to_csv(tmp_path / "clinic.csv", index=False)
+    make_schema().save(tmp_path / "schema.yaml")
+    return tmp_path
+
+
+def words(files, command="fit", *more):
+    source = [f"data.path={files / 'clinic.csv'}", f"data.schema={files / 'schema.yaml'}"]
+    return [command, *source, "generator=independent", f"out={files / 'run'}", *more]
+
+
+def refused(capsys, words):
+    capsys.readouterr()
+    assert run(list(map(str, words))) == 2
+    said = capsys.readouterr()
+    assert len(said.err.strip().splitlines()) == 1, said.err
+    return said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["fit", "out=x"], "data.path=FILE with data.schema=FILE.yaml"),
+        (["fit", "data.schema={schema}", "out=x"], "data.path=FILE is missing"),
+        (["fit", "data.path={csv}", "out=x"], "data.schema=FILE.yaml is missing"),
+        (["budget"], "data.path=FILE"),
+        (["evaluate", "synthetic={csv}", "out=x"], "data.train=FILE"),
+        (
+            ["evaluate", "synthetic={csv}", "data.test={csv}", "data.schema={schema}", "out=x"],
+            "data.train=FILE is missing",
+        ),
+        (
+            ["evaluate", "synthetic={csv}", "data.train={csv}", "data.schema={schema}", "out=x"],
+            "data.test=FILE is missing",
+        ),
+    ],
+)
+def test_no_data_set_is_fitted_that_nobody_named(words, said, files, capsys, monkeypatch):
+    monkeypatch.chdir(files)
+    known = {"csv": files / "clinic.csv", "schema": files / "schema.yaml"}
+    error = refused(capsys, [word.format(**known) for word in words])
+    assert said in error
+    assert "meps" not in error
+    assert not (files / "x").exists()
+
+
+def test_how_many_records_of_a_patient_count_is_asked_for_not_taken_as_one(files, capsys):
+    declared = {**make_schema().to_dict(), "unit": "patient"}
+    del declared["max_records_per_unit"]
+    (files / "schema.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
+    for command in ("fit", "plan"):
+        error = refused(capsys, words(files, command))
+        assert "max_records_per_unit is missing" in error
+        assert "1 keeps one record of each patient" in error
+    assert not (files / "clinic.csv.account").exists()
+
+
+def test_clamp_is_offered_for_what_it_mends_and_says_what_it_does(files, capsys):
+    frame = make_frame(60)
+    frame.loc[0, "age"] = 444
+    frame.to_csv(files / "clinic.csv", index=False)
+    error = refused(capsys, words(files))
+    assert "column 'age': some values are outside the declared bounds" in error
+    assert "invalid=clamp" in error
+    assert "becomes the nearest bound" in error
+
+    frame["dose"] = frame["dose"].map(lambda dose: f"{dose:.2f}".replace(".", ","))
+    frame["ill"] = frame["ill"].map({True: "ja", False: "nein"})
+    frame.to_csv(files / "clinic.csv", index=False, sep=",")
+    error = refused(capsys, words(files))
+    assert "clamp" not in error  # it would make every dose the lower bound
+    assert "1234.5" in error
+    assert "yes/no" in error
+
+
+def test_a_fit_that_clamps_says_so_first_and_in_its_statement(files, capsys):
+    frame = make_frame(60)
+    frame.loc[0, "age"] = 444
+    frame.to_csv(files / "clinic.csv", index=False)
+    assert run(words(files, "fit", "invalid=clamp")) == 0
+    assert capsys.readouterr().out.startswith("clamped    ")
+    clamped = load(files / "run" / "release").statement
+    assert clamped.declared["invalid"] == "clamp"
+    assert any("invalid=clamp" in line for line in clamped.not_covered)
+    make_frame(60).to_csv(files / "clinic.csv", index=False)
+    plain = [*words(files)[:-1], "account=none", f"out={files / 'plain'}"]
+    assert run(plain) == 0
+    assert "clamped" not in capsys.readouterr().out
+    assert "invalid" not in load(files / "plain" / "release").statement.declared
+
+
+def learning(files, units):
+    """Twelve columns of which nothing was declared."""
+    columns = {f"code{place}": {"kind": "categorical", "categories": "learn"} for place in range(6)}
+    columns |= {f"value{place}": {"kind": "continuous", "bounds": "learn"} for place in range(6)}
+    declared = {"name": "all", "declared_by": "us", "units": units, "columns": columns}
+    (files / "schema.yaml").write_text(yaml.safe_dump(declared))
+
+
+def test_learning_that_noise_would_hide_is_refused_before_the_charge(files, capsys):
+    """From public facts: the records of these fits are not even there."""
+    (files / "clinic.csv").unlink()
+    learning(files, units=700)
+    for command in ("fit", "plan"):
+        error = refused(capsys, words(files, command))
+        assert "noise would hide what is to be learned of 'code0'" in error
+        assert "of the 700 units" in error
+    assert "'code0'" not in refused(capsys, words(files, "fit", "budget.epsilon=10"))
+    learning(files, units=70_000)
+    assert "'code0'" not in refused(capsys, words(files))
+
+
+def test_what_learning_can_find_is_told_before_the_charge(files, capsys):
+    declared = make_schema(columns={"sex": {"kind": "categorical", "categories": "learn"}}).to_dict()
+    (files / "schema.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
+    make_frame(400).to_csv(files / "clinic.csv", index=False)
+    assert run(words(files)) == 0
+    assert capsys.readouterr().out.startswith("learned    sex: noise hides")

@@ -1,0 +1,186 @@
+"""PATE-GAN as published: what it asks, what it learns, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+from clinic import booleans, make_frame, make_schema, quick
+
+from synthdp import BadInput, Budget, Synthesizer, accounting
+from synthdp.accounting.caps import Filter
+from synthdp.api import answers_beside
+from synthdp.budgets import AccountFile
+from synthdp.generators.pategan_original import PATEGANOriginal
+from synthdp.ledger.events import Entry, Gaussian, Vote
+from synthdp.ledger.ledger import Ledger
+from synthdp.seal.resume import Checkpoint
+
+BUDGET = Budget(3.0, 1e-5)
+NAME = "pategan_original"
+
+
+UNPROTECTED = Budget(math.inf, 1e-5)
+
+
+def test_without_noise_it_learns_that_two_columns_are_equal():
+    schema, frame = booleans("equal", 2000)
+    settings = {"teachers": 10, "rounds": 300, "hidden": (32,)}
+    sample = Synthesizer(NAME, schema=schema, budget=UNPROTECTED, **settings).fit(frame, seed=1).sample(4000, seed=1)
+    assert (sample["a"] == sample["b"]).mean() > 0.8  # an untrained network: 0.5
+    assert sample["a"].mean() == pytest.approx(frame["a"].mean(), abs=0.1)
+
+
+@pytest.mark.heavy  # a game of 1000 rounds, by the defaults
+def test_without_noise_it_learns_three_booleans():
+    schema, frame = booleans("three", 2000)
+    sample = Synthesizer(NAME, schema=schema, budget=UNPROTECTED, hidden=(32,)).fit(frame, seed=1).sample(4000, seed=1)
+    for name in ("a", "b", "c"):
+        assert sample[name].mean() == pytest.approx(frame[name].mean(), abs=0.05)
+
+
+def test_a_smaller_budget_buys_fewer_labels_and_not_noisier_ones():
+    """Where rounds are not given: at ten times the price per label the noise hardly grows."""
+    settings, schema = PATEGANOriginal(), make_schema(units=20_000)
+    noises = [accounting.calibrate(lambda z: settings.plan(schema, z), Budget(each, 1e-6), "rdp") for each in (1, 3)]
+    labels = [settings.plan(schema, noise)[0].count for noise in noises]
+    assert labels[0] < labels[1] / 4
+    assert noises[0] < 1.5 * noises[1]
+    assert settings.plan(schema, 0.0)[0].count == 1000 * 3 * 16
+
+
+@pytest.mark.parametrize("start", ["label", "columns", "none"])
+def test_plans_hold_one_event_a_labelled_row(start):
+    settings = quick(NAME, start=start)
+    *tables, votes = settings.plan(make_schema(), 2.0)
+    assert len(tables) == (start != "none")
+    assert votes == Entry(Vote(2.0, "laplace"), 24)
+    if tables:
+        own = tables[0].event.noise ** -2
+        assert isinstance(tables[0].event, Gaussian)
+        assert own / (own + votes.count / 4) == pytest.approx(0.5)
+
+
+def test_a_stopped_fit_goes_on_as_if_it_had_not_been(tmp_path):
+    """Law 23 in a rehearsal, teachers included: same parts, same states, same model."""
+
+    class Stop(Exception):
+        pass
+
+    def fit(folder, *, resume=False):
+        synth = Synthesizer(quick(NAME, start="columns"), schema=make_schema(), budget=BUDGET)
+        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
+        return synth.fit(make_frame(150), seed=3, resume=resume, **files)
+
+    plain, saves = Checkpoint.save, 0
+
+    def save(self, facts, state):
+        nonlocal saves
+        plain(self, facts, state)
+        saves += 1
+        if saves == 2:
+            raise Stop
+
+    whole = fit(tmp_path / "whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoint, "save", save)
+        with pytest.raises(Stop):
+            fit(tmp_path / "stopped")
+    resumed = fit(tmp_path / "stopped", resume=True)
+    assert resumed.ledger.entries() == whole.ledger.entries()
+    for key, value in whole.model.tensors().items():
+        np.testing.assert_array_equal(resumed.model.tensors()[key], value)
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_answers_lost_before_a_checkpoint_count_when_gamma_is_given(lost, tmp_path):
+    """Law 23: what was bought and lost is stated, takes rounds away, and is charged to the account as well."""
+
+    class Stop(Exception):
+        pass
+
+    settings = {"gamma": 0.01, "queries": 10, "teachers": 4, "hidden": (4,), "student_steps": 1}
+    schema = make_schema(units="learn")
+    files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.safetensors"}
+
+    def fit(stop_at, *, resume):
+        plain, saves = Checkpoint.save, 0
+
+        def save(self, facts, state):
+            nonlocal saves
+            if saves == stop_at:
+                raise Stop
+            plain(self, facts, state)
+            saves += 1
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Checkpoint, "save", save)
+            synth = Synthesizer(PATEGANOriginal(**settings), schema=schema, budget=Budget(1.0, 1e-5))
+            return synth.fit(make_frame(60), resume=resume, account=tmp_path / "account", **files)
+
+    for turn in range(lost):
+        with pytest.raises(Stop):
+            fit(0, resume=turn > 0)
+        answers_beside(files["checkpoint"]).unlink()  # the kept answer is lost, too
+    with pytest.raises(Stop):
+        fit(1, resume=lost > 0)
+    release = fit(99, resume=True)
+    assert release.statement.epsilon <= 1.0
+    assert accounting.best(release.statement.events, 1e-5)[1] <= 1.0
+    ledger = Ledger.read(tmp_path / "ledger.jsonl")
+    bought = {type(entry.event): entry for entry in ledger.booked()}
+    assert bought[Gaussian].count == 1 + lost
+    assert bought[Vote].count % 10 == 0
+    if lost:  # the plan was made anew, under the cap that the first line fixed: all of that is charged
+        assert release.statement.events == (Entry(ledger.cap),)
+        more = Filter(ledger.cap)
+        for entry in ledger.booked():
+            more.spend(entry.event, entry.count)
+        assert not more.admits(bought[Vote].event, 10)
+    else:
+        more = Entry(bought[Vote].event, bought[Vote].count + 10)
+        assert accounting.best((bought[Gaussian], more), 1e-5)[1] > 1.0
+    standing = AccountFile(path=tmp_path / "account").read()
+    price = standing.filter.price(tuple(release.statement.events), Budget(1.0, 1e-5))
+    assert standing.spent.loss >= price.loss * (1 - 1e-9)
+
+
+def test_a_given_gamma_buys_as_many_rounds_as_the_budget_does(tmp_path):
+    """By the bound that does not depend on the votes: one round more would exceed it."""
+    settings = PATEGANOriginal(gamma=0.02, queries=5, student_steps=1, hidden=(8,), teachers=3)
+    synth = Synthesizer(settings, schema=make_schema(), budget=Budget(1.0, 1e-5))
+    release = synth.fit(make_frame(60), seed=0, ledger=tmp_path / "ledger.jsonl")
+    (entry,) = Ledger.read(tmp_path / "ledger.jsonl").entries()
+    assert entry.event == Vote(25.0, "laplace")
+    assert entry.count % 5 == 0
+    assert release.statement.epsilon <= 1.0
+    assert accounting.best((Entry(entry.event, entry.count + 5),), 1e-5)[1] > 1.0
+    dear = PATEGANOriginal(gamma=2.0, queries=50, student_steps=1)
+    with pytest.raises(BadInput, match=r"generator\.gamma fixes the noise.*above the budget's 1"):
+        Synthesizer(dear, schema=make_schema(), budget=Budget(1.0, 1e-5)).fit(make_frame(60), seed=0)
+    with pytest.raises(BadInput, match=r"generator\.rounds"):
+        Synthesizer(dear, schema=make_schema(), budget=Budget(math.inf, 1e-5)).fit(make_frame(60), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("bad", "named"),
+    [
+        ({"teachers": 0}, "teachers"),
+        ({"queries": 0}, "queries"),
+        ({"rounds": True}, "rounds"),
+        ({"gamma": 0.0}, "gamma"),
+        ({"gamma": 0.1, "start": "label"}, "gamma"),
+        ({"tables": 0.2, "start": "none"}, "tables"),
+        ({"hidden": ()}, "hidden"),
+        ({"start": "gauss"}, "start"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_by_name(bad, named):
+    with pytest.raises(BadInput, match=f"generator.{named}"):
+        PATEGANOriginal(**bad)
+
+
+@pytest.mark.parametrize("targets", [["ill"], []])
+def test_with_and_without_a_target(targets):
+    schema = make_schema(targets=targets)
+    release = Synthesizer(quick(NAME, start="columns"), schema=schema, budget=BUDGET).fit(make_frame(200), seed=1)
+    schema.validate(release.sample(50, seed=1), "error")

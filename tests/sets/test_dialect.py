@@ -1,0 +1,208 @@
+"""A draft finds how a file is written: on all of it, from public lists, and leaves open or refuses what the cells do not tell."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synthdp import BadInput
+from synthdp.schema import yamlfile
+from synthdp.schema.codec import Codec
+from synthdp.schema.file_coding import Coding
+from synthdp.schema.schema import Schema
+from synthdp.sets import record_files
+from synthdp.sets.draft import draft
+
+WARDS = ("Gyn\u00e4kologie", "Innere", "Chirurgie")
+
+
+def cells(rows=120):
+    """A hospital's export, column by column."""
+    days = [f"{row % 28 + 1:02d}.{row % 12 + 1:02d}.{1930 + row % 80}" for row in range(rows)]
+    return {
+        "Patient": [f"P{row:05d}" for row in range(rows)],
+        "Geburt": days,
+        "Aufnahme": [f"{row % 28 + 1}.{row % 12 + 1}.2021 {row % 24:02d}:{row % 60:02d}" for row in range(rows)],
+        "Monat": [f"01.{row % 12 + 1:02d}.2020" for row in range(rows)],
+        "Kreatinin": [f"0,{row % 100:02d}" if row % 9 else (".", "-9", "")[row // 9 % 3] for row in range(rows)],
+        "Gewicht": [f"{50 + row / 10:.1f}  ".replace(".", ",") for row in range(rows)],
+        "Raucher": [("Ja", "Nein", "NA")[row % 3] for row in range(rows)],
+        "tot": [("0,0", "1,0", "")[row % 3] for row in range(rows)],
+        "Befund": [("+", "-")[row % 2] for row in range(rows)],
+        "Skala": [("0", "1", "-9")[row % 3] for row in range(rows)],
+        "Station": [f"{WARDS[row % 3]}{' ' * (row % 2)}" for row in range(rows)],
+        "Notiz": [f'Patient {row} klagt \u00fcber Schmerzen,\nsiehe Akte; "sehr" dringend' for row in range(rows)],
+    }
+
+
+def export(path, encoding="cp1252", **changes):
+    values = {**cells(), **changes}
+    kept = {name: column for name, column in values.items() if column is not None}
+    pd.DataFrame(kept).to_csv(path, sep=";", index=False, encoding=encoding, lineterminator="\r\n")
+    return path
+
+
+def drafted(path):
+    """The draft as a schema, with what it left open answered as the first choice."""
+    found = record_files.look(path)
+    text = draft(found.frame, path, found=found).schema.replace("date: TODO", "date: dd.mm.yyyy")
+    return found, Schema.from_dict(yamlfile.parse(text, "draft"))
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8", "utf-8-sig", "utf-16"])
+def test_an_export_is_read_as_it_is_meant(tmp_path, encoding):
+    path = export(tmp_path / "t.csv", encoding)
+    found, schema = drafted(path)
+    assert schema.reading.review
+    assert (schema.reading.encoding, schema.reading.separator, schema.reading.decimal) == (encoding, ";", ",")
+    assert schema.reading.strip
+    assert dict(schema.reading.columns) == {
+        "Geburt": Coding(date="dd.mm.yyyy"),
+        "Aufnahme": Coding(date="d.m.yyyy HH:MM"),
+        "Monat": Coding(date="dd.mm.yyyy"),
+        "Kreatinin": Coding(missing=(".", "-9"), places=2),
+        "Gewicht": Coding(places=1),
+        "Raucher": Coding(missing=("NA",), words=("Nein", "Ja")),
+        "tot": Coding(words=("0,0", "1,0")),
+        "Befund": Coding(words=("-", "+")),
+        "Skala": Coding(missing=("-9",), words=("0", "1")),
+    }
+    kinds = {column.name: column.kind for column in (*schema.columns, *schema.ignored)}
+    assert schema.column("Kreatinin").decimals == 2
+    assert kinds == {
+        "Patient": "identifier", "Geburt": "datetime", "Aufnahme": "datetime", "Monat": "datetime", "Kreatinin": "continuous",
+        "Gewicht": "continuous", "Raucher": "boolean", "tot": "boolean", "Befund": "boolean", "Skala": "boolean",
+        "Station": "categorical", "Notiz": "ignore",
+    }  # fmt: skip
+    frame = schema.validate(record_files.read(path, schema))
+    assert frame["Kreatinin"].isna().sum() == 14
+    assert frame["Geburt"].iloc[1] == pd.Timestamp("1931-02-02")
+    assert set(frame["Station"]) == set(WARDS)
+    (line, left) = found.lines()
+    assert "separated by semicolon, decimal comma; dates" in line
+    assert left == "open      column 'Monat': date is dd.mm.yyyy or mm.dd.yyyy: every day of the column is one in both"
+
+
+def test_a_draft_with_something_open_is_no_schema(tmp_path):
+    path = export(tmp_path / "t.csv")
+    found = record_files.look(path)
+    with pytest.raises(BadInput, match="reading: column 'Monat': date says TODO"):
+        Schema.from_dict(yamlfile.parse(draft(found.frame, path, found=found).schema, "draft"))
+
+
+def test_plain_pandas_finds_the_same_types_in_real_and_synthetic_rows(tmp_path):
+    path = export(tmp_path / "real.csv")
+    values = drafted(path)[1].to_dict()
+    learned = {
+        "Geburt": ["1930-01-01", "2010-12-31"], "Aufnahme": ["2021-01-01", "2021-12-31"], "Monat": ["2020-01-01", "2020-12-31"],
+        "Kreatinin": [0, 2], "Gewicht": [0, 99],
+    }  # fmt: skip
+    for name, column in values["columns"].items():
+        column |= {"bounds": learned[name]} if name in learned else {}
+        column |= {"categories": [*WARDS]} if name == "Station" else {}
+        if name not in ("Kreatinin", "Raucher", "tot", "Skala"):
+            column.pop("missing", None)
+    schema = Schema.from_dict(values)
+    codec = Codec(schema)
+    codes = codec.encode(record_files.read(path, schema))
+    record_files.write([codec.decode(codes, np.random.default_rng(0))], tmp_path / "made.csv", schema)
+    real, made = (
+        pd.read_csv(tmp_path / name, sep=";", decimal=",", encoding="cp1252") for name in ("real.csv", "made.csv")
+    )
+    pd.testing.assert_series_equal(real.drop(columns="Notiz").dtypes, made.dtypes)
+    made["Befund"] = made["Befund"].str.removeprefix("'")  # a spreadsheet would run it: law 31
+    for name in ("Raucher", "tot", "Befund", "Skala"):
+        pd.testing.assert_series_equal(real[name], made[name])
+    np.testing.assert_array_equal(codec.encode(record_files.read(tmp_path / "made.csv", schema)), codes)
+
+
+def test_a_plain_file_needs_no_reading(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("day,age,site\n" + "".join(f"2020-01-{row % 28 + 1:02d},{row},s{row % 3}\n" for row in range(60)))
+    assert record_files.look(path).reading is None
+    path.with_suffix(".tsv").write_text(path.read_text().replace(",", "\t"))
+    assert record_files.look(path.with_suffix(".tsv")).reading is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a;b\n1;2\n3\n", "line 3: expected 2 cells, as many as in the header, found 1"),
+        ('a;b\n"1\n2";2\n3;"CANARY\n', "line 4: a quote is opened and not closed"),
+        (b"a;b\n1;2\n3;\x81\n", "line 3: expected UTF-8 text; .*; it is not Windows-1252 either"),
+        ("a,b;c\n1,2;3\n", "line 1: ',' and ';' both cut every line into 2 cells"),
+        (
+            "n;m\n" + "".join(f"{row},5;1\n" for row in range(30)) + "7.5;1\n",
+            "line 32: column 'n': expected ',' before decimals",
+        ),
+        (
+            "n;m\n" + "".join(f"{row},5;1\n" for row in range(30)) + "1.234,5;1\n",
+            "line 32: column 'n': .* without signs between",
+        ),
+    ],
+)
+def test_what_cannot_be_decided_is_refused_with_the_line(tmp_path, content, message):
+    path = tmp_path / "t.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(BadInput, match=message) as caught:
+        record_files.look(path)
+    assert "CANARY" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_mistakes_in_a_column_of_numbers_or_dates_are_told_by_their_line(tmp_path):
+    numbers = [f"{row},5" for row in range(119)] + ["CANARY"]
+    dates = [*cells()["Geburt"][:-1], "31.02.1950"]
+    found, schema = drafted(export(tmp_path / "t.csv", Kreatinin=numbers, Geburt=dates, Notiz=None))
+    assert schema.column("Kreatinin").kind == "continuous"
+    assert schema.column("Geburt").kind == "datetime"
+    assert found.mind == (
+        "column 'Geburt': line 121: expected a date such as dd.mm.yyyy, as in most of the column",
+        "column 'Kreatinin': line 121: expected a number, as in most of the column",
+    )
+    with pytest.raises(
+        BadInput, match=r"'Geburt': some values are not dates.*'Kreatinin': some values are not numbers"
+    ):
+        schema.validate(record_files.read(tmp_path / "t.csv", schema))
+
+
+def test_days_and_months_that_the_cells_tell_apart(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "d,m,y\n" + "".join(f"{n % 31 + 1}/1/2020,1/{n % 31 + 1}/2020,01.02.{n % 90 + 10}\n" for n in range(60))
+    )
+    found = record_files.look(path)
+    assert [found.reading.coding(name).date for name in "dmy"] == ["d/m/yyyy", "m/d/yyyy", "dd.mm.yy"]
+    assert set(found.open["y"]) == {"date", "latest"}
+
+
+def test_a_point_with_three_digits_among_decimal_commas_is_left_open(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a;b;c\n" + "".join(f"1,{n};{n},25;{n}.{n + 100}\n" for n in range(60)))
+    assert "a thousand" in record_files.look(path).open["c"]["decimal"]
+
+
+def test_parquet_keeps_whole_numbers_for_truths_and_codes_for_missing_values(tmp_path):
+    rows = np.arange(60)
+    frame = pd.DataFrame(
+        {
+            "ill": rows % 2, "smoker": np.where(rows % 3, "Yes", "No"), "dead": rows % 2 == 0,
+            "maybe": np.where(rows % 5, rows % 2, np.nan),
+            "stage": np.where(rows % 7, rows % 40, -9),
+        }
+    )  # fmt: skip
+    frame.to_parquet(tmp_path / "real.parquet")
+    _, schema = drafted(tmp_path / "real.parquet")
+    assert [column.kind for column in schema.columns] == ["boolean", "boolean", "boolean", "boolean", "integer"]
+    values = schema.to_dict()
+    values["columns"]["stage"]["bounds"] = [0, 99]
+    for name in ("ill", "smoker", "dead"):
+        values["columns"][name].pop("missing")
+    schema = Schema.from_dict(values)
+    codec = Codec(schema)
+    real = schema.validate(record_files.read(tmp_path / "real.parquet", schema))
+    assert real["stage"].isna().sum() == 9
+    codes = codec.encode(real)
+    record_files.write([codec.decode(codes, np.random.default_rng(0))], tmp_path / "made.parquet", schema)
+    made = pd.read_parquet(tmp_path / "made.parquet")
+    pd.testing.assert_series_equal(made.dtypes, frame.dtypes)
+    np.testing.assert_array_equal(codec.encode(record_files.read(tmp_path / "made.parquet", schema)), codes)
