@@ -54,7 +54,7 @@ def check(settings: Any, where: str = "generator.") -> None:
         try:
             kept = rule.kept(value)
         except (TypeError, ValueError, OverflowError):
-            raise BadInput(f"{where}{field.name} must {rule.says}, got {_shown(value)}") from None
+            raise BadInput(f"{where}{field.name} must {rule.says}, got {shown(value)}") from None
         object.__setattr__(settings, field.name, kept)
 
 
@@ -133,7 +133,7 @@ def _refused() -> Any:
     raise ValueError
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     try:
         return reprlib.repr(value)
     except ValueError:  # a number of too many digits

@@ -98,6 +98,7 @@ EDGES = {
         "seal",
         "tables",
     },
+    "testing": {"accounting", "api", "generators", "ledger", "options", "report", "schema", "seal"},
     "planning": {"accounting", "api", "ledger", "schema", "seal"},
     "selecting": {
         "accounting",
@@ -172,6 +173,7 @@ BENEATH = {
     "generators/__init__.py": {"charging.Account", "learn"},
     "pate/fit.py": {"charging.Account"},
     "selecting.py": {"best_of.Terms", "charging.Account"},
+    "testing/contract.py": {"charging.Account", "replay.Recorder"},
 }
 FINDS = {"generators/__init__.py"}  # imports generators by their names
 HIDING = {"import_module", "__import__", "__loader__", "__builtins__"}

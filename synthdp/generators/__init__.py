@@ -141,8 +141,13 @@ def origin(generator: Generator) -> dict[str, str] | None:
     if name in _own() and importlib.import_module(f"{__name__}.{name}").GENERATOR is kind:
         return None
     package = kind.__module__.partition(".")[0]
+    return {"package": package, "version": _version(package)}
+
+
+@functools.cache  # the metadata of every installed distribution is read for it
+def _version(package: str) -> str:
     distribution = next(iter(packages_distributions().get(package, ())), None)
-    return {"package": package, "version": "not known" if distribution is None else version(distribution)}
+    return "not known" if distribution is None else version(distribution)
 
 
 def check_trust(made: Iterable[Generator], trust: str | None) -> None:

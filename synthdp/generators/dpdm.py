@@ -281,7 +281,9 @@ class DPDM:
         apart: dict[str, Tensors] = {"start": {}, "network": {}}
         for name, value in tensors.items():
             kind, _, rest = name.partition("/")
-            apart.setdefault(kind, {})[rest] = value
+            if kind not in apart:
+                raise BadInput("the model holds arrays beside its start and its network; the release was altered")
+            apart[kind][rest] = value
         start = self.mixture(schema, apart["start"])
         if (self.depth or 0) > len(apart["network"]):  # before so many layers are made
             raise BadInput(

@@ -9,7 +9,6 @@ import dataclasses
 import itertools
 import math
 import re
-import typing
 
 import numpy as np
 import pytest
@@ -34,19 +33,12 @@ from synthdp.ledger.ledger import Ledger
 from synthdp.options import check, fraction, number, one_of, option, several, whole
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
+from synthdp.testing.contract import WRONG, type_of
 
 BUDGET = Budget(epsilon=0.5, delta=1e-5)
 EVERY = [(data, name) for data in ("table", "images") for name in contracts(data)]
 OPTIONS = [(data, name, field.name) for data, name in EVERY for field in dataclasses.fields(kind_of(name))]
-HUGE = 10**30
-# Values that no option of the type takes, and values that one or another does.
-WRONG = {
-    int: ("7", "", True, [], [1], {}, math.nan, math.inf, -math.inf, 2.5, -1, HUGE, 1e300, 1j, object()),
-    float: ("0.5", "", True, [], [0.5], {}, math.nan, math.inf, -math.inf, 10**5000, 1e300, 1j, object()),
-    str: ("nosuch", "", 7, 0.5, True, [], ["none"], {}, math.nan, object()),
-    bool: ("true", 0, 1, 0.5, [], {}, None, math.nan, object()),
-    tuple: ("text", 7, True, {}, ["a"], [[1]], [True], [None], [math.nan], [math.inf], [-1], [0], [1e300], object()),
-}
+# Values that one option or another takes.
 PERHAPS = {
     int: (0, 1, 2),
     float: (0, -1.0, 0.5, 1e-9, 1.0),
@@ -92,14 +84,6 @@ def comes_to_its_first_question(make, schema, monkeypatch, budget=BUDGET):
         patch.setattr(Sensitive, "_answer", answer)
         with pytest.raises(Opened):
             make().fit(data, schema, budget, seed=1)
-
-
-def type_of(kind, name):
-    """The type of an option, and whether it may be None."""
-    hint = typing.get_type_hints(kind)[name]
-    parts = [part for part in typing.get_args(hint) if part is not type(None)]
-    plain = hint if typing.get_origin(hint) is tuple or not parts else parts[0]
-    return typing.get_origin(plain) or plain, type(None) in typing.get_args(hint)
 
 
 @pytest.mark.usefixtures("unpriced")

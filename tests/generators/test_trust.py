@@ -56,12 +56,14 @@ def test_the_statement_names_package_and_version_and_the_page_tells():
 
 
 def test_the_version_is_that_of_the_distribution(monkeypatch):
+    generators._version.cache_clear()
     monkeypatch.setattr(generators, "packages_distributions", lambda: {__name__: ["numpy"]})
     found = generators.origin(Foreign())
     assert found is not None
     assert found["package"] == __name__
     assert found["version"][0].isdigit()
     assert generators.origin(Independent()) is None
+    generators._version.cache_clear()
 
 
 def test_a_selection_asks_for_trust_too():

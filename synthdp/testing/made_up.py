@@ -1,0 +1,95 @@
+"""Made-up records, and their schemas: a small table with every kind of column, and small pictures in three classes."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synthdp.schema.schema import Schema
+
+SIDE = 8  # of a picture
+
+
+def make_schema(**changes: Any) -> Schema:
+    """Every kind of column, fully declared; `changes` are top-level keys, or columns under `columns`."""
+    values: dict[str, Any] = {
+        "name": "clinic",
+        "declared_by": "the tests",
+        "max_records_per_unit": 1,
+        "units": 400,
+        "targets": ["ill"],
+        "columns": {
+            "patient": {"kind": "identifier"},
+            "age": {"kind": "integer", "bounds": [0, 99], "bins": [20, 40, 60, 80]},
+            "sex": {"kind": "categorical", "categories": ["female", "male"]},
+            "stage": {"kind": "ordinal", "categories": ["I", "II", "III"], "missing": True},
+            "dose": {"kind": "continuous", "bounds": [0, 10], "bins": 4, "atoms": [0], "missing": True},
+            "seen": {"kind": "datetime", "bounds": ["2020-01-01", "2020-12-31"], "bins": 6},
+            "ill": {"kind": "boolean"},
+        },
+    }
+    columns = changes.pop("columns", {})
+    values.update(changes)
+    values["columns"].update(columns)
+    return Schema.from_dict(values)
+
+
+def make_frame(rows: int, seed: int = 0, repeats: int = 1) -> pd.DataFrame:
+    """`rows` records in which age, dose and ill hang together; a patient holds `repeats` of them."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 100, rows)
+    ill = rng.random(rows) < age / 120
+    dose = np.where(ill, rng.uniform(0, 10, rows), 0.0)
+    dose[rng.random(rows) < 0.1] = np.nan
+    stage = pd.Series(rng.choice(["I", "II", "III"], rows), dtype="str")
+    stage[rng.random(rows) < 0.2] = None
+    return pd.DataFrame(
+        {
+            "patient": [f"p{row // repeats}" for row in range(rows)],
+            "age": age,
+            "sex": rng.choice(["female", "male"], rows),
+            "stage": stage,
+            "dose": dose,
+            "seen": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 366, rows), unit="D"),
+            "ill": ill,
+        }
+    )
+
+
+def picture_schema(**changes: Any) -> Schema:
+    """Small pictures in three classes, of patients who may have several."""
+    values = {
+        "name": "ward",
+        "declared_by": "the tests",
+        "max_records_per_unit": 1,
+        "units": 300,
+        "targets": ["finding"],
+        "columns": {
+            "patient": {"kind": "identifier"},
+            "image": {"kind": "image", "height": SIDE, "width": SIDE},
+            "finding": {"kind": "categorical", "categories": ["none", "left", "right"]},
+        },
+        **changes,
+    }
+    return Schema.from_dict(values)
+
+
+def make_pictures(rows: int, seed: int = 0, repeats: int = 1) -> pd.DataFrame:
+    """Noise with a bright half on the left, on the right, or none; a patient holds `repeats` of them."""
+    rng = np.random.default_rng(seed)
+    found = rng.integers(0, 3, rows)
+    pictures = rng.integers(0, 60, (rows, SIDE, SIDE))
+    pictures[found == 1, :, : SIDE // 2] += 150
+    pictures[found == 2, :, SIDE // 2 :] += 150
+    return pd.DataFrame(
+        {
+            "patient": [f"p{row // repeats}" for row in range(rows)],
+            "image": cells_of(list(pictures.astype(np.uint8))),
+            "finding": np.array(["none", "left", "right"])[found],
+        }
+    )
+
+
+def cells_of(values: list[Any]) -> "pd.Series[Any]":
+    """A column of arrays, or of what else a cell may hold."""
+    return pd.Series(values, dtype=object)
