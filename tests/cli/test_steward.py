@@ -127,3 +127,11 @@ def test_what_learning_can_find_is_told_before_the_charge(files, capsys):
     make_frame(400).to_csv(files / "clinic.csv", index=False)
     assert run(words(files)) == 0
     assert capsys.readouterr().out.startswith("learned    sex: noise hides")
+
+
+def test_records_that_were_fitted_are_not_held_out(files, capsys):
+    source = [f"data.train={files / 'clinic.csv'}", f"data.schema={files / 'schema.yaml'}"]
+    judge = ["evaluate", f"synthetic={files / 'clinic.csv'}", *source, f"out={files / 'judged'}"]
+    (files / "link.csv").symlink_to(files / "clinic.csv")
+    for test in ("clinic.csv", "link.csv"):
+        assert "data.test is the same file as data.train" in refused(capsys, [*judge, f"data.test={files / test}"])
