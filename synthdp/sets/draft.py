@@ -88,11 +88,20 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None)
         lines.append(f"  {_scalar(str(column))}:")
         entry = _proposed(guess)
         lines += [_line(4, key, value, _why(key, entry["kind"], pictures)) for key, value in entry.items()]
-    seen = {str(column): {**guess, "observed": True} for column, guess in guesses.items() if len(guess) > 1}
+    seen = {
+        str(column): {**guess, **({"observed": True} if _read_off(guess) else {})}
+        for column, guess in guesses.items()
+        if len(guess) > 1
+    }
     head = SEEN.format(file=file)
     if pictures is not None:
         head += f"# Of the pictures, {pictures.looked} of {pictures.count} were looked at.\n"
     return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"columns": seen}, width=math.inf))
+
+
+def _read_off(guess: dict[str, Any]) -> bool:
+    """Whether a fact in it is the records': neither its kind nor an item that is left to learn."""
+    return any(value != LEARN for key, value in guess.items() if key != "kind")
 
 
 def _proposed(guess: dict[str, Any]) -> dict[str, Any]:
