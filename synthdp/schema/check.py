@@ -82,7 +82,7 @@ def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
         yield f"missing columns: {_listed(lacking)} (add them, or take them out of the schema)"
     extra = [name for name in dict.fromkeys(held) if name not in schema.names]
     if extra:
-        yield f"columns that the schema does not know: {_listed(extra)} (drop them, or declare them in the schema)"
+        yield f"columns that the schema does not know: {_listed(extra)} (drop them from the file, or declare them in the schema)"
     repeated = [name for name in dict.fromkeys(held) if held.count(name) > 1]
     if repeated:
         yield f"duplicate columns: {_listed(repeated)} (keep one of each)"
