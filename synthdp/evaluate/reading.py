@@ -38,9 +38,9 @@ class Parts:
         """How many of the held-out units are training units too; without units, of the rows, where rows alike are more than chance
         explains. None where the parts are apart."""
         if self.units is not None:
-            train, test = (np.unique(codes) for codes in self.units)
-            shared = int(np.isin(test, train).sum())
-            return {"of": "units", "shared": shared, "all": len(test)} if shared else None
+            fitted, held = (np.unique(codes) for codes in self.units)
+            shared = int(np.isin(held, fitted).sum())
+            return {"of": "units", "shared": shared, "all": len(held)} if shared else None
         train, test = (np.nan_to_num(part.values, nan=-np.inf) for part in (self.train, self.test))
         codes, sizes = np.unique(np.concatenate([train, test]), axis=0, return_inverse=True, return_counts=True)[1:]
         own = np.bincount(codes[: len(train)], minlength=len(sizes))
