@@ -83,15 +83,23 @@ class AccountFile:
         return number
 
     def check_table(self, fingerprint: Fingerprint, *more: Fingerprint) -> None:
-        """Refuse a table that the account is not kept for, and warn of accounts elsewhere that are kept for it, too: what was
-        spent there does not count here. `more` are the table's fingerprints in other forms, by which those may know it."""
+        """Refuse a table that the account is not kept for, and one for which an account elsewhere has a cap. Warn of accounts
+        without a cap that are kept for it too: what was spent there does not count here. Nothing is charged yet. `more` are the
+        table's fingerprints in other forms, by which those may know it."""
         found = self.read()
         if found is not None:
             known = fingerprint(found.key)
             self._check_table(found, known)
             if known in found.fingerprints and registry.holds(self.path):
                 return  # they were compared when the later of the two was first used for it
-        kept = [str(path) for path in self._copies((fingerprint, *more))]
+        copies = self._copies((fingerprint, *more))
+        capped = [str(path) for path, other in copies if other.cap is not None]
+        if capped:
+            raise BadInput(
+                f"{capped[0]} is kept for the same table and has a cap, which a second account would pass by: give "
+                f"account={capped[0]}"
+            )
+        kept = [str(path) for path, _ in copies]
         if kept:
             warnings.warn(
                 f"another account knows the same table: {', '.join(kept)}. {self.path} does not count what was spent there, and "
@@ -99,11 +107,11 @@ class AccountFile:
                 stacklevel=2,
             )
 
-    def _copies(self, fingerprints: Iterable[Fingerprint]) -> list[Path]:
+    def _copies(self, fingerprints: Iterable[Fingerprint]) -> list[tuple[Path, Standing]]:
         """The registered accounts whose key finds the table among theirs."""
         prints = tuple(fingerprints)
         return [
-            path
+            (path, other)
             for path, other in registry.others(self.path)
             if other.fingerprints and any(of(other.key) in other.fingerprints for of in prints)
         ]

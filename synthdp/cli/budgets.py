@@ -126,8 +126,8 @@ def budget(config: Config) -> None:
         standing = account.open()
     if standing is None:
         raise BadInput(
-            f"no account at {account.path}, since nothing was fitted yet. Give account.cap.epsilon= and account.cap.delta= to make "
-            "one"
+            f"no account at {account.path}: nothing was fitted yet, or the account has another name. account.cap.epsilon= and "
+            "account.cap.delta= make a new one"
         )
     if config["options"].format == "json":
         print(json.dumps(_plain(told(account.path, standing)), allow_nan=False))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,6 +52,7 @@ def schema(config: Config) -> None:
     drafted = draft(*first_look.drafted(path)) if found is None else draft(found.frame, path, found=found)
     for line in () if found is None else found.lines():
         print(line, file=sys.stderr if out is None else sys.stdout)
+    _doubt_header(path, drafted.schema)
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
@@ -61,6 +63,21 @@ def schema(config: Config) -> None:
         part.write_text(drafted.schema, encoding="utf-8")
     print(f"draft     {out}: go through its review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
+
+
+def _doubt_header(path: Path, drafted: str) -> None:
+    """Warn where names of columns look like a record's cells: of a file without a header they are."""
+    from synthdp.schema import cells, yamlfile
+
+    names = list(map(str, yamlfile.parse(drafted, str(path))["columns"]))
+    form = re.compile(f"{cells.NUMBER}|{cells.INSTANT}")
+    found = [name for name in names if form.fullmatch(name) or name.lower() in cells.TRUTHS]
+    if found:
+        print(
+            f"synthdp: warning: {path}: is the first line a header? {len(found)} of {len(names)} names of columns are numbers, dates or "
+            "truth values. If it is a record, add a header and draft anew: the draft repeats these names as public",
+            file=sys.stderr,
+        )
 
 
 def data(config: Config) -> None:

@@ -226,6 +226,7 @@ def compare(config: Config) -> None:
     check_alike(runs)
     source = source_of(config["data"], runs)
     schema, train, test = real_records.real(source)
+    evaluations.check_named(schema, config["evaluate"])
     for run in runs:
         check_schema(run, schema)
     charged = sweep.cost(

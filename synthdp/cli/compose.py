@@ -2,6 +2,7 @@
 
 import difflib
 import itertools
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from yaml import YAMLError
 from synthdp import generators
 from synthdp.cli import real_records, settings
 from synthdp.errors import BadInput, without_passwords
+from synthdp.schema import yamlfile
 from synthdp.sets.named import conf_dir
 
 MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
@@ -31,6 +33,7 @@ UNREADABLE = (
     RecursionError,
     UnicodeDecodeError,
 )  # what reading a file of a group may raise besides Hydra's own
+WHERE = "where"  # of sample: a mapping whose names are columns
 ACCOUNT = "account.path"  # account=FILE is short for it
 DEFAULT = "default"  # of the group generator: nobody chose one
 Config = dict[str, Any]
@@ -47,7 +50,7 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
         words = [ACCOUNT + word.removeprefix("account") if word.startswith("account=") else word for word in words]
     _check_experiment(words, folders)
     _check_groups(command, words)
-    overrides = [_readable(_quoted(word, command)) for word in words]
+    overrides = [_readable(_quoted(_escaped(word), command)) for word in words]
     if command in settings.GROUPS and "data" in settings.GROUPS[command]:
         keys = {word.split("=", 1)[0] for word in words}
         if "data" not in keys and keys & {"data.path", "data.train"}:
@@ -149,6 +152,27 @@ def _quoted(word: str, command: str) -> str:
     escaped = re.sub(r"(\\*)'", lambda match: match[1] * 2 + "\\'", value)
     escaped = re.sub(r"(\\+)$", lambda match: match[1] * 2, escaped).replace("${", "\\${")
     return f"{key}='{escaped}'"
+
+
+def _escaped(word: str) -> str:
+    """A condition whose names of columns Hydra's grammar does not know, as JSON in quotes that it does: `_typed` reads it back."""
+    key, _, value = word.partition("=")
+    if key != WHERE or not value.startswith("{") or _parses(word):
+        return word
+    try:
+        found = yamlfile.parse(value, WHERE)
+    except BadInput:
+        return word  # which is refused in the words for all options
+    text = json.dumps(found, default=str).replace("'", "\\u0027").replace("$", "\\u0024")  # the grammar's own signs
+    return f"{WHERE}='{text}'" if isinstance(found, dict) else word
+
+
+def _parses(word: str) -> bool:
+    try:
+        OverridesParser.create().parse_override(word)
+    except (HydraException, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _readable(word: str) -> str:
@@ -254,6 +278,8 @@ def _typed(command: str, plain: Config) -> Config:
     """Groups and flat options as validated dataclasses; the generator with its settings made."""
     _check_no_password(plain)
     flat = {name: value for name, value in plain.items() if name not in settings.GROUPS.get(command, {})}
+    if isinstance(flat.get(WHERE), str):
+        flat[WHERE] = yamlfile.parse(flat[WHERE], WHERE)
     config: Config = {"options": settings.made(settings.OPTIONS[command], flat), "plain": plain}
     config["out"] = flat.get("out")
     for group in settings.GROUPS.get(command, {}):

@@ -86,12 +86,20 @@ def evaluate(config: Config) -> None:
     options: settings.Evaluate = config["options"]
     out = places.folder(options.out, force=options.force)
     schema, train, test = real_records.real(config["data"])
+    check_named(schema, config["evaluate"])
     synthetic = record_files.read(Path(options.synthetic), schema=record_files.as_written(schema))
     samples, claim = samples_of(synthetic, options.release, config["evaluate"].samples)
     result = evaluated(samples, train, test, schema, config["evaluate"], out, claim, pdf=options.pdf)
     for line in headline(result):
         print(line)
     print(f"page       {out / 'evaluation.html'}{' and .pdf' if options.pdf else ''} (internal: do not release)")
+
+
+def check_named(schema: "Schema", how: settings.Judge) -> None:
+    """Refuse columns that the schema does not have, before the first model is trained."""
+    for option in ("targets", "subgroups"):
+        for name in getattr(how, option) or ():
+            schema.column(name, f"evaluate.{option}")
 
 
 def evaluated(

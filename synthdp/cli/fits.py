@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 Config = Mapping[str, Any]
+LARGE = 10  # epsilon above which a guarantee says little
 FORM = "candidates=[independent,{name:mixture,starts:1}]"
 
 
@@ -192,6 +193,10 @@ def fit(config: Config) -> None:
 def foretold(schema: "Schema", budget: Budget) -> list[str]:
     """What public facts say of a fit before it is charged."""
     lines = []
+    if budget.epsilon > LARGE:
+        lines.append(
+            f"epsilon    {budget.epsilon:g} is large: above {LARGE} the guarantee rules out little of what an attacker could learn"
+        )
     if found := generators.findable(schema, budget):
         names = ", ".join([*found][:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
         lines.append(

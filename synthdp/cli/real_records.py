@@ -114,6 +114,11 @@ def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
         chosen = named.load(source.name)
         return _targeted(chosen.schema, source.target), chosen.train, chosen.test
     train, test, file = _needed(train=source.train or source.path, test=source.test, schema=source.schema)
+    if Path(train).resolve() == Path(test).resolve():
+        raise BadInput(
+            "data.test is the same file as data.train: models would be judged on records that they were trained on. synthdp split "
+            "holds records out, before a fit"
+        )
     schema = _targeted(Schema.load(file), source.target)
     return schema, _read(train, schema), _read(test, schema)
 

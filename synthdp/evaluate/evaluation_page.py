@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.evaluate import figures
-from synthdp.evaluate.findings import gap_of, group_text
+from synthdp.evaluate.findings import decides, gap_of, group_text, overlapping
 from synthdp.evaluate.scores import LOWER_IS_BETTER, METRIC_LABELS
 from synthdp.pages import SORT, policy
 
@@ -285,6 +285,7 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
         stamp=stamp,
         title=title or f"Evaluation of synthetic {f'{name} {default}' if name else default}",
         about=result["about"],
+        overlapping=overlapping(result),
         asks=answers(result),
         not_computed=result["not_computed"],
         script=SORT,
@@ -305,6 +306,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {name: getattr(figures, name) for name in ("figure", "small", "percent", "exact")}
+    environment.filters["decides"] = decides
     return environment
 
 

@@ -29,7 +29,8 @@ def found(result: Mapping[str, Any]) -> dict[str, Any]:
     refuted = [(a, f) for a in attacks for f in a["figures"] if above(f)]
     concerns = [a for a in attacks if a["verdict"] == "concern"]
     tried = [a for a in attacks if a["verdict"] != "not computed"]
-    shown = _strongest([*(a for a, _ in refuted), *concerns, *tried])
+    pairs = [(a, f) for a in concerns or tried for f in a["figures"]]
+    shown = _strongest(refuted or [pair for pair in pairs if decides(pair[1])] or pairs)
     if shown is not None:
         answer["figures"] = _figures(shown[1])
     text = "" if shown is None else _told(*shown) + " "
@@ -76,19 +77,25 @@ def _promise(result: Mapping[str, Any]) -> str:
     )
 
 
-def _strongest(attacks: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    """The figure to show: of the first kind of attack given (refuted, concern, tried) the furthest above baseline."""
-    if not attacks:
-        return None
-    first = attacks[0]["verdict"]
-    pool = [(a, f) for a in attacks if a["verdict"] == first for f in a["figures"]]
-    return max(pool, key=lambda found: _excess(found[1]), default=None)
+def decides(item: Mapping[str, Any]) -> bool:
+    """Whether a figure makes its attack a concern: its whole interval lies beyond the baseline, on the attacker's side."""
+    baseline, interval = item.get("baseline"), item.get("interval")
+    if baseline is None or interval is None:
+        return False
+    return bool(interval[1] < baseline if item.get("better") == "higher" else interval[0] > baseline)
+
+
+def _strongest(
+    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    """The attack and the figure to show: the furthest beyond its baseline."""
+    return max(pairs, key=lambda pair: _excess(pair[1]), default=None)
 
 
 def _excess(item: Mapping[str, Any]) -> float:
-    if item.get("baseline") is None or item.get("better") == "higher":
+    if item.get("baseline") is None or (item.get("better") == "higher" and not decides(item)):
         return float("-inf")
-    return float(item["value"] - item["baseline"])
+    return abs(float(item["value"] - item["baseline"])) if decides(item) else float(item["value"] - item["baseline"])
 
 
 def _figures(item: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -274,9 +281,23 @@ def for_whom(targets: Mapping[str, Any]) -> dict[str, Any] | None:
     return {**answer, "text": text}
 
 
+def overlapping(result: Mapping[str, Any]) -> str:
+    """A sentence on held-out records that were fitted too; empty where there are none."""
+    found = result["about"].get("overlap")
+    if found is None:
+        return ""
+    what = "units (patients)" if found["of"] == "units" else "rows"
+    return (
+        f"{found['shared']:,} of the {found['all']:,} held-out {what} are among the training records too, so the scores say too "
+        "little of new records. synthdp split holds records out, before a fit."
+    )
+
+
 def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(label, words) on subgroups and attacks, for a terminal; nothing of what was not judged."""
     lines = []
+    if shared := overlapping(result):
+        lines.append(("held out?", shared))
     rule = worst_rule(result["fidelity"])
     if rule is not None:
         lines.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from synthdp.schema.schema import Schema
 
+CHANCE = 0.05  # of the held-out rows: as many more than of the training rows may equal a training row by chance
 LEFT_OUT = "it is left out of every metric"
 
 
@@ -31,6 +32,22 @@ class Parts:
     test: Table
     units: Codes | None
     log: tuple[dict[str, str], ...]
+
+    @property
+    def overlap(self) -> dict[str, Any] | None:
+        """How many of the held-out units are training units too; without units, of the rows, where rows alike are more than chance
+        explains. None where the parts are apart."""
+        if self.units is not None:
+            fitted, held = (np.unique(codes) for codes in self.units)
+            shared = int(np.isin(held, fitted).sum())
+            return {"of": "units", "shared": shared, "all": len(held)} if shared else None
+        train, test = (np.nan_to_num(part.values, nan=-np.inf) for part in (self.train, self.test))
+        codes, sizes = np.unique(np.concatenate([train, test]), axis=0, return_inverse=True, return_counts=True)[1:]
+        own = np.bincount(codes[: len(train)], minlength=len(sizes))
+        found, twins = own[codes[len(train) :]] > 0, own[codes[: len(train)]] > 1
+        if not len(test) or found.mean() <= twins.mean() + CHANCE:
+            return None
+        return {"of": "rows", "shared": int(found.sum()), "all": len(test)}
 
     @property
     def axes(self) -> tuple[Axis, ...]:

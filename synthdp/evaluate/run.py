@@ -223,6 +223,8 @@ def _about(
         "limits": {model.id: model.note for model in chosen} | further,
         "versions": {"synthdp": __version__, "scikit-learn": sklearn.__version__, "numpy": numpy.__version__},
     }
+    if parts.overlap is not None:
+        about["overlap"] = parts.overlap
     if not all(axis.is_classes for axis, _ in plans):
         about["regressors"] = {model.id: model.label for model in regressors(chosen)}
         about["regressor_limits"] = {model.id: model.note for model in regressors(chosen)}

@@ -153,13 +153,13 @@ def _public(s: Statement) -> Hazard:
     name = "Facts taken as public that are not"
     found = promise.bought(s)
     text = (
-        f"Declared public: facts of {len(s.columns)} columns. Declared by: {s.declared.get('by')}. The guarantee does not hide these "
-        "facts; if they were read off the records, it is void for them."
+        f"Declared public: the names and kinds of {len(s.columns)} columns, and their other facts that were not learned. Declared by: "
+        f"{s.declared.get('by')}. The guarantee does not hide these facts; if they were read off the records, it is void for them."
     )
     seen = read_off(s.columns)
     text += f" {seen}" if seen else ""
     if found:
-        text += f" Learned with a part of the budget instead: {', '.join(found[:8])}{' and others' if len(found) > 8 else ''}."
+        text += f" Facts learned with a part of the budget instead, of: {', '.join(found[:8])}{' and others' if len(found) > 8 else ''}."
     return _hazard(name, text, weak=bool(seen), outside=True)
 
 

@@ -83,7 +83,7 @@ def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
     known = {*schema.names, *(column.name for column in schema.ignored)}
     extra = [name for name in dict.fromkeys(held) if name not in known]
     if extra:
-        yield f"columns that the schema does not know: {_listed(extra)} (drop them, or declare them, such as kind: ignore)"
+        yield f"columns that the schema does not know: {_listed(extra)} (drop them from the file, or declare them, such as kind: ignore)"
     repeated = [name for name in dict.fromkeys(held) if held.count(name) > 1]
     if repeated:
         yield f"duplicate columns: {_listed(repeated)} (keep one of each)"

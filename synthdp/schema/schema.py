@@ -342,7 +342,12 @@ def _item(column: str, key: str, value: Any) -> Any:
     if key in ("missing", *MARKS) and not isinstance(value, bool):
         raise BadInput(f"column {column!r}: {key} must be true or false")
     if key in ("bounds", "atoms", "categories", "window") and value != LEARN and not isinstance(value, list | tuple):
-        raise BadInput(f"column {column!r}: {key} must be a list" + ("" if key == "atoms" else " or learn"))
+        such = {
+            "bounds": ", such as [0, 110], or learn",
+            "categories": ", such as [low, high], or learn",
+            "window": " or learn",
+        }
+        raise BadInput(f"column {column!r}: {key} must be a list{such.get(key, ', such as [0]')}")
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -111,7 +111,11 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         if entry["kind"] == "continuous" and places.get(column) is not None:
             entry = {**entry, "decimals": places[column], "review": entry.pop("review")}
         lines += [_line(4, key, value, _why(key, entry["kind"], pictures)) for key, value in entry.items()]
-    seen = {str(column): {**guess, "observed": True} for column, guess in guesses.items() if len(guess) > 1}
+    seen = {
+        str(column): {**guess, **({"observed": True} if _read_off(guess) else {})}
+        for column, guess in guesses.items()
+        if len(guess) > 1
+    }
     head = SEEN.format(file=file)
     if pictures is not None:
         head += f"# Of the pictures, {pictures.looked} of {pictures.count} were looked at.\n"
@@ -138,6 +142,11 @@ def _written(found: "Found", kinds: dict[str, str]) -> list[str]:
             shown = ", ".join(f"{key}: {_scalar(item)}" for key, item in each.items())
             lines.append(f"    {_scalar(name)}: {{{shown}}}{why and f'  # {TODO}: {why}'}")
     return [*lines, _line(2, "review", review, "delete this line when the file is as it says")]
+
+
+def _read_off(guess: dict[str, Any]) -> bool:
+    """Whether a fact in it is the records': neither its kind nor an item that is left to learn."""
+    return any(value != LEARN for key, value in guess.items() if key != "kind")
 
 
 def _proposed(guess: dict[str, Any]) -> dict[str, Any]:

@@ -255,6 +255,21 @@ def test_a_renamed_copy_of_the_records_is_noticed(files, fit, capsys):
     assert f"another account knows the same table: {files / 'a=b (1).csv.account'}" in line
 
 
+def test_a_renamed_copy_does_not_pass_by_a_cap(files, fit, capsys, tmp_path):
+    """A re-export under another name is refused before anything is charged, unless it is entered in the capped account."""
+    assert run(fit("one", *CAP)) == 0
+    (files / "copy.csv").write_bytes((files / "a=b (1).csv").read_bytes())
+    capped = files / "a=b (1).csv.account"
+    for words in ([], [f"account={tmp_path / 'mine.account'}"]):
+        assert f"{capped} is kept for the same table and has a cap" in refused(
+            capsys, fit("two", *words, data="copy.csv")
+        )
+    assert not (files / "copy.csv.account").exists()
+    assert not (tmp_path / "mine.account").exists()
+    assert run(fit("two", f"account={capped}", data="copy.csv")) == 0
+    assert len(shown(capsys, f"account={capped}")["fits"]) == 2
+
+
 def test_a_refusal_reads_as_a_sentence(files, fit, capsys):
     assert run(fit("one", *CAP)) == 0
     error = refused(capsys, fit("two", "budget.epsilon=1.5"))

@@ -4,8 +4,8 @@ import pytest
 import yaml
 from clinic import make_frame, make_schema
 
-from synthdp import load
-from synthdp.cli import run
+from synthdp import BadInput, load
+from synthdp.cli import compose, run
 
 
 @pytest.fixture
@@ -127,3 +127,51 @@ def test_what_learning_can_find_is_told_before_the_charge(files, capsys):
     make_frame(400).to_csv(files / "clinic.csv", index=False)
     assert run(words(files)) == 0
     assert capsys.readouterr().out.startswith("learned    sex: noise hides")
+
+
+def test_records_that_were_fitted_are_not_held_out(files, capsys):
+    source = [f"data.train={files / 'clinic.csv'}", f"data.schema={files / 'schema.yaml'}"]
+    judge = ["evaluate", f"synthetic={files / 'clinic.csv'}", *source, f"out={files / 'judged'}"]
+    (files / "link.csv").symlink_to(files / "clinic.csv")
+    for test in ("clinic.csv", "link.csv"):
+        assert "data.test is the same file as data.train" in refused(capsys, [*judge, f"data.test={files / test}"])
+
+
+def test_misspelt_columns_to_judge_by_are_refused_at_once(files, capsys):
+    make_frame(50, seed=1).to_csv(files / "test.csv", index=False)
+    known = [
+        f"data.train={files / 'clinic.csv'}",
+        f"data.test={files / 'test.csv'}",
+        f"data.schema={files / 'schema.yaml'}",
+    ]
+    judge = ["evaluate", f"synthetic={files / 'clinic.csv'}", *known, f"out={files / 'judged'}"]
+    assert "did you mean 'sex'" in refused(capsys, [*judge, "evaluate.subgroups=[Sex]"])
+    assert "evaluate.targets 'il'" in refused(capsys, [*judge, "evaluate.targets=[il]"])
+    assert not (files / "judged").exists()
+
+
+def test_a_file_without_a_header_is_doubted(files, capsys):
+    (files / "bare.csv").write_text("17,2020-01-31,Yes,flu\n18,2020-02-01,No,flu\n")
+    assert run(["schema", f"path={files / 'bare.csv'}", f"out={files / 'draft.yaml'}"]) == 0
+    error = capsys.readouterr().err
+    assert "is the first line a header? 3 of 4 names" in error
+    assert "flu" not in error
+    assert run(["schema", f"path={files / 'clinic.csv'}", f"out={files / 'other.yaml'}"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_large_epsilon_is_told_before_the_fit(files, capsys):
+    assert run(words(files, "fit", "budget.epsilon=12")) == 0
+    assert capsys.readouterr().out.startswith("epsilon    12 is large")
+
+
+@pytest.mark.parametrize(
+    "where",
+    ['{"Age (years)": [70, 80]}', "{Größe in m: [1, 2], sex: F}", "{sex: F, age: [65, 80]}", r"{Age\ \(years\): 3}"],
+)
+def test_names_of_columns_may_hold_anything_in_a_condition(where):
+    (config,) = compose.compose("sample", ["release=r", "rows=1", "out=o.csv", f"where={where}"])
+    first = next(iter(config["options"].where))
+    assert first in ("Age (years)", "Größe in m", "sex")
+    with pytest.raises(BadInput, match="where"):
+        compose.compose("sample", ["release=r", "rows=1", "out=o.csv", "where={sex: [F"])

@@ -3,6 +3,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 from patients import make_frame
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import evaluate, write
+from synthdp.evaluate import evaluate, findings, reading, write
 from synthdp.evaluate.evaluation_page import STAMP
 from synthdp.evaluate.figures import figure
 from synthdp.schema.schema import Schema
@@ -233,3 +234,22 @@ def test_importing_is_light():
     code = "import sys, synthdp.evaluate; print([m for m in ('torch', 'sklearn', 'matplotlib', 'pandas') if m in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"
+
+
+def test_held_out_records_that_were_fitted_are_told(schema, train, test):
+    """Rows alike by chance are not: this table has few values a column."""
+    rows = replace(schema, unit=None, max_records_per_unit=1)
+    apart = reading.parts_of([train], train, test, rows)
+    same = reading.parts_of([train], train, train.sample(frac=1, random_state=0), rows)
+    assert apart.overlap is None
+    first, second = (
+        frame.assign(patient=[f"p{row}" for row in range(start, start + len(frame))])
+        for frame, start in ((train, 0), (test, len(train) - 5))
+    )
+    units = reading.parts_of([train], first, second, schema)
+    assert same.overlap == {"of": "rows", "shared": len(train), "all": len(train)}
+    assert units.overlap == {"of": "units", "shared": 5, "all": len(test)}
+    told = findings.overlapping({"about": {"overlap": units.overlap}})
+    assert told.startswith("5 of the ")
+    assert "patients" in told
+    assert findings.overlapping({"about": {}}) == ""

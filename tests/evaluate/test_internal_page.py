@@ -327,6 +327,31 @@ def test_sharing_follows_the_attacks_and_their_bounds(result, no_plots, change, 
     html(found)
 
 
+def test_the_figure_that_decided_is_shown_and_marked(result, no_plots):
+    """Not the one furthest above its baseline, whose interval covers it."""
+    found = copy.deepcopy(result)
+    row = {
+        "label": "AUROC",
+        "value": 0.559,
+        "baseline": 0.5,
+        "interval": [0.456, 0.658],
+        "better": "lower",
+        "bound": None,
+    }
+    copies = {**row, "label": "exact copies", "value": 0.031, "baseline": 0.01, "interval": [0.02, 0.04]}
+    found["attacks"][0] |= {"verdict": "concern", "figures": [row, copies]}
+    text = findings.asks(found)[1]["answers"][0]["text"]
+    assert "exact copies" in text
+    assert "0.559" not in text
+    page = html(found)
+    rows = [each.split("</tr>")[0] for each in page.split("<tr")[1:]]
+    verdicts = {
+        label: "concern" in each for each in rows for label in ("AUROC</td>", "exact copies</td>") if label in each
+    }
+    assert verdicts["exact copies</td>"]
+    assert not verdicts["AUROC</td>"]
+
+
 def test_an_infinite_epsilon_is_said_in_words(result, no_plots):
     found = {**result, "about": {**result["about"], "claim": {"epsilon": None, "delta": 1e-5, "unit": "record"}}}
     assert "epsilon infinite" in Page(html(found)).text

@@ -68,7 +68,7 @@ def test_clamp_lets_content_pass_and_structure_not(frame):
 
 def test_structure(frame):
     assert "missing columns: 'age', 'few' (add them" in problems(frame.drop(columns=["few", "age"]))
-    assert "does not know: 'extra' (drop them" in problems(frame.assign(extra=1))
+    assert "does not know: 'extra' (drop them from the file" in problems(frame.assign(extra=1))
     assert "duplicate columns: 'age'" in problems(pd.concat([frame, frame["age"]], axis=1))
     both = problems(frame.drop(columns="age").assign(extra=1))
     assert "missing columns" in both
