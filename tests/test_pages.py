@@ -98,7 +98,9 @@ def together(command, words):
     assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("page", having("python"))
+@pytest.mark.parametrize(
+    "page", [page for page in having("python") if page != "docs/own_generator.md"]
+)  # see test_testing
 def test_the_python_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     make_schema().save("schema.yaml")
@@ -116,14 +118,19 @@ def test_the_python_runs(page, tmp_path, monkeypatch, capsys):
         assert float(said) <= 1.0  # they print epsilon
 
 
+def schemas(page):
+    """Those blocks of YAML that are whole: others show a part."""
+    return [text for text in blocks(page, "yaml") if "kind:" in text]
+
+
 @pytest.mark.parametrize("page", having("yaml"))
 def test_the_schemas_load(page):
-    for text in blocks(page, "yaml"):
+    for text in schemas(page):
         Schema.from_dict(yaml.safe_load(text)).check_declared()
 
 
 def test_the_schema_of_the_guide_leaves_something_to_learn():
-    (text,) = blocks("docs/steward.md", "yaml")
+    (text,) = schemas("docs/steward.md")
     assert Schema.from_dict(yaml.safe_load(text)).learned == [("creatinine", "bounds")]
 
 

@@ -182,11 +182,11 @@ def test_the_score_is_the_distance_of_the_pairs(schema):
         (["independent"], {"score": "auroc"}, "score"),
         (["independent", ("classgauss", {"condition": "nosuch"})], {}, r"generator\.condition"),
         (["independent"], {"budget": Budget(1e-12, 1e-300)}, "above the budget"),
-        (["independent"], {"schema": make_schema(units=2**30)}, "the schema says 1,073,741,824"),
+        (["independent"], {"schema": make_schema(units=2**30)}, "the schema declares 1,073,741,824"),
         (["independent"], {"budget": Budget(math.inf, 1e-5)}, "inf"),
         (["independent"], {"schema": make_schema(units=None)}, "units"),
-        (["independent"], {"schema": picture_schema()}, "images"),
-        ([("pategan_original", {"gamma": 0.05, "start": "none", "rounds": 1})], {}, "fixes its own noise"),
+        (["independent"], {"schema": picture_schema()}, "image column"),
+        ([("pategan_original", {"gamma": 0.05, "start": "none", "rounds": 1})], {}, "fixes the noise"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:budget.delta")

@@ -101,7 +101,7 @@ def test_what_each_filter_takes_and_at_which_price():
             Filter(Capped(filter=name, bound=1.0)).admits(event)
     meter = Filter(Capped(filter="zcdp", bound=1.0))
     for other in (Gaussian(noise=9.0, relation="replace_one"), Gaussian(noise=9.0, unit="patient")):
-        with pytest.raises(Unproven, match="use one"):
+        with pytest.raises(Unproven, match="use the same for both"):
             meter.spend(other)
     with pytest.raises(Unproven, match="cap inside a cap"):
         meter.spend(Capped(filter="zcdp", bound=0.1))

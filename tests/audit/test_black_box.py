@@ -242,7 +242,7 @@ def test_a_fit_that_books_more_than_its_plan_says_is_refused():
     many = generators.make(
         "pategan_original", {"gamma": 0.01, "queries": 2, "student_steps": 1, "teachers": 2, "hidden": (4,)}
     )
-    with pytest.raises(BadInput, match="pategan_original: a fit books other events than its plan says"):
+    with pytest.raises(BadInput, match="pategan_original: a fit charges other events than its plan"):
         black_box.audit(many, Budget(1.0, DELTA), runs=1, tuning_runs=4, workers=1)
 
 

@@ -87,7 +87,7 @@ def test_what_was_seen_before_is_not_written_over_unasked(patients, draft, capsy
     [
         (
             {"reviewed": False, "declared": False},
-            ["the kinds of 'patient', 'age'", "declared_by"],
+            ["'patient', 'age'", "declared_by"],
             "Traceback",
         ),
         ({"declared": False}, ["nobody declares it", 'declared_by: "A. Meier'], "review"),

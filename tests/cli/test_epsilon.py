@@ -146,8 +146,8 @@ def test_calibrate_keeps_what_earlier_fits_booked(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["noise=1"], "left out"),
-        (["noise=1", "rate=0.1", "steps=5"], "left out"),
+        (["noise=1"], "leave noise= out"),
+        (["noise=1", "rate=0.1", "steps=5"], "leave noise= out"),
         (["steps=0"], "steps"),
         (["rate=2"], "rate"),
         (["noise=-1", "rate=0.1"], "noise"),

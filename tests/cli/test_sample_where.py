@@ -43,7 +43,7 @@ def test_in_a_shell(release, tmp_path):
         ("{sexx: female}", "where: 'sexx' is not one of the columns; did you mean 'sex'?"),
         (
             "{age: [120, 130]}",
-            "where: column 'age': no value that it can have within its bounds [0, 99] lies in [120, 130]",
+            "where: column 'age': none of its possible values within its bounds [0, 99] lies in [120, 130]",
         ),
         ("3", "where must map columns"),
         ("{sex: female", "cannot be read"),

@@ -467,7 +467,7 @@ def test_pictures_that_no_line_names_are_counted(tmp_path):
         (["picture,finding", "a.png,left"], "needs a column 'file'"),
         (["file,finding,image", "a.png,left,CANARY"], "'image' is the image column"),
         (["file", "a.png"], "lacks columns 'finding'"),
-        (["file,finding", "a.png,left,CANARY"], "as the header"),
+        (["file,finding", "a.png,left,CANARY"], "as in the header"),
         ([""], "empty"),
     ],
 )

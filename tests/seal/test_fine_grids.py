@@ -63,7 +63,7 @@ def test_what_would_read_fine_codes_is_refused_before_it_is_charged():
     charged = data.account.ledger.charges
     with pytest.raises(BadInput, match="Sums cannot be asked of records that were resolved with `cells`"):
         data.sum(lambda codes: codes[:, :, 0].sum(1), 1, 1.0, 1.0)
-    with pytest.raises(BadInput, match="Sums is not asked"), data.sample(0.5) as batch:
+    with pytest.raises(BadInput, match="Sums cannot be asked"), data.sample(0.5) as batch:
         batch.sum(lambda codes: codes[:, :, 0].sum(1), 1, 1.0, 1.0)
     with pytest.raises(BadInput, match="teachers"):
         data.partition(2, None)

@@ -65,7 +65,7 @@ def test_a_draft_is_for_review_and_nobody_declares_it():
     assert not any(column.observed for column in schema.columns)
     assert schema.declared_by is None
     with pytest.raises(
-        BadInput, match=r"the kinds of 'patient', .* and 3 others were guessed .*; nobody declares it. .*declared_by"
+        BadInput, match=r"'patient', .* and 3 others were guessed, .*; nobody declares it. .*declared_by"
     ):
         schema.check_declared()
     assert max(map(len, text.splitlines())) <= 140
