@@ -81,7 +81,7 @@ def same_distribution(one, other, error):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("where", sweep(WHERE, WHERE[:2].__contains__), ids=str)
+@pytest.mark.parametrize("where", sweep(WHERE, WHERE[:1].__contains__), ids=str)
 def test_it_is_what_rejection_leaves(name, where):
     every = unconditioned(name)
     kept = every[satisfies(every, where)]

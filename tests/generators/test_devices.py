@@ -132,7 +132,7 @@ def test_all_that_train_networks_have_the_option():
     }
 
 
-FEW = (("table", "dpgan"), ("table", "mixture"), ("images", "dpgan"))
+FEW = (("table", "dpgan"), ("table", "mixture"))
 
 
 @pytest.mark.parametrize(("data", "name"), sweep(EVERY, FEW.__contains__))

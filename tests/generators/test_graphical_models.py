@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
+from sweeps import heavy
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators import make
@@ -127,7 +128,7 @@ def test_an_engine_that_is_not_there_is_named(monkeypatch):
             Synthesizer(name, schema=make_schema(), budget=Budget(1.0, 1e-5), engine="mbi").fit(make_frame(10), seed=0)
 
 
-@pytest.mark.parametrize("name", ["mst", "aim"])
+@pytest.mark.parametrize("name", ["mst", heavy("aim")])
 def test_relations_survive_in_a_graphical_model(name):
     frame, schema = make_frame(4000), make_schema()
     settings = {"aim": {"least": 60.0, "last": 300}, "mst": {"iterations": 1000}}[name]

@@ -22,6 +22,7 @@ NAME = "pategan_original"
 UNPROTECTED = Budget(math.inf, 1e-5)
 
 
+@pytest.mark.heavy
 def test_without_noise_it_learns_that_two_columns_are_equal():
     schema, frame = booleans("equal", 2000)
     settings = {"teachers": 10, "rounds": 300, "hidden": (32,)}

@@ -31,7 +31,7 @@ def releases(tmp_path_factory):
     with pytest.warns(UserWarning, match="synthetic records may break these rules"):
         synthesizer.fit(make_frame(300, repeats=2), **about).save(folder / "rich")
     sampled = Synthesizer(
-        "dpgan", schema=make_schema(), budget=Budget(3.0, 1e-5), rate=0.2, steps=4, hidden=(4,), latent=2
+        "dpgan", schema=make_schema(), budget=Budget(0.5, 1e-5), rate=0.2, steps=4, hidden=(4,), latent=2
     )
     sampled.fit(make_frame(100), seed=1).save(folder / "seeded")
     return folder

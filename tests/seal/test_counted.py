@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from clinic import contracts, kind_of, make_frame, make_schema, quick
+from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.budgets import AccountFile
@@ -152,7 +153,10 @@ def test_a_fit_from_a_file_is_the_fit_of_its_frame(tmp_path):
     assert there.statement.events == here.statement.events
 
 
-@pytest.mark.parametrize("name", [name for name in contracts() if getattr(kind_of(name), "counted", False)])
+COUNTED = [name for name in contracts() if getattr(kind_of(name), "counted", False)]
+
+
+@pytest.mark.parametrize("name", sweep(COUNTED, ("independent", "mst").__contains__))
 def test_whoever_says_that_counts_suffice_asks_for_no_more(tmp_path, name):
     schema, frame = SCHEMA, make_frame(90, repeats=3)
     frame.to_parquet(tmp_path / "records.parquet", index=False)

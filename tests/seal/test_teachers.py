@@ -23,6 +23,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from sweeps import heavy
 from torch import nn
 from torch.nn import functional
 
@@ -642,7 +643,7 @@ def played(frame, kind, recorder):
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize(("rows", "bad"), [(0, False), (1, True), (60, False), (60, True)])
+@pytest.mark.parametrize(("rows", "bad"), [(0, False), heavy((1, True)), heavy((60, False)), (60, True)])
 def test_replay(name, rows, bad):
     """The answers of a run on D, fed to runs on neighbours: every exact value moves by at most its sensitivity."""
     frame, kind = make_frame(rows, repeats=2), KINDS[name]
@@ -802,7 +803,7 @@ def stopped(folder, blocks=3, **settings):
     return saves[-1]
 
 
-@pytest.mark.parametrize("kind", ["mlp", "sgd, stacks of two", "discriminators", "forests"])
+@pytest.mark.parametrize("kind", ["mlp", *map(heavy, ("sgd, stacks of two", "discriminators", "forests"))])
 def test_a_rehearsal_that_is_resumed_has_the_same_teachers(kind, tmp_path):
     whole = fit(tmp_path / "whole", kind=kind)
     kept = stopped(tmp_path / "part", kind=kind)
