@@ -20,7 +20,7 @@ demo: install
 test: install  ## what guards every law in small; about 5 minutes on two cores
 	$(BIN)/python -m pytest -m "not heavy and not fuzz" -n 2 --dist worksteal
 
-test-all: install  ## the rest: broad sweeps, audits and long proofs; about MINUTES minutes on two cores
+test-all: install  ## the rest: broad sweeps, audits and long proofs; longer
 	$(BIN)/python -m pytest -m "heavy and not fuzz" -n 2 --dist worksteal
 
 fuzz-short: install  ## 15 seconds of each target, from the same seed on every machine
