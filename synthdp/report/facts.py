@@ -98,7 +98,7 @@ def check(held: Held, *, costly: bool) -> tuple[dict[str, str], dict[str, str]]:
             continue
         answer = _answer(fact, held)
         if answer is False:
-            raise BadInput(f"{held.folder}: the statement's {fact.name} does not match {fact.checked}; {ALTERED}")
+            raise BadInput(f"{held.folder}: the statement's field {fact.name} does not match {fact.checked}; {ALTERED}")
         if answer:
             checked[fact.name] = fact.checked
         if fact.claimed or answer is None:
@@ -115,7 +115,7 @@ def _answer(fact: Fact, held: Held) -> bool | None:
     try:
         return fact.holds(held)
     except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError) as error:
-        raise BadInput(f"{held.folder}: the statement's {fact.name} has the wrong form; {ALTERED}") from error
+        raise BadInput(f"{held.folder}: the statement's field {fact.name} has the wrong form; {ALTERED}") from error
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -157,7 +157,7 @@ def test_a_release_that_claims_too_little_is_refused(name, tmp_path):
     ] = 0.01
     file.write_text(json.dumps(description))
     reseal(tmp_path / "release")
-    with pytest.raises(BadInput, match="statement's epsilons does not match what the ledger's events cost"):
+    with pytest.raises(BadInput, match="statement's field epsilons does not match what the ledger's events cost"):
         verify(tmp_path / "release")
 
 

@@ -99,11 +99,11 @@ def test_an_altered_release_is_refused(made, tmp_path):
         with pytest.raises(BadInput, match=words):
             verify(folder)
 
-    refused("statement's epsilon does not match", statement={**whole["statement"], "epsilon": 0.1})
-    refused("statement's generator does not match", statement={**whole["statement"], "generator": "dpgan"})
-    refused("statement's not_covered does not match", statement={**whole["statement"], "not_covered": []})
+    refused("statement's field epsilon does not match", statement={**whole["statement"], "epsilon": 0.1})
+    refused("statement's field generator does not match", statement={**whole["statement"], "generator": "dpgan"})
+    refused("statement's field not_covered does not match", statement={**whole["statement"], "not_covered": []})
     refused("not a release of PATE", kind="dpgan")
-    refused("do not fit|not those|does not match", schema={**problem_schema(("a", "b", "c")).to_dict()})
+    refused("do not fit|columns does not match", schema={**problem_schema(("a", "b", "c")).to_dict()})
     refused("not known", student={**whole["student"], "name": "other"})
     refused("altered", student={**whole["student"], "settings": {"width": 3}})
     refused(

@@ -237,7 +237,7 @@ def test_every_field_of_a_statement_is_in_the_table_and_in_the_edits():
 def test_an_edited_fact_is_refused_by_name_or_marked_as_claimed(releases, folder, name, change, refused):
     forge(folder, releases / "rich", change)
     if refused:
-        with pytest.raises(BadInput, match=rf"statement('s|:) {name}\b" if refused is True else refused) as error:
+        with pytest.raises(BadInput, match=rf"statement('s field|:) {name}\b" if refused is True else refused) as error:
             verify(folder)
         assert len(str(error.value).splitlines()) == 1
         return

@@ -98,7 +98,7 @@ def test_a_statement_of_other_neighbours_than_its_events_is_refused(release, tmp
     body["statement"][name] = value
     path.write_text(json.dumps(body))
     reseal(path.parent)
-    with pytest.raises(BadInput, match=f"statement's {name} does not match"):
+    with pytest.raises(BadInput, match=f"statement's field {name} does not match"):
         load(tmp_path / "release")
 
 
