@@ -47,7 +47,7 @@ def check_unpacked(path: Path) -> None:
                 done += len(block)
                 if done > most:
                     raise BadInput(
-                        f"{path}: unpacks to more than {RATIO} times its size; unpack it, check it, and give the .csv file"
+                        f"{path}: unpacks to over {RATIO} times its size; unpack it, check it, and give the .csv file"
                     )
     except BROKEN:
         raise BadInput(f"{path}: is not a whole gzip file") from None
