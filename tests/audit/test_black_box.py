@@ -84,10 +84,10 @@ class Loops:
     """A generator in miniature: a sample of its own, then loops of one step each."""
 
     name: ClassVar[str] = "loops"
-    loops: int = 19
+    loops: int = 9
 
     def event(self, noise):
-        return Sampled(0.1, (Gaussian(noise),))
+        return Sampled(0.2, (Gaussian(noise),))
 
     def plan(self, schema, noise):  # noqa: ARG002
         return (Entry(self.event(noise), 1 + self.loops),)
@@ -104,23 +104,21 @@ class Loops:
         return Total(schema, total)
 
     def asked(self, data, noise):
-        with data.sample(0.1) as batch:
+        with data.sample(0.2) as batch:
             return batch.sum(lambda codes: codes[:, :1].astype(np.float64), 1, 1.0, noise)
 
 
 @pytest.mark.heavy
 def test_a_generator_of_many_loops_keeps_its_claim_and_coins_that_are_reused_are_found(monkeypatch):
-    """End to end, through the public methods and by the sum of all answers alone."""
-    terms = {
-        "pair": worst_pairs.worst_case(),
-        "runs": 2 * RUNS,
-        "tuning_runs": TUNING,
-        "gate_error": GATE_ERROR,
-        "workers": 1,
-    }
-    assert not black_box.audit(Loops(), Budget(2.0, DELTA), **terms).verdict.contradicted
+    """End to end, through the public methods and by the sum of all answers alone.
+
+    3,500 runs found the reuse in 999 of 1,000 simulations of the sum. At rate 0.1 and epsilon 2, 2,000 runs miss it once in three.
+    """
+    claim = (Loops(), Budget(4.4, DELTA))
+    terms = {"pair": worst_pairs.worst_case(), "gate_error": GATE_ERROR, "workers": 1}
+    assert not black_box.audit(*claim, runs=RUNS, tuning_runs=TUNING, **terms).verdict.contradicted
     set_the_counter_back(monkeypatch)
-    assert black_box.audit(Loops(), Budget(2.0, DELTA), **terms).word == "contradicted"
+    assert black_box.audit(*claim, runs=4 * RUNS, tuning_runs=800, **terms).word == "contradicted"
 
 
 @pytest.mark.parametrize(("name", "images"), NAMES)
