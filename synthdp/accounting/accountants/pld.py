@@ -4,6 +4,7 @@ Gaussians that are not sampled are one Gaussian, whose epsilon is exact (Balle &
 upwards by "connect the dots" and composed; any grid gives a valid upper bound, and the least of those tried is taken.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
 from functools import lru_cache, singledispatch
@@ -209,6 +210,16 @@ def sampled_reach(rate: float, mu: float) -> float:
 def stand_in(event: Event) -> Event:
     """An event that `rdp` knows and that loses about as much, from which the range of the composed loss is guessed."""
     return event
+
+
+@stand_in.register
+def _(event: Sampled) -> Event:
+    """Under replace_one `rdp` has no proof."""
+    return dataclasses.replace(
+        event,
+        relation="add_remove",
+        queries=tuple(dataclasses.replace(query, relation="add_remove") for query in event.queries),
+    )
 
 
 def _range(mu: float, events: tuple[tuple[Event, int], ...]) -> float:
