@@ -99,7 +99,7 @@ def planned(synthesizer: Synthesizer, *, time: bool = False) -> Planned:
         last=sum(entry.count for entry in plan), whole=time or any(isinstance(entry.event, Capped) for entry in plan)
     )
     seconds = megabytes = None
-    if time or getattr(generator, "counted", False):
+    if time or generator.traits.counted:
         start, before = perf_counter(), _peak()
         rehearsed = Sensitive(frame, schema, Account(budget, unit=unit), seed=0, recorder=recorder)
         with warnings.catch_warnings(), suppress(_AllAskedError):

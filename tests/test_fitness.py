@@ -14,6 +14,7 @@ from sweeps import sweep
 import synthdp.fitness
 from synthdp import BadInput, Budget, Synthesizer, accounting, load
 from synthdp.fitness import Noisy, Purchase, apart, cliques, counts, interval, size
+from synthdp.generators import Traits
 from synthdp.generators.independent import IndependentModel, probabilities
 from synthdp.ledger.events import Capped, Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
@@ -38,6 +39,7 @@ class Walk:
     """A generator that asks for one table several times, in steps that can be resumed."""
 
     name: ClassVar[str] = "walk"
+    traits: ClassVar[Traits] = Traits()
 
     def validate(self, schema, budget):
         """Nothing to refuse."""
@@ -61,6 +63,7 @@ class Adaptive:
     """A generator that chooses its questions as it goes, under a cap."""
 
     name: ClassVar[str] = "adaptive"
+    traits: ClassVar[Traits] = Traits()
 
     def validate(self, schema, budget):
         """Nothing to refuse."""

@@ -13,12 +13,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals.grouping import Binned, binned
 from synthdp.generators.marginals.inference import ENGINES, Fitted, Measured, check_engine, fitter
 from synthdp.generators.marginals.junction_tree import Array, Clique, marginal, megabytes
@@ -45,10 +45,7 @@ class AIM:
     """Settings of AIM."""
 
     name: ClassVar[str] = "aim"
-    counted: ClassVar[bool] = True
-    conditional: ClassVar[bool] = True
-    chooses: ClassVar[bool] = True  # the model's shape is a charged answer
-    contract_settings: ClassVar[dict[str, Any]] = {"rounds": 4, "iterations": 30, "last": 100}
+    traits: ClassVar[Traits] = Traits(counted=True, conditional=True, chooses=True)
 
     workload: str = option(
         "all",

@@ -10,12 +10,12 @@ basis. Where RON-Gauss projects at random, the axes are learned. Everything else
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.gaussians import one_shot
 from synthdp.generators.gaussians.class_mixture import Mixture, agreed, distribution, plain_greys, restored
 from synthdp.generators.gaussians.estimates import estimated
@@ -42,10 +42,7 @@ class ClassGauss:
     """Settings of the class Gaussians."""
 
     name: ClassVar[str] = "classgauss"
-    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
-    contract_settings: ClassVar[dict[str, Any]] = {}
-    contract_settings_images: ClassVar[dict[str, Any]] = {"dimensions": 20}
-    audit_settings: ClassVar[dict[str, Any]] = {"agreement_rows": 40}
+    traits: ClassVar[Traits] = Traits(kinds=("table", "images"))
 
     dimensions: int | None = option(
         None, f"number of principal axes kept; default: {MOST_AXES}, or all if there are fewer", whole()

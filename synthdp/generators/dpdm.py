@@ -12,14 +12,14 @@ import copy
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
 from synthdp.generators.classgauss import ClassGauss
 from synthdp.generators.gaussians.class_mixture import Mixture, restored
 from synthdp.generators.images.diffusion import ARCHITECTURES, Draws, Levels, Sampler, losses
@@ -52,39 +52,7 @@ class DPDM:
     """Settings of the diffusion model."""
 
     name: ClassVar[str] = "dpdm"
-    data_kinds: ClassVar[tuple[str, ...]] = ("images",)
-    contract_settings_images: ClassVar[dict[str, Any]] = {
-        "steps": 6,
-        "rate": 1.0,
-        "multiplicity": 2,
-        "hidden": 16,
-        "depth": 1,
-        "dimensions": 10,
-        "sampler_steps": 6,
-    }
-    contract_modes_images: ClassVar[dict[str, dict[str, Any]]] = {
-        "unet": {
-            "architecture": "unet",
-            "rate": 1.0,
-            "steps": 2,
-            "multiplicity": 1,
-            "hidden": 4,
-            "depth": 2,
-            "dimensions": 10,
-            "sampler_steps": 6,
-        },
-        "none": {
-            "start": "none",
-            "rate": 1.0,
-            "steps": 80,
-            "multiplicity": 4,
-            "hidden": 64,
-            "depth": 1,
-            "learning_rate": 1e-2,
-            "average": 0.9,
-            "sampler_steps": 10,
-        },
-    }
+    traits: ClassVar[Traits] = Traits(kinds=("images",))
 
     steps: int = option(100, "steps of DP-SGD, each charged as one sample", whole())
     batch: int = option(2048, "expected units per sample, so that the rate is batch / units", whole(most=10**9))

@@ -12,10 +12,10 @@ different there.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from synthdp.errors import BadInput
-from synthdp.generators import IMAGES, TABLE, Model, Progress, Tensors, silent
+from synthdp.generators import IMAGES, TABLE, Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import clipping_strategies, gan_settings
 from synthdp.generators.adversarial.game import Game
 from synthdp.generators.images import image_player
@@ -53,21 +53,7 @@ class DPGAN:
     """Settings of the DP-GAN."""
 
     name: ClassVar[str] = "dpgan"
-    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
-    contract_settings: ClassVar[dict[str, Any]] = {"steps": 30, "batch": 64, "hidden": (32,)}
-    contract_settings_images: ClassVar[dict[str, Any]] = {"steps": 20, "batch": 64, "hidden": (16,), "fake_batch": 64}
-    contract_modes_images: ClassVar[dict[str, dict[str, Any]]] = {
-        "conv": {"architecture": "conv", "steps": 10, "batch": 64, "hidden": (4, 8), "fake_batch": 32},
-        "mlp": {"architecture": "mlp", "steps": 20, "batch": 64, "hidden": (16,), "fake_batch": 64},
-    }
-    audit_settings: ClassVar[dict[str, Any]] = {
-        "steps": 2,
-        "rate": 0.5,
-        "hidden": (4,),
-        "latent": 2,
-        "generator_every": 1,
-        "fake_batch": 8,
-    }
+    traits: ClassVar[Traits] = Traits(kinds=("table", "images"))
 
     steps: int | None = option(
         None,

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, check_distributions, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, check_distributions, check_tensors, silent
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.gan_model import check_label, label_place
 from synthdp.generators.parts.record_vectors import Array, Vectors
@@ -141,11 +141,7 @@ class DPMERF:
     """Settings of DP-MERF."""
 
     name: ClassVar[str] = "dpmerf"
-    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
-    contract_settings: ClassVar[dict[str, Any]] = {"features": 100, "steps": 20, "batch": 50, "hidden": (32,)}
-    contract_settings_images: ClassVar[dict[str, Any]] = {"features": 200, "steps": 60, "batch": 60, "hidden": (32,)}
-    marginals_settings: ClassVar[dict[str, Any]] = {"features": 400, "steps": 400, "batch": 200}
-    audit_settings: ClassVar[dict[str, Any]] = {"features": 8, "steps": 3, "batch": 8, "hidden": (4,), "latent": 2}
+    traits: ClassVar[Traits] = Traits(kinds=("table", "images"))
 
     features: int | None = option(
         None,

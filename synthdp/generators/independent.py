@@ -4,12 +4,12 @@ One stacked Gaussian query over all one-way tables (law 18); columns are then dr
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators import Model, Progress, Tensors, check_distributions, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, check_distributions, check_tensors, silent
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan
 from synthdp.schema.codec import Codec
@@ -27,10 +27,7 @@ class Independent:
     """Noisy one-way marginals; it has no settings."""
 
     name: ClassVar[str] = "independent"
-    counted: ClassVar[bool] = True  # asks for counts alone
-    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
-    conditional: ClassVar[bool] = True
-    audit_settings: ClassVar[dict[str, Any]] = {}
+    traits: ClassVar[Traits] = Traits(kinds=("table", "images"), counted=True, conditional=True)
 
     def validate(self, schema: Schema, budget: Budget) -> None:
         """Whatever the schema: there is nothing to refuse."""

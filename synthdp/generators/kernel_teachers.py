@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial.kernel_rounds import Rounds, space_of, units_of
 from synthdp.generators.adversarial.table_player import Player
 from synthdp.generators.images import image_kernel_rounds
@@ -48,25 +48,7 @@ class KernelTeachers:
     """Settings of the kernel teachers."""
 
     name: ClassVar[str] = "kernel_teachers"
-    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
-    contract_settings: ClassVar[dict[str, Any]] = {"steps": 40, "queries": 60, "teachers": 8, "hidden": (32,)}
-    contract_settings_images: ClassVar[dict[str, Any]] = {
-        "steps": 20,
-        "queries": 60,
-        "teachers": 8,
-        "hidden": (16,),
-        "fake_batch": 64,
-    }
-    marginals_settings: ClassVar[dict[str, Any]] = {"start": "label"}
-    audit_settings: ClassVar[dict[str, Any]] = {
-        "steps": 2,
-        "queries": 8,
-        "rounds": 1,
-        "teachers": 2,
-        "hidden": (4,),
-        "latent": 2,
-        "fake_batch": 8,
-    }
+    traits: ClassVar[Traits] = Traits(kinds=("table", "images"))
 
     teachers: int | None = option(
         None,

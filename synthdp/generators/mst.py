@@ -12,12 +12,12 @@ neighbours), and pairs are counted by groups.
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals.grouping import Binned, binned
 from synthdp.generators.marginals.inference import ENGINES, Measured, check_engine, fitter
 from synthdp.generators.marginals.junction_tree import nearest
@@ -40,10 +40,7 @@ class MST:
     """Settings of MST."""
 
     name: ClassVar[str] = "mst"
-    counted: ClassVar[bool] = True
-    conditional: ClassVar[bool] = True
-    chooses: ClassVar[bool] = True  # the model's shape is a charged answer
-    contract_settings: ClassVar[dict[str, Any]] = {"iterations": 300}
+    traits: ClassVar[Traits] = Traits(counted=True, conditional=True, chooses=True)
 
     share: float = option(1 / 3, "share of the precision spent on single columns, in (0, 1)", fraction())
     structure: float = option(1 / 3, "share of the precision spent on choosing pairs, in (0, 1)", fraction())

@@ -17,7 +17,7 @@ generated rows and noisy answers alone; the generator is trained against the stu
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial.pair_kernel import interactions
 from synthdp.generators.adversarial.pair_units import PairUnits, pair_units
 from synthdp.generators.adversarial.table_player import Player
@@ -57,24 +57,7 @@ class PATEGAN:
     """Settings of the PATE-GAN."""
 
     name: ClassVar[str] = "pategan"
-    contract_settings: ClassVar[dict[str, Any]] = {
-        "steps": 40,
-        "queries": 60,
-        "teachers": 8,
-        "hidden": (32,),
-        "units": 30,
-    }
-    marginals_settings: ClassVar[dict[str, Any]] = {"start": "label"}
-    audit_settings: ClassVar[dict[str, Any]] = {
-        "steps": 2,
-        "queries": 8,
-        "rounds": 1,
-        "teachers": 2,
-        "hidden": (4,),
-        "latent": 2,
-        "fake_batch": 8,
-        "units": 2,
-    }
+    traits: ClassVar[Traits] = Traits()
 
     teachers: int | None = option(
         None, f"number of teachers; default: units / {RECORDS}; the paper: units / 1000", whole()

@@ -12,7 +12,7 @@ would be a length that follows from it.
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial.table_player import Player
 from synthdp.generators.parts import devices, noisy_tables, training_state
 from synthdp.generators.parts.gan_model import NetworkModel, check_label, label_place, restored
@@ -49,23 +49,7 @@ class PATEGANOriginal:
     """Settings of the PATE-GAN as published."""
 
     name: ClassVar[str] = "pategan_original"
-    contract_settings: ClassVar[dict[str, Any]] = {
-        "rounds": 2,
-        "student_steps": 12,
-        "queries": 1,
-        "teachers": 16,
-        "hidden": (16,),
-    }
-    marginals_settings: ClassVar[dict[str, Any]] = {"start": "label"}
-    audit_settings: ClassVar[dict[str, Any]] = {
-        "queries": 8,
-        "student_steps": 1,
-        "rounds": 1,
-        "teachers": 2,
-        "hidden": (4,),
-        "latent": 2,
-        "fake_batch": 8,
-    }
+    traits: ClassVar[Traits] = Traits()
 
     teachers: int | None = option(None, f"number of teachers; default: units / {RECORDS}", whole())
     rounds: int | None = option(

@@ -12,12 +12,12 @@ records is nowhere assumed: the score counts records, and usefulness goes by the
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals.grouping import Binned, binned
 from synthdp.generators.marginals.junction_tree import Array, Network, cells, conditional, nearest
 from synthdp.generators.marginals.network_model import NetworkModel, restored
@@ -40,11 +40,7 @@ class PrivBayes:
     """Settings of PrivBayes."""
 
     name: ClassVar[str] = "privbayes"
-    counted: ClassVar[bool] = True
-    conditional: ClassVar[bool] = True
-    chooses: ClassVar[bool] = True  # the model's shape is a charged answer
-    contract_settings: ClassVar[dict[str, Any]] = {"degree": 1}
-    audit_settings: ClassVar[dict[str, Any]] = {"degree": 1, "least": 0.0, "usefulness": 0.0}  # models of one shape
+    traits: ClassVar[Traits] = Traits(counted=True, conditional=True, chooses=True)
 
     degree: int = option(3, "largest number of parents of a column", whole())
     usefulness: float = option(

@@ -564,6 +564,7 @@ class Late:
 
     account: AccountFile
     name = "late"
+    traits = generators.Traits()
 
     def validate(self, schema, budget):
         """Nothing to refuse."""

@@ -33,6 +33,7 @@ from test_compat import DELTA, ROWS, plain, portrait, records, told_entries, tol
 import synthdp
 from synthdp import PATE, Budget, Schema, Synthesizer, accounting, cli, pate
 from synthdp.budgets import AccountFile, Cap
+from synthdp.generators import Traits
 from synthdp.ledger.events import (
     Capped,
     Choice,
@@ -486,6 +487,7 @@ class Interrupted:
     """A block of twenty questions is charged, and Ctrl-C comes after the thirteenth."""
 
     name: ClassVar[str] = "unused"
+    traits: ClassVar[Traits] = Traits()
     questions: int = option(20, "questions")
 
     def plan(self, schema: Schema, noise: float) -> tuple[Entry, ...]:  # noqa: ARG002
@@ -505,6 +507,7 @@ class Looked:
     """The records are handed out beside what was planned."""
 
     name: ClassVar[str] = "revealed"
+    traits: ClassVar[Traits] = Traits()
 
     def plan(self, schema: Schema, noise: float) -> tuple[Entry, ...]:  # noqa: ARG002
         return (Entry(Gaussian(noise)),)

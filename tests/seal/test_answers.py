@@ -14,6 +14,7 @@ from sweeps import sweep
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.budgets import AccountFile
 from synthdp.budgets.entry import entered
+from synthdp.generators import Traits
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.options import option
@@ -44,6 +45,7 @@ class Asker:
     """A generator in miniature that keeps no checkpoint: tables, a choice, then questions under a cap; it draws chance of its own."""
 
     name: ClassVar[str] = "asker"
+    traits: ClassVar[Traits] = Traits()
     told: ClassVar[list] = []
     seen: ClassVar[object] = None  # a file that outlives the process
     first: str = option("sex", "the column that is asked first")

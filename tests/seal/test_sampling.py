@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
+from synthdp.generators import Traits
 from synthdp.ledger.events import Entry, Gaussian, Sampled
 from synthdp.noise.noise import Noise
 from synthdp.seal.charging import Account
@@ -121,6 +122,7 @@ class TwoPhases:
     """A generator in miniature: two loops of one event; it learns who was in each sample."""
 
     name: ClassVar[str] = "two_phases"
+    traits: ClassVar[Traits] = Traits()
     told: ClassVar[list] = []  # every sample of every process, also of those whose model never came
 
     def plan(self, schema, noise):  # noqa: ARG002

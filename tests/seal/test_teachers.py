@@ -28,6 +28,7 @@ from torch import nn
 from torch.nn import functional
 
 from synthdp import BadInput, Budget, Synthesizer
+from synthdp.generators import Traits
 from synthdp.ledger.events import Capped, Entry, Vote, merged
 from synthdp.options import option
 from synthdp.schema.codec import Codec
@@ -749,6 +750,7 @@ class Taught:
     """A generator in miniature: teachers that are trained on, and asked, in every step."""
 
     name: ClassVar[str] = "taught"
+    traits: ClassVar[Traits] = Traits()
     kind: str = option("mlp", "kind of teachers")
     steps: int = option(8, "steps")
 
