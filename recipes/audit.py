@@ -107,9 +107,9 @@ class Selected:
         """One selection."""
         return (Entry(self.offer.at(noise)[0]),)
 
-    def fit(self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, **_: Any) -> Any:
+    def fit(self, data: Sensitive, *, seed: int | None = None, **_: Any) -> Any:
         """The best run's model."""
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         return selecting.best(data, self.offer, noise, seed)[1]
 
 
@@ -301,10 +301,10 @@ def in_one_fit(name: str) -> Run:
         frame = pd.DataFrame({column: rng.choice(list("abcdef"), UNITS, p=shares) for column in columns})
         table, canaries = plant(frame, schema, CANARIES)
         generator = worst_pairs.generators.make(name, {"steps": STEPS} if name == "dpgan" else {})
-        noise = Account(Budget(EPSILON, DELTA)).commit(lambda z: generator.plan(schema, z), Budget(EPSILON, DELTA))
+        noise = Account(Budget(EPSILON, DELTA)).commit(lambda z: generator.plan(schema, z))
         budget = Budget(EPSILON if share == 1 else float("inf"), DELTA)
         data = Sensitive(table, schema, Account(budget, Ledger(), noise=noise * share))
-        model = generator.fit(data, schema, budget, seed=0)
+        model = generator.fit(data, seed=0)
         return one_run.audit_model(model, canaries, EPSILON, DELTA, error=ERROR, gate_error=gate_error)
 
     return run

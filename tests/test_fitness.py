@@ -47,8 +47,8 @@ class Walk:
     def plan(self, schema, noise):  # noqa: ARG002
         return (Entry(Gaussian(noise), 4),)
 
-    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data, *, seed=None, progress=None):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         kept = data.restored() or {"table": np.zeros(2)}
         table, schema = kept["table"].copy(), data.resolve()
         for _ in data.steps(Gaussian(noise), 4, lambda: {"table": table.copy()}):
@@ -71,8 +71,8 @@ class Adaptive:
     def plan(self, schema, noise):  # noqa: ARG002
         return (Entry(Capped("gaussian", 1 / noise)),)
 
-    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data, *, seed=None, progress=None):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         with data.cap(Capped("gaussian", 1 / noise)) as safe:
             first = safe.marginals([("sex",)], 2 * noise)[0]

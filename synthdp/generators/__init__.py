@@ -137,10 +137,11 @@ class Generator(Protocol):
         """The events that a fit will book, beyond what the schema leaves to learn."""
         ...
 
-    def fit(
-        self, data: "Sensitive", schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
-        """Learn a model from charged answers. `seed` fixes the generator's own randomness, not the noise."""
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+        """Learn a model from charged answers: commit the plan for `data.declared`, resolve the schema, ask questions.
+
+        `seed` fixes the generator's own randomness, not the noise.
+        """
         ...
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
@@ -277,7 +278,7 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
 
     unit = schema.unit or RECORD
     learned = learn.prices(schema, learn.purchase(schema, budget, unit))
-    noise = Account(budget, unit=unit).commit(lambda noise: (*learned, *plan(noise), *beside), budget)
+    noise = Account(budget, unit=unit).commit(lambda noise: (*learned, *plan(noise), *beside))
     units = schema.units
     hidden = {
         name: least for name, least in findable(schema, budget).items() if isinstance(units, int) and 2 * least >= units

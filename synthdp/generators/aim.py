@@ -108,20 +108,12 @@ class AIM:
         }
         return {clique: float(sum(holds[place] for place in clique)) for clique in sorted(inside)}
 
-    def fit(
-        self,
-        data: "Sensitive",
-        schema: Schema,
-        budget: Budget,
-        *,
-        seed: int | None = None,  # noqa: ARG002
-        progress: Progress = silent,
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:  # noqa: ARG002
         """Single columns, rounds, the model."""
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         candidates = self.candidates(schema)
-        moves = 2.0 if budget.relation == "replace_one" else 1.0
+        moves = 2.0 if data.relation == "replace_one" else 1.0
         with data.cap(Capped("zcdp", _rho(noise))) as safe:
             names = data.codec.names
             alone = data.tables(

@@ -104,11 +104,9 @@ class ClassGauss:
             return MOST_COMPONENTS
         return int(min(max(TOLD * units / (noise * labels), 2), MOST_COMPONENTS))
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The questions one after another, then the Gaussians, then tables that make draws agree with what was asked first."""
-        noises = self.noises(schema, data.commit(lambda z: self.plan(schema, z), budget))
+        noises = self.noises(data.declared, data.commit(lambda z: self.plan(data.declared, z)))
         return self.learn(data, noises, seed=seed, progress=progress)
 
     def learn(

@@ -194,13 +194,11 @@ class DPDM:
             steps=self.sampler_steps, sigma_min=self.sigma_min, sigma_max=self.highest, rho=self.rho, churn=self.churn
         )
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then DP-SGD on the denoiser."""
         device = devices.place(self.device)
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
-        noises, event = self.start_noises(schema, noise), self.event(schema, noise)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
+        noises, event = self.start_noises(data.declared, noise), self.event(data.declared, noise)
         schema = data.resolve()
         saved = data.restored()
         if saved is None:

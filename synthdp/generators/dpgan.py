@@ -213,12 +213,10 @@ class DPGAN:
             )
         return min(1.0, own.batch / schema.units)
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the adversarial game; of tables the biases are made to agree with the noisy ones once more."""
         device = devices.place(self.device)
-        terms = self.terms(schema, data.commit(lambda z: self.plan(schema, z), budget))
+        terms = self.terms(data.declared, data.commit(lambda z: self.plan(data.declared, z)))
         schema = data.resolve()
         own, game = gan_settings.settled(self, schema), Game(self, data, terms, random(seed), device)
         saved = data.restored()

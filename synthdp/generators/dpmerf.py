@@ -198,12 +198,10 @@ class DPMERF:
     def _given(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in TABLES if getattr(self, name) is not None}
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """Two questions, then the training."""
         device = devices.place(self.device)
-        of_counts, of_sums = self.noises(data.commit(lambda z: self.plan(schema, z), budget))
+        of_counts, of_sums = self.noises(data.commit(lambda z: self.plan(data.declared, z)))
         schema = data.resolve()
         vectors, generator = Vectors(data.codec, label_place(self.condition, schema)), random(seed)
         rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))

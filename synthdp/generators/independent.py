@@ -36,17 +36,9 @@ class Independent:
         """One Gaussian query over all columns together."""
         return (Entry(Gaussian(noise)),)
 
-    def fit(
-        self,
-        data: "Sensitive",
-        schema: Schema,
-        budget: Budget,
-        *,
-        seed: int | None = None,  # noqa: ARG002
-        progress: Progress = silent,
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:  # noqa: ARG002
         """Ask once, normalise, done."""
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         tables = data.marginals([(name,) for name in data.codec.names], noise)
         progress(1, 1, {})

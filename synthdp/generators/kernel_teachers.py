@@ -191,12 +191,10 @@ class KernelTeachers:
         share = float(self.tables or 0.0)
         return float(noise / self.total_rounds**0.5 * ((1 - share) / share) ** 0.5)
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then rounds of answers and learning; the biases of tables are made to agree with the noisy ones once more."""
         device = devices.place(self.device)
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         own = self.settled(schema)
         if schema.image is not None:

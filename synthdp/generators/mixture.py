@@ -160,15 +160,13 @@ class Mixture:
                     "out (generator.pairs limits the tables of two columns)"
                 )
 
-    def fit(
-        self, data: "Sensitive", schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """Single columns, groups, tables, mixture."""
         from synthdp.generators.parts.table_networks import random
 
         device = devices.place(self.device)
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
-        noises = self.noises(schema, noise)  # as it was planned: nothing bought
+        noise = data.commit(lambda z: self.plan(data.declared, z))
+        noises = self.noises(data.declared, noise)  # as it was planned: nothing bought
         schema = data.resolve(cells=self.cells)
         seen = look(data, noises, self.least)
         labelled, label_deviation = self._labelled(data, seen, noises.get("labels"))

@@ -79,17 +79,9 @@ class MST:
         epsilon = 2 * math.sqrt(self.structure / (columns - 1)) / noise if noise > 0 else math.inf
         return noise / math.sqrt(self.share), epsilon, noise / math.sqrt(1 - self.share - self.structure)
 
-    def fit(
-        self,
-        data: "Sensitive",
-        schema: Schema,
-        budget: Budget,
-        *,
-        seed: int | None = None,  # noqa: ARG002
-        progress: Progress = silent,
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:  # noqa: ARG002
         """Single columns, the tree pair by pair, the pairs' tables, the model."""
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         names = data.codec.names
         first, epsilon, second = self.noises(noise, len(names)) if len(names) > 1 else (noise, 0.0, 0.0)

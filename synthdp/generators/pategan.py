@@ -148,12 +148,10 @@ class PATEGAN:
         """Noise at which the start holds its share of the plan's precision, sum of 1 / noise^2."""
         return float(noise / math.sqrt(self.rounds) * math.sqrt((1 - self.tables) / self.tables))
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the rounds; the biases are made to agree with the noisy tables once more."""
         device = devices.place(self.device)
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         label = self.label(schema)
         player = Player(self, data.codec, label, self.rounds * self.steps, random(seed), device)

@@ -171,15 +171,13 @@ class PATEGANOriginal:
         multiplier counts as a Gaussian of the same."""
         return float(noise / math.sqrt(votes) * math.sqrt((1 - self.tables) / self.tables))
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the rounds; the biases are made to agree with noisy tables once more."""
         device = devices.place(self.device)
         if self.gamma is not None and self.rounds is None:
-            return self._affordable(data, budget).fit(data, schema, budget, seed=seed, progress=progress)
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
-        total, count = self.student_steps_at(schema, noise), self.teachers_of(schema)
+            return self._affordable(data).fit(data, seed=seed, progress=progress)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
+        total, count = self.student_steps_at(data.declared, noise), self.teachers_of(data.declared)
         schema = data.resolve()
         label = self.label(schema)
         rounds = math.ceil(total / self.student_steps)
@@ -199,9 +197,9 @@ class PATEGANOriginal:
         """The generator's weights and the label's distribution."""
         return restored(self, schema, tensors, self.label(schema))
 
-    def _affordable(self, data: Sensitive, budget: Budget) -> "PATEGANOriginal":
+    def _affordable(self, data: Sensitive) -> "PATEGANOriginal":
         """With as many rounds as the budget buys at this gamma, by the bound that does not depend on the votes."""
-        votes = data.most(lambda count: (Entry(self.vote(0.0), count),), budget)
+        votes = data.most(lambda count: (Entry(self.vote(0.0), count),))
         if votes < self.labels_a_round:
             raise BadInput(
                 f"at generator.gamma={self.gamma:g} the budget buys {votes} votes, fewer than the {self.labels_a_round} of a "

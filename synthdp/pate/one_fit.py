@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Progress
-from synthdp.ledger.budget import Budget
 from synthdp.ledger.ledger import Ledger
 from synthdp.pate import aggregation
 from synthdp.pate.classifier import Answers, Classifier
@@ -78,12 +77,12 @@ class Run:
         self._targets: list[NDArray[np.float32]] = []
         self._learned: Learned | None = None
 
-    def commit(self, budget: Budget) -> None:
+    def commit(self) -> None:
         """Fix the number of queries and the noise, before anything is asked."""
-        count = self._pate.plan_queries(budget, self._data.account.unit)
+        count = self._pate.plan_queries(self._data.account.cap, self._data.account.unit)
         self._rounds = self._pate.split(count)
         make = aggregation.maker(self._pate.aggregator)
-        noise = self._data.commit(lambda noise: aggregation.planned(make(noise), self._rounds), budget)
+        noise = self._data.commit(lambda noise: aggregation.planned(make(noise), self._rounds))
         self._aggregator = make(noise)
 
     def learn(self, progress: Progress) -> None:

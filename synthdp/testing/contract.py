@@ -84,7 +84,7 @@ class Subject:
         """What a fit books, and its model."""
         account = Account(BUDGET, Ledger(), unit=schema.unit or RECORD)
         data = Sensitive(frame, schema, account, seed=5, recorder=recorder)
-        model = self.generator.fit(data, schema, BUDGET, seed=5)
+        model = self.generator.fit(data, seed=5)
         return account.ledger.entries(), model
 
     def least_noise(self) -> float:

@@ -96,8 +96,8 @@ class Loops:
     def validate(self, schema, budget):  # noqa: ARG002
         return
 
-    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data, *, seed=None, progress=None):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema, total = data.resolve(), self.asked(data, noise)
         for _ in range(self.loops):
             for _ in data.steps(self.event(noise), 1, dict):

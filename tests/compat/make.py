@@ -493,8 +493,8 @@ class Interrupted:
     def plan(self, schema: Schema, noise: float) -> tuple[Entry, ...]:  # noqa: ARG002
         return (Entry(Gaussian(noise), self.questions),)
 
-    def fit(self, data: Any, schema: Schema, budget: Budget, **_: Any) -> Any:
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data: Any, **_: Any) -> Any:
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         data.resolve()
         with data.reserve(Gaussian(noise), self.questions):
             for _ in range(13):
@@ -512,8 +512,8 @@ class Looked:
     def plan(self, schema: Schema, noise: float) -> tuple[Entry, ...]:  # noqa: ARG002
         return (Entry(Gaussian(noise)),)
 
-    def fit(self, data: Any, schema: Schema, budget: Budget, **_: Any) -> Any:
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data: Any, **_: Any) -> Any:
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         data.reveal("shown to the steward")
         data.marginals([("sex",)], noise)
         raise KeyboardInterrupt

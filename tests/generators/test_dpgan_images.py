@@ -49,7 +49,7 @@ def rows(count, seed=1):
 def game(generator, frame, seed=5, answers=None):
     schema = picture_schema()
     data = Sensitive(frame, schema, Account(BUDGET, Ledger()), seed=seed, recorder=answers)
-    terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z), BUDGET))
+    terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z)))
     data.resolve()
     return Game(generator, data, terms, random(seed))
 

@@ -39,7 +39,7 @@ def settings(way, **changes):
 def run(generator, frame, schema, recorder=None, budget=BUDGET):
     account = Account(budget, Ledger(), unit=schema.unit or "record")
     data = Sensitive(frame, schema, account, seed=5, recorder=recorder)
-    return account.ledger, generator.fit(data, schema, budget, seed=5)
+    return account.ledger, generator.fit(data, seed=5)
 
 
 FEW = ("flat", "adaptive")  # `make test` takes: one clip of its own, and one that noisy answers set
@@ -107,7 +107,7 @@ def test_the_tables_keep_their_share_beside_a_count(way):
 def game(generator, seed=5, rows=150):
     schema = make_schema()
     data = Sensitive(make_frame(rows), schema, Account(BUDGET, Ledger()), seed=seed)
-    terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z), BUDGET))
+    terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z)))
     data.resolve()
     return Game(generator, data, terms, random(seed))
 

@@ -19,7 +19,7 @@ def test_the_fake_half_does_not_see_a_record():
     for frame in (make_frame(80), make_frame(80).assign(age=99, ill=True)):
         settings = dpgan.DPGAN(steps=4, batch=32, hidden=(16,), start="none")
         data = Sensitive(frame, make_schema(), Account(BUDGET), seed=4)
-        noise = data.commit(lambda z, settings=settings: settings.plan(make_schema(), z), BUDGET)
+        noise = data.commit(lambda z, settings=settings: settings.plan(make_schema(), z))
         schema = data.resolve()
         game = Game(settings, data, settings.terms(schema, noise), torch.Generator().manual_seed(1))
         fakes = game.player.fakes(64)

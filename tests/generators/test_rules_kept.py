@@ -80,7 +80,7 @@ def test_no_record_breaks_an_honoured_rule(name):
 def run(name, frame, schema, recorder=None):
     account = Account(BUDGET, Ledger(), unit=schema.unit or "record")
     data = Sensitive(frame, schema, account, seed=5, recorder=recorder)
-    model = quick(name).fit(data, schema, BUDGET, seed=5)
+    model = quick(name).fit(data, seed=5)
     return account.ledger.entries(), model
 
 

@@ -83,7 +83,7 @@ def comes_to_its_first_question(make, schema, monkeypatch, budget=BUDGET):
     with monkeypatch.context() as patch:
         patch.setattr(Sensitive, "_answer", answer)
         with pytest.raises(Opened):
-            make().fit(data, schema, budget, seed=1)
+            make().fit(data, seed=1)
 
 
 @pytest.mark.usefixtures("unpriced")

@@ -209,7 +209,7 @@ def test_a_sample_books_all_its_parts_as_one_event():
     event = Sampled(rate, queries)
     account = Account(Budget(math.inf, 1e-5), Ledger())
     data = Sensitive(make_frame(50), make_schema(), account, seed=1)
-    data.commit(lambda _: (Entry(event, 2),), Budget(math.inf, 1e-5))
+    data.commit(lambda _: (Entry(event, 2),))
     data.resolve()
     small = torch.nn.Sequential(torch.nn.Linear(len(Codec(make_schema()).sizes), 1))
 

@@ -54,8 +54,8 @@ class Walk:
     def plan(self, schema, noise):  # noqa: ARG002
         return Entry(Gaussian(5 * noise)), Entry(Sampled(self.rate, (Gaussian(noise),)), self.steps)
 
-    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data, *, seed=None, progress=None):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         saved = data.restored()
         if saved is None:

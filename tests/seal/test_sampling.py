@@ -29,7 +29,7 @@ EVENT = Sampled(RATE, (Gaussian(0.0),))
 
 def sealed(count, events=(EVENT,), seed=0):
     data = Sensitive(FRAME, SCHEMA, Account(ANY), seed=seed)
-    data.commit(lambda _: tuple(Entry(event, count) for event in events), ANY)
+    data.commit(lambda _: tuple(Entry(event, count) for event in events))
     return data
 
 
@@ -131,8 +131,8 @@ class TwoPhases:
     def validate(self, schema, budget):  # noqa: ARG002
         return
 
-    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
-        data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data, *, seed=None, progress=None):  # noqa: ARG002
+        data.commit(lambda z: self.plan(data.declared, z))
         schema, saved = data.resolve(), data.restored()
         rows = [] if saved is None else list(saved["rows"])
 
