@@ -17,7 +17,7 @@ from typing import ClassVar
 from synthdp.errors import BadInput
 from synthdp.generators import IMAGES, TABLE, Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import clipping_strategies, gan_settings
-from synthdp.generators.adversarial.game import Game
+from synthdp.generators.adversarial.game import ImageGame, TableGame
 from synthdp.generators.images import image_player
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.gan_model import label_place, restored
@@ -218,7 +218,8 @@ class DPGAN:
         device = devices.place(self.device)
         terms = self.terms(data.declared, data.commit(lambda z: self.plan(data.declared, z)))
         schema = data.resolve()
-        own, game = gan_settings.settled(self, schema), Game(self, data, terms, random(seed), device)
+        own = gan_settings.settled(self, schema)
+        game = (TableGame if schema.image is None else ImageGame)(self, data, terms, random(seed), device)
         saved = data.restored()
         if saved is None:
             game.start()
