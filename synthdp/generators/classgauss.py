@@ -10,7 +10,7 @@ basis. Where RON-Gauss projects at random, the axes are learned. Everything else
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, flag, fraction, option, text, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
-from synthdp.seal import Sensitive
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 MOST_AXES = 64
 SPLIT = 1.5  # the most noise at which pictures get several components by default
@@ -104,13 +106,13 @@ class ClassGauss:
             return MOST_COMPONENTS
         return int(min(max(TOLD * units / (noise * labels), 2), MOST_COMPONENTS))
 
-    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The questions one after another, then the Gaussians, then tables that make draws agree with what was asked first."""
         noises = self.noises(data.declared, data.commit(lambda z: self.plan(data.declared, z)))
         return self.learn(data, noises, seed=seed, progress=progress)
 
     def learn(
-        self, data: Sensitive, noises: Sequence[float], *, seed: int | None = None, progress: Progress = silent
+        self, data: "Sensitive", noises: Sequence[float], *, seed: int | None = None, progress: Progress = silent
     ) -> Mixture:
         """The questions and what follows, at noises that were committed: other generators start here."""
         schema = data.resolve()

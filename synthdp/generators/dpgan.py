@@ -12,7 +12,7 @@ different there.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from synthdp.errors import BadInput
 from synthdp.generators import IMAGES, TABLE, Model, Progress, Tensors, Traits, silent
@@ -28,7 +28,10 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.schema import LEARN, Schema
-from synthdp.seal import ALLOCATIONS, Sensitive
+from synthdp.seal import ALLOCATIONS
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 SHOW_EVERY = 25
 
@@ -213,7 +216,7 @@ class DPGAN:
             )
         return min(1.0, own.batch / schema.units)
 
-    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the adversarial game; of tables the biases are made to agree with the noisy ones once more."""
         device = devices.place(self.device)
         terms = self.terms(data.declared, data.commit(lambda z: self.plan(data.declared, z)))

@@ -14,7 +14,7 @@ student are no networks:
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
@@ -30,7 +30,10 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Gaussian, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import Sensitive, Shares
+from synthdp.seal import Shares
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 GAUSS = "gauss"  # what images start at
 # What None stands for.
@@ -191,7 +194,7 @@ class KernelTeachers:
         share = float(self.tables or 0.0)
         return float(noise / self.total_rounds**0.5 * ((1 - share) / share) ** 0.5)
 
-    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then rounds of answers and learning; the biases of tables are made to agree with the noisy ones once more."""
         device = devices.place(self.device)
         noise = data.commit(lambda z: self.plan(data.declared, z))

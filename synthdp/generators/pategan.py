@@ -17,7 +17,7 @@ generated rows and noisy answers alone; the generator is trained against the stu
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -38,7 +38,10 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Gaussian, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import Sensitive, Shares, Stacked
+from synthdp.seal import Shares, Stacked
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 RECORDS = 4  # of a teacher
 ANSWERS = ("margins", "ranks", "votes")
@@ -148,7 +151,7 @@ class PATEGAN:
         """Noise at which the start holds its share of the plan's precision, sum of 1 / noise^2."""
         return float(noise / math.sqrt(self.rounds) * math.sqrt((1 - self.tables) / self.tables))
 
-    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the rounds; the biases are made to agree with the noisy tables once more."""
         device = devices.place(self.device)
         noise = data.commit(lambda z: self.plan(data.declared, z))
@@ -177,7 +180,7 @@ class Game:
     def __init__(
         self,
         settings: PATEGAN,
-        data: Sensitive,
+        data: "Sensitive",
         noise: float,
         player: Player,
         saved: training_state.State | None,

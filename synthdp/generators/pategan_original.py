@@ -12,7 +12,7 @@ would be a length that follows from it.
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -32,7 +32,10 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Gaussian, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import LNMax, Sensitive, Stacked
+from synthdp.seal import LNMax, Stacked
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 ROUNDS = 1000  # at most, where neither they nor gamma are given
 RECORDS = 50  # of a teacher
@@ -171,7 +174,7 @@ class PATEGANOriginal:
         multiplier counts as a Gaussian of the same."""
         return float(noise / math.sqrt(votes) * math.sqrt((1 - self.tables) / self.tables))
 
-    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the rounds; the biases are made to agree with noisy tables once more."""
         device = devices.place(self.device)
         if self.gamma is not None and self.rounds is None:
@@ -197,7 +200,7 @@ class PATEGANOriginal:
         """The generator's weights and the label's distribution."""
         return restored(self, schema, tensors, self.label(schema))
 
-    def _affordable(self, data: Sensitive) -> "PATEGANOriginal":
+    def _affordable(self, data: "Sensitive") -> "PATEGANOriginal":
         """With as many rounds as the budget buys at this gamma, by the bound that does not depend on the votes."""
         votes = data.most(lambda count: (Entry(self.vote(0.0), count),))
         if votes < self.labels_a_round:
@@ -214,7 +217,7 @@ class Original:
     def __init__(
         self,
         settings: PATEGANOriginal,
-        data: Sensitive,
+        data: "Sensitive",
         teachers: int,
         total: int,
         aggregator: LNMax,

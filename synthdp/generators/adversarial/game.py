@@ -17,10 +17,10 @@ from synthdp.generators.parts import noisy_tables, training_state
 from synthdp.generators.parts.gan_model import NetworkModel
 from synthdp.generators.parts.table_networks import Discriminator, average
 from synthdp.generators.parts.training_state import OPTIMIZERS
-from synthdp.seal import Sensitive
 
 if TYPE_CHECKING:
     from synthdp.generators.dpgan import DPGAN, Terms
+    from synthdp.seal import Sensitive
 
 CPU = torch.device("cpu")
 RECENTRE_EVERY = 10
@@ -33,7 +33,7 @@ class Game:
     def __init__(
         self,
         settings: gan_settings.Settings,
-        data: Sensitive,
+        data: "Sensitive",
         terms: "Terms",
         player: Player | ImagePlayer,
         d: Discriminator | Critic,
@@ -118,7 +118,12 @@ class TableGame(Game):
     player: Player
 
     def __init__(
-        self, settings: "DPGAN", data: Sensitive, terms: "Terms", generator: torch.Generator, device: torch.device = CPU
+        self,
+        settings: "DPGAN",
+        data: "Sensitive",
+        terms: "Terms",
+        generator: torch.Generator,
+        device: torch.device = CPU,
     ) -> None:
         own, codec = gan_settings.settled(settings, data.schema), data.codec
         steps = own.steps // own.generator_every
@@ -150,7 +155,12 @@ class ImageGame(Game):
     d_average: Critic
 
     def __init__(
-        self, settings: "DPGAN", data: Sensitive, terms: "Terms", generator: torch.Generator, device: torch.device = CPU
+        self,
+        settings: "DPGAN",
+        data: "Sensitive",
+        terms: "Terms",
+        generator: torch.Generator,
+        device: torch.device = CPU,
     ) -> None:
         own = gan_settings.settled(settings, data.schema)
         steps = own.steps // own.generator_every
