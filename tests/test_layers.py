@@ -68,7 +68,7 @@ EDGES = {
         "pages",
         "schema",
     },
-    "evaluate": {"pages", "schema"},
+    "evaluate": {"options", "pages", "schema"},
     "audit": {
         "accounting",
         "evaluate",  # the region of error rates
@@ -83,6 +83,7 @@ EDGES = {
         "budgets",
         "generators",
         "ledger",
+        "options",
         "report",
         "schema",
         "seal",

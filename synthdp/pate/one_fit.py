@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.generators import Progress
 from synthdp.ledger.ledger import Ledger
+from synthdp.options import check, flag, number, option, whole
 from synthdp.pate import aggregation
 from synthdp.pate.classifier import Answers, Classifier
 from synthdp.pate.code_features import classes, feature_map, public_codes
@@ -37,15 +38,12 @@ class Selection:
     alone: choosing costs nothing, since the number of queries and the noise were fixed before.
     """
 
-    rounds: int = 1
-    active: bool = False
-    explore: float = 0.25
+    rounds: int = option(1, "rounds in which the queries are asked", whole())
+    active: bool = option(False, "from the second round on, ask where the student is least sure", flag())
+    explore: float = option(0.25, "share of such a round that is drawn at random", number("[0, 1]"))
 
     def __post_init__(self) -> None:
-        if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 1:
-            raise BadInput(f"selection.rounds must be a whole number of 1 or more, got {self.rounds!r}")
-        if not 0 <= self.explore <= 1:
-            raise BadInput(f"selection.explore must lie in [0, 1], got {self.explore}")
+        check(self, "selection.")
         if self.active and self.rounds == 1:
             raise BadInput(
                 "selection.active needs rounds=2 or more, because the first round is asked before there is a student"
