@@ -33,7 +33,8 @@ def evaluate(
     """Judge synthetic rows against the real rows they were made from (train) and held-out real rows (test).
 
     synthetic: a frame, or several samples of one release; utility is judged on each, the rest on the first.
-    options: those of `how.How`: models, seeds, targets, bootstrap, subgroups, attacks, claim and jobs. A target may be classes or
+    options: those of `synthdp.evaluate.how.How`, which the command line has too: models, seeds, targets, bootstrap, subgroups, attacks;
+    and claim ({"epsilon", "delta", "unit"} of the release, for the bound beside each attack) and jobs (threads). A target may be classes or
     numbers; a numeric one has the regressors of the models' ids.
 
     The result has the keys schema_version, targets, fidelity, columns, attacks, not_computed (a metric that the rows
