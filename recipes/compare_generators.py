@@ -29,11 +29,7 @@ COSTS = ("fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
 
 def of_tables() -> tuple[str, ...]:
     """The generators that learn tables."""
-    return tuple(
-        name
-        for name in generators.names()
-        if generators.TABLE in getattr(generators.find(name), "data_kinds", (generators.TABLE,))
-    )
+    return tuple(generators.able(lambda traits: generators.TABLE in traits.kinds))
 
 
 def groups_of(data: str, seeds: int) -> dict[tuple[str, float | None], list[Trial]]:

@@ -28,6 +28,7 @@ import record
 from synthdp import BadInput, generators, load, verify
 from synthdp.budgets import AccountFile
 from synthdp.cli import run
+from synthdp.testing.made_up import SMALL
 
 EPSILON, DELTA = 1.0, 1e-5
 FREE, AGAIN, ANEW, DONE, NOTHING = (
@@ -92,13 +93,9 @@ def kinds() -> list[Kind]:
     """Every generator of synthdp, on tables and on pictures where it takes them."""
     found = []
     for name in generators.names():
-        kind = generators.find(name)
-        for data, given, attribute in (
-            ("meps", generators.TABLE, "contract_settings"),
-            ("digits", generators.IMAGES, "contract_settings_images"),
-        ):
-            if given in getattr(kind, "data_kinds", (generators.TABLE,)):
-                settings = getattr(kind, attribute, {})
+        for data, given in (("meps", generators.TABLE), ("digits", generators.IMAGES)):
+            if given in generators.find(name).traits.kinds:
+                settings = SMALL[given].get(name, {})
                 overrides = tuple(f"generator.{key}={json.dumps(value)}" for key, value in settings.items())
                 found.append(Kind(generator=name, data=data, overrides=overrides))
     return found

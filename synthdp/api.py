@@ -283,7 +283,7 @@ class Synthesizer:
                 ranks=ranks,
                 beside=() if bought is None else bought.plan,
             )
-            model = self.generator.fit(data, self.schema, self.budget, seed=own, progress=progress)
+            model = self.generator.fit(data, seed=own, progress=progress)
             figures = None if bought is None else measure(data, model, bought, seed=own)
             charged.settle()
             statement = state(

@@ -67,6 +67,7 @@ MOVED = {
     "evaluate.marginals": "evaluate.fidelity",
     "evaluate.missing": "evaluate.fidelity",
     "evaluate.numeric": "evaluate.fidelity",
+    "evaluate.pictured": "evaluate.images.image_run",
     "evaluate.progress": "evaluate.how",
     "evaluate.queries": "evaluate.association",
     "evaluate.quiet": "evaluate.estimators",

@@ -93,18 +93,18 @@ def planned(synthesizer: Synthesizer, *, time: bool = False) -> Planned:
     units = schema.units if time and isinstance(schema.units, int | float) else ROWS
     frame, unit = made_up(schema, min(int(units), MOST_ROWS)), schema.unit or RECORD
     account = Account(budget, unit=unit)
-    noise = Sensitive(frame, schema, account, seed=0).commit(lambda z: generator.plan(schema, z), budget)
+    noise = Sensitive(frame, schema, account, seed=0).commit(lambda z: generator.plan(schema, z))
     plan = account.plan
     recorder = _Watch(
         last=sum(entry.count for entry in plan), whole=time or any(isinstance(entry.event, Capped) for entry in plan)
     )
     seconds = megabytes = None
-    if time or getattr(generator, "counted", False):
+    if time or generator.traits.counted:
         start, before = perf_counter(), _peak()
         rehearsed = Sensitive(frame, schema, Account(budget, unit=unit), seed=0, recorder=recorder)
         with warnings.catch_warnings(), suppress(_AllAskedError):
             warnings.simplefilter("ignore")  # what made-up records are like concerns nobody
-            generator.fit(rehearsed, schema, budget, seed=0)
+            generator.fit(rehearsed, seed=0)
         if time:
             seconds, megabytes = perf_counter() - start, max(0.0, _peak() - before)
     accountant, epsilon = accounting.best(plan, budget.delta)

@@ -154,7 +154,7 @@ def select(
         entry.check_table()
         charged = Account(budget, book, unit=unit, enter=entry.enter)
         data = Sensitive(valid, schema, charged, seed=seed)
-        noise = data.commit(lambda z: (Entry(offer.at(z)[0]),), budget)
+        noise = data.commit(lambda z: (Entry(offer.at(z)[0]),))
         place, model = best(data, offer, noise, seed)
         charged.settle()
         statement = state(
@@ -199,7 +199,7 @@ def best(data: Sensitive, offer: Offer, noise: float, seed: int | None) -> tuple
 
     def run(place: int, door: Sensitive) -> tuple[tuple[int, Model], float]:
         own = next(seeds)
-        model = offer.generators[place].fit(door, offer.schema, terms[place].budget, seed=own)
+        model = offer.generators[place].fit(door, seed=own)
         expected = tables(model, door, cliques, own)
         return (place, model), -door.distance(cliques, expected, noise / math.sqrt(SCORE_SHARE))
 

@@ -7,20 +7,15 @@ import pandas as pd
 
 from synthdp import Schema, generators
 from synthdp.report import manifest
-from synthdp.testing.made_up import SIDE, make_frame, make_pictures, make_schema, picture_schema
+from synthdp.testing.made_up import SIDE, SMALL, make_frame, make_pictures, make_schema, picture_schema
 
 __all__ = ["SIDE", "make_frame", "make_pictures", "make_schema", "picture_schema"]  # which tests import from here
 
 
 def contracts(data="table"):
-    """Every generator of tables, or of images, and every further mode of one (`contract_modes`) as "name:mode"."""
-    found = []
-    for name in generators.names():
-        kind = generators.find(name)
-        modes = getattr(kind, "contract_modes" if data == "table" else "contract_modes_images", {})
-        if data in getattr(kind, "data_kinds", ("table",)):
-            found += [name, *(f"{name}:{mode}" for mode in modes)]
-    return found
+    """Every generator of tables, or of images, and every further mode of one as "name:mode"."""
+    names = generators.able(lambda traits: data in traits.kinds)
+    return [each for name in names for each in (name, *(key for key in SMALL[data] if key.startswith(f"{name}:")))]
 
 
 @functools.cache  # entry points are looked up on disk
@@ -30,12 +25,8 @@ def kind_of(name):
 
 
 def quick(name, data="table", **settings):
-    """The generator with the settings that its author gives for tests of the contract."""
-    kind, mode = kind_of(name), name.partition(":")[2]
-    ending = "" if data == "table" else "_images"
-    modes = getattr(kind, f"contract_modes{ending}", {})
-    chosen = modes[mode] if mode else getattr(kind, f"contract_settings{ending}", {})
-    return kind(**{**chosen, **settings})
+    """The generator with small settings."""
+    return kind_of(name)(**{**SMALL[data].get(name, {}), **settings})
 
 
 class Opened(Exception):

@@ -14,6 +14,7 @@ from sweeps import sweep
 import synthdp.fitness
 from synthdp import BadInput, Budget, Synthesizer, accounting, load
 from synthdp.fitness import Noisy, Purchase, apart, cliques, counts, interval, size
+from synthdp.generators import Traits
 from synthdp.generators.independent import IndependentModel, probabilities
 from synthdp.ledger.events import Capped, Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
@@ -38,6 +39,7 @@ class Walk:
     """A generator that asks for one table several times, in steps that can be resumed."""
 
     name: ClassVar[str] = "walk"
+    traits: ClassVar[Traits] = Traits()
 
     def validate(self, schema, budget):
         """Nothing to refuse."""
@@ -45,8 +47,8 @@ class Walk:
     def plan(self, schema, noise):  # noqa: ARG002
         return (Entry(Gaussian(noise), 4),)
 
-    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data, *, seed=None, progress=None):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         kept = data.restored() or {"table": np.zeros(2)}
         table, schema = kept["table"].copy(), data.resolve()
         for _ in data.steps(Gaussian(noise), 4, lambda: {"table": table.copy()}):
@@ -61,6 +63,7 @@ class Adaptive:
     """A generator that chooses its questions as it goes, under a cap."""
 
     name: ClassVar[str] = "adaptive"
+    traits: ClassVar[Traits] = Traits()
 
     def validate(self, schema, budget):
         """Nothing to refuse."""
@@ -68,8 +71,8 @@ class Adaptive:
     def plan(self, schema, noise):  # noqa: ARG002
         return (Entry(Capped("gaussian", 1 / noise)),)
 
-    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data, *, seed=None, progress=None):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         with data.cap(Capped("gaussian", 1 / noise)) as safe:
             first = safe.marginals([("sex",)], 2 * noise)[0]

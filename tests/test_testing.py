@@ -25,8 +25,8 @@ class Sound(Independent):
 class Looks(Independent):
     """Adds the exact number of records to the first table."""
 
-    def fit(self, data, schema, budget, **more):
-        model = super().fit(data, schema, budget, **more)
+    def fit(self, data, **more):
+        model = super().fit(data, **more)
         exact = data._sealed._Sealed__records.units
         return replace(model, columns=(model.columns[0] + exact, *model.columns[1:]))
 
@@ -46,8 +46,8 @@ class AsksByRecords(Independent):
     def plan(self, schema, noise):  # noqa: ARG002
         return (Entry(Gaussian(noise), 2),)
 
-    def fit(self, data, schema, budget, **more):  # noqa: ARG002
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data, **more):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         names = [(name,) for name in data.codec.names]
         tables = data.marginals(names, noise)
@@ -60,8 +60,8 @@ class AsksByRecords(Independent):
 class KeepsRows(Independent):
     """Keeps the codes of records among its arrays, all of one shape."""
 
-    def fit(self, data, schema, budget, **more):
-        model = super().fit(data, schema, budget, **more)
+    def fit(self, data, **more):
+        model = super().fit(data, **more)
         codes = data._sealed._Sealed__records.codes[:9].astype(np.float64)
         rows = np.zeros((9, len(model.columns)))
         rows[: len(codes)] = codes
@@ -84,8 +84,8 @@ class Kept(IndependentModel):
 class GrowsWithRecords(KeepsRows):
     """As many rows as there are records."""
 
-    def fit(self, data, schema, budget, **more):
-        model = super().fit(data, schema, budget, **more)
+    def fit(self, data, **more):
+        model = super().fit(data, **more)
         return replace(model, rows=np.zeros((data._sealed._Sealed__records.units, 2)))
 
 
@@ -93,10 +93,10 @@ class GrowsWithRecords(KeepsRows):
 class RefusesFew(Independent):
     """Needs ten records."""
 
-    def fit(self, data, schema, budget, **more):
+    def fit(self, data, **more):
         if data._sealed._Sealed__records.units < 10:
             raise ValueError("too few records")
-        return super().fit(data, schema, budget, **more)
+        return super().fit(data, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,18 +117,18 @@ class HasNoHelp(Independent):
 class Prints(Independent):
     """Tells of a record, below Python's own streams."""
 
-    def fit(self, data, schema, budget, **more):
+    def fit(self, data, **more):
         raw = data._sealed._Sealed__records.raw
         os.write(1, str(raw["patient"].tolist()).encode())
-        return super().fit(data, schema, budget, **more)
+        return super().fit(data, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawsAnyhow(Independent):
     """Its samples do not follow their seed."""
 
-    def fit(self, data, schema, budget, **more):
-        model = super().fit(data, schema, budget, **more)
+    def fit(self, data, **more):
+        model = super().fit(data, **more)
         return Anyhow(schema=model.schema, columns=model.columns)
 
 

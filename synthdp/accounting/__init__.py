@@ -18,7 +18,6 @@ from synthdp.accounting.search import calibrate_to, most_rate, most_steps
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Plan, Sampled
-from synthdp.ledger.ledger import Ledger
 
 __all__ = [
     "ACCOUNTANTS",
@@ -29,7 +28,6 @@ __all__ = [
     "answers",
     "best",
     "calibrate",
-    "calibrate_groups",
     "calibrate_rate",
     "calibrate_steps",
     "combined",
@@ -47,7 +45,7 @@ ACCOUNTANTS = CLAIMING + COMPARED
 
 QUICK = "rdp"  # answers in milliseconds, a little high: where the search for the noise begins
 
-Entries = Ledger | Iterable[Entry]
+Entries = Iterable[Entry]  # a plan or a ledger
 
 
 class Accountant(Protocol):
@@ -136,8 +134,8 @@ def calibrate(
     """The least noise whose plan keeps the budget: never above it, and within 0.1 % of it for continuous noise.
 
     `plan(noise)` lists everything that the fit will ask; events in it that do not depend on the noise are the fixed part, and
-    so are `spent`, events of earlier fits that are booked already. The plan may turn the number into several noises (see
-    `calibrate_groups`). Returns 0.0 where `budget.epsilon` is inf. Raises `BadInput` where the fixed part alone overspends,
+    so are `spent`, events of earlier fits that are booked already. The plan may turn the number into several noises.
+    Returns 0.0 where `budget.epsilon` is inf. Raises `BadInput` where the fixed part alone overspends,
     and says what it costs.
 
     Adaptivity (law 11): the noise may be calibrated on what earlier events left only if all later parameters are fixed
@@ -171,25 +169,6 @@ def calibrate_steps(
     if math.isinf(budget.epsilon):
         raise BadInput("budget.epsilon is inf, which any number of steps keeps; give the steps instead")
     return most_steps(_cost(plan, budget, spent)(accountant), budget.epsilon)
-
-
-def calibrate_groups(
-    relative: Sequence[float],
-    plan: Callable[[tuple[float, ...]], Plan],
-    budget: Budget,
-    accountant: str = "pld",
-    *,
-    spent: Iterable[Entry] = (),
-) -> tuple[float, ...]:
-    """Noises of several vector groups in the proportions `relative`, at the least common scale whose `plan(noises)` keeps the
-    budget (McMahan & Andrew 2018, section 4: the groups are one Gaussian of noise `combined(noises)`)."""
-    if not relative or not all(0 < noise < math.inf for noise in relative):
-        raise BadInput(f"the relative noises of the groups must be positive numbers, got {tuple(relative)}")
-
-    def scaled(scale: float) -> tuple[float, ...]:
-        return tuple(scale * noise for noise in relative)
-
-    return scaled(calibrate(lambda scale: plan(scaled(scale)), budget, accountant, spent=spent))
 
 
 def provenance() -> dict[str, Any]:

@@ -28,7 +28,6 @@ from synthdp.ledger.events import (
     inner,
     to_json,
 )
-from synthdp.ledger.ledger import Ledger
 
 # ---- Which arguments of an event are possible, and which events may stand in one ledger.
 
@@ -172,12 +171,12 @@ class Charges:
         return any(isinstance(entry.event, Revealed) for entry in self.entries)
 
 
-def charges(ledger: Ledger | Iterable[Entry]) -> Charges:
+def charges(ledger: Iterable[Entry]) -> Charges:
     """The canonical form of a ledger or plan; raises `BadInput` for impossible arguments and `Unproven` for mixtures.
 
     Events that reveal nothing (count 0, rate 0, infinite noise) are dropped; noise 0 is `Revealed`.
     """
-    entries = ledger.entries() if isinstance(ledger, Ledger) else tuple(ledger)
+    entries = tuple(ledger)
     counts: dict[Event, int] = {}
     claimed = 0.0
     for entry in entries:

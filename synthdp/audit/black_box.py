@@ -144,7 +144,7 @@ def fits(job: Fits) -> tuple[Table, list[str]]:
     for run in range(job.runs):
         account = Account(job.budget, Ledger(), unit=schema.unit or RECORD, noise=job.noise)
         data = Sensitive(frame, schema, account, seed=None if job.seed is None else job.seed + run)
-        model = job.generator.fit(data, schema, job.budget, seed=COINS)
+        model = job.generator.fit(data, seed=COINS)
         if account.plan != merged(account.scoped(job.generator.plan(schema, job.noise))):
             raise BadInput(
                 f"{job.generator.name}: a fit charges other events than its plan; make the plan depend on everything that decides "

@@ -229,7 +229,7 @@ class Selections:
         terms = [best_of.Terms(noise=self.noise, score=(), budget=budget)]
 
         def run(place: int, door: Sensitive) -> tuple[float, float]:  # noqa: ARG001
-            door.commit(lambda z: (Entry(Gaussian(z)),), budget)
+            door.commit(lambda z: (Entry(Gaussian(z)),))
             said = door.ask(Size(self.noise))
             return said, said
 
@@ -275,5 +275,5 @@ def _opened(
         declared["columns"] = {**columns, UNIT: {"kind": "identifier"}}
     schema, budget = Schema.from_dict(declared), Budget(math.inf, DELTA, relation)
     data = Sensitive(frame, schema, Account(budget, unit=schema.unit or RECORD))
-    data.commit(lambda _: tuple(Entry(entry.event, entry.count * runs) for entry in plan), budget)
+    data.commit(lambda _: tuple(Entry(entry.event, entry.count * runs) for entry in plan))
     return data

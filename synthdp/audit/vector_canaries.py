@@ -228,7 +228,7 @@ class Vectors:
         (run,), terms = event.candidates, Terms(noise=0.0, score=(), budget=table.budget)
 
         def asked(place: int, door: Sensitive) -> tuple[Said, float]:  # noqa: ARG001
-            door.commit(lambda _: run, table.budget)
+            door.commit(lambda _: run)
             return table.said(door.ask(table.question(self.noise)), self.noise, 0), 0.0
 
         return table.sealed(Ledger()).select(event, [terms], asked)
@@ -281,7 +281,7 @@ class _Table:
         kept = checkpoint.load(ledger) if checkpoint is not None and ledger.kept else None
         account = Account(self.budget, ledger, unit=self.schema.unit or RECORD, noise=0.0 if ledger.lines else None)
         data = Sensitive(self.frame, self.schema, account, checkpoint=checkpoint, resumed=kept, answers=answers)
-        data.commit(lambda _: self.attack.plan, self.budget)
+        data.commit(lambda _: self.attack.plan)
         data.resolve()
         return data
 

@@ -65,7 +65,7 @@ PAIRS = {"worst_case": worst_case, "rare": rare}
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A pair, and settings beside the generator's own `audit_settings`, at which it reveals much. `slow`: a fit takes 0.1 s or more."""
+    """A pair, and settings beside its `SMALL` ones, at which it reveals much. `slow`: a fit takes 0.1 s or more."""
 
     pair: Callable[[], Pair] = rare
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -97,10 +97,24 @@ def _few_pictures() -> Pair:
     return pictures(4, (0, 1))
 
 
+TINY = {"hidden": (4,), "latent": 2, "fake_batch": 8}
 GRADIENTS = {"start": "none", "rate": 1.0, "steps": 1, "optimizer": "sgd", "discriminator_rate": 0.3, "fake_batch": 32}
 # Half of the precision: at so much noise the start has one Gaussian a class.
 TOUCHING = {"hidden": (4,), "fake_batch": 8, "tables": 0.5}
 DIFFUSING = {"rate": 1.0, "multiplicity": 1, "depth": 1, "sampler_steps": 2}
+
+# Settings at which thousands of fits to a table are cheap.
+SMALL: dict[str, dict[str, Any]] = {
+    "classgauss": {"agreement_rows": 40},
+    "dpgan": {"steps": 2, "rate": 0.5, "hidden": (4,), "latent": 2, "generator_every": 1, "fake_batch": 8},
+    "dpmerf": {"features": 8, "steps": 3, "batch": 8, "hidden": (4,), "latent": 2},
+    "independent": {},
+    "kernel_teachers": {"steps": 2, "queries": 8, "rounds": 1, "teachers": 2, **TINY},
+    "mixture": {"iterations": 3, "starts": 1, "components": 4, "least": 0.0, "cells": 0},  # models of one shape
+    "pategan": {"steps": 2, "queries": 8, "rounds": 1, "teachers": 2, "units": 2, **TINY},
+    "pategan_original": {"queries": 8, "student_steps": 1, "rounds": 1, "teachers": 2, **TINY},
+    "privbayes": {"degree": 1, "least": 0.0, "usefulness": 0.0},  # models of one shape
+}
 
 # Generators for which a better pair than the default is known. "name:what" is a generator at other settings that deserve their own audit.
 TABLES = {
@@ -139,18 +153,13 @@ def cases(*, images: bool = False) -> dict[str, Case]:
     kind, known, other = (
         (generators.IMAGES, IMAGES, Case(pair=_pictures)) if images else (generators.TABLE, TABLES, Case())
     )
-    able = [
-        name for name in generators.names() if kind in getattr(generators.find(name), "data_kinds", (generators.TABLE,))
-    ]
-    return {**{name: known.get(name, other) for name in able}, **known}
+    return {**{name: known.get(name, other) for name in generators.able(lambda traits: kind in traits.kinds)}, **known}
 
 
 def made(name: str, *, images: bool = False) -> Generator:
     """The generator behind a name of `cases`, at the settings that it is audited at."""
-    kind: Any = generators.find(name.partition(":")[0])
-    settings = {} if images else getattr(kind, "audit_settings", {})
-    found: Generator = kind(**{**settings, **cases(images=images)[name].settings})
-    return found
+    name, case = name.partition(":")[0], cases(images=images)[name]
+    return generators.make(name, {**({} if images else SMALL.get(name, {})), **case.settings})
 
 
 def case_of(generator: Generator) -> Case:
@@ -159,11 +168,10 @@ def case_of(generator: Generator) -> Case:
 
 
 def small(generator: Generator) -> Generator:
-    """The generator with the settings of its case and its `audit_settings` wherever a setting is at its default: what makes thousands
-    of fits cheap."""
-    kind: Any = type(generator)
-    chosen = {**getattr(kind, "audit_settings", {}), **case_of(generator).settings}
-    defaults = {each.name: each.default for each in dataclasses.fields(kind)}
+    """The generator with its `SMALL` settings and those of its case wherever a setting is at its default: what makes thousands of
+    fits cheap."""
+    chosen = {**SMALL.get(generator.name, {}), **case_of(generator).settings}
+    defaults = {each.name: each.default for each in dataclasses.fields(type(generator))}  # type: ignore[arg-type]
     changed = {name: value for name, value in chosen.items() if getattr(generator, name) == defaults[name]}
     found: Generator = dataclasses.replace(generator, **changed)  # type: ignore[type-var]
     return found

@@ -5,14 +5,13 @@ import secrets
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.budgets import fingerprint
 from synthdp.budgets.file import AccountFile, overtaken
-from synthdp.budgets.filters import FILTERS, Cap, FilterName
+from synthdp.budgets.filters import Entered
 from synthdp.budgets.standing import Standing
 from synthdp.errors import BadInput, NotEntered
 from synthdp.ledger.budget import Budget
@@ -22,24 +21,6 @@ from synthdp.tables import source
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entered:
-    """What a statement says of the account that a fit was entered in: nothing of the data, of people or of places.
-
-    `cap` is what all fits of the account may spend together, as it stood then; `order` is that of the filter renyi.
-    """
-
-    filter: FilterName
-    order: float | None
-    cap: Cap | None
-    head_checked: bool
-
-    def __post_init__(self) -> None:
-        typed = isinstance(self.head_checked, bool) and isinstance(self.order, float | None)
-        if self.filter not in FILTERS or not typed:
-            raise BadInput("a statement's account has a filter that is not known, or a field of the wrong form")
 
 
 class Entry:

@@ -36,6 +36,24 @@ class Cap:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Entered:
+    """What a statement says of the account that a fit was entered in: nothing of the data, of people or of places.
+
+    `cap` is what all fits of the account may spend together, as it stood then; `order` is that of the filter renyi.
+    """
+
+    filter: FilterName
+    order: float | None
+    cap: Cap | None
+    head_checked: bool
+
+    def __post_init__(self) -> None:
+        typed = isinstance(self.head_checked, bool) and isinstance(self.order, float | None)
+        if self.filter not in FILTERS or not typed:
+            raise BadInput("a statement's account has a filter that is not known, or a field of the wrong form")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Price:
     """What one fit adds: `loss` (epsilon, or a Renyi divergence) and `delta`."""
 

@@ -63,8 +63,6 @@ def calibrate(config: Config) -> None:
 
     options: settings.Calibrate = config["options"]
     budget = Budget(options.epsilon, options.delta, options.relation)
-    if options.steps is not None and options.steps < 1:
-        raise BadInput(f"steps must be 1 or more, got {options.steps}")
     earlier = _earlier(options)
     unit = earlier[0].event.unit if earlier else "record"
     what = _missing(options)
@@ -124,8 +122,6 @@ def _asked(options: settings.EpsilonOf) -> Plan:
         return _booked(Path(options.ledger))
     if options.noise is None:
         raise BadInput("epsilon needs noise=... (with rate= and steps=), ledger=FILE, or votes=FILE with aggregator=")
-    if options.steps < 0:
-        raise BadInput(f"steps must be 0 or more, got {options.steps}")
     if options.sampler == "shuffle" and options.rate < 1:
         raise BadInput(SHUFFLE)
     if (options.sampler, options.relation) == ("without_replacement", "add_remove"):
@@ -153,8 +149,6 @@ def _plan(options: settings.EpsilonOf, steps: int) -> Plan:
 
 
 def _event(rate: float, noise: float, relation: Any, sampler: str = "poisson") -> Event:
-    if not 0 <= rate <= 1:
-        raise BadInput(f"rate must lie in [0, 1], got {rate}")
     if not noise >= 0:
         raise BadInput(f"noise must be 0 or more, got {noise}")
     inner = Gaussian(noise, relation=relation)

@@ -34,9 +34,6 @@ def audit(config: Config) -> None:
     if unused:
         what = "of a release by its canaries" if options.release is None else "of a generator by many fits"
         raise BadInput(f"{unused[0]}= belongs to an audit {what} and would be ignored here; leave it out")
-    for name in ("error", "gate_error"):
-        if not 0 < getattr(options, name) < 1:
-            raise BadInput(f"{name} must lie strictly between 0 and 1, got {getattr(options, name)}")
     out = None if options.out is None else places.file(options.out, force=options.force)
     lines, result = _release(options) if options.release is not None else _generator(config)
     text = json.dumps(result, indent=1)

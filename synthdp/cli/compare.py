@@ -219,8 +219,6 @@ def compare(config: Config) -> None:
 
     options: settings.Compare = config["options"]
     folder = Path(options.runs)
-    if config["evaluate"].samples < 1:
-        raise BadInput(f"evaluate.samples must be 1 or more, got {config['evaluate'].samples}")
     out = places.folder(options.out or str(folder / "comparison"), force=options.force)
     runs = found(folder, out)
     check_alike(runs)

@@ -1,11 +1,13 @@
 """`synthdp evaluate`: synthetic records judged against real ones, and the main figures in a few lines."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import places, real_records, settings
 from synthdp.errors import BadInput
+from synthdp.evaluate.how import Choices
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,10 +34,8 @@ def samples_of(
 ) -> "tuple[list[pd.DataFrame], dict[str, Any] | None]":
     """The sample of the file and as many further ones of its size as asked for; and what the release promises.
 
-    Raises BadInput for fewer than one sample, or several without a release to draw them from.
+    Raises BadInput for several without a release to draw them from.
     """
-    if count < 1:
-        raise BadInput(f"evaluate.samples must be 1 or more, got {count}")
     if release is None:
         if count > 1:
             raise BadInput(f"evaluate.samples={count} needs release=FOLDER, from which the further samples are drawn")
@@ -65,12 +65,7 @@ def judged(
         train,
         test,
         schema,
-        targets=how.targets,
-        models=how.models,
-        seeds=how.seeds,
-        bootstrap=how.bootstrap,
-        subgroups=how.subgroups,
-        attacks=how.attacks,
+        **{option.name: getattr(how, option.name) for option in fields(Choices)},
         claim=claim,
         progress=progress,
     )

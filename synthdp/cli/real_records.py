@@ -33,7 +33,7 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> sourc
     path = Path(options.path or options.train or "")
     several = is_several(path) and schema.image is None
     if options.engine == "memory" or (options.engine == "auto" and not several):
-        large = path.is_file() and path.stat().st_size >= LARGE and getattr(generator, "counted", False)
+        large = path.is_file() and path.stat().st_size >= LARGE and generator.traits.counted
         if options.engine == "auto" and large and schema.image is None:
             raise BadInput(
                 f"{path} is a large file: give data.engine=duckdb to count it on disk, or data.engine=memory to read it into "

@@ -9,11 +9,13 @@ from dataclasses import MISSING, dataclass
 from typing import Any, Literal, TypeVar
 
 from synthdp.errors import BadInput
+from synthdp.evaluate.how import Choices
 from synthdp.ledger.budget import Budget, Relation
-from synthdp.options import HELP, option
+from synthdp.options import HELP, check, number, option, whole
 
 Made = TypeVar("Made")
 Format = Literal["text", "json"]
+STEPS = 10**12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,8 +161,8 @@ class Audit:
         "own",
         "the two neighbouring tables on which a generator is audited; own: those that reveal most of it, as far as is known",
     )
-    error: float = option(0.05, "probability that the lower bound on epsilon is wrong")
-    gate_error: float = option(1e-3, "probability that a true claim is reported as contradicted")
+    error: float = option(0.05, "probability that the lower bound on epsilon is wrong", number("(0, 1)"))
+    gate_error: float = option(1e-3, "probability that a true claim is reported as contradicted", number("(0, 1)"))
     workers: int | None = option(None, "number of processes; default: one per core")
     out: str | None = option(None, "file for the result as JSON (internal); default: print it")
     format: Format = option("text", "text or json")
@@ -184,25 +186,14 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judge:
+class Judge(Choices):
     """How to judge (the group `evaluate`)."""
 
-    models: tuple[str, ...] | None = option(
-        None,
-        "models to train, such as [hgb,lr,rf] (the default): lr rf gnb bnb svm tree lda ada bag hgb mlp xgb, or a set: "
-        "quick, paper; for images lr, mlp, cnn (default: all three)",
-    )
-    seeds: int = option(3, "how often each model is trained, with seeds 0, 1, ...")
-    targets: tuple[str, ...] | None = option(None, "columns to predict; default: the schema's targets")
     samples: int = option(
         1,
         "number of synthetic samples to judge; evaluate draws further ones from release=, compare draws all from each "
         "release; for images always one",
-    )
-    bootstrap: int = option(200, "resamples of the test records behind each 95 % interval; 0 gives no intervals")
-    subgroups: tuple[str, ...] = option((), "columns whose groups are scored separately, such as [sex,age]")
-    attacks: bool = option(
-        True, "attack the synthetic records; with release= the guarantee's bound stands beside each attack"
+        whole(),
     )
 
 
@@ -279,9 +270,9 @@ class Sign:
 class EpsilonOf:
     """Options of `synthdp epsilon`: a mechanism by rate, noise and steps, a ledger, or the votes of teachers (PATE)."""
 
-    rate: float = option(1.0, "probability that a unit is in the sample; 1 means no sampling")
+    rate: float = option(1.0, "probability that a unit is in the sample; 1 means no sampling", number("[0, 1]"))
     noise: float | None = option(None, "noise multiplier: standard deviation / L2 sensitivity")
-    steps: int = option(1, "number of compositions")
+    steps: int = option(1, "number of compositions", whole(0, STEPS))
     sampler: Literal["poisson", "without_replacement", "shuffle"] = option(
         "poisson",
         "how batches are drawn: poisson, without_replacement (with relation=replace_one), or shuffle (refused)",
@@ -325,9 +316,13 @@ class Calibrate:
     delta: float = option(1e-6, "delta to keep")
     noise: float | None = option(None, "noise multiplier; default: the least that keeps the budget")
     rate: float | None = option(
-        None, "Poisson sampling probability; default: 1 (no sampling), or the largest if noise= and steps= are given"
+        None,
+        "Poisson sampling probability; default: 1 (no sampling), or the largest if noise= and steps= are given",
+        number("[0, 1]"),
     )
-    steps: int | None = option(None, "number of compositions; default: 1, or the most if noise= and rate= are given")
+    steps: int | None = option(
+        None, "number of compositions; default: 1, or the most if noise= and rate= are given", whole(1, STEPS)
+    )
     ledger: str | None = option(None, "ledger.jsonl of earlier fits, which the budget has to cover as well")
     accountant: str = option("pld", "accountant to solve with")
     relation: Relation = option("add_remove", "neighbouring data sets: add_remove or replace_one")
@@ -446,14 +441,16 @@ def helps(kind: Any) -> Iterator[tuple[str, Any, str]]:
 
 
 def made(kind: type[Made], values: Mapping[str, Any], where: str = "") -> Made:
-    """The dataclass with these values, each checked against its type; raises `BadInput` that names the option."""
+    """The dataclass with these values, each checked against its type and its rule; raises `BadInput` that names the option."""
     hints = typing.get_type_hints(kind)
     for name in values:
         if name not in hints:
             close = difflib.get_close_matches(str(name), hints, 1)
             hint = f"; did you mean {where}{close[0]}?" if close else ""
             raise BadInput(f"no option {f'{where}{name}'!r}{hint} (a file of --config-dir may set it)")
-    return kind(**{name: _checked(value, hints[name], where + name) for name, value in values.items()})
+    found = kind(**{name: _checked(value, hints[name], where + name) for name, value in values.items()})
+    check(found, where)
+    return found
 
 
 def _default(field: "dataclasses.Field[Any]") -> Any:

@@ -1,34 +1,45 @@
-"""How to judge: the options of `evaluate`, checked once."""
+"""How to judge: each option once, for Python and for the command line."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from synthdp.errors import BadInput
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from synthdp.options import check, option, whole
 
 
 @dataclass(frozen=True, kw_only=True)
-class How:
-    """The options of `synthdp.evaluate.evaluate`, where they are explained. Raises BadInput for counts that cannot be."""
+class Choices:
+    """What is judged and how thoroughly: the options that the command line has too."""
 
-    targets: Sequence[str] | None
-    models: str | Sequence[str] | None
-    seeds: int
-    bootstrap: int
-    subgroups: Sequence[str]
-    attacks: bool
-    claim: Mapping[str, Any] | None
-    jobs: int | None
+    models: tuple[str, ...] | None = option(
+        None,
+        "models to train, such as [hgb,lr,rf] (the default): lr rf gnb bnb svm tree lda ada bag hgb mlp xgb, or a set: "
+        "quick, paper; for images lr, mlp, cnn (default: all three)",
+    )
+    seeds: int = option(3, "how often each model is trained, with seeds 0, 1, ...", whole())
+    targets: tuple[str, ...] | None = option(None, "columns to predict; default: the schema's targets")
+    bootstrap: int = option(
+        200, "resamples of the test records behind each 95 % interval; 0 gives no intervals", whole(0)
+    )
+    subgroups: tuple[str, ...] = option((), "columns whose groups are scored separately, such as [sex,age]")
+    attacks: bool = option(
+        True, "attack the synthetic records; with release= the guarantee's bound stands beside each attack"
+    )
 
     def __post_init__(self) -> None:
-        check("seeds", self.seeds, 1)
-        check("bootstrap", self.bootstrap, 0)
-        check("jobs", 1 if self.jobs is None else self.jobs, 1)
+        check(self, "evaluate.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class How(Choices):
+    """All options of `synthdp.evaluate.evaluate`."""
+
+    claim: dict[str, Any] | None = option(
+        None, '{"epsilon", "delta", "unit"} of the release, for the bound beside each attack'
+    )
+    jobs: int | None = option(None, "threads; default: every core", whole())
 
     @property
     def threads(self) -> int:
@@ -43,12 +54,6 @@ class How:
         finite = isinstance(epsilon, int | float) and epsilon < float("inf")
         unit = self.claim.get("unit", "record")
         return {"claim": {"epsilon": epsilon if finite else None, "delta": self.claim.get("delta"), "unit": unit}}
-
-
-def check(name: str, value: object, least: int) -> None:
-    """Raises BadInput for what is no whole number of at least `least`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise BadInput(f"{name}: {value!r}; give a whole number of at least {least}.")
 
 
 # ---- Counts the steps of one evaluation for the progress callback.

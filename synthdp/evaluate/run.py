@@ -9,7 +9,7 @@ from synthdp.errors import BadInput
 from synthdp.evaluate.how import How, Progress, Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from synthdp.schema.schema import Schema
 
 SCHEMA_VERSION = 2
-BOOTSTRAP = 200
 
 
 def evaluate(
@@ -28,24 +27,15 @@ def evaluate(
     test: pd.DataFrame,
     schema: Schema,
     *,
-    targets: Sequence[str] | None = None,
-    models: str | Sequence[str] | None = None,
-    seeds: int = 3,
-    bootstrap: int = BOOTSTRAP,
-    subgroups: Sequence[str] = (),
-    attacks: bool = True,
-    claim: Mapping[str, Any] | None = None,
-    jobs: int | None = None,
     progress: Progress | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Judge synthetic rows against the real rows they were made from (train) and held-out real rows (test).
 
     synthetic: a frame, or several samples of one release; utility is judged on each, the rest on the first.
-    targets: columns to predict, by default the schema's: classes, or numbers. models: ids of `classifiers.CLASSIFIERS`
-    or a set of them: `default` (where None), `quick` or `paper`; a numeric target has the regressors of these ids.
-    seeds: repetitions. bootstrap: draws of the test rows behind each interval of 95 %; 0 gives none. subgroups: columns
-    whose groups are scored apart. attacks: whether to attack the synthetic rows. claim: {"epsilon", "delta", "unit"} of
-    the release, for the bound beside each attack. jobs: threads, by default every core.
+    options: those of `synthdp.evaluate.how.How`, which the command line has too: models, seeds, targets, bootstrap, subgroups, attacks;
+    and claim ({"epsilon", "delta", "unit"} of the release, for the bound beside each attack) and jobs (threads). A target may be classes or
+    numbers; a numeric one has the regressors of the models' ids.
 
     The result has the keys schema_version, targets, fidelity, columns, attacks, not_computed (a metric that the rows
     cannot define is absent and listed there with its reason; no figure is ever NaN) and about. A column that synthetic
@@ -60,20 +50,11 @@ def evaluate(
     samples = [synthetic] if isinstance(synthetic, pd.DataFrame) else list(synthetic)
     if not samples:
         raise BadInput("synthetic: the list of samples is empty; give a frame or a list of frames.")
-    how = How(
-        targets=targets,
-        models=models,
-        seeds=seeds,
-        bootstrap=bootstrap,
-        subgroups=subgroups,
-        attacks=attacks,
-        claim=claim,
-        jobs=jobs,
-    )
+    how = How(**options)
     if schema.image is not None:
-        from synthdp.evaluate.pictured import pictured
+        from synthdp.evaluate import images
 
-        return pictured(samples, train, test, schema, how, progress)
+        return images.evaluate(samples, train, test, schema, how, progress)
     return _tables(samples, train, test, schema, how, progress)
 
 

@@ -10,8 +10,9 @@ import importlib
 import importlib.metadata
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import entry_points, version
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from synthdp.seal import Sensitive  # imports torch, which a list of names does not need
 
 GROUP = "synthdp.generators"
-TABLE, IMAGES = "table", "images"  # what a generator may learn: its `data_kinds`, by default tables
+TABLE, IMAGES = "table", "images"  # what a generator may learn: `Traits.kinds`
 DEFAULT = {TABLE: "mixture", IMAGES: "classgauss"}  # the generator of each kind that is fitted where nobody names one
 
 # Up to version 0.1 `pategan` was two generators: its setting `mode` chose one, and the settings of the other kept their defaults.
@@ -88,7 +89,7 @@ class Model(Protocol):
 class Conditional(Protocol):
     """What a model may do besides: draw records that satisfy a condition, exactly as often as it draws them among all.
 
-    A generator whose models can says so by the class attribute `conditional = True`.
+    A generator whose models can says so: `Traits(conditional=True)`.
     """
 
     @property
@@ -103,11 +104,26 @@ class Conditional(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What every generator of one class is like, whatever its settings: known before a fit, and asked without one."""
+
+    kinds: tuple[Literal["table", "images"], ...] = ("table",)
+    """What it learns."""
+    counted: bool = False
+    """It asks for tables of counts and nothing else, so the records may stay in a database."""
+    conditional: bool = False
+    """Its models are `Conditional`."""
+    chooses: bool = False
+    """Its model's shape is itself a charged answer."""
+
+
 class Generator(Protocol):
     """A frozen dataclass of settings. `validate` and `plan` read no data; `fit` commits the plan, asks its questions and learns a
     model."""
 
     name: ClassVar[str]
+    traits: ClassVar[Traits]
 
     def validate(self, schema: Schema, budget: Budget) -> None:
         """Raise `BadInput`, which names the option, for all that a fit of this schema would refuse: nothing is charged yet.
@@ -121,10 +137,11 @@ class Generator(Protocol):
         """The events that a fit will book, beyond what the schema leaves to learn."""
         ...
 
-    def fit(
-        self, data: "Sensitive", schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
-        """Learn a model from charged answers. `seed` fixes the generator's own randomness, not the noise."""
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+        """Learn a model from charged answers: commit the plan for `data.declared`, resolve the schema, ask questions.
+
+        `seed` fixes the generator's own randomness, not the noise.
+        """
         ...
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
@@ -189,10 +206,19 @@ def find(name: str) -> type[Generator]:
     for point in entry_points(group=GROUP):
         if point.name == name:
             loaded: type[Generator] = point.load()
+            _check_traits(loaded, name)
             return loaded
     module = importlib.import_module(f"{__name__}.{name}")
     found: type[Generator] = module.GENERATOR
     return found
+
+
+def _check_traits(kind: type[Generator], name: str) -> None:
+    if not hasattr(kind, "traits"):
+        raise BadInput(
+            f"the class of generator {name} has no traits: give it `traits: ClassVar[Traits] = Traits(...)`, with `Traits` of "
+            "synthdp.generators"
+        )
 
 
 def default(schema: Schema) -> str:
@@ -233,6 +259,7 @@ def make(name: str, settings: Mapping[str, Any]) -> Generator:
 
 def check(generator: Generator, schema: Schema, budget: Budget) -> None:
     """Refuse a generator that cannot be fitted to records of this schema, before account, ledger or records are opened."""
+    _check_traits(type(generator), generator.name)
     check_kind(generator, schema)
     if not callable(getattr(generator, "validate", None)):
         raise BadInput(
@@ -251,7 +278,7 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
 
     unit = schema.unit or RECORD
     learned = learn.prices(schema, learn.purchase(schema, budget, unit))
-    noise = Account(budget, unit=unit).commit(lambda noise: (*learned, *plan(noise), *beside), budget)
+    noise = Account(budget, unit=unit).commit(lambda noise: (*learned, *plan(noise), *beside))
     units = schema.units
     hidden = {
         name: least for name, least in findable(schema, budget).items() if isinstance(units, int) and 2 * least >= units
@@ -278,15 +305,20 @@ def findable(schema: Schema, budget: Budget) -> dict[str, float]:
 
 
 def check_kind(generator: Generator, schema: Schema) -> None:
-    """Refuse a generator of tables for images, and the other way round; `data_kinds` says what one can learn."""
-    kinds, given = getattr(generator, "data_kinds", (TABLE,)), _kind(schema)
-    if given not in kinds:
-        able = [name for name in names() if given in getattr(find(name), "data_kinds", (TABLE,))]
+    """Refuse a generator of tables for images, and the other way round; its traits say what it can learn."""
+    given = _kind(schema)
+    if given not in generator.traits.kinds:
         held = "has no image column" if schema.image is None else f"has the image column {schema.image.name!r}"
         what = "tables" if given == TABLE else given
         raise BadInput(
-            f"generator {generator.name} does not learn {what}, but the schema {held}: use {', '.join(able)}"
+            f"generator {generator.name} does not learn {what}, but the schema {held}: use "
+            f"{', '.join(able(lambda traits: given in traits.kinds))}"
         )
+
+
+def able(what: Callable[[Traits], bool]) -> list[str]:
+    """Names of the generators whose traits are such."""
+    return [name for name in names() if what(find(name).traits)]
 
 
 def _kind(schema: Schema) -> str:
@@ -295,15 +327,14 @@ def _kind(schema: Schema) -> str:
 
 def check_source(generator: Generator, given: Any) -> Any:
     """The frame or the table that is meant. Refuses, before anything is read or charged, a table that stays in its database for a
-    generator that needs records: one without `counted`, which says that it asks for counts alone."""
+    generator that needs records: one whose traits do not say that it asks for counts alone."""
     source = tables.source_of(given)
     if source is None:
         return given
-    if not getattr(generator, "counted", False):
-        able = [name for name in names() if getattr(find(name), "counted", False)]
+    if not generator.traits.counted:
         raise BadInput(
             f"generator {generator.name} learns from records themselves, but only counts can leave a database: use one of "
-            f"{', '.join(able)}, such as generator=mixture, or load the table into memory"
+            f"{', '.join(able(lambda traits: traits.counted))}, such as generator=mixture, or load the table into memory"
         )
     return source
 
@@ -312,10 +343,10 @@ def conditional(generator: Generator, model: Model) -> Conditional:
     """The model as one that draws under conditions; raises `BadInput` where it cannot, and names the generators that can."""
     if isinstance(model, Conditional):
         return model
-    able = [name for name in names() if getattr(find(name), "conditional", False)]
     raise BadInput(
-        f"where: a model of generator {generator.name} cannot be conditioned exactly; those of {', '.join(able)} can. Fit one "
-        "of them, or draw more rows and keep those that satisfy the condition"
+        f"where: a model of generator {generator.name} cannot be conditioned exactly; those of "
+        f"{', '.join(able(lambda traits: traits.conditional))} can. Fit one of them, or draw more rows and keep those that satisfy "
+        "the condition"
     )
 
 

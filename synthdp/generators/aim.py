@@ -13,12 +13,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals.grouping import Binned, binned
 from synthdp.generators.marginals.inference import ENGINES, Fitted, Measured, check_engine, fitter
 from synthdp.generators.marginals.junction_tree import Array, Clique, marginal, megabytes
@@ -45,10 +45,7 @@ class AIM:
     """Settings of AIM."""
 
     name: ClassVar[str] = "aim"
-    counted: ClassVar[bool] = True
-    conditional: ClassVar[bool] = True
-    chooses: ClassVar[bool] = True  # the model's shape is a charged answer
-    contract_settings: ClassVar[dict[str, Any]] = {"rounds": 4, "iterations": 30, "last": 100}
+    traits: ClassVar[Traits] = Traits(counted=True, conditional=True, chooses=True)
 
     workload: str = option(
         "all",
@@ -111,20 +108,12 @@ class AIM:
         }
         return {clique: float(sum(holds[place] for place in clique)) for clique in sorted(inside)}
 
-    def fit(
-        self,
-        data: "Sensitive",
-        schema: Schema,
-        budget: Budget,
-        *,
-        seed: int | None = None,  # noqa: ARG002
-        progress: Progress = silent,
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:  # noqa: ARG002
         """Single columns, rounds, the model."""
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         candidates = self.candidates(schema)
-        moves = 2.0 if budget.relation == "replace_one" else 1.0
+        moves = 2.0 if data.relation == "replace_one" else 1.0
         with data.cap(Capped("zcdp", _rho(noise))) as safe:
             names = data.codec.names
             alone = data.tables(

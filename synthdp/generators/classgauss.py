@@ -10,12 +10,12 @@ basis. Where RON-Gauss projects at random, the axes are learned. Everything else
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.gaussians import one_shot
 from synthdp.generators.gaussians.class_mixture import Mixture, agreed, distribution, plain_greys, restored
 from synthdp.generators.gaussians.estimates import estimated
@@ -26,7 +26,9 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, flag, fraction, option, text, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
-from synthdp.seal import Sensitive
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 MOST_AXES = 64
 SPLIT = 1.5  # the most noise at which pictures get several components by default
@@ -42,10 +44,7 @@ class ClassGauss:
     """Settings of the class Gaussians."""
 
     name: ClassVar[str] = "classgauss"
-    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
-    contract_settings: ClassVar[dict[str, Any]] = {}
-    contract_settings_images: ClassVar[dict[str, Any]] = {"dimensions": 20}
-    audit_settings: ClassVar[dict[str, Any]] = {"agreement_rows": 40}
+    traits: ClassVar[Traits] = Traits(kinds=("table", "images"))
 
     dimensions: int | None = option(
         None, f"number of principal axes kept; default: {MOST_AXES}, or all if there are fewer", whole()
@@ -107,15 +106,13 @@ class ClassGauss:
             return MOST_COMPONENTS
         return int(min(max(TOLD * units / (noise * labels), 2), MOST_COMPONENTS))
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The questions one after another, then the Gaussians, then tables that make draws agree with what was asked first."""
-        noises = self.noises(schema, data.commit(lambda z: self.plan(schema, z), budget))
+        noises = self.noises(data.declared, data.commit(lambda z: self.plan(data.declared, z)))
         return self.learn(data, noises, seed=seed, progress=progress)
 
     def learn(
-        self, data: Sensitive, noises: Sequence[float], *, seed: int | None = None, progress: Progress = silent
+        self, data: "Sensitive", noises: Sequence[float], *, seed: int | None = None, progress: Progress = silent
     ) -> Mixture:
         """The questions and what follows, at noises that were committed: other generators start here."""
         schema = data.resolve()

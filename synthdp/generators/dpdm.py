@@ -12,14 +12,14 @@ import copy
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
 from synthdp.generators.classgauss import ClassGauss
 from synthdp.generators.gaussians.class_mixture import Mixture, restored
 from synthdp.generators.images.diffusion import ARCHITECTURES, Draws, Levels, Sampler, losses
@@ -34,7 +34,9 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled, merged
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, text, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import LEARN, Schema
-from synthdp.seal import Sensitive
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 SHOW_EVERY = 10
 MOST_CHANNELS = 4096  # of a U-Net
@@ -52,39 +54,7 @@ class DPDM:
     """Settings of the diffusion model."""
 
     name: ClassVar[str] = "dpdm"
-    data_kinds: ClassVar[tuple[str, ...]] = ("images",)
-    contract_settings_images: ClassVar[dict[str, Any]] = {
-        "steps": 6,
-        "rate": 1.0,
-        "multiplicity": 2,
-        "hidden": 16,
-        "depth": 1,
-        "dimensions": 10,
-        "sampler_steps": 6,
-    }
-    contract_modes_images: ClassVar[dict[str, dict[str, Any]]] = {
-        "unet": {
-            "architecture": "unet",
-            "rate": 1.0,
-            "steps": 2,
-            "multiplicity": 1,
-            "hidden": 4,
-            "depth": 2,
-            "dimensions": 10,
-            "sampler_steps": 6,
-        },
-        "none": {
-            "start": "none",
-            "rate": 1.0,
-            "steps": 80,
-            "multiplicity": 4,
-            "hidden": 64,
-            "depth": 1,
-            "learning_rate": 1e-2,
-            "average": 0.9,
-            "sampler_steps": 10,
-        },
-    }
+    traits: ClassVar[Traits] = Traits(kinds=("images",))
 
     steps: int = option(100, "steps of DP-SGD, each charged as one sample", whole())
     batch: int = option(2048, "expected units per sample, so that the rate is batch / units", whole(most=10**9))
@@ -226,13 +196,11 @@ class DPDM:
             steps=self.sampler_steps, sigma_min=self.sigma_min, sigma_max=self.highest, rho=self.rho, churn=self.churn
         )
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then DP-SGD on the denoiser."""
         device = devices.place(self.device)
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
-        noises, event = self.start_noises(schema, noise), self.event(schema, noise)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
+        noises, event = self.start_noises(data.declared, noise), self.event(data.declared, noise)
         schema = data.resolve()
         saved = data.restored()
         if saved is None:
@@ -250,7 +218,7 @@ class DPDM:
                 progress(step + 1, self.steps, {})
         return DiffusionModel(start, training.finished(), self.sampler, self.sigma_data, device)
 
-    def begin(self, data: Sensitive, noises: list[float], seed: int | None) -> Mixture:
+    def begin(self, data: "Sensitive", noises: list[float], seed: int | None) -> Mixture:
         """The class Gaussians; without them the label's noisy distribution, uniform where there is no label."""
         if self.start == "gauss":
             return self.gaussians.learn(data, noises, seed=seed)
@@ -302,7 +270,7 @@ class Training:
     def __init__(
         self,
         settings: DPDM,
-        data: Sensitive,
+        data: "Sensitive",
         start: Mixture,
         event: Sampled,
         generator: torch.Generator,

@@ -12,12 +12,12 @@ different there.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from synthdp.errors import BadInput
-from synthdp.generators import IMAGES, TABLE, Model, Progress, Tensors, silent
+from synthdp.generators import IMAGES, TABLE, Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import clipping_strategies, gan_settings
-from synthdp.generators.adversarial.game import Game
+from synthdp.generators.adversarial.game import ImageGame, TableGame
 from synthdp.generators.images import image_player
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.gan_model import label_place, restored
@@ -28,7 +28,10 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.schema import LEARN, Schema
-from synthdp.seal import ALLOCATIONS, Sensitive
+from synthdp.seal import ALLOCATIONS
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 SHOW_EVERY = 25
 
@@ -53,21 +56,7 @@ class DPGAN:
     """Settings of the DP-GAN."""
 
     name: ClassVar[str] = "dpgan"
-    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
-    contract_settings: ClassVar[dict[str, Any]] = {"steps": 30, "batch": 64, "hidden": (32,)}
-    contract_settings_images: ClassVar[dict[str, Any]] = {"steps": 20, "batch": 64, "hidden": (16,), "fake_batch": 64}
-    contract_modes_images: ClassVar[dict[str, dict[str, Any]]] = {
-        "conv": {"architecture": "conv", "steps": 10, "batch": 64, "hidden": (4, 8), "fake_batch": 32},
-        "mlp": {"architecture": "mlp", "steps": 20, "batch": 64, "hidden": (16,), "fake_batch": 64},
-    }
-    audit_settings: ClassVar[dict[str, Any]] = {
-        "steps": 2,
-        "rate": 0.5,
-        "hidden": (4,),
-        "latent": 2,
-        "generator_every": 1,
-        "fake_batch": 8,
-    }
+    traits: ClassVar[Traits] = Traits(kinds=("table", "images"))
 
     steps: int | None = option(
         None,
@@ -227,14 +216,13 @@ class DPGAN:
             )
         return min(1.0, own.batch / schema.units)
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the adversarial game; of tables the biases are made to agree with the noisy ones once more."""
         device = devices.place(self.device)
-        terms = self.terms(schema, data.commit(lambda z: self.plan(schema, z), budget))
+        terms = self.terms(data.declared, data.commit(lambda z: self.plan(data.declared, z)))
         schema = data.resolve()
-        own, game = gan_settings.settled(self, schema), Game(self, data, terms, random(seed), device)
+        own = gan_settings.settled(self, schema)
+        game = (TableGame if schema.image is None else ImageGame)(self, data, terms, random(seed), device)
         saved = data.restored()
         if saved is None:
             game.start()

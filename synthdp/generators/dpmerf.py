@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, check_distributions, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, check_distributions, check_tensors, silent
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.gan_model import check_label, label_place
 from synthdp.generators.parts.record_vectors import Array, Vectors
@@ -31,10 +31,12 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, several, text, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
-from synthdp.seal import GroupSums, Sensitive
+from synthdp.seal import GroupSums
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from synthdp.seal import Sensitive
 
 
 # ---- Random Fourier features of vectors, and the networks that are trained to have the same mean features as records.
@@ -141,11 +143,7 @@ class DPMERF:
     """Settings of DP-MERF."""
 
     name: ClassVar[str] = "dpmerf"
-    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
-    contract_settings: ClassVar[dict[str, Any]] = {"features": 100, "steps": 20, "batch": 50, "hidden": (32,)}
-    contract_settings_images: ClassVar[dict[str, Any]] = {"features": 200, "steps": 60, "batch": 60, "hidden": (32,)}
-    marginals_settings: ClassVar[dict[str, Any]] = {"features": 400, "steps": 400, "batch": 200}
-    audit_settings: ClassVar[dict[str, Any]] = {"features": 8, "steps": 3, "batch": 8, "hidden": (4,), "latent": 2}
+    traits: ClassVar[Traits] = Traits(kinds=("table", "images"))
 
     features: int | None = option(
         None,
@@ -202,12 +200,10 @@ class DPMERF:
     def _given(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in TABLES if getattr(self, name) is not None}
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """Two questions, then the training."""
         device = devices.place(self.device)
-        of_counts, of_sums = self.noises(data.commit(lambda z: self.plan(schema, z), budget))
+        of_counts, of_sums = self.noises(data.commit(lambda z: self.plan(data.declared, z)))
         schema = data.resolve()
         vectors, generator = Vectors(data.codec, label_place(self.condition, schema)), random(seed)
         rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))

@@ -4,12 +4,12 @@ One stacked Gaussian query over all one-way tables (law 18); columns are then dr
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators import Model, Progress, Tensors, check_distributions, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, check_distributions, check_tensors, silent
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan
 from synthdp.schema.codec import Codec
@@ -27,10 +27,7 @@ class Independent:
     """Noisy one-way marginals; it has no settings."""
 
     name: ClassVar[str] = "independent"
-    counted: ClassVar[bool] = True  # asks for counts alone
-    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
-    conditional: ClassVar[bool] = True
-    audit_settings: ClassVar[dict[str, Any]] = {}
+    traits: ClassVar[Traits] = Traits(kinds=("table", "images"), counted=True, conditional=True)
 
     def validate(self, schema: Schema, budget: Budget) -> None:
         """Whatever the schema: there is nothing to refuse."""
@@ -39,17 +36,9 @@ class Independent:
         """One Gaussian query over all columns together."""
         return (Entry(Gaussian(noise)),)
 
-    def fit(
-        self,
-        data: "Sensitive",
-        schema: Schema,
-        budget: Budget,
-        *,
-        seed: int | None = None,  # noqa: ARG002
-        progress: Progress = silent,
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:  # noqa: ARG002
         """Ask once, normalise, done."""
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         tables = data.marginals([(name,) for name in data.codec.names], noise)
         progress(1, 1, {})

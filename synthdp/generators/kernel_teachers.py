@@ -14,10 +14,10 @@ student are no networks:
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial.kernel_rounds import Rounds, space_of, units_of
 from synthdp.generators.adversarial.table_player import Player
 from synthdp.generators.images import image_kernel_rounds
@@ -30,7 +30,10 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Gaussian, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import Sensitive, Shares
+from synthdp.seal import Shares
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 GAUSS = "gauss"  # what images start at
 # What None stands for.
@@ -48,25 +51,7 @@ class KernelTeachers:
     """Settings of the kernel teachers."""
 
     name: ClassVar[str] = "kernel_teachers"
-    data_kinds: ClassVar[tuple[str, ...]] = ("table", "images")
-    contract_settings: ClassVar[dict[str, Any]] = {"steps": 40, "queries": 60, "teachers": 8, "hidden": (32,)}
-    contract_settings_images: ClassVar[dict[str, Any]] = {
-        "steps": 20,
-        "queries": 60,
-        "teachers": 8,
-        "hidden": (16,),
-        "fake_batch": 64,
-    }
-    marginals_settings: ClassVar[dict[str, Any]] = {"start": "label"}
-    audit_settings: ClassVar[dict[str, Any]] = {
-        "steps": 2,
-        "queries": 8,
-        "rounds": 1,
-        "teachers": 2,
-        "hidden": (4,),
-        "latent": 2,
-        "fake_batch": 8,
-    }
+    traits: ClassVar[Traits] = Traits(kinds=("table", "images"))
 
     teachers: int | None = option(
         None,
@@ -209,12 +194,10 @@ class KernelTeachers:
         share = float(self.tables or 0.0)
         return float(noise / self.total_rounds**0.5 * ((1 - share) / share) ** 0.5)
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then rounds of answers and learning; the biases of tables are made to agree with the noisy ones once more."""
         device = devices.place(self.device)
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         own = self.settled(schema)
         if schema.image is not None:

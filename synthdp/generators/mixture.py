@@ -20,13 +20,13 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals.evidence import LEAST_NOISE, Answers, Look, evidence, look, numeric, told, varied
 from synthdp.generators.marginals.mixture_model import MOST_CELLS, MixtureModel, beside, restored
 from synthdp.generators.marginals.product_mixture import Products, components_of, fit
@@ -66,16 +66,7 @@ class Mixture:
     """Settings of the mixture."""
 
     name: ClassVar[str] = "mixture"
-    counted: ClassVar[bool] = True  # asks for counts alone
-    conditional: ClassVar[bool] = True
-    contract_settings: ClassVar[dict[str, Any]] = {"iterations": 40, "starts": 2, "components": 40, "cells": 200}
-    audit_settings: ClassVar[dict[str, Any]] = {
-        "iterations": 3,
-        "starts": 1,
-        "components": 4,
-        "least": 0.0,
-        "cells": 0,
-    }  # models of one shape
+    traits: ClassVar[Traits] = Traits(counted=True, conditional=True)
 
     share: float = option(0.12, "share of the precision spent on single columns, in (0, 1)", fraction())
     cells: int = option(
@@ -169,15 +160,13 @@ class Mixture:
                     "out (generator.pairs limits the tables of two columns)"
                 )
 
-    def fit(
-        self, data: "Sensitive", schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """Single columns, groups, tables, mixture."""
         from synthdp.generators.parts.table_networks import random
 
         device = devices.place(self.device)
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
-        noises = self.noises(schema, noise)  # as it was planned: nothing bought
+        noise = data.commit(lambda z: self.plan(data.declared, z))
+        noises = self.noises(data.declared, noise)  # as it was planned: nothing bought
         schema = data.resolve(cells=self.cells)
         seen = look(data, noises, self.least)
         labelled, label_deviation = self._labelled(data, seen, noises.get("labels"))

@@ -12,12 +12,12 @@ neighbours), and pairs are counted by groups.
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals.grouping import Binned, binned
 from synthdp.generators.marginals.inference import ENGINES, Measured, check_engine, fitter
 from synthdp.generators.marginals.junction_tree import nearest
@@ -40,10 +40,7 @@ class MST:
     """Settings of MST."""
 
     name: ClassVar[str] = "mst"
-    counted: ClassVar[bool] = True
-    conditional: ClassVar[bool] = True
-    chooses: ClassVar[bool] = True  # the model's shape is a charged answer
-    contract_settings: ClassVar[dict[str, Any]] = {"iterations": 300}
+    traits: ClassVar[Traits] = Traits(counted=True, conditional=True, chooses=True)
 
     share: float = option(1 / 3, "share of the precision spent on single columns, in (0, 1)", fraction())
     structure: float = option(1 / 3, "share of the precision spent on choosing pairs, in (0, 1)", fraction())
@@ -82,17 +79,9 @@ class MST:
         epsilon = 2 * math.sqrt(self.structure / (columns - 1)) / noise if noise > 0 else math.inf
         return noise / math.sqrt(self.share), epsilon, noise / math.sqrt(1 - self.share - self.structure)
 
-    def fit(
-        self,
-        data: "Sensitive",
-        schema: Schema,
-        budget: Budget,
-        *,
-        seed: int | None = None,  # noqa: ARG002
-        progress: Progress = silent,
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:  # noqa: ARG002
         """Single columns, the tree pair by pair, the pairs' tables, the model."""
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         names = data.codec.names
         first, epsilon, second = self.noises(noise, len(names)) if len(names) > 1 else (noise, 0.0, 0.0)

@@ -17,7 +17,7 @@ generated rows and noisy answers alone; the generator is trained against the stu
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial.pair_kernel import interactions
 from synthdp.generators.adversarial.pair_units import PairUnits, pair_units
 from synthdp.generators.adversarial.table_player import Player
@@ -38,7 +38,10 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Gaussian, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import Sensitive, Shares, Stacked
+from synthdp.seal import Shares, Stacked
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 RECORDS = 4  # of a teacher
 ANSWERS = ("margins", "ranks", "votes")
@@ -57,24 +60,7 @@ class PATEGAN:
     """Settings of the PATE-GAN."""
 
     name: ClassVar[str] = "pategan"
-    contract_settings: ClassVar[dict[str, Any]] = {
-        "steps": 40,
-        "queries": 60,
-        "teachers": 8,
-        "hidden": (32,),
-        "units": 30,
-    }
-    marginals_settings: ClassVar[dict[str, Any]] = {"start": "label"}
-    audit_settings: ClassVar[dict[str, Any]] = {
-        "steps": 2,
-        "queries": 8,
-        "rounds": 1,
-        "teachers": 2,
-        "hidden": (4,),
-        "latent": 2,
-        "fake_batch": 8,
-        "units": 2,
-    }
+    traits: ClassVar[Traits] = Traits()
 
     teachers: int | None = option(
         None, f"number of teachers; default: units / {RECORDS}; the paper: units / 1000", whole()
@@ -165,12 +151,10 @@ class PATEGAN:
         """Noise at which the start holds its share of the plan's precision, sum of 1 / noise^2."""
         return float(noise / math.sqrt(self.rounds) * math.sqrt((1 - self.tables) / self.tables))
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the rounds; the biases are made to agree with the noisy tables once more."""
         device = devices.place(self.device)
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         label = self.label(schema)
         player = Player(self, data.codec, label, self.rounds * self.steps, random(seed), device)
@@ -196,7 +180,7 @@ class Game:
     def __init__(
         self,
         settings: PATEGAN,
-        data: Sensitive,
+        data: "Sensitive",
         noise: float,
         player: Player,
         saved: training_state.State | None,

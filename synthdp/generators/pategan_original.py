@@ -12,7 +12,7 @@ would be a length that follows from it.
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial.table_player import Player
 from synthdp.generators.parts import devices, noisy_tables, training_state
 from synthdp.generators.parts.gan_model import NetworkModel, check_label, label_place, restored
@@ -32,7 +32,10 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Gaussian, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import LNMax, Sensitive, Stacked
+from synthdp.seal import LNMax, Stacked
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 ROUNDS = 1000  # at most, where neither they nor gamma are given
 RECORDS = 50  # of a teacher
@@ -49,23 +52,7 @@ class PATEGANOriginal:
     """Settings of the PATE-GAN as published."""
 
     name: ClassVar[str] = "pategan_original"
-    contract_settings: ClassVar[dict[str, Any]] = {
-        "rounds": 2,
-        "student_steps": 12,
-        "queries": 1,
-        "teachers": 16,
-        "hidden": (16,),
-    }
-    marginals_settings: ClassVar[dict[str, Any]] = {"start": "label"}
-    audit_settings: ClassVar[dict[str, Any]] = {
-        "queries": 8,
-        "student_steps": 1,
-        "rounds": 1,
-        "teachers": 2,
-        "hidden": (4,),
-        "latent": 2,
-        "fake_batch": 8,
-    }
+    traits: ClassVar[Traits] = Traits()
 
     teachers: int | None = option(None, f"number of teachers; default: units / {RECORDS}", whole())
     rounds: int | None = option(
@@ -187,15 +174,13 @@ class PATEGANOriginal:
         multiplier counts as a Gaussian of the same."""
         return float(noise / math.sqrt(votes) * math.sqrt((1 - self.tables) / self.tables))
 
-    def fit(
-        self, data: Sensitive, schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the rounds; the biases are made to agree with noisy tables once more."""
         device = devices.place(self.device)
         if self.gamma is not None and self.rounds is None:
-            return self._affordable(data, budget).fit(data, schema, budget, seed=seed, progress=progress)
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
-        total, count = self.student_steps_at(schema, noise), self.teachers_of(schema)
+            return self._affordable(data).fit(data, seed=seed, progress=progress)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
+        total, count = self.student_steps_at(data.declared, noise), self.teachers_of(data.declared)
         schema = data.resolve()
         label = self.label(schema)
         rounds = math.ceil(total / self.student_steps)
@@ -215,9 +200,9 @@ class PATEGANOriginal:
         """The generator's weights and the label's distribution."""
         return restored(self, schema, tensors, self.label(schema))
 
-    def _affordable(self, data: Sensitive, budget: Budget) -> "PATEGANOriginal":
+    def _affordable(self, data: "Sensitive") -> "PATEGANOriginal":
         """With as many rounds as the budget buys at this gamma, by the bound that does not depend on the votes."""
-        votes = data.most(lambda count: (Entry(self.vote(0.0), count),), budget)
+        votes = data.most(lambda count: (Entry(self.vote(0.0), count),))
         if votes < self.labels_a_round:
             raise BadInput(
                 f"at generator.gamma={self.gamma:g} the budget buys {votes} votes, fewer than the {self.labels_a_round} of a "
@@ -232,7 +217,7 @@ class Original:
     def __init__(
         self,
         settings: PATEGANOriginal,
-        data: Sensitive,
+        data: "Sensitive",
         teachers: int,
         total: int,
         aggregator: LNMax,

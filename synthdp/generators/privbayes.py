@@ -12,12 +12,12 @@ records is nowhere assumed: the score counts records, and usefulness goes by the
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals.grouping import Binned, binned
 from synthdp.generators.marginals.junction_tree import Array, Network, cells, conditional, nearest
 from synthdp.generators.marginals.network_model import NetworkModel, restored
@@ -40,11 +40,7 @@ class PrivBayes:
     """Settings of PrivBayes."""
 
     name: ClassVar[str] = "privbayes"
-    counted: ClassVar[bool] = True
-    conditional: ClassVar[bool] = True
-    chooses: ClassVar[bool] = True  # the model's shape is a charged answer
-    contract_settings: ClassVar[dict[str, Any]] = {"degree": 1}
-    audit_settings: ClassVar[dict[str, Any]] = {"degree": 1, "least": 0.0, "usefulness": 0.0}  # models of one shape
+    traits: ClassVar[Traits] = Traits(counted=True, conditional=True, chooses=True)
 
     degree: int = option(3, "largest number of parents of a column", whole())
     usefulness: float = option(
@@ -94,11 +90,9 @@ class PrivBayes:
         epsilon = 2 * math.sqrt(rest * self.structure / (columns - 1)) / noise if noise > 0 else math.inf
         return noise / math.sqrt(self.share), epsilon, noise / math.sqrt(rest * (1 - self.structure))
 
-    def fit(
-        self, data: "Sensitive", schema: Schema, budget: Budget, *, seed: int | None = None, progress: Progress = silent
-    ) -> Model:
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """Single columns, the network column by column, tables."""
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         names = data.codec.names
         first, epsilon, second = self.noises(noise, len(names)) if len(names) > 1 else (noise, 0.0, 0.0)

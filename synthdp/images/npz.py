@@ -58,12 +58,12 @@ def headers(path: Path) -> dict[str, Header]:
         return {name: _header(packed, member, name, path) for name, member in zip(names, members, strict=True)}
 
 
-def blocks(path: Path, header: Header, *, rows: int | None = None) -> Iterator[Array]:
-    """The array in parts along its first axis, of about 16 MB each (or so many rows); each is the caller's own."""
+def blocks(path: Path, header: Header) -> Iterator[Array]:
+    """The array in parts along its first axis, of about 16 MB each; each is the caller's own."""
     if header.fortran and len(header.shape) > 1:  # its rows do not lie one after the other
         yield array(path, header)
         return
-    step = rows or max(1, BLOCK // max(1, header.bytes // max(1, header.shape[0])))
+    step = max(1, BLOCK // max(1, header.bytes // max(1, header.shape[0])))
     with _opened(path) as packed, packed.open(header.name + ENDING) as stream:
         _skip(stream, header.start)
         for start in range(0, header.shape[0], step):

@@ -7,7 +7,7 @@ import os
 import re
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +268,10 @@ class Ledger:
         if not self.replanned or self.cap is None:
             return booked
         return (Entry(self.cap), *(entry for entry in booked if isinstance(entry.event, Revealed)))
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Over `entries`, as over a plan."""
+        return iter(self.entries())
 
     def booked(self) -> Plan:
         """Every event as it was charged, equal neighbours merged. (Ledgers of older versions hold lines that give back what was

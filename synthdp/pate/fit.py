@@ -137,7 +137,7 @@ class PATE:
             charged = Account(budget, book, unit=unit, enter=entry.enter)
             data = Sensitive(valid, schema, charged, seed=seed, recorder=recorder)
             run = Run(self, data, target, known, seed)
-            run.commit(budget)
+            run.commit()
             run.learn(progress)
             charged.settle()
             said = state(

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Progress
-from synthdp.ledger.budget import Budget
 from synthdp.ledger.ledger import Ledger
+from synthdp.options import check, flag, number, option, whole
 from synthdp.pate import aggregation
 from synthdp.pate.classifier import Answers, Classifier
 from synthdp.pate.code_features import classes, feature_map, public_codes
@@ -38,15 +38,12 @@ class Selection:
     alone: choosing costs nothing, since the number of queries and the noise were fixed before.
     """
 
-    rounds: int = 1
-    active: bool = False
-    explore: float = 0.25
+    rounds: int = option(1, "rounds in which the queries are asked", whole())
+    active: bool = option(False, "from the second round on, ask where the student is least sure", flag())
+    explore: float = option(0.25, "share of such a round that is drawn at random", number("[0, 1]"))
 
     def __post_init__(self) -> None:
-        if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 1:
-            raise BadInput(f"selection.rounds must be a whole number of 1 or more, got {self.rounds!r}")
-        if not 0 <= self.explore <= 1:
-            raise BadInput(f"selection.explore must lie in [0, 1], got {self.explore}")
+        check(self, "selection.")
         if self.active and self.rounds == 1:
             raise BadInput(
                 "selection.active needs rounds=2 or more, because the first round is asked before there is a student"
@@ -78,12 +75,12 @@ class Run:
         self._targets: list[NDArray[np.float32]] = []
         self._learned: Learned | None = None
 
-    def commit(self, budget: Budget) -> None:
+    def commit(self) -> None:
         """Fix the number of queries and the noise, before anything is asked."""
-        count = self._pate.plan_queries(budget, self._data.account.unit)
+        count = self._pate.plan_queries(self._data.account.cap, self._data.account.unit)
         self._rounds = self._pate.split(count)
         make = aggregation.maker(self._pate.aggregator)
-        noise = self._data.commit(lambda noise: aggregation.planned(make(noise), self._rounds), budget)
+        noise = self._data.commit(lambda noise: aggregation.planned(make(noise), self._rounds))
         self._aggregator = make(noise)
 
     def learn(self, progress: Progress) -> None:

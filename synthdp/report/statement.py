@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import synthdp
 from synthdp import accounting
-from synthdp.budgets import Cap, Entered
+from synthdp.budgets.filters import Cap, Entered
 from synthdp.errors import BadInput
 from synthdp.files import strict_json
 from synthdp.ledger import parsing

@@ -50,23 +50,19 @@ class Account:
         self._noise = noise
         self._enter = enter
         self._plan: Plan | None = None
-        self._budget = cap
         self._left: Counter[Event] = Counter()
         self._reserved: Counter[Event] = Counter()  # of a block that is open
         self._unasked: Counter[Event] = Counter()  # charged by the part that was stopped, which gave no answer for it
         self._entered = False
 
-    def commit(self, plan: Callable[[float], Plan], budget: Budget) -> float:
-        """Solve `plan` for the least noise that keeps `budget`, authorise it, and return the noise.
+    def commit(self, plan: Callable[[float], Plan]) -> float:
+        """Solve `plan` for the least noise that keeps the cap, authorise it, and return the noise.
 
-        Raises `BadInput` where the budget exceeds the cap, the plan cannot be afforded, or a plan was committed before.
+        Raises `BadInput` where the plan cannot be afforded, or a plan was committed before.
         """
         if self._plan is not None:
             raise BadInput("a plan has been committed already; a fit commits one plan, before its first question")
-        if budget.epsilon > self.cap.epsilon or budget.delta > self.cap.delta or budget.relation != self.cap.relation:
-            raise BadInput(f"the budget {budget} is not within the account's cap {self.cap}")
-        noise, self._plan = self._solved(plan, budget)
-        self._budget = budget
+        noise, self._plan = self._solved(plan)
         for entry in self._plan:
             self._left[entry.event] += entry.count
         for entry in self.ledger.booked():
@@ -80,24 +76,24 @@ class Account:
             return
         fresh = not self.ledger.begun
         if fresh:
-            self.ledger.begin(caps.cap_of(self.plan, self._budget))
+            self.ledger.begin(caps.cap_of(self.plan, self.cap))
         try:
-            self._enter(self.ledger.entries() if self.ledger.replanned else self.plan, self._budget)
+            self._enter(self.ledger.entries() if self.ledger.replanned else self.plan, self.cap)
         except BaseException:
             if fresh:
                 self.ledger.discard()
             raise
         self._entered = True
 
-    def most(self, plan: Callable[[int], Plan], budget: Budget) -> int:
-        """The most repetitions whose plan keeps `budget`, beside lost answers of an earlier start: for a plan of fixed noise,
+    def most(self, plan: Callable[[int], Plan]) -> int:
+        """The most repetitions whose plan keeps the cap, beside lost answers of an earlier start: for a plan of fixed noise,
         before it is committed. A fit that is resumed from a checkpoint keeps the number that it found at first."""
         lost = self.ledger.booked()
         if lost:
             return caps.most(lambda count: (*lost, *self.scoped(plan(count))), self._cap_for(lost))
-        return accounting.calibrate_steps(lambda count: self.scoped(plan(count)), budget)
+        return accounting.calibrate_steps(lambda count: self.scoped(plan(count)), self.cap)
 
-    def _solved(self, plan: Callable[[float], Plan], budget: Budget) -> tuple[float, Plan]:
+    def _solved(self, plan: Callable[[float], Plan]) -> tuple[float, Plan]:
         """The noise, and all that the ledger will hold in the end.
 
         With a noise found earlier the charges of the ledger are part of this plan, or were lost before it was made, and count
@@ -111,9 +107,9 @@ class Account:
             whole = (*_beside(whole, self.ledger.booked()), *whole)
             for entry in self.ledger.unasked:
                 self._unasked[entry.event] += entry.count
-            _check(self.ledger.entries() if self.ledger.replanned else whole, self._noise, budget)
+            _check(self.ledger.entries() if self.ledger.replanned else whole, self._noise, self.cap)
             return self._noise, whole
-        first = _least_noise(lambda z: self.scoped(plan(z)), budget)
+        first = _least_noise(lambda z: self.scoped(plan(z)), self.cap)
         self.ledger.mend(merged(self.scoped(plan(first))))
         lost = self.ledger.booked()
         if not lost:

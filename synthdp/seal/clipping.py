@@ -164,18 +164,3 @@ def decayed(clip: float, step: int, steps: int, last: float) -> float:
     """A clip that falls over time (after Frigerio et al. 2019) along an exponential: clip * last^(step / steps), so that it
     ends at `last` times where it began. A public function of the step."""
     return float(clip * last ** (step / steps))
-
-
-def gradient_noise(noise: float, count_deviation: float) -> float:
-    """z_grad = (z^-2 - (2 sigma_b)^-2)^(-1/2): the gradient's noise where a count of bits -1/2, +1/2 with noise of deviation
-    sigma_b is answered beside it, and both together are to have the noise z (Andrew et al. 2021, theorem 1).
-
-    Raises `BadInput` where the count alone has less noise than z.
-    """
-    if not 0 <= noise < 2 * count_deviation:
-        raise BadInput(
-            f"the count's noise of standard deviation {count_deviation} is a noise multiplier of {2 * count_deviation} (each unit "
-            f"adds one half or takes it away), which must exceed the {noise} of gradient and count together; raise the count's "
-            "noise"
-        )
-    return noise / math.sqrt(1 - (noise / (2 * count_deviation)) ** 2)

@@ -12,7 +12,7 @@ import numpy as np
 
 from synthdp.accounting.caps import Filter
 from synthdp.errors import BadInput
-from synthdp.ledger.budget import Budget, Relation
+from synthdp.ledger.budget import Relation
 from synthdp.ledger.events import RECORD, Capped, Event, Plan, Selection
 from synthdp.ledger.ledger import block
 from synthdp.noise.noise import Noise
@@ -55,6 +55,7 @@ class Sensitive(AsksTables):
     `seed` the noise can be regenerated: the run is a rehearsal, not for release. A fit that was stopped goes on from
     `resumed` and from `answers`; `checkpoint` is where the state of its loops is kept meanwhile, and `answers` holds what it
     was answered outside of them. `ranks` are the processes that share the records: this one keeps its shard of the units.
+    `declared` is the schema as it was given, which plans are made of; `schema` is the same until `resolve` completes it.
     `recorder` is for tests (replay). `beside` is what will be asked of these records beside the plan that is committed: events of
     fixed noise, committed with it.
     """
@@ -77,7 +78,7 @@ class Sensitive(AsksTables):
             raise BadInput(
                 f"the account counts per {account.unit!r}, but the schema's unit is {schema.unit or RECORD!r}"
             )
-        self.schema = schema
+        self.declared = self.schema = schema
         self.account = account
         self._noise = Noise(seed)
         self._recorder = recorder
@@ -105,18 +106,18 @@ class Sensitive(AsksTables):
         self._by_row: set[Any] = set()  # functions of loops that were checked on made-up rows
         self._process = os.getpid()
 
-    def commit(self, plan: Callable[[float], Plan], budget: Budget) -> float:
-        """Fix every event of the fit before its first answer, and return the noise that keeps the budget.
+    def commit(self, plan: Callable[[float], Plan]) -> float:
+        """Fix every event of the fit before its first answer, and return the least noise that keeps the account's budget.
 
         `plan(noise)` holds the generator's own events; what the schema leaves to learn is added to it. Raises `BadInput`
         where the budget does not suffice.
         """
-        terms = learn.purchase(self.schema, budget, self.account.unit)
+        terms = learn.purchase(self.schema, self.account.cap, self.account.unit)
         learned = learn.prices(self.schema, terms)
         if self._ranks.world > 1:
             # Which questions there are does not hang on the noise.
             check_plan((*learned, *plan(1.0), *self._beside), self._ranks)
-        noise = self.account.commit(lambda z: (*learned, *plan(z), *self._beside), budget)
+        noise = self.account.commit(lambda z: (*learned, *plan(z), *self._beside))
         self._terms, self._plan_noise = terms, noise
         # A resumed fit draws anew what the stopped one may have drawn.
         self._tosses = self.account.ledger.samples - self.account.unasked_samples
@@ -127,15 +128,15 @@ class Sensitive(AsksTables):
             self._checkpoint.take(self._resumed, self.account.ledger)
         return noise
 
-    def most(self, plan: Callable[[int], Plan], budget: Budget) -> int:
+    def most(self, plan: Callable[[int], Plan]) -> int:
         """The most repetitions whose `plan(count)` keeps the budget, beside what the schema leaves to learn: for a plan of
         fixed noise, which is committed afterwards. Asked once a fit; one that is resumed keeps the number."""
         facts = self._answers.facts if self._resumed is None else self._resumed.facts
         if facts is not None:
             self._most = int(facts["most"])
             return self._most
-        learned = learn.prices(self.schema, learn.purchase(self.schema, budget, self.account.unit))
-        self._most = self.account.most(lambda count: (*learned, *plan(count), *self._beside), budget)
+        learned = learn.prices(self.schema, learn.purchase(self.schema, self.account.cap, self.account.unit))
+        self._most = self.account.most(lambda count: (*learned, *plan(count), *self._beside))
         return self._most
 
     def resolve(self, cells: int = 0) -> Schema:

@@ -15,7 +15,7 @@ import torch
 
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Capped, Choice, Event, Plan, Revealed, Threshold, Vote, inner
-from synthdp.seal.gradients import Gradients
+from synthdp.seal.gradients.bound import Gradients
 
 NO_SUMS: dict[type[Event], str] = {  # events of questions that are not additive -> what to do about it
     Threshold: "categories can be learned in one process only: declare them in the schema, or fit without torchrun",

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from synthdp.generators import IMAGES, TABLE
 from synthdp.testing.contract import CHECKS, Subject
 
 __all__ = ["Check", "check_generator", "checks"]
@@ -40,11 +39,10 @@ class Check:
 def checks(generator: Any) -> list[Check]:
     """Every check of a generator with settings so small that a fit takes a second or less; of a class, at its defaults.
 
-    On tables, on images, or on both, as its `data_kinds` says.
+    On tables, on images, or on both, as its traits say.
     """
     made = generator() if isinstance(generator, type) else generator
-    kinds = [kind for kind in (TABLE, IMAGES) if kind in getattr(made, "data_kinds", (TABLE,))]
-    return [Check(function, Subject(made, kind)) for kind in kinds for function in CHECKS]
+    return [Check(function, Subject(made, kind)) for kind in made.traits.kinds for function in CHECKS]
 
 
 def check_generator(generator: Any) -> None:

@@ -84,7 +84,7 @@ class Subject:
         """What a fit books, and its model."""
         account = Account(BUDGET, Ledger(), unit=schema.unit or RECORD)
         data = Sensitive(frame, schema, account, seed=5, recorder=recorder)
-        model = self.generator.fit(data, schema, BUDGET, seed=5)
+        model = self.generator.fit(data, seed=5)
         return account.ledger.entries(), model
 
     def least_noise(self) -> float:
@@ -138,6 +138,7 @@ def settings_are_frozen_and_explained(subject: Subject) -> None:
     for name in ("validate", "plan", "fit", "restore"):
         require(callable(getattr(kind, name, None)), f"a generator needs {name}(): see synthdp.generators.Generator")
     require(isinstance(getattr(kind, "name", None), str), "a generator needs the class attribute `name`")
+    require(isinstance(kind.traits, generators.Traits), "a generator's `traits` are a synthdp.generators.Traits")
 
 
 def wrong_settings_are_refused(subject: Subject) -> None:
@@ -412,7 +413,7 @@ def strange_records_change_no_shape(subject: Subject) -> None:
     for frame in (subject.frame(150), _strange(subject)):
         release = subject.fitted(frame, seed=2, invalid="clamp")
         model = release.model
-        if getattr(subject.generator, "chooses", False):
+        if subject.generator.traits.chooses:
             recorder = Recorder(of=recorder)
             _, model = subject.run(frame, schema, recorder)
             if recorder.of is not None:

@@ -1,4 +1,7 @@
-"""Made-up records, and their schemas: a small table with every kind of column, and small pictures in three classes."""
+"""What synthdp's own generators are checked on: made-up records, and settings so small that a fit takes a second or less.
+
+The records are a small table with every kind of column, and small pictures in three classes.
+"""
 
 from typing import Any
 
@@ -8,6 +11,58 @@ import pandas as pd
 from synthdp.schema.schema import Schema
 
 SIDE = 8  # of a picture
+# Of tables and of images. "name:mode" is a generator at other settings that deserve the whole suite.
+SMALL: dict[str, dict[str, dict[str, Any]]] = {
+    "table": {
+        "aim": {"rounds": 4, "iterations": 30, "last": 100},
+        "dpgan": {"steps": 30, "batch": 64, "hidden": (32,)},
+        "dpmerf": {"features": 100, "steps": 20, "batch": 50, "hidden": (32,)},
+        "kernel_teachers": {"steps": 40, "queries": 60, "teachers": 8, "hidden": (32,)},
+        "mixture": {"iterations": 40, "starts": 2, "components": 40, "cells": 200},
+        "mst": {"iterations": 300},
+        "pategan": {"steps": 40, "queries": 60, "teachers": 8, "hidden": (32,), "units": 30},
+        "pategan_original": {"rounds": 2, "student_steps": 12, "queries": 1, "teachers": 16, "hidden": (16,)},
+        "privbayes": {"degree": 1},
+    },
+    "images": {
+        "classgauss": {"dimensions": 20},
+        "dpdm": {
+            "steps": 6,
+            "rate": 1.0,
+            "multiplicity": 2,
+            "hidden": 16,
+            "depth": 1,
+            "dimensions": 10,
+            "sampler_steps": 6,
+        },
+        "dpdm:unet": {
+            "architecture": "unet",
+            "rate": 1.0,
+            "steps": 2,
+            "multiplicity": 1,
+            "hidden": 4,
+            "depth": 2,
+            "dimensions": 10,
+            "sampler_steps": 6,
+        },
+        "dpdm:none": {
+            "start": "none",
+            "rate": 1.0,
+            "steps": 80,
+            "multiplicity": 4,
+            "hidden": 64,
+            "depth": 1,
+            "learning_rate": 1e-2,
+            "average": 0.9,
+            "sampler_steps": 10,
+        },
+        "dpgan": {"steps": 20, "batch": 64, "hidden": (16,), "fake_batch": 64},
+        "dpgan:conv": {"architecture": "conv", "steps": 10, "batch": 64, "hidden": (4, 8), "fake_batch": 32},
+        "dpgan:mlp": {"architecture": "mlp", "steps": 20, "batch": 64, "hidden": (16,), "fake_batch": 64},
+        "dpmerf": {"features": 200, "steps": 60, "batch": 60, "hidden": (32,)},
+        "kernel_teachers": {"steps": 20, "queries": 60, "teachers": 8, "hidden": (16,), "fake_batch": 64},
+    },
+}
 
 
 def make_schema(**changes: Any) -> Schema:

@@ -13,7 +13,6 @@ from synthdp import Budget
 from synthdp.accounting import (
     ACCOUNTANTS,
     calibrate,
-    calibrate_groups,
     calibrate_rate,
     calibrate_steps,
     combined,
@@ -159,14 +158,11 @@ def test_groups_share_one_scale():
     """McMahan & Andrew 2018, section 4: groups of relative noises (2, 3, 6) are one Gaussian of their combined noise."""
     from synthdp.ledger.events import Entry, Gaussian, Sampled
 
-    def plan(noises):
-        return (Entry(Sampled(rate=0.01, queries=tuple(Gaussian(noise=z) for z in noises)), 1000),)
+    def plan(scale):
+        return (Entry(Sampled(rate=0.01, queries=tuple(Gaussian(noise=scale * z) for z in (2.0, 3.0, 6.0))), 1000),)
 
     budget = Budget(epsilon=1.0, delta=1e-5)
-    noises = calibrate_groups((2.0, 3.0, 6.0), plan, budget)
-    assert 0.995 <= epsilon(plan(noises), 1e-5) <= 1.0
-    assert [z / noises[0] for z in noises] == pytest.approx([1.0, 1.5, 3.0])
-    assert combined(noises) == pytest.approx(calibrate(lambda z: sampled(0.01, z, 1000), budget), rel=2e-3)
-    for relative in ((), (1.0, 0.0), (1.0, math.inf)):
-        with pytest.raises(BadInput, match="relative"):
-            calibrate_groups(relative, plan, budget)
+    scale = calibrate(plan, budget)
+    assert 0.995 <= epsilon(plan(scale), 1e-5) <= 1.0
+    alone = calibrate(lambda z: sampled(0.01, z, 1000), budget)
+    assert combined((2 * scale, 3 * scale, 6 * scale)) == pytest.approx(alone, rel=2e-3)

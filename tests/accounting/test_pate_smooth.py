@@ -9,7 +9,7 @@ import pytest
 from synthdp.accounting import Unproven, epsilon, pate
 from synthdp.accounting.analytic_gaussian import divergence
 from synthdp.accounting.caps import Filter
-from synthdp.accounting.pate import confident, gnmax, smooth_sensitivity
+from synthdp.accounting.pate import gnmax, smooth_sensitivity
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Capped, Entry, Gaussian, Sampled, SmoothGaussian, from_json, to_json
 
@@ -116,27 +116,6 @@ def test_the_sum_is_maximised_over_one_distance():
         by_hand = max(by_hand, math.exp(-beta * distance) * away)
     assert whole == pytest.approx(by_hand, rel=1e-12)
     assert whole <= sum(smooth_sensitivity.smoothed([part], order, beta).sensitivity for part in parts)
-
-
-@pytest.mark.parametrize("beta", [0.05, 0.4])
-def test_thresholds_too(beta):
-    """Confident-GNMax with every pattern of answers: thresholds and answers together, against enumeration."""
-    rows, order, sigma1, sigma2, threshold = splits(8, 3), 2.0, 1.0, 0.8, 5.0
-    for answered in (True, False):
-        found = {
-            row: smooth_sensitivity.of_confident([row], np.array([answered]), threshold, sigma1, sigma2, order, beta)
-            for row in rows
-        }
-        local, best = enumerated({row: found[row].value for row in rows}, beta)
-        assert max(local.values()) > 0.1
-        for row in rows:
-            exact = confident.threshold_divergences(np.array([max(row) - threshold]), sigma1, np.array([order]))[0, 0]
-            if answered:
-                exact += gnmax.divergences(gnmax.log_error_bound([row], sigma2), sigma2, np.array([order]))[0, 0]
-            assert exact * (1 - 1e-12) <= found[row].value <= exact * 1.01 + 1e-9
-            assert best[row] <= found[row].sensitivity * (1 + 1e-12)
-            for other in neighbours(row):
-                assert found[row].sensitivity <= math.exp(beta) * found[other].sensitivity * (1 + 1e-12)
 
 
 def test_bad_input_is_named():

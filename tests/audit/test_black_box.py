@@ -84,6 +84,7 @@ class Loops:
     """A generator in miniature: a sample of its own, then loops of one step each."""
 
     name: ClassVar[str] = "loops"
+    traits: ClassVar[generators.Traits] = generators.Traits()
     loops: int = 9
 
     def event(self, noise):
@@ -95,8 +96,8 @@ class Loops:
     def validate(self, schema, budget):  # noqa: ARG002
         return
 
-    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data, *, seed=None, progress=None):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema, total = data.resolve(), self.asked(data, noise)
         for _ in range(self.loops):
             for _ in data.steps(self.event(noise), 1, dict):
@@ -188,7 +189,7 @@ def test_pairs_are_neighbouring():
 def test_every_generator_is_audited_on_what_it_learns():
     """Also one of which nothing is known beforehand."""
     for images, kind in ((False, "table"), (True, "images")):
-        able = {name for name in generators.names() if kind in getattr(generators.find(name), "data_kinds", ("table",))}
+        able = {name for name in generators.names() if kind in generators.find(name).traits.kinds}
         assert {name.partition(":")[0] for name in worst_pairs.cases(images=images)} == able
     assert worst_pairs.cases()["independent"].pair is worst_pairs.rare
 
@@ -247,7 +248,7 @@ def test_a_fit_that_books_more_than_its_plan_says_is_refused():
 def test_settings_that_were_given_stay_and_others_are_those_of_the_case():
     kind = generators.find("dpgan")
     assert worst_pairs.small(kind(steps=7)).steps == 7
-    assert worst_pairs.small(kind()).steps == kind.audit_settings["steps"]
+    assert worst_pairs.small(kind()).steps == worst_pairs.SMALL["dpgan"]["steps"]
     assert worst_pairs.small(kind()).rate == 1.0
     assert worst_pairs.case_of(kind()) is worst_pairs.TABLES["dpgan"]
     assert worst_pairs.case_of(generators.find("dpdm")()) is worst_pairs.IMAGES["dpdm"]

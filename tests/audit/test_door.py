@@ -161,8 +161,8 @@ def toss_again_after_a_stop(monkeypatch):
     monkeypatch.setattr(Sensitive, "_seal_key", lambda _: bytes(32))
     honest = Sensitive.commit
 
-    def commit(own, plan, budget):
-        noise = honest(own, plan, budget)
+    def commit(own, plan):
+        noise = honest(own, plan)
         own._tosses = 0 if own._resumed is None else int(own._resumed.facts["step"])
         return noise
 

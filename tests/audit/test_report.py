@@ -51,7 +51,7 @@ def test_there_is_a_row_for_everything(recipe):
     assert others == {what for what, _ in at_door} - set(KINDS)
     audited = {task.what for task in tasks if task.part == "generator"}
     for name in generators.names():
-        kinds = getattr(generators.find(name), "data_kinds", ("table",))
+        kinds = generators.find(name).traits.kinds
         assert "table" not in kinds or name in audited
         assert "images" not in kinds or f"{name} (images)" in audited
 

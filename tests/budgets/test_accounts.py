@@ -446,8 +446,8 @@ class Breaks:
     def __init__(self, act):
         self.act = act
 
-    def fit(self, data, schema, budget, *, seed, progress):  # noqa: ARG002
-        data.noise = data.commit(lambda noise: (Entry(Gaussian(noise)),), budget)
+    def fit(self, data, *, seed, progress):  # noqa: ARG002
+        data.noise = data.commit(lambda noise: (Entry(Gaussian(noise)),))
         return self.act(data)
 
 
@@ -460,7 +460,7 @@ def broken(act, frame, account):
         account, frame, ONE, "record", ledger=ledger, generator="breaks", settings={}, rehearsal=False
     ) as entry:
         data = Sensitive(frame, make_schema(), Account(ONE, ledger, enter=entry.enter))
-        Breaks(act).fit(data, make_schema(), ONE, seed=None, progress=None)
+        Breaks(act).fit(data, seed=None, progress=None)
 
 
 def raises(error, *, asked=True):
@@ -564,6 +564,7 @@ class Late:
 
     account: AccountFile
     name = "late"
+    traits = generators.Traits()
 
     def validate(self, schema, budget):
         """Nothing to refuse."""
@@ -571,9 +572,9 @@ class Late:
     def plan(self, schema, noise):
         return generators.make("independent", {}).plan(schema, noise)
 
-    def fit(self, data, *arguments, **more):
+    def fit(self, data, **more):
         enter(self.account)
-        return generators.make("independent", {}).fit(data, *arguments, **more)
+        return generators.make("independent", {}).fit(data, **more)
 
 
 def test_a_fit_that_lost_the_race_has_asked_and_written_nothing(account, frame, tmp_path):

@@ -33,6 +33,7 @@ from test_compat import DELTA, ROWS, plain, portrait, records, told_entries, tol
 import synthdp
 from synthdp import PATE, Budget, Schema, Synthesizer, accounting, cli, pate
 from synthdp.budgets import AccountFile, Cap
+from synthdp.generators import Traits
 from synthdp.ledger.events import (
     Capped,
     Choice,
@@ -486,13 +487,14 @@ class Interrupted:
     """A block of twenty questions is charged, and Ctrl-C comes after the thirteenth."""
 
     name: ClassVar[str] = "unused"
+    traits: ClassVar[Traits] = Traits()
     questions: int = option(20, "questions")
 
     def plan(self, schema: Schema, noise: float) -> tuple[Entry, ...]:  # noqa: ARG002
         return (Entry(Gaussian(noise), self.questions),)
 
-    def fit(self, data: Any, schema: Schema, budget: Budget, **_: Any) -> Any:
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data: Any, **_: Any) -> Any:
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         data.resolve()
         with data.reserve(Gaussian(noise), self.questions):
             for _ in range(13):
@@ -505,12 +507,13 @@ class Looked:
     """The records are handed out beside what was planned."""
 
     name: ClassVar[str] = "revealed"
+    traits: ClassVar[Traits] = Traits()
 
     def plan(self, schema: Schema, noise: float) -> tuple[Entry, ...]:  # noqa: ARG002
         return (Entry(Gaussian(noise)),)
 
-    def fit(self, data: Any, schema: Schema, budget: Budget, **_: Any) -> Any:
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data: Any, **_: Any) -> Any:
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         data.reveal("shown to the steward")
         data.marginals([("sex",)], noise)
         raise KeyboardInterrupt

@@ -16,7 +16,7 @@ from synthdp import Schema
 from synthdp.cli.evaluations import headline
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluate, images, write
-from synthdp.evaluate.images import feature_networks
+from synthdp.evaluate.images import feature_networks, image_run
 from synthdp.evaluate.images.image_page import STAMP
 
 MODELS = {"lr", "mlp", "cnn"}
@@ -288,13 +288,13 @@ def test_patients_are_attacked_not_their_pictures(quick):
 
 def test_images_keep_to_the_threads_that_they_are_given(ward, monkeypatch):
     seen, before = [], torch.get_num_threads()
-    judged = images.evaluate
+    judged = image_run._judged
 
     def watched(*args, **kwargs):
         seen.append((torch.get_num_threads(), {pool["num_threads"] for pool in threadpool_info()}))
         return judged(*args, **kwargs)
 
-    monkeypatch.setattr(images, "evaluate", watched)
+    monkeypatch.setattr(image_run, "_judged", watched)
     schema, *frames = ward
     one, two = (evaluate(*frames, schema, seeds=1, models="quick", jobs=jobs) for jobs in (1, 2))
     assert [threads for threads, _ in seen] == [1, 2]

@@ -7,9 +7,10 @@ from patients import make_frame, make_schema
 from scipy.stats import norm
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import classifiers, estimators, features, pictured, scores, tasks
+from synthdp.evaluate import classifiers, estimators, features, scores, tasks
 from synthdp.evaluate.classifiers import CLASSIFIERS, PRESETS, chances
 from synthdp.evaluate.estimators import REGRESSORS, guesses
+from synthdp.evaluate.images import image_run
 from synthdp.evaluate.tables import Axis, Table, axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Schema
 
@@ -192,8 +193,8 @@ def test_an_absent_library_is_told(monkeypatch):
 
 
 def test_sets_of_image_models():
-    assert pictured.chosen(None) == pictured.chosen("paper") == pictured.chosen(["default"]) == ("lr", "mlp", "cnn")
-    assert pictured.chosen(["quick"]) == ("lr",)
-    assert pictured.chosen(["cnn", "quick"]) == ("cnn", "lr")
+    assert image_run.ids_of(None) == image_run.ids_of("paper") == image_run.ids_of(["default"]) == ("lr", "mlp", "cnn")
+    assert image_run.ids_of(["quick"]) == ("lr",)
+    assert image_run.ids_of(["cnn", "quick"]) == ("cnn", "lr")
     with pytest.raises(BadInput):
-        classifiers.classifiers(pictured.chosen(["cnn"]))
+        classifiers.classifiers(image_run.ids_of(["cnn"]))

@@ -23,7 +23,7 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.where import allowed
 
 ERROR = 1e-6  # the probability that a test below fails by chance, were its seed drawn anew
-NAMES = [name for name in contracts() if getattr(kind_of(name), "conditional", False)]
+NAMES = [name for name in contracts() if kind_of(name).traits.conditional]
 OTHERS = [name for name in contracts() if name not in NAMES]
 WHERE = [
     {"sex": "female", "age": [35, 62]},
@@ -121,7 +121,7 @@ def test_conditions_that_do_not_fit_are_refused_also_for_no_rows(name):
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_others_say_who_can(name):
     """Without a fit: it is the class that says it, and the model's protocol that decides."""
-    assert not getattr(kind_of(name), "conditional", False)
+    assert not kind_of(name).traits.conditional
 
 
 @pytest.mark.parametrize("name", NAMES)

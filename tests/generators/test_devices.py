@@ -242,7 +242,7 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_charged(data, 
     account = Account(BUDGET, Ledger())
     settings = quick(name, data, device="cuda")
     with pytest.raises(BadInput, match=r"there is no CUDA device: use generator\.device=auto or cpu") as refused:
-        settings.fit(Sensitive(frame, schema, account, seed=1), schema, BUDGET, seed=1)
+        settings.fit(Sensitive(frame, schema, account, seed=1), seed=1)
     assert "\n" not in str(refused.value)
     assert account.ledger.entries() == ()
     assert account.ledger.charges == 0

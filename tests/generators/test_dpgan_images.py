@@ -10,7 +10,7 @@ from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer, load
 from synthdp.generators.adversarial.clipping_strategies import STRATEGIES, Clipper
-from synthdp.generators.adversarial.game import Game
+from synthdp.generators.adversarial.game import ImageGame
 from synthdp.generators.dpgan import DPGAN
 from synthdp.generators.images.image_networks import Critic, principal_axes
 from synthdp.generators.images.pixel_rows import Canvas, in_range
@@ -49,9 +49,9 @@ def rows(count, seed=1):
 def game(generator, frame, seed=5, answers=None):
     schema = picture_schema()
     data = Sensitive(frame, schema, Account(BUDGET, Ledger()), seed=seed, recorder=answers)
-    terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z), BUDGET))
+    terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z)))
     data.resolve()
-    return Game(generator, data, terms, random(seed))
+    return ImageGame(generator, data, terms, random(seed))
 
 
 def play(one, steps):

@@ -12,7 +12,7 @@ from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer, accounting
 from synthdp.generators.adversarial.clipping_strategies import APPLIES, STRATEGIES, Clipper, rule
-from synthdp.generators.adversarial.game import Game
+from synthdp.generators.adversarial.game import TableGame
 from synthdp.generators.dpgan import DPGAN
 from synthdp.generators.parts.table_networks import Blocks, Discriminator, random
 from synthdp.generators.parts.training_state import OPTIMIZERS
@@ -39,7 +39,7 @@ def settings(way, **changes):
 def run(generator, frame, schema, recorder=None, budget=BUDGET):
     account = Account(budget, Ledger(), unit=schema.unit or "record")
     data = Sensitive(frame, schema, account, seed=5, recorder=recorder)
-    return account.ledger, generator.fit(data, schema, budget, seed=5)
+    return account.ledger, generator.fit(data, seed=5)
 
 
 FEW = ("flat", "adaptive")  # `make test` takes: one clip of its own, and one that noisy answers set
@@ -107,9 +107,9 @@ def test_the_tables_keep_their_share_beside_a_count(way):
 def game(generator, seed=5, rows=150):
     schema = make_schema()
     data = Sensitive(make_frame(rows), schema, Account(BUDGET, Ledger()), seed=seed)
-    terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z), BUDGET))
+    terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z)))
     data.resolve()
-    return Game(generator, data, terms, random(seed))
+    return TableGame(generator, data, terms, random(seed))
 
 
 def play(one, steps):

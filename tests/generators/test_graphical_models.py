@@ -178,7 +178,7 @@ def test_the_rounds_of_aim_keep_their_cap_and_nearly_spend_it():
     recorder, schema, budget = Recorder(), make_schema(), Budget(1.0, 1e-5)
     account = Account(budget, Ledger())
     data = Sensitive(make_frame(400), schema, account, seed=1, recorder=recorder)
-    make("aim", {"rounds": 6, "iterations": 30, "last": 50}).fit(data, schema, budget, seed=1)
+    make("aim", {"rounds": 6, "iterations": 30, "last": 50}).fit(data, seed=1)
     cap = account.ledger.entries()[0].event.bound
     events = [event for question, _, _ in recorder.asked for event in question.events]
     spent = [e.epsilon**2 / 8 if isinstance(e, Choice) else 1 / (2 * e.noise**2) for e in events]

@@ -83,7 +83,7 @@ def comes_to_its_first_question(make, schema, monkeypatch, budget=BUDGET):
     with monkeypatch.context() as patch:
         patch.setattr(Sensitive, "_answer", answer)
         with pytest.raises(Opened):
-            make().fit(data, schema, budget, seed=1)
+            make().fit(data, seed=1)
 
 
 @pytest.mark.usefixtures("unpriced")
@@ -223,8 +223,12 @@ def test_a_budget_that_does_not_suffice_is_refused_before_anything_is_opened(tmp
 def test_a_generator_without_validate_is_refused_by_name(schema):
     class Old:
         name = "old"
+        traits = generators.Traits()
 
     with pytest.raises(BadInput, match=r"generator old has no validate\(schema, budget\)"):
+        Synthesizer(Old(), schema=schema, budget=BUDGET, trust=__name__)
+    del Old.traits
+    with pytest.raises(BadInput, match="the class of generator old has no traits"):
         Synthesizer(Old(), schema=schema, budget=BUDGET, trust=__name__)
 
 

@@ -53,7 +53,7 @@ def run(folder, account, *, resume=False, stop=None, before=nothing, entered_the
     with closing(book), entered(account, FRAME, ONE, "record", ledger=book, resume=resume, **ABOUT) as entry:
         before()
         charged = Account(ONE, book, noise=NOISE, enter=entry.enter)
-        charged.commit(plan, ONE)
+        charged.commit(plan)
         if resume:  # as `Sensitive` does: who goes on is settled before anything is drawn
             charged.enter()
         entered_then()

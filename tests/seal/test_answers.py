@@ -14,6 +14,7 @@ from sweeps import sweep
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.budgets import AccountFile
 from synthdp.budgets.entry import entered
+from synthdp.generators import Traits
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.options import option
@@ -44,6 +45,7 @@ class Asker:
     """A generator in miniature that keeps no checkpoint: tables, a choice, then questions under a cap; it draws chance of its own."""
 
     name: ClassVar[str] = "asker"
+    traits: ClassVar[Traits] = Traits()
     told: ClassVar[list] = []
     seen: ClassVar[object] = None  # a file that outlives the process
     first: str = option("sex", "the column that is asked first")
@@ -58,8 +60,8 @@ class Asker:
     def plan(self, schema, noise):  # noqa: ARG002
         return Entry(Gaussian(2 * noise)), Entry(Gaussian(noise)), Entry(Choice(0.1)), Entry(self.cap(noise))
 
-    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data, *, seed=None, progress=None):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema, chance = data.resolve(), np.random.default_rng(seed)
         found = [data.marginals([(self.first,)], 2 * noise)[0].ravel()]
         self.tell("single", found[-1])
@@ -163,8 +165,8 @@ def test_an_answer_is_given_to_its_own_question_only(tmp_path, monkeypatch):
         fit(tmp_path, resume=True)
 
 
-def asks_something_else(self, data, schema, budget, *, seed=None, progress=None):
-    noise = data.commit(lambda z: self.plan(schema, z), budget)
+def asks_something_else(self, data, *, seed=None, progress=None):
+    noise = data.commit(lambda z: self.plan(data.declared, z))
     return Counted(data.resolve(), data.marginals([("ill",)], 2 * noise)[0])
 
 
@@ -294,7 +296,7 @@ def test_a_forked_fit_is_answered_in_the_process_that_began_it_alone(tmp_path):
     """One charge pays for one answer: the fork would draw another."""
     book = Ledger(tmp_path / "ledger.jsonl")
     data = Sensitive(make_frame(50), make_schema(), Account(BUDGET, ledger=book), seed=None)
-    data.commit(lambda noise: (Entry(Gaussian(noise), 4),), BUDGET)
+    data.commit(lambda noise: (Entry(Gaussian(noise), 4),))
     noise = data.account.plan[0].event.noise
     data.resolve()
     for _ in data.steps(Gaussian(noise), 2, dict):

@@ -28,7 +28,7 @@ ROWS = 400
 
 def sealed():
     data = Sensitive(make_frame(ROWS), make_schema(), Account(ANY), seed=0)
-    data.commit(lambda _: (Entry(Gaussian(1.0), 99),), ANY)
+    data.commit(lambda _: (Entry(Gaussian(1.0), 99),))
     data.resolve()
     return data
 
@@ -262,7 +262,7 @@ def test_numbers_in_an_event_and_the_rate_of_a_sample_are_plain_ones():
     assert [type(each) for each in (event.rate, event.queries[0].noise)] == [float, float]
     assert type(Entry(event, SlyInt(3)).count) is int
     data = Sensitive(make_frame(ROWS), make_schema(), Account(ANY), seed=0)
-    data.commit(lambda _: (Entry(Sampled(0.01, (Gaussian(1e-6),))),), ANY)
+    data.commit(lambda _: (Entry(Sampled(0.01, (Gaussian(1e-6),))),))
     with data.sample(AlwaysMore(0.01)) as batch:
         found = batch.sum(lambda codes: np.ones((len(codes), 1)), 1, 1.0, 1e-6)
     assert found[0] < ROWS / 4
@@ -365,7 +365,7 @@ def kinds_that_fail():
 def test_what_a_function_of_teachers_raises_says_nothing_either(place):
     kind, public = list(kinds_that_fail())[place], np.zeros((3, 6), np.int32)
     data = Sensitive(make_frame(ROWS), make_schema(), Account(ANY), seed=0)
-    data.commit(lambda _: (Entry(Vote(1.0)),), ANY)
+    data.commit(lambda _: (Entry(Vote(1.0)),))
     teachers = data.partition(4, kind)
 
     def failing():

@@ -23,7 +23,7 @@ def opened(filter="gaussian", frame=None, recorder=None):
     data = Sensitive(
         make_frame(300) if frame is None else frame, make_schema(), Account(BUDGET), seed=1, recorder=recorder
     )
-    noise = data.commit(lambda z: (Entry(capped(filter, z)),), BUDGET)
+    noise = data.commit(lambda z: (Entry(capped(filter, z)),))
     return data, capped(filter, noise)
 
 
@@ -88,5 +88,5 @@ def test_the_analyst_branches_on_noisy_answers_only():
 
 def test_an_infinite_budget_has_no_bound():
     data = Sensitive(make_frame(20), make_schema(), Account(Budget(math.inf, 1e-5)), seed=1)
-    noise = data.commit(lambda z: (Entry(Gaussian(z)),), Budget(math.inf, 1e-5))
+    noise = data.commit(lambda z: (Entry(Gaussian(z)),))
     assert noise == 0.0

@@ -28,7 +28,7 @@ def opened(relation="add_remove", epsilon=1.0, frame=None, **changes):
     schema = make_schema(**changes)
     account = Account(Budget(50.0, 1e-5, relation), Ledger(), unit=schema.unit or "record")
     data = Sensitive(make_frame(400) if frame is None else frame, schema, account, seed=0)
-    data.commit(lambda z: (Entry(Gaussian(z)), Entry(Choice(epsilon), 3)), Budget(50.0, 1e-5, relation))
+    data.commit(lambda z: (Entry(Gaussian(z)), Entry(Choice(epsilon), 3)))
     data.resolve()
     return data
 

@@ -153,7 +153,7 @@ def test_a_fit_from_a_file_is_the_fit_of_its_frame(tmp_path):
     assert there.statement.events == here.statement.events
 
 
-COUNTED = [name for name in contracts() if getattr(kind_of(name), "counted", False)]
+COUNTED = [name for name in contracts() if kind_of(name).traits.counted]
 
 
 @pytest.mark.parametrize("name", sweep(COUNTED, ("independent", "mst").__contains__))

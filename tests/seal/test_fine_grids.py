@@ -18,7 +18,7 @@ SCHEMA, BUDGET = make_schema(), Budget(float("inf"), 1e-5)
 def resolved(cells, rows=300):
     account = Account(BUDGET, Ledger(), unit=RECORD)
     data = Sensitive(make_frame(rows), SCHEMA, account, seed=0)
-    data.commit(lambda _: (Entry(Gaussian(0.0), 50),), BUDGET)
+    data.commit(lambda _: (Entry(Gaussian(0.0), 50),))
     data.resolve(cells=cells)
     return data
 

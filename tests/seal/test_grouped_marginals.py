@@ -18,7 +18,7 @@ from synthdp.seal.records import reading
 def data():
     schema = make_schema()
     sealed = Sensitive(make_frame(400), schema, Account(Budget(1e9, 1e-5), Ledger()), seed=0)
-    sealed.commit(lambda noise: (Entry(Gaussian(noise)),), Budget(1e9, 1e-5))
+    sealed.commit(lambda noise: (Entry(Gaussian(noise)),))
     sealed.resolve()
     return sealed
 

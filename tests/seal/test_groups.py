@@ -18,7 +18,7 @@ from synthdp.ledger.ledger import Ledger
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
 from synthdp.seal.charging import Account
-from synthdp.seal.clipping import Automatic, PerGroup, gradient_noise
+from synthdp.seal.clipping import Automatic, PerGroup
 from synthdp.seal.door import Sensitive
 from synthdp.seal.gradients import FLAT, per_unit_reference
 from synthdp.seal.gradients.question import Counted, Gradient, Together, dealt
@@ -209,7 +209,7 @@ def test_a_sample_books_all_its_parts_as_one_event():
     event = Sampled(rate, queries)
     account = Account(Budget(math.inf, 1e-5), Ledger())
     data = Sensitive(make_frame(50), make_schema(), account, seed=1)
-    data.commit(lambda _: (Entry(event, 2),), Budget(math.inf, 1e-5))
+    data.commit(lambda _: (Entry(event, 2),))
     data.resolve()
     small = torch.nn.Sequential(torch.nn.Linear(len(Codec(make_schema()).sizes), 1))
 
@@ -227,7 +227,7 @@ def test_a_sample_books_all_its_parts_as_one_event():
 
 def test_adaptive_clipping_as_a_whole_costs_what_the_total_noise_does():
     """The reference row `adaptive_clip`: gradient and count together are a Gaussian of noise 1.1."""
-    queries = (Gaussian(gradient_noise(1.1, 5.0)), Gaussian(2 * 5.0))
+    queries = (Gaussian((1.1**-2 - (2 * 5.0) ** -2) ** -0.5), Gaussian(2 * 5.0))
     assert accounting.epsilon((Entry(Sampled(0.01, queries), 1000),), 1e-5) == pytest.approx(1.51537, abs=1e-3)
 
 

@@ -133,7 +133,7 @@ def test_both_are_charged_as_one_gaussian_under_either_relation(relation):
     budget = Budget(math.inf, 1e-5, relation)
     account = Account(budget, unit="patient")
     data = Sensitive(make_frame(40, repeats=2), SCHEMA, account, seed=1)
-    data.commit(lambda _: (Entry(Gaussian(2.0), 2),), budget)
+    data.commit(lambda _: (Entry(Gaussian(2.0), 2),))
     data.resolve()
     for name in ("sums", "moments"):
         data.ask(QUESTIONS[name])

@@ -41,7 +41,7 @@ if ranks.rank == 0:
 
 # Without a seed: noise of one deviation in all, the same answer everywhere, and every unit counted once.
 data = Sensitive(make_frame(300), make_schema(), Account(budget), ranks=ranks)
-noise = data.commit(lambda z: (Entry(Gaussian(z)), Entry(Gaussian(2 * z))), budget)
+noise = data.commit(lambda z: (Entry(Gaussian(z)), Entry(Gaussian(2 * z))))
 zeros = data.sum(lambda codes: np.zeros((len(codes), 40000)), 40000, 1.0, noise)
 ones = data.sum(lambda codes: np.ones((len(codes), 1)), 1, 1.0, 2 * noise)
 np.savez(f"{out}/answers{ranks.rank}.npz", zeros=zeros, ones=ones, noise=noise)

@@ -15,6 +15,7 @@ from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer, accounting
 from synthdp.accounting.caps import cap_of, least_noise
+from synthdp.generators import Traits
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian, Revealed, Sampled, Threshold, Vote
 from synthdp.ledger.ledger import Ledger
 from synthdp.options import option
@@ -42,6 +43,7 @@ class Walk:
     """A generator in miniature: one table, then a loop whose state is a running sum of noisy answers."""
 
     name: ClassVar[str] = "walk"
+    traits: ClassVar[Traits] = Traits()
     steps: int = option(STEPS, "steps")
     rate: float = option(RATE, "rate")
     told: str = option("", "file to which every answer is reported")
@@ -52,8 +54,8 @@ class Walk:
     def plan(self, schema, noise):  # noqa: ARG002
         return Entry(Gaussian(5 * noise)), Entry(Sampled(self.rate, (Gaussian(noise),)), self.steps)
 
-    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data, *, seed=None, progress=None):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         saved = data.restored()
         if saved is None:

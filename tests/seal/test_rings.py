@@ -138,7 +138,7 @@ def fit(name, frame, schema, data="table"):
     short = {"steps": 2} if "steps" in {field.name for field in dataclasses.fields(kind)} else {}
     account = Account(BUDGET, Ledger(), unit=schema.unit or "record")
     with nullcontext(frame) if isinstance(frame, pd.DataFrame) else source.opened(frame) as opened:
-        quick(name, data, **short).fit(Sensitive(opened, schema, account, seed=1), schema, BUDGET, seed=1)
+        quick(name, data, **short).fit(Sensitive(opened, schema, account, seed=1), seed=1)
 
 
 def of_generator(data, name, **unit):

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
+from synthdp.generators import Traits
 from synthdp.ledger.events import Entry, Gaussian, Sampled
 from synthdp.noise.noise import Noise
 from synthdp.seal.charging import Account
@@ -28,7 +29,7 @@ EVENT = Sampled(RATE, (Gaussian(0.0),))
 
 def sealed(count, events=(EVENT,), seed=0):
     data = Sensitive(FRAME, SCHEMA, Account(ANY), seed=seed)
-    data.commit(lambda _: tuple(Entry(event, count) for event in events), ANY)
+    data.commit(lambda _: tuple(Entry(event, count) for event in events))
     return data
 
 
@@ -121,6 +122,7 @@ class TwoPhases:
     """A generator in miniature: two loops of one event; it learns who was in each sample."""
 
     name: ClassVar[str] = "two_phases"
+    traits: ClassVar[Traits] = Traits()
     told: ClassVar[list] = []  # every sample of every process, also of those whose model never came
 
     def plan(self, schema, noise):  # noqa: ARG002
@@ -129,8 +131,8 @@ class TwoPhases:
     def validate(self, schema, budget):  # noqa: ARG002
         return
 
-    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
-        data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data, *, seed=None, progress=None):  # noqa: ARG002
+        data.commit(lambda z: self.plan(data.declared, z))
         schema, saved = data.resolve(), data.restored()
         rows = [] if saved is None else list(saved["rows"])
 

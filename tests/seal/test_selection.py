@@ -193,7 +193,7 @@ def opened(seed=1, frame=None, recorder=None, mean=4.0):
         plans = ((Entry(Gaussian(z)), *SCORE), (Entry(Gaussian(2 * z), 2), *SCORE))
         return Selection(mean, 1.0, plans)
 
-    noise = data.commit(lambda z: (Entry(event(z)),), BUDGET)
+    noise = data.commit(lambda z: (Entry(event(z)),))
     terms = [Terms(noise=noise, score=SCORE, budget=BUDGET) for _ in range(2)]
     return data, event(noise), terms
 
@@ -204,7 +204,7 @@ def plan_of(place, z):
 
 def asking(log):
     def run(place, door):
-        z = door.commit(lambda z: plan_of(place, z), BUDGET)
+        z = door.commit(lambda z: plan_of(place, z))
         door.resolve()
         tables = [door.marginals([("sex",)], z if place == 0 else 2 * z)[0] for _ in range(1 + place)]
         score = float(door.marginals([("ill",)], 40.0)[0][0])
@@ -244,7 +244,7 @@ def test_what_a_run_asks_beyond_its_plan_is_refused():
     data, event, terms = opened()
 
     def dearer(place, door):
-        z = door.commit(lambda z: (Entry(Gaussian(z), 3),), BUDGET)
+        z = door.commit(lambda z: (Entry(Gaussian(z), 3),))
         door.marginals([("sex",)], z)
 
     with pytest.raises(BadInput, match="more than the selection was charged"):
@@ -252,7 +252,7 @@ def test_what_a_run_asks_beyond_its_plan_is_refused():
     assert data.account.ledger.entries() == (Entry(event),)  # charged all the same
 
     def twice(place, door):
-        z = door.commit(lambda z: plan_of(place, z), BUDGET)
+        z = door.commit(lambda z: plan_of(place, z))
         door.resolve()
         for _ in range(4):
             door.marginals([("sex",)], z if place == 0 else 2 * z)
@@ -261,7 +261,7 @@ def test_what_a_run_asks_beyond_its_plan_is_refused():
         door.marginals([("sex",)], terms[place].noise)
 
     def another_selection(place, door):
-        door.commit(lambda z: plan_of(place, z), BUDGET)
+        door.commit(lambda z: plan_of(place, z))
         door.select(event, terms, twice)
 
     def all_records(place, door):

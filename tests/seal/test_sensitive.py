@@ -29,7 +29,7 @@ def ones(codes):
 
 def test_a_question_outside_the_plan_is_refused_and_not_charged(frame, schema):
     data = sealed(frame, schema)
-    noise = data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    noise = data.commit(lambda z: (Entry(Gaussian(z)),))
     data.sum(ones, 1, 1.0, noise)
     with pytest.raises(BadInput, match="not in the committed plan"):
         data.sum(ones, 1, 1.0, noise)
@@ -41,19 +41,17 @@ def test_nothing_is_answered_before_a_plan_is_committed(frame, schema):
         sealed(frame, schema).sum(ones, 1, 1.0, 5.0)
 
 
-def test_a_plan_is_committed_once_and_within_the_cap(frame, schema):
+def test_a_plan_is_committed_once(frame, schema):
     data = sealed(frame, schema)
-    with pytest.raises(BadInput, match="cap"):
-        data.commit(lambda z: (Entry(Gaussian(z)),), Budget(30.0, 1e-5))
-    data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    data.commit(lambda z: (Entry(Gaussian(z)),))
     with pytest.raises(BadInput, match="already"):
-        data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+        data.commit(lambda z: (Entry(Gaussian(z)),))
 
 
 def test_the_charge_is_on_disk_before_the_answer(frame, schema, tmp_path):
     path = tmp_path / "ledger.jsonl"
     data = sealed(frame, schema, ledger=Ledger(path))
-    noise = data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    noise = data.commit(lambda z: (Entry(Gaussian(z)),))
     seen = []
 
     def spy(codes):
@@ -69,7 +67,7 @@ def test_a_block_stays_charged_whatever_ends_it(frame, schema, tmp_path):
     """Law 37: an exception that a generator catches gives nothing back; it may have stopped at a lucky answer."""
     path = tmp_path / "ledger.jsonl"
     data = sealed(frame, schema, NO_NOISE, ledger=Ledger(path))
-    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 64),), NO_NOISE)
+    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 64),))
     event, asked = Sampled(0.5, (Gaussian(noise),)), 0
 
     class Lucky(Exception):
@@ -95,7 +93,7 @@ def test_a_block_stays_charged_whatever_ends_it(frame, schema, tmp_path):
 
 def test_a_sample_answers_once(frame, schema):
     data = sealed(frame, schema, NO_NOISE)
-    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 2),), NO_NOISE)
+    noise = data.commit(lambda z: (Entry(Sampled(0.5, (Gaussian(z),)), 2),))
     with data.sample(0.5) as batch:
         batch.sum(ones, 1, 1.0, noise)
         with pytest.raises(BadInput, match="one question"):
@@ -104,7 +102,7 @@ def test_a_sample_answers_once(frame, schema):
 
 def test_batch_sizes_are_binomial(frame, schema):
     data = sealed(frame, schema, Budget(float("inf"), 1e-5))
-    data.commit(lambda z: (Entry(Sampled(0.3, (Gaussian(z),)), 400),), Budget(float("inf"), 1e-5))
+    data.commit(lambda z: (Entry(Sampled(0.3, (Gaussian(z),)), 400),))
     sizes = []
     for _ in range(400):
         with data.sample(0.3) as batch:
@@ -116,7 +114,7 @@ def test_batch_sizes_are_binomial(frame, schema):
 
 def test_an_empty_sample_is_a_noise_only_step_at_the_same_charge(schema):
     data = sealed(make_frame(0), schema)
-    noise = data.commit(lambda z: (Entry(Sampled(1.0, (Gaussian(z),)), 1),), LOOSE)
+    noise = data.commit(lambda z: (Entry(Sampled(1.0, (Gaussian(z),)), 1),))
     with data.sample(1.0) as batch:
         answer = batch.sum(ones, 1, 1.0, noise)
     assert answer.shape == (1,)
@@ -127,7 +125,7 @@ def test_an_empty_sample_is_a_noise_only_step_at_the_same_charge(schema):
 def test_sums_clip_each_unit_not_each_record_nor_the_batch():
     schema = make_schema(unit="patient", max_records_per_unit=3)
     data = sealed(make_frame(30, repeats=3), schema, Budget(float("inf"), 1e-5))
-    data.commit(lambda z: (Entry(Gaussian(z), 2),), Budget(float("inf"), 1e-5))
+    data.commit(lambda z: (Entry(Gaussian(z), 2),))
     clipped = data.sum(lambda codes: np.full((len(codes), 2), 5.0), 2, 1.0, 0.0)
     np.testing.assert_allclose(clipped, [10 / 2**0.5] * 2, rtol=2e-4)  # 10 patients, each of norm 1
     below = data.sum(lambda codes: np.full((len(codes), 2), 0.1), 2, 1.0, 0.0)
@@ -140,7 +138,7 @@ def test_a_unit_keeps_at_most_its_records_and_the_choice_is_its_own():
 
     def kept(frame):
         data = sealed(frame, schema, Budget(float("inf"), 1e-5))
-        data.commit(lambda z: (Entry(Gaussian(z)),), Budget(float("inf"), 1e-5))
+        data.commit(lambda z: (Entry(Gaussian(z)),))
         return data.sum(lambda codes: np.eye(100)[codes[:, 0] * 3], 100, 100.0, 0.0)
 
     everyone = kept(frame)
@@ -153,7 +151,7 @@ def test_a_unit_keeps_at_most_its_records_and_the_choice_is_its_own():
 
 def test_non_finite_contributions_count_as_zero(frame, schema):
     data = sealed(frame, schema, Budget(float("inf"), 1e-5))
-    data.commit(lambda z: (Entry(Gaussian(z)),), Budget(float("inf"), 1e-5))
+    data.commit(lambda z: (Entry(Gaussian(z)),))
 
     def bad(codes):
         return np.array([np.nan, np.inf, 1e100, 0.5, 0.0])[codes[:, 0]][:, None]
@@ -164,7 +162,7 @@ def test_non_finite_contributions_count_as_zero(frame, schema):
 
 def test_marginals_match_a_count_and_their_noise(frame, schema):
     data = sealed(frame, schema, Budget(float("inf"), 1e-5))
-    data.commit(lambda z: (Entry(Gaussian(z)),), Budget(float("inf"), 1e-5))
+    data.commit(lambda z: (Entry(Gaussian(z)),))
     (table,) = data.marginals([("sex", "ill")], 0.0)
     for place, sex in enumerate(["female", "male"]):
         for ill in (False, True):
@@ -190,7 +188,7 @@ def test_learned_items_are_bought_and_the_schema_is_complete():
     }
     schema = make_schema(columns=learn, units="learn")
     data = sealed(make_frame(5000), schema)
-    data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    data.commit(lambda z: (Entry(Gaussian(z)),))
     resolved = data.resolve()
     assert not resolved.learned
     assert resolved.units == pytest.approx(5000, abs=50)
@@ -213,14 +211,14 @@ def test_a_rare_category_is_not_learned():
     schema = make_schema(columns={"sex": {"kind": "categorical", "categories": "learn"}})
     for seed in range(20):
         data = sealed(frame, schema, Budget(epsilon=1.0, delta=1e-6), seed=seed)
-        data.commit(lambda z: (Entry(Gaussian(z)),), Budget(epsilon=1.0, delta=1e-6))
+        data.commit(lambda z: (Entry(Gaussian(z)),))
         assert "a-canary-of-one" not in data.resolve().column("sex").categories
 
 
 def test_a_fit_that_stops_early_is_charged_its_whole_plan(frame, schema):
     """Law 11: when to stop may depend on answers, so the ledger never says less than the plan."""
     data = sealed(frame, schema)
-    noise = data.commit(lambda z: (Entry(Gaussian(z), 10),), LOOSE)
+    noise = data.commit(lambda z: (Entry(Gaussian(z), 10),))
     for _ in range(6):
         data.sum(ones, 1, 1.0, noise)
     data.account.settle()
@@ -230,7 +228,7 @@ def test_a_fit_that_stops_early_is_charged_its_whole_plan(frame, schema):
 def test_a_question_that_assumes_fewer_records_of_a_unit_is_refused():
     schema = make_schema(unit="patient", max_records_per_unit=3)
     data = sealed(make_frame(30, repeats=3), schema)
-    noise = data.commit(lambda z: (Entry(Gaussian(z), 2),), LOOSE)
+    noise = data.commit(lambda z: (Entry(Gaussian(z), 2),))
     question = dataclasses.replace(data.tables([("sex",)], noise), max_records=1)
     with pytest.raises(BadInput, match="assumes at most 1"):
         data.ask(question)
@@ -248,7 +246,7 @@ def test_a_sealed_fit_never_refuses_on_content(frame, cell):
     for column in ("patient", "age", "sex", "dose", "ill"):
         bad.loc[0, column] = cell
     data = sealed(bad, schema)
-    data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    data.commit(lambda z: (Entry(Gaussian(z)),))
     assert data.marginals([("sex",)], data.account.plan[0].event.noise)[0].shape == (2,)
 
 
@@ -273,7 +271,7 @@ def test_a_question_from_elsewhere_is_refused_before_it_sees_a_record(frame, sch
 def test_sealed_records_open_only_while_a_question_is_answered():
     """Law 20: whoever holds the seal, a read outside a question raises."""
     data = sealed(make_frame(20), make_schema())
-    noise = data.commit(lambda z: (Entry(Gaussian(z)),), LOOSE)
+    noise = data.commit(lambda z: (Entry(Gaussian(z)),))
     data.resolve()
     with pytest.raises(RuntimeError, match="outside a question"):
         data._sealed.read()
@@ -287,7 +285,7 @@ def test_a_gradient_is_the_sum_over_the_units_that_came_whatever_their_number():
     answers = []
     for frame in (make_frame(30), pd.concat([make_frame(30)] * 2, ignore_index=True)):
         data = sealed(frame, make_schema(), Budget(math.inf, 1e-5))
-        data.commit(lambda z: (Entry(Gaussian(z)),), Budget(math.inf, 1e-5))
+        data.commit(lambda z: (Entry(Gaussian(z)),))
         data.resolve()
         module = torch.nn.Linear(6, 1)
         with torch.no_grad():
@@ -314,7 +312,7 @@ def test_learned_bounds_hold_nearly_all_records_at_any_budget(epsilon):
     learned = {"dose": {"kind": "continuous", "bounds": "learn"}}
     schema = make_schema(columns=learned, unit="patient", max_records_per_unit=3, units=900)
     data = sealed(frame, schema, Budget(epsilon, 1e-6))
-    data.commit(lambda z: (Entry(Gaussian(z)),), Budget(epsilon, 1e-6))
+    data.commit(lambda z: (Entry(Gaussian(z)),))
     low, high = data.resolve().to_dict()["columns"]["dose"]["bounds"]
     assert frame["dose"].between(low, high).mean() > 0.9
     assert high - low < 20
@@ -323,6 +321,6 @@ def test_learned_bounds_hold_nearly_all_records_at_any_budget(epsilon):
 def test_bounds_that_cannot_be_told_from_noise_are_warned_of():
     schema = make_schema(columns={"dose": {"kind": "continuous", "bounds": "learn"}})
     data = sealed(make_frame(5), schema, Budget(0.1, 1e-6))
-    data.commit(lambda z: (Entry(Gaussian(z)),), Budget(0.1, 1e-6))
+    data.commit(lambda z: (Entry(Gaussian(z)),))
     with pytest.warns(UserWarning, match="'dose': at this budget noise hides the bounds"):
         data.resolve()

@@ -28,6 +28,7 @@ from torch import nn
 from torch.nn import functional
 
 from synthdp import BadInput, Budget, Synthesizer
+from synthdp.generators import Traits
 from synthdp.ledger.events import Capped, Entry, Vote, merged
 from synthdp.options import option
 from synthdp.schema.codec import Codec
@@ -132,7 +133,7 @@ def trained(frame, kind, count=4, rounds=2):
 
 def opened(frame, seed=0, budget=LOOSE, schema=SCHEMA, recorder=None):
     data = Sensitive(frame, schema, Account(budget, unit=schema.unit or "record"), seed=seed, recorder=recorder)
-    data.commit(lambda z: (Entry(Vote(z), 1000),), budget)
+    data.commit(lambda z: (Entry(Vote(z), 1000),))
     data.resolve()
     return data
 
@@ -549,7 +550,7 @@ def test_training_is_free_and_every_answer_is_charged_before_it(monkeypatch):
     data = Sensitive(make_frame(60), SCHEMA, Account(Budget(50, 1e-5), unit="patient"), seed=1)
     aggregators = [LNMax(0.4), GNMax(3.0), Confident(3.0, 3.0, 3.0, 4), Shares(2.0, "ranks")]
     plan = merged(Entry(event) for aggregator in aggregators for event in aggregator.events(len(QUERIES)))
-    data.commit(lambda _: plan, Budget(50, 1e-5))
+    data.commit(lambda _: plan)
     teachers = data.partition(4, KINDS["mlp"])
     teachers.train()
     teachers.train(steps=3)
@@ -604,7 +605,7 @@ def test_kinds_and_aggregators_from_elsewhere_are_refused():
 def test_under_a_cap_teachers_answer_until_it_is_spent():
     data = Sensitive(make_frame(60), SCHEMA, Account(Budget(5.0, 1e-5), unit="patient"), seed=1)
     cap = Capped("gaussian", 0.5)
-    data.commit(lambda _: (Entry(cap),), Budget(5.0, 1e-5))
+    data.commit(lambda _: (Entry(cap),))
     teachers = data.partition(4, KINDS["forests"])
     teachers.train()
     with data.cap(cap) as safe:
@@ -749,6 +750,7 @@ class Taught:
     """A generator in miniature: teachers that are trained on, and asked, in every step."""
 
     name: ClassVar[str] = "taught"
+    traits: ClassVar[Traits] = Traits()
     kind: str = option("mlp", "kind of teachers")
     steps: int = option(8, "steps")
 
@@ -758,8 +760,8 @@ class Taught:
     def plan(self, schema, noise):  # noqa: ARG002
         return (Entry(Vote(noise), 3 * self.steps),)
 
-    def fit(self, data, schema, budget, *, seed=None, progress=None):  # noqa: ARG002
-        noise = data.commit(lambda z: self.plan(schema, z), budget)
+    def fit(self, data, *, seed=None, progress=None):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(data.declared, z))
         data.resolve()
         teachers = data.partition(4, KINDS[self.kind])
         saved = data.restored()

@@ -58,7 +58,7 @@ def test_it_is_charged_on_top_and_asked_of_sealed_teachers():
     data = Sensitive(make_frame(200), schema, account, seed=1)
     queries = np.zeros((3, len(schema.modelled)), np.int32)
     votes, event = GNMax(30.0).events(3), COST.events(3)[0]
-    data.commit(lambda _: (*(Entry(vote) for vote in votes), Entry(event)), budget)
+    data.commit(lambda _: (*(Entry(vote) for vote in votes), Entry(event)))
     data.resolve()
     target = [column.name for column in schema.modelled].index("ill")
 

@@ -51,11 +51,6 @@ def best_order(charges: Charges, delta: float) -> float:
     return WIDE_ORDERS[int(np.argmin(found))]
 
 
-def classic_epsilon(charges: Charges, delta: float) -> float:
-    """The same by Mironov 2017, proposition 3: what most published figures used. Never below `epsilon`."""
-    return _least(divergences(charges), np.array(WIDE_ORDERS), delta, np.zeros(len(WIDE_ORDERS)))
-
-
 def divergences(charges: Charges) -> Array:
     """Renyi divergence of the whole ledger at each of `WIDE_ORDERS`; inf where no bound is known at that order."""
     total = np.zeros(len(WIDE_ORDERS))

@@ -4,8 +4,8 @@
     gnmax       Gaussian noise on counts, Renyi                        Papernot et al. 2018
     confident   the same behind a noisy threshold, also interactive    Papernot et al. 2018, sections 4.1 and 4.2
     binary      two counts, the moments of PATE-GAN                    Jordon, Yoon & van der Schaar 2019
-    smooth      how much one teacher changes a data-dependent figure   Papernot et al. 2018, appendix B
-    release     that figure with noise, as a charged event             Nissim, Raskhodnikova & Smith 2007
+    smooth_sensitivity  how much one teacher changes the figure of gnmax (Papernot et al. 2018, appendix B), and what that
+                        figure with noise costs as a charged event (Nissim, Raskhodnikova & Smith 2007)
 
 Each analysis has two answers. `independent(...)` uses public numbers only and returns `DataIndependent`. `dependent(votes, ...)`
 reads the votes and returns `DataDependent`: that number is itself private. Ledger, calibration, stopping and statement know
@@ -25,6 +25,5 @@ __all__ = [
     "gnmax",
     "lnmax",
     "load",
-    "smooth_release",
     "smooth_sensitivity",
 ]

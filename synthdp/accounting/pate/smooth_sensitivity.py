@@ -5,8 +5,7 @@ The figure is a sum over queries of a Renyi divergence at one order, a function 
 at most 1. For GNMax x solves q = (m - 1) / 2 erfc(x / sigma), half the lead if all m - 1 other classes were equally far behind.
 Why one move suffices: moving a vote changes each lead by at most 2, and e -> Phi(Phi^-1(e) + sqrt(2) / sigma) is concave, so
 that by Jensen's inequality no q leaves the interval between (m - 1) / 2 erfc((x + 1) / sigma) and (m - 1) / 2 erfc((x - 1) /
-sigma); q is the least over all candidate winners, so a change of winner stays inside too. For a threshold x is the distance
-of the largest count from it, and q = 1/2 erfc(x / (sqrt(2) sigma1)).
+sigma); q is the least over all candidate winners, so a change of winner stays inside too.
 
 F is taken on a grid of CELLS cells per move, at the cell's end nearer 0 (a larger q is valid in theorem 6), and as the least
 value up to there: it falls in x by construction, whatever theorem 6 does. All maxima below are then over finitely many cells,
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from synthdp.accounting.analytic_gaussian import divergence
-from synthdp.accounting.pate import confident, gnmax
+from synthdp.accounting.pate import gnmax
 from synthdp.accounting.pate.vote_counts import checked, checked_orders, from_divergences, positive
 from synthdp.errors import BadInput
 from synthdp.ledger.events import SmoothGaussian
@@ -75,27 +74,6 @@ def of_gnmax(votes: ArrayLike, sigma: float, order: float, beta: float) -> Smoot
     return smoothed([answer_terms(checked(votes), sigma, order)], order, beta)
 
 
-def of_confident(
-    votes: ArrayLike,
-    answered: ArrayLike,
-    threshold: float,
-    sigma1: float,
-    sigma2: float,
-    order: float,
-    beta: float,
-    *,
-    student: ArrayLike | None = None,
-) -> Smooth:
-    """The same of a Confident-GNMax run that answered the queries with `answered` (queries,) true."""
-    counts = checked(votes)
-    mask = confident.checked_answered(answered, len(counts))
-    lead = confident.largest(counts, student) - threshold
-    parts = [threshold_terms(lead, _most(counts) + abs(threshold), sigma1, order)]
-    if mask.any():
-        parts.append(answer_terms(counts[mask], sigma2, order))
-    return smoothed(parts, order, beta)
-
-
 def smoothed(parts: Sequence[Terms], order: float, beta: float) -> Smooth:
     """max over d of e^(-beta d) times the local sensitivity at distance d: the largest that any data set d moves away has,
     where each query moves d cells' steps on its own (definition 2.2 of Nissim et al., relaxed upwards)."""
@@ -122,17 +100,6 @@ def answer_terms(votes: Array, sigma: float, order: float) -> Terms:
     grid = np.arange(math.ceil(_most(votes) / 2 * CELLS) + 2) / CELLS
     log_q = np.minimum(math.log(others) + log_ndtr(-grid * scale), math.log1p(-1 / (others + 1)))
     return Terms(_cells(x), _falling(log_q, sigma, order))
-
-
-def threshold_terms(lead: Array, most: float, sigma1: float, order: float) -> Terms:
-    """Thresholds; `lead` (queries,) is the largest count less the threshold, `most` bounds its size."""
-    from scipy.special import log_ndtr
-
-    most = max(most, float(np.abs(lead).max(initial=0.0)))
-    grid = np.arange(math.ceil(most * CELLS) + 2) / CELLS
-    return Terms(
-        _cells(np.abs(lead)), _falling(log_ndtr(-grid / positive("sigma1", sigma1)), math.sqrt(2) * sigma1, order)
-    )
 
 
 def _falling(log_q: Array, sigma: float, order: float) -> Array:

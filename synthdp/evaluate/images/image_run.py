@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.evaluate.how import Steps, check
+from synthdp.evaluate.how import Steps
 from synthdp.evaluate.images import clouds, image_classifiers, image_utility, neighbours, pictures, samples
+from synthdp.evaluate.images.image_classifiers import MODELS
 from synthdp.evaluate.reading import units_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from synthdp.evaluate.attacks.units import Codes
-    from synthdp.evaluate.how import Progress
+    from synthdp.evaluate.how import How, Progress
     from synthdp.evaluate.images.image_classifiers import Classifier, Fitted
     from synthdp.evaluate.images.image_features import Features
     from synthdp.evaluate.images.samples import Parts
@@ -32,41 +33,71 @@ ROLES = ("synthetic", "real training", "real test")
 
 
 def evaluate(
+    samples: Sequence[pd.DataFrame],
+    train: pd.DataFrame,
+    test: pd.DataFrame,
+    schema: Schema,
+    how: How,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    """Judge synthetic images against the real ones they were made from (train) and held-out real ones (test), with at most
+    `how.threads` threads.
+
+    `how.models` names classifiers or a set of them (`quick`, `paper`). The result has the keys schema_version,
+    kind ("images"), targets, fidelity, neighbours, shares, columns, pictures (strips as PNG), attacks, not_computed (a
+    metric that the records cannot define is absent and listed there with its reason; no figure is ever NaN) and about.
+    It holds real pictures and exact statistics: internal, outside epsilon. Raises BadInput where the frames do not fit
+    the schema, and for more than one sample.
+    """
+    import torch
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    if len(samples) > 1:
+        raise BadInput(
+            f"{len(samples)} synthetic samples of images were given, but pictures are judged one sample at a time. Give one frame; "
+            "on the command line leave evaluate.samples at 1, and evaluate further samples in separate runs."
+        )
+    before = torch.get_num_threads()
+    torch.set_num_threads(how.threads)
+    try:
+        with threadpool_limits(limits=how.threads):
+            result = _judged(samples[0], train, test, schema, how, progress)
+    finally:
+        torch.set_num_threads(before)
+    reason = "groups are scored for tables only"
+    names = dict.fromkeys(how.subgroups)
+    result["not_computed"] += [{"metric": f"subgroups.{name}", "reason": reason} for name in names]
+    return result
+
+
+def ids_of(models: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The ids of image classifiers: a set's name stands for its ids, None for all."""
+    presets = {"default": MODELS, "paper": MODELS, "quick": ("lr",)}
+    wanted = ["default"] if models is None else [models] if isinstance(models, str) else list(models)
+    return tuple(dict.fromkeys(name for item in wanted for name in presets.get(item, (item,))))
+
+
+def _judged(
     synthetic: pd.DataFrame,
     train: pd.DataFrame,
     test: pd.DataFrame,
     schema: Schema,
-    *,
-    targets: Sequence[str] | None = None,
-    models: Sequence[str] = image_classifiers.MODELS,
-    seeds: int = 3,
-    attacks: bool = True,
-    claim: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    how: How,
+    progress: Progress | None,
 ) -> dict[str, Any]:
-    """Judge synthetic images against the real ones they were made from (train) and held-out real ones (test).
-
-    targets: columns to predict, by default the schema's. models: ids of `classifiers.CLASSIFIERS`. attacks: whether to
-    attack the pictures; claim: {"epsilon", "delta", "unit"} of their release. The result has the keys schema_version,
-    kind ("images"), targets, fidelity, neighbours, shares, columns, pictures (strips as PNG), attacks, not_computed (a
-    metric that the records cannot define is absent and listed there with its reason; no figure is ever NaN) and about.
-    It holds real pictures and exact statistics: internal, outside epsilon. Raises BadInput where the frames do not fit
-    the schema.
-    """
-    chosen = image_classifiers.classifiers(models)
-    check("seeds", seeds, 1)
+    chosen = image_classifiers.classifiers(ids_of(how.models))
     axes = pictures.axes_of(schema, train)
     s, t, v = (
         pictures.pictures_of(frame, schema, axes, role)
         for frame, role in zip((synthetic, train, test), ROLES, strict=True)
     )
     parts = (s, t, v)
-    wanted = [target_of(name, axes, schema) for name in (schema.targets if targets is None else targets)]
+    wanted = [target_of(name, axes, schema) for name in (schema.targets if how.targets is None else how.targets)]
     log: list[dict[str, str]] = []
     result: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "images", "targets": {}, "fidelity": {}}
     result |= {"neighbours": {}, "shares": {}, "columns": {}, "not_computed": log}
     result["pictures"] = {"target": None, "classes": []}
-    tell = Steps(progress, len(wanted) * len(image_utility.ARMS) * len(chosen) + 4 + attacks)
+    tell = Steps(progress, len(wanted) * len(image_utility.ARMS) * len(chosen) + 4 + how.attacks)
 
     tell("marginals")
     empty = [role for role, part in zip(ROLES, parts, strict=True) if not part.rows]
@@ -82,14 +113,14 @@ def evaluate(
         _clouds(space, parts, tell, result)
     for axis in wanted:
         known = ceiling if axis.name == target else None
-        _judge_target(axis, parts, chosen, seeds, tell, result, known)
+        _judge_target(axis, parts, chosen, how.seeds, tell, result, known)
     if not wanted:
         log.append({"metric": "utility", "reason": "no target is declared in the schema or given"})
-    if attacks:
+    if how.attacks:
         tell("attack: membership")
-        _attack(parts, units_of(train, test, schema.unit), claim, result)
+        _attack(parts, units_of(train, test, schema.unit), how.claim, result)
     tell.finish()
-    result["about"] = _about(schema, parts, chosen, seeds)
+    result["about"] = _about(schema, parts, chosen, how.seeds) | how.told
     return result
 
 
@@ -236,21 +267,19 @@ def accuracies(
     schema: Schema,
     *,
     seeds: int = 1,
-    models: Sequence[str] = image_classifiers.MODELS,
-    target: str | None = None,
+    models: Sequence[str] = MODELS,
 ) -> dict[str, float]:
     """Accuracy on the real test records per model (lr, mlp, cnn) trained on the synthetic ones: the mean over seeds
     0, 1, ..., seeds - 1.
 
-    target: the column to predict, by default the schema's first. The same figures as `evaluate`'s tstr. Raises
+    The column that is predicted is the schema's first target. The same figures as `evaluate`'s tstr. Raises
     BadInput where the frames do not fit the schema, or hold too few records with a known label.
     """
     chosen = image_classifiers.classifiers(models)
-    check("seeds", seeds, 1)
-    if target is None and not schema.targets:
-        raise BadInput("target: the schema declares none; name the column to predict")
+    if not schema.targets:
+        raise BadInput("target: the schema declares none")
     axes = pictures.axes_of(schema, test)
-    axis = target_of(target if target is not None else schema.targets[0], axes, schema)
+    axis = target_of(schema.targets[0], axes, schema)
     made = pictures.pictures_of(synthetic, schema, axes, "synthetic")
     real = pictures.pictures_of(test, schema, axes, "real test")
     reason = image_utility.refusal(axis, real, real)

@@ -43,10 +43,6 @@ class Loss(Protocol):
         """Squared norms (layers, rows) that generated rows' clips are taken by, from those of the scores' gradients."""
         ...
 
-    def smoothing(self, steepness: Callable[[], Tensor]) -> Tensor | None:
-        """What is added for how steep the scores are at generated rows, from squared norms (rows,); None: nothing."""
-        ...
-
 
 @dataclass(frozen=True)
 class Linear:
@@ -64,17 +60,11 @@ class Linear:
     def squares(self, squares: Tensor, slope: Tensor) -> Tensor:  # noqa: ARG002
         return squares
 
-    def smoothing(self, steepness: Callable[[], Tensor]) -> Tensor | None:  # noqa: ARG002
-        return None
-
 
 @dataclass(frozen=True)
 class Logistic:
     """log(1 + e^-D) of records, log(1 + e^D) of generated rows (Goodfellow et al. 2014, with the generator's loss -D): pictures
-    that are easily told from records, where p / q has no bound, pull no harder than others. The penalty is on the squared
-    gradients of D by its input, at generated pictures alone (R2 of Mescheder, Geiger & Nowozin 2018)."""
-
-    penalty: float
+    that are easily told from records, where p / q has no bound, pull no harder than others."""
 
     def real(self, scores: Tensor) -> Tensor:
         return functional.softplus(-scores)
@@ -84,9 +74,6 @@ class Logistic:
 
     def squares(self, squares: Tensor, slope: Tensor) -> Tensor:
         return squares * slope.square()
-
-    def smoothing(self, steepness: Callable[[], Tensor]) -> Tensor | None:
-        return self.penalty / 2 * steepness().mean() if self.penalty > 0 else None
 
 
 STRATEGIES = {

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from synthdp.generators import Model
 from synthdp.generators.adversarial import clipping_strategies, gan_settings
 from synthdp.generators.adversarial.clipping_strategies import Clipper
 from synthdp.generators.adversarial.table_player import Player
@@ -18,10 +17,10 @@ from synthdp.generators.parts import noisy_tables, training_state
 from synthdp.generators.parts.gan_model import NetworkModel
 from synthdp.generators.parts.table_networks import Discriminator, average
 from synthdp.generators.parts.training_state import OPTIMIZERS
-from synthdp.seal import Sensitive
 
 if TYPE_CHECKING:
     from synthdp.generators.dpgan import DPGAN, Terms
+    from synthdp.seal import Sensitive
 
 CPU = torch.device("cpu")
 RECENTRE_EVERY = 10
@@ -33,58 +32,21 @@ class Game:
 
     def __init__(
         self,
-        settings: "DPGAN",
-        data: Sensitive,
+        settings: gan_settings.Settings,
+        data: "Sensitive",
         terms: "Terms",
-        generator: torch.Generator,
-        device: torch.device = CPU,
+        player: Player | ImagePlayer,
+        d: Discriminator | Critic,
+        loss: clipping_strategies.Loss,
     ) -> None:
-        schema, codec = data.schema, data.codec
-        self.settings = gan_settings.settled(settings, schema)
-        self.data, self.terms = data, terms
-        self.units = schema.units if isinstance(schema.units, int) else None
-        label, steps = settings.label(schema), self.settings.steps // self.settings.generator_every
-        self.player: Player | ImagePlayer
-        self.d: Discriminator | Critic
-        self.loss: clipping_strategies.Loss
-        if schema.image is None:
-            self.player = Player(self.settings, codec, label, steps, generator, device)
-            self.d = Discriminator(self.player.blocks.width, self.settings.hidden, len(codec.sizes), generator)
-            self.d = self.d.to(device)
-            self.loss = clipping_strategies.Linear(self.settings.penalty)
-        else:
-            self.player = ImagePlayer(self.settings, codec, label, steps, generator, device)
-            canvas, convolutional = self.player.canvas, self.settings.architecture == "conv"
-            self.d = Critic(canvas, convolutional, self.settings.hidden, lens_of(self.settings, canvas), generator)
-            self.d = self.d.to(device)
-            self.loss = clipping_strategies.Logistic(self.settings.penalty)
-        self.d_average = copy.deepcopy(self.d)
-        self.clipper = Clipper(self.settings, self.d, terms.noise, terms.count_deviation)
-        self.d_optimizer = OPTIMIZERS[self.settings.optimizer](
-            self.d.parameters(), self.settings.discriminator_rate, self.settings.momentum
+        self.settings, self.data, self.terms = settings, data, terms
+        self.units = data.schema.units if isinstance(data.schema.units, int) else None
+        self.player, self.d, self.loss = player, d, loss
+        self.d_average = copy.deepcopy(d)
+        self.clipper = Clipper(settings, d, terms.noise, terms.count_deviation)
+        self.d_optimizer = OPTIMIZERS[settings.optimizer](
+            d.parameters(), settings.discriminator_rate, settings.momentum
         )
-
-    def start(self) -> None:
-        """Ask for the tables or the class Gaussians, and begin at them."""
-        if self.settings.start == "none":
-            return
-        if isinstance(self.player, ImagePlayer):
-            image_player.begin(self.data, self.settings, self.player, self.terms.table_noise)
-            for network in (self.d, self.d_average):
-                if isinstance(network, Critic) and network.lens is not None:
-                    network.focus(self.player.g.get_buffer("lens"))
-            return
-        tables = noisy_tables.ask(
-            self.data,
-            self.player.blocks,
-            self.player.label,
-            self.settings.start,
-            self.player.labels,
-            self.terms.table_noise,
-        )
-        self.player.start(tables)
-        if self.units is None:
-            self.units = round(tables.total)
 
     def discriminator_step(self, step: int) -> None:
         """One noisy step: the real half through the seal, the fake half exactly."""
@@ -122,11 +84,6 @@ class Game:
                 found = torch.autograd.grad(loss, parameters, retain_graph=True)
                 for parameter, gradient in zip(parameters, found, strict=True):
                     parameter.grad = gradient
-        if isinstance(self.d, Critic):
-            critic = self.d
-            smoothing = self.loss.smoothing(lambda: critic.steepness(rows))
-            if smoothing is not None:
-                torch.autograd.backward(smoothing)
 
     def expected_batch(self) -> float:
         """The public divisor: rate x units, declared, bought, or the noisy total of the tables."""
@@ -135,13 +92,6 @@ class Game:
     def generator_step(self, step: int) -> None:
         """Descend on -D of generated rows, and on what else holds the player."""
         self.player.step(lambda rows, _: -self.d_average(rows).mean(), step)
-
-    def finish(self) -> Model:
-        """The model of the generator that is kept."""
-        player = self.player
-        if isinstance(player, ImagePlayer):
-            return player.finish()
-        return NetworkModel(self.data.schema, player.finish(), player.labels, player.label, self.settings.latent)
 
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on, as arrays: `restore` in a new game of the same settings goes on from there."""
@@ -160,3 +110,81 @@ class Game:
             training_state.restore_module(name, getattr(self, name), state)
         training_state.restore_optimizer("d_optimizer", self.d_optimizer, state)
         self.clipper.restore(state)
+
+
+class TableGame(Game):
+    """On one-hot rows, from noisy tables."""
+
+    player: Player
+
+    def __init__(
+        self,
+        settings: "DPGAN",
+        data: "Sensitive",
+        terms: "Terms",
+        generator: torch.Generator,
+        device: torch.device = CPU,
+    ) -> None:
+        own, codec = gan_settings.settled(settings, data.schema), data.codec
+        steps = own.steps // own.generator_every
+        player = Player(own, codec, settings.label(data.schema), steps, generator, device)
+        d = Discriminator(player.blocks.width, own.hidden, len(codec.sizes), generator).to(device)
+        super().__init__(own, data, terms, player, d, clipping_strategies.Linear(own.penalty))
+
+    def start(self) -> None:
+        """Ask for the tables, and begin at them."""
+        if self.settings.start == "none":
+            return
+        player, noise = self.player, self.terms.table_noise
+        tables = noisy_tables.ask(self.data, player.blocks, player.label, self.settings.start, player.labels, noise)
+        player.start(tables)
+        if self.units is None:
+            self.units = round(tables.total)
+
+    def finish(self) -> NetworkModel:
+        """The model of the generator that is kept; its biases are made to agree with the noisy tables once more."""
+        player = self.player
+        return NetworkModel(self.data.schema, player.finish(), player.labels, player.label, self.settings.latent)
+
+
+class ImageGame(Game):
+    """On pictures, from class Gaussians."""
+
+    player: ImagePlayer
+    d: Critic
+    d_average: Critic
+
+    def __init__(
+        self,
+        settings: "DPGAN",
+        data: "Sensitive",
+        terms: "Terms",
+        generator: torch.Generator,
+        device: torch.device = CPU,
+    ) -> None:
+        own = gan_settings.settled(settings, data.schema)
+        steps = own.steps // own.generator_every
+        player = ImagePlayer(own, data.codec, settings.label(data.schema), steps, generator, device)
+        canvas, convolutional = player.canvas, own.architecture == "conv"
+        d = Critic(canvas, convolutional, own.hidden, lens_of(own, canvas), generator).to(device)
+        super().__init__(own, data, terms, player, d, clipping_strategies.Logistic())
+
+    def start(self) -> None:
+        """Ask for the class Gaussians, and begin at them."""
+        if self.settings.start == "none":
+            return
+        image_player.begin(self.data, self.settings, self.player, self.terms.table_noise)
+        for network in (self.d, self.d_average):
+            if network.lens is not None:
+                network.focus(self.player.g.get_buffer("lens"))
+
+    def fake_gradient(self, rows: Tensor) -> None:
+        """With the penalty on the squared gradients of D by its input, at generated pictures alone (R2 of Mescheder, Geiger & Nowozin
+        2018)."""
+        super().fake_gradient(rows)
+        if self.settings.penalty > 0:
+            torch.autograd.backward(self.settings.penalty / 2 * self.d.steepness(rows).mean())
+
+    def finish(self) -> image_player.ImageModel:
+        """The model of the generator that is kept."""
+        return self.player.finish()

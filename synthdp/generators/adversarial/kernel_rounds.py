@@ -20,10 +20,11 @@ from synthdp.generators.adversarial.pair_kernel import ORDERED, Interactions, di
 from synthdp.generators.adversarial.table_player import Judgement, Player
 from synthdp.generators.parts import training_state
 from synthdp.generators.parts.noisy_tables import Tables
-from synthdp.seal import Kernel, Sensitive, Shares, Witness, against
+from synthdp.seal import Kernel, Shares, Witness, against
 
 if TYPE_CHECKING:
     from synthdp.generators.kernel_teachers import KernelTeachers
+    from synthdp.seal import Sensitive
 
 GENERATED, LEAST_GENERATED, MOST_GENERATED = 2, 1024, 4096  # rows to compare records with, per query; bounds on all
 MOCK_TEACHERS = 256  # of generated rows, from which the clip is read off
@@ -82,7 +83,7 @@ class Rounds:
     def __init__(
         self,
         settings: "KernelTeachers",
-        data: Sensitive,
+        data: "Sensitive",
         noise: float,
         player: Learner,
         spaced: Callable[[], Space],
@@ -174,14 +175,14 @@ class Rounds:
         self.deviations = training_state.tensor(np.asarray(state["lesson_deviations"]))
 
 
-def units_of(data: Sensitive, tables: Tables | None) -> float:
+def units_of(data: "Sensitive", tables: Tables | None) -> float:
     """Declared or bought, or else the noisy total of the tables."""
     if isinstance(data.schema.units, int):
         return data.schema.units
     return 1.0 if tables is None else tables.total
 
 
-def space_of(settings: "KernelTeachers", data: Sensitive, player: Player) -> Columns:
+def space_of(settings: "KernelTeachers", data: "Sensitive", player: Player) -> Columns:
     """The features of the noisy tables; of even tables where none were asked for."""
     blocks, tables = player.blocks, player.tables
     even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(player.labels), -1)

@@ -4,7 +4,7 @@ earlier answers; the noise of every question is fixed beforehand."""
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from synthdp.generators.gaussians.class_mixture import GREYS, LEVELS
 from synthdp.generators.gaussians.estimates import Moments, principal
 from synthdp.generators.parts.record_vectors import Array, Labels, Vectors
-from synthdp.seal import GroupMoments, GroupSums, Sensitive
+from synthdp.seal import GroupMoments, GroupSums
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 ENDS = np.geomspace(0.04, 1, 33)[1:]  # upper ends of the bins of lengths, over the longest possible one
 ONE = 0.5  # the constant beside a vector whose sums also count, over the vector's bound
@@ -70,7 +73,7 @@ class Basis:
         return math.hypot(self.one, self.clip)
 
 
-def middle(data: Sensitive, vectors: Vectors, noise: float) -> Middle:
+def middle(data: "Sensitive", vectors: Vectors, noise: float) -> Middle:
     """One sum of vectors: a constant, the pixels, and the blocks in the place of the record's label."""
     one, pixels, labels = ONE * vectors.bound, vectors.pixels, vectors.labels
     beside = vectors.width - pixels
@@ -91,7 +94,7 @@ def middle(data: Sensitive, vectors: Vectors, noise: float) -> Middle:
     return Middle(count, centre, tables / vectors.scale)
 
 
-def sizes(data: Sensitive, vectors: Vectors, found: Middle, quantile: float, noise: float) -> Sizes:
+def sizes(data: "Sensitive", vectors: Vectors, found: Middle, quantile: float, noise: float) -> Sizes:
     """One sum of two tables a record: the bin of its centred length, and the shares of its grey values. Both are of L2 norm
     at most 1."""
     ends, levels = ENDS * 2 * vectors.bound, len(GREYS) - 1 if vectors.pixels else 0
@@ -111,7 +114,7 @@ def sizes(data: Sensitive, vectors: Vectors, found: Middle, quantile: float, noi
     return Sizes(float(ends[within.argmax() if within.any() else -1]), answer[len(ends) :])
 
 
-def basis(data: Sensitive, vectors: Vectors, found: Middle, clip: float, count: int, noise: float) -> Basis:
+def basis(data: "Sensitive", vectors: Vectors, found: Middle, clip: float, count: int, noise: float) -> Basis:
     """The principal axes of the second moment of centred vectors."""
     question = GroupMoments(lambda codes: vectors.of(codes) - found.centre, vectors.width, clip, noise)
     moment = data.ask(question)[0] / found.count
@@ -122,7 +125,7 @@ def basis(data: Sensitive, vectors: Vectors, found: Middle, clip: float, count: 
 
 
 def split(
-    data: Sensitive, found: Basis, components: int, noises: Sequence[float], rng: np.random.Generator
+    data: "Sensitive", found: Basis, components: int, noises: Sequence[float], rng: np.random.Generator
 ) -> Grouping:
     """Which of the label's components a record is nearest to: k-means, begun at random around the label's mean. Groups are
     numbered label by label."""
@@ -168,7 +171,7 @@ def _nearest(found: Basis, centres: Array) -> Grouping:
     return grouping
 
 
-def moments(data: Sensitive, found: Basis, grouping: Grouping, count: int, noise: float) -> Moments:
+def moments(data: "Sensitive", found: Basis, grouping: Grouping, count: int, noise: float) -> Moments:
     """Counts, sums and second moments of groups in the basis, all of them entries of one matrix a group."""
     answer = data.ask(GroupMoments(found.counted, len(found.axes) + 1, found.whole, noise, grouping, count))
     deviation = noise * found.whole**2

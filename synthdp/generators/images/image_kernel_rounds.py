@@ -26,10 +26,11 @@ from synthdp.generators.parts.devices import moved
 from synthdp.generators.parts.table_networks import random
 from synthdp.ledger.events import Plan
 from synthdp.schema.schema import Schema
-from synthdp.seal import Kernel, Sensitive
+from synthdp.seal import Kernel
 
 if TYPE_CHECKING:
     from synthdp.generators.kernel_teachers import KernelTeachers
+    from synthdp.seal import Sensitive
 
 
 # ---- How pictures are compared: by whitened coefficients in axes of pictures that are public.
@@ -259,7 +260,7 @@ def plan(settings: "KernelTeachers", schema: Schema, noise: float) -> Plan:
 
 def fit(
     settings: "KernelTeachers",
-    data: Sensitive,
+    data: "Sensitive",
     noise: float,
     seed: int | None,
     progress: Progress,

@@ -21,10 +21,11 @@ from synthdp.generators.parts.training_state import BETAS
 from synthdp.ledger.events import Entry, Gaussian, Plan
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
-from synthdp.seal import Sensitive
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from synthdp.seal import Sensitive
 
 
 ROWS = 2048  # sampled at a time
@@ -237,7 +238,7 @@ def plan(settings: Settings, schema: Schema, noise: float) -> Plan:
     return (Entry(Gaussian(noise)),) if settings.start == "label" else ()
 
 
-def begin(data: Sensitive, settings: Settings, player: ImagePlayer, noise: float) -> None:
+def begin(data: "Sensitive", settings: Settings, player: ImagePlayer, noise: float) -> None:
     """Ask, and let the player begin there."""
     if settings.start == "gauss":
         own = starter(settings)

@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.errors import BadInput
-
 Tensors = dict[str, NDArray[Any]]
 Probabilities = NDArray[np.float64]
 
@@ -81,11 +79,3 @@ def margins(probabilities: Probabilities) -> NDArray[np.float64]:
     """(rows,): how far the likeliest class is ahead of the next; small where a student is unsure."""
     highest = np.sort(probabilities, axis=1)
     return highest[:, -1] - highest[:, -2]
-
-
-def check_positive(student: Any, *names: str) -> None:
-    """Refuse settings that are not above 0."""
-    for name in names:
-        value = getattr(student, name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise BadInput(f"student.{name} must be a number above 0, got {value!r}")

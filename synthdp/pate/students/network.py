@@ -15,7 +15,8 @@ from torch.nn import functional
 from synthdp.errors import BadInput
 from synthdp.generators import check_tensors
 from synthdp.generators.parts.training_state import implied
-from synthdp.pate.students import Learned, Lesson, Probabilities, Tensors, check_positive
+from synthdp.options import check, not_negative, number, option, positive, several, whole
+from synthdp.pate.students import Learned, Lesson, Probabilities, Tensors
 
 # ---- Layers and losses that the torch students share.
 
@@ -81,27 +82,23 @@ CHUNK = 4096  # rows at a time when predicting
 class Network:
     """A torch network that minimises the cross entropy with the noisy labels (Adam).
 
-    `hidden` are the widths of an MLP; a `module` of your own, (rows, width) -> (rows, classes) logits, takes its place and
-    starts from the weights that it has (a layer in it that draws by itself, such as dropout, draws from torch's own stream,
-    which no seed here reaches). `smoothing` mixes the labels with the uniform distribution; `noise` is added to the inputs.
+    A `module` of your own starts from the weights that it has. A layer in it that draws by itself, such as dropout, draws from
+    torch's own stream, which no seed here reaches.
     """
 
-    hidden: tuple[int, ...] = (128, 128)
-    module: nn.Module | None = None
-    steps: int = 1000
-    batch: int = 100
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-4
-    smoothing: float = 0.0
-    noise: float = 0.0
+    hidden: tuple[int, ...] = option((128, 128), "widths of the hidden layers of an MLP", several(whole()))
+    module: nn.Module | None = option(None, "takes the MLP's place: (rows, width) -> (rows, classes) logits")
+    steps: int = option(1000, "training steps", whole())
+    batch: int = option(100, "rows per step", whole())
+    learning_rate: float = option(1e-3, "learning rate of Adam", positive())
+    weight_decay: float = option(1e-4, "weight decay of Adam", not_negative())
+    smoothing: float = option(0.0, "share of the uniform distribution in each label", number("[0, 1)"))
+    noise: float = option(0.0, "standard deviation of the noise on the inputs", not_negative())
 
     name: ClassVar[str] = "network"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
-        check_positive(self, "steps", "batch", "learning_rate")
-        if not 0 <= self.smoothing < 1 or self.noise < 0 or self.weight_decay < 0:
-            raise BadInput("student: smoothing must lie in [0, 1), and noise and weight_decay must be 0 or more")
+        check(self, "student.")
 
     def learn(self, lesson: Lesson, seed: int) -> Learned:
         """See `Student`."""

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import Optimizer
 
-from synthdp.errors import BadInput
-from synthdp.pate.students import Learned, Lesson, Tensors, check_positive
+from synthdp.options import check, not_negative, number, option, positive, several, whole
+from synthdp.pate.students import Learned, Lesson, Tensors
 from synthdp.pate.students.network import Normal, Trained, WeightNorm, batches, cross_entropy, load
 
 BETAS = (0.5, 0.999)
@@ -29,31 +29,23 @@ class SemiSupervised:
     paper trains 300 epochs), which suit a CPU.
 
     Inputs are taken to lie in [0, 1]: the generator ends in a sigmoid. Noise is added to the discriminator's inputs
-    (`noise`) and hidden layers (`hidden_noise`) while it learns. `average` is the decay of the running mean of its weights,
-    which is what predicts.
+    and hidden layers while it learns.
     """
 
-    hidden: tuple[int, ...] = (500, 250, 250, 250)
-    generator_hidden: tuple[int, ...] = (500, 500)
-    latent: int = 100
-    steps: int = 6000
-    batch: int = 100
-    learning_rate: float = 1e-3
-    noise: float = 0.3
-    hidden_noise: float = 0.5
-    average: float = 0.999
+    hidden: tuple[int, ...] = option((500, 250, 250, 250), "widths of the discriminator's layers", several(whole(), 1))
+    generator_hidden: tuple[int, ...] = option((500, 500), "widths of the generator's layers", several(whole()))
+    latent: int = option(100, "latent values per row", whole())
+    steps: int = option(6000, "training steps", whole())
+    batch: int = option(100, "rows per step", whole())
+    learning_rate: float = option(1e-3, "learning rate of Adam", positive())
+    noise: float = option(0.3, "standard deviation of the noise on the discriminator's inputs", not_negative())
+    hidden_noise: float = option(0.5, "the same on its hidden layers", not_negative())
+    average: float = option(0.999, "decay of the moving average of its weights, which predicts", number("[0, 1)"))
 
     name: ClassVar[str] = "semi_supervised"
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "generator_hidden"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        check_positive(self, "latent", "steps", "batch", "learning_rate")
-        if not self.hidden or self.noise < 0 or self.hidden_noise < 0 or not 0 <= self.average < 1:
-            raise BadInput(
-                "student: hidden must list at least one width, noise and hidden_noise must be 0 or more, and average must lie in "
-                "[0, 1)"
-            )
+        check(self, "student.")
 
     def learn(self, lesson: Lesson, seed: int) -> Learned:
         """See `Student`."""
