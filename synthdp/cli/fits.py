@@ -56,6 +56,8 @@ def check(config: Config, schema: "Schema", processes: int) -> None:
         )
     if options.fitness is not None:
         raise BadInput("select=private buys no figures of fitness: leave fitness= out, or fit one generator")
+    if options.answers:
+        raise BadInput("select=private hides what its fits were told: leave answers= out, or fit one generator")
     if options.resume or processes > 1 or changed(config["audit"], ("canaries", "records")):
         raise BadInput(
             "select=private runs in one process, cannot be resumed and cannot plant canaries: leave out resume=, torchrun and audit.*"
@@ -138,7 +140,8 @@ def check_settings(config: Config, schema: "Schema") -> None:
     from synthdp.api import Synthesizer
 
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=trust(config))
-    synthesizer.afford(getattr(config["options"], "fitness", None))
+    options = config["options"]
+    synthesizer.afford(getattr(options, "fitness", None), answers=getattr(options, "answers", False))
 
 
 def trust(config: Config) -> str | None:
@@ -149,7 +152,8 @@ def trust(config: Config) -> str | None:
 
 def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
-    from synthdp.report import fitness_words
+    from synthdp.report import fitness_words, losses
+    from synthdp.report.manifest import TABLES
     from synthdp.report.statement import read_off
     from synthdp.schema.schema import CLAMPED
     from synthdp.seal.processes import joined
@@ -179,7 +183,9 @@ def fit(config: Config) -> None:
     if options.select:
         print(f"generator  {statement.generator}, the best of several fits; their number stays secret")
     print(f"guarantee  {guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
-    for line in (*fitness_words.brief(statement.fitness), *brief(account)):
+    if statement.answers:
+        print(f"tables     {out / 'release' / TABLES}: the noisy counts that were asked for, as CSV and Parquet")
+    for line in (*fitness_words.brief(statement.fitness), *losses.brief(statement), *brief(account)):
         print(line)
     if math.isinf(statement.epsilon):
         print("no privacy epsilon is infinite, so nothing protects the records. Do not release this")
@@ -213,7 +219,9 @@ def _follow(config: Config, ranks: "Ranks") -> None:
     options: settings.Fit = config["options"]
     schema, frame = real_records.training(config["data"], config["generator"], lambda _: None)
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
-    synthesizer.fit(frame, seed=options.seed, invalid=options.invalid, ranks=ranks, fitness=options.fitness)
+    synthesizer.fit(
+        frame, seed=options.seed, invalid=options.invalid, ranks=ranks, fitness=options.fitness, answers=options.answers
+    )
 
 
 def check_account(account: AccountFile | None, config: Config, schema: "Schema", out: Path) -> None:
@@ -277,6 +285,7 @@ def fitted(
                     account=account,
                     audit=audits.told(internal),
                     fitness=getattr(options, "fitness", None),
+                    answers=getattr(options, "answers", False),
                     progress=seen,
                 )
             release.save(out / "release", force=True)

@@ -83,7 +83,7 @@ def plan(config: Config) -> None:
         raise BadInput("plan shows one generator: leave select= and candidates= out, and plan each candidate")
     schema = real_records.declared(config["data"])
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=fits.trust(config))
-    synthesizer.afford(options.fitness)
+    synthesizer.afford(options.fitness, answers=options.answers)
     account = account_of(config["account"], config["data"])
     fits.check_account(account, config, schema, Path(options.out))
     found = planned(synthesizer, time=options.time)

@@ -44,6 +44,7 @@ class Held:
     generator: str
     settings: Mapping[str, Any] | None  # None: what stands there shapes no model
     old: bool = False  # a release of format 1: older versions let other accountants claim, and gave no id
+    tables: bool = False  # whether noisy tables lie in the folder
     package: str | None = None  # that the generator comes from, where it is not synthdp's own
     limits: Limits = tuple
 
@@ -258,6 +259,24 @@ def _fitness(held: Held) -> bool:
     )
 
 
+def _counted(held: Held) -> bool:
+    """Tables of columns that the schema has, with a noise that was charged: in the ledger, or under a cap."""
+    noises = {entry.event.noise for entry in held.events if isinstance(entry.event, Gaussian)}
+    capped = any(isinstance(entry.event, Capped) for entry in held.events)
+    names = {column.name for column in held.schema.coded}
+    return all(
+        (capped or each.noise in noises)
+        and all(set(table) <= names and len(set(table)) == len(table) for table in each.tables)
+        for each in held.statement.counted or ()
+    )
+
+
+def _lost(held: Held) -> bool:
+    said = held.statement
+    clamped = said.declared.get("invalid") == "clamp"
+    return said.lost is None or said.lost.matches(held.schema, said.counted, clamped=clamped)
+
+
 def _settings(held: Held) -> bool | None:
     return None if held.settings is None else _same(held.statement.settings, held.settings)
 
@@ -377,6 +396,24 @@ FACTS = (
         checked="the schema's columns and the noise in the ledger",
         claimed="the figures of fitness, if there are any",
         holds=_fitness,
+    ),
+    Fact(
+        name="counted",
+        checked="the schema's columns and the noise in the ledger",
+        claimed="which tables were asked for",
+        holds=_counted,
+    ),
+    Fact(
+        name="lost",
+        checked="the schema and the tables that were counted",
+        claimed="the shares of merged categories",
+        holds=_lost,
+    ),
+    Fact(
+        name="answers",
+        checked="the folder, which has noisy tables or has none",
+        claimed="the noisy counts in the tables, if there are any",
+        holds=lambda held: held.statement.answers == held.tables,
     ),
 )
 

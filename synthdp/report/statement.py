@@ -22,12 +22,19 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Plan, Selection, canonical, to_json
 from synthdp.ledger.ledger import Ledger
 from synthdp.report.fitness_words import Fitness
+from synthdp.report.losses import Counted, Lost
 from synthdp.schema.schema import CLAMPED as clamped  # noqa: N811
 from synthdp.schema.schema import Schema
 
 Read = TypeVar("Read")
 SCHEMA_VERSION = 1
-LATER = {"release_id", "fitness"}  # what a statement of this version may lack, since it was added later
+LATER = {
+    "release_id",
+    "fitness",
+    "counted",
+    "lost",
+    "answers",
+}  # what a statement of this version may lack, since it was added later
 # Small deltas are for promises; the large ones give the tighter bounds on an attacker (`meaning.advantage`).
 CURVE_DELTAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.03, *(10.0**-power for power in range(2, 13)))
 
@@ -84,6 +91,9 @@ class Statement:
         None  # a random UUID, by which a release is named should it be withdrawn; None: a rehearsal
     )
     fitness: Fitness | None = None  # figures that were bought; None where none were
+    counted: Sequence[Counted] | None = None  # every question about tables of all records; None: not known
+    lost: Lost | None = None  # what the model cannot show; None: not known
+    answers: bool = False  # whether the noisy tables themselves are part of the release
 
     def recompute(self) -> float:
         """Epsilon from the events alone, by the accountant that the statement names."""
@@ -101,6 +111,11 @@ class Statement:
             del values["fitness"]
         else:
             values["fitness"] = self.fitness.to_json()
+        values["counted"] = None if self.counted is None else [dataclasses.asdict(each) for each in self.counted]
+        values["lost"] = self.lost and dataclasses.asdict(self.lost)
+        for name in ("counted", "lost", "answers"):
+            if not values[name] and values[name] != []:
+                del values[name]
         made: dict[str, Any] = plain(values)
         return made
 
@@ -148,6 +163,9 @@ def state(
     chance: bytes | None = None,
     fitness: Fitness | None = None,
     invalid: str = "error",
+    counted: Sequence[Counted] | None = None,
+    lost: Lost | None = None,
+    answers: bool = False,
 ) -> Statement:
     """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought; `invalid` as in
     `Synthesizer.fit`.
@@ -198,6 +216,9 @@ def state(
         },
         release_id=None if rehearsal else str(uuid.UUID(bytes=chance or os.urandom(16), version=4)),
         fitness=fitness,
+        counted=counted,
+        lost=lost,
+        answers=answers,
     )
 
 
@@ -400,4 +421,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "not_covered": lambda values: tuple(_a(str)(line) for line in _a(list)(values)),
     "release_id": lambda value: None if value is None else str(uuid.UUID(value)),
     "fitness": lambda values: None if values is None else Fitness.from_json(values),
+    "counted": lambda values: tuple(Counted.from_json(each) for each in _a(list)(values)),
+    "lost": Lost.from_json,
+    "answers": _a(bool),
 }

@@ -13,7 +13,7 @@ from synthdp.accounting import COMPARED
 from synthdp.errors import BadInput
 from synthdp.files import whole
 from synthdp.pages import pdf as printer
-from synthdp.report import fitness_words, promise, statement_plots, words
+from synthdp.report import fitness_words, losses, promise, statement_plots, words
 from synthdp.report.folder import Verified
 from synthdp.report.hazards import hazards
 from synthdp.report.statement import Statement, read_off
@@ -158,6 +158,7 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         columns=[(column, facts(column, statement)) for column in statement.columns],
         bought=bool(promise.bought(statement)),
         seen=read_off(statement.columns),
+        lost=list(losses.sentences(statement)),
         fits=[] if statement.fitness is None else fitness_words.told(statement.fitness),
         fold=FOLD,
         versions=rows(statement.provenance),

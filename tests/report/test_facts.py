@@ -27,7 +27,13 @@ def releases(tmp_path_factory):
         columns=LEARNED, unit="patient", max_records_per_unit=2, units="learn", rules=RULES, declared_by="the office"
     )
     synthesizer = Synthesizer("independent", schema=rich, budget=Budget(30.0, 1e-5))
-    about = {"account": folder / "patients.account", "invalid": "clamp", "fitness": 0.1, "audit": "It was prepared."}
+    about = {
+        "account": folder / "patients.account",
+        "invalid": "clamp",
+        "fitness": 0.1,
+        "answers": True,
+        "audit": "It was prepared.",
+    }
     with pytest.warns(UserWarning, match="synthetic records may break these rules"):
         synthesizer.fit(make_frame(300, repeats=2), **about).save(folder / "rich")
     sampled = Synthesizer(
@@ -95,6 +101,7 @@ def moved(place, item, source, target):
     return change
 
 
+MERGED = {"column": "sex", "other": "other", "share": 0.25, "error": 0.01}
 UUID = "123e4567-e89b-42d3-a456-426614174000"
 # field -> edits of it, each refused by its name (True; a text names what contradicts it) or marked as claimed (False)
 EDITS = {
@@ -214,6 +221,28 @@ EDITS = {
         (lambda d: d["statement"]["fitness"]["single"]["tables"][0].update(columns=["nothing"]), True),
         (lambda d: d["statement"]["fitness"]["single"]["tables"][0].update(interval=[2, 1]), True),
         (inside("fitness", rows=5_000_000), False),
+    ],
+    "counted": [
+        (lambda d: d["statement"]["counted"][0].update(noise=0.01), True),
+        (lambda d: d["statement"]["counted"][0]["tables"][0].append("nothing"), True),
+        (lambda d: d["statement"]["counted"][0].update(purpose="fun"), True),
+        (lambda d: d["statement"]["counted"].pop(), "tables"),  # of which more are there
+        (said(counted=5), True),
+    ],
+    "lost": [
+        (lambda d: d["statement"]["lost"].update(alone=["age"]), True),
+        (lambda d: d["statement"]["lost"].update(alone=[]), False),
+        (lambda d: d["statement"]["lost"].update(merged=[MERGED | {"column": "age"}]), True),
+        (lambda d: d["statement"]["lost"].update(merged=[MERGED | {"share": 1.5}]), True),
+        (lambda d: d["statement"]["lost"].update(merged=[MERGED]), False),
+        (lambda d: d["statement"]["lost"].update(empty=5), True),
+        (said(lost=[]), True),
+    ],
+    "answers": [
+        (said(answers=False), True),
+        (dropped("answers"), True),
+        (said(answers="yes"), True),
+        (lambda d: d["statement"]["lost"].update(alone=[]), False),
     ],
 }  # fmt: skip
 
