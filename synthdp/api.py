@@ -7,7 +7,7 @@ import json
 import operator
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -227,6 +227,7 @@ class Synthesizer:
         ranks: Ranks = ALONE,
         fitness: float | None = None,
         answers: bool = False,
+        edited_after: Sequence[str] = (),
         progress: Progress = generators.silent,
     ) -> Release:
         """Check the frame (for the steward's eyes), seal it, and learn a model within the budget.
@@ -246,7 +247,8 @@ class Synthesizer:
         the units, the first one charges and
         draws the noise, all return the release. `fitness` is a share of the budget's precision that is set aside to measure,
         with noise, how far the samples' tables are from the records' (`synthdp.fitness`); the statement tells it. With `answers` the
-        noisy tables that were asked for become part of the release (`Release.tables`), at no charge. Raises
+        noisy tables that were asked for become part of the release (`Release.tables`), at no charge. `edited_after` names the looks
+        at these records ("a check") after which the schema was edited, for the statement. Raises
         `BadInput` for a schema that nobody declares (`Schema.check_declared`), a frame that does not fit it, a budget too small
         for the plan, an account that refuses it, or a checkpoint of another fit.
         """
@@ -334,6 +336,7 @@ class Synthesizer:
                 counted=None if found is not None else heard.counted(fine),
                 lost=lost,
                 answers=answers,
+                edited_after=edited_after,
             )
         return Release(
             self.generator, model, statement, book, None if kept is None else partial(entry.mark, "finished"), tables

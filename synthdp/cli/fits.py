@@ -12,7 +12,7 @@ import yaml
 
 from synthdp import generators
 from synthdp.budgets import AccountFile
-from synthdp.cli import audits, places, real_records, settings
+from synthdp.cli import audits, looks, places, real_records, settings
 from synthdp.cli.budgets import account_of, brief
 from synthdp.cli.settings import changed
 from synthdp.errors import BadInput
@@ -91,7 +91,14 @@ def best(
         ledger=ledger,
         account=account,
         trust=options.trust,
+        edited_after=_edited_after(config, schema),
     )
+
+
+def _edited_after(config: Config, schema: "Schema") -> tuple[str, ...]:
+    """The looks at the records after which the schema's file was edited; a named data set has no such file."""
+    file = getattr(config.get("data"), "schema", None)
+    return () if file is None else looks.edited_after(Path(file), schema)
 
 
 def _candidate(given: Any) -> tuple[str, Mapping[str, Any]]:
@@ -153,6 +160,7 @@ def trust(config: Config) -> str | None:
 def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
     from synthdp.report import fitness_words, losses
+    from synthdp.report import statement as stating
     from synthdp.report.manifest import TABLES
     from synthdp.report.statement import read_off
     from synthdp.schema.schema import CLAMPED
@@ -191,6 +199,8 @@ def fit(config: Config) -> None:
         print("no privacy epsilon is infinite, so nothing protects the records. Do not release this")
     if statement.rehearsal:
         print("rehearsal  the noise comes from a seed and can be regenerated. Do not release this")
+    for line in stating.edited(statement.declared.get("edited_after", ())):
+        print(f"edited     {line}")
     if seen := read_off(statement.columns):
         print(f"observed   {seen} Not for release")
     return None
@@ -286,6 +296,7 @@ def fitted(
                     audit=audits.told(internal),
                     fitness=getattr(options, "fitness", None),
                     answers=getattr(options, "answers", False),
+                    edited_after=_edited_after(config, schema),
                     progress=seen,
                 )
             release.save(out / "release", force=True)

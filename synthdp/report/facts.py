@@ -211,6 +211,10 @@ def _rules(held: Held) -> bool:
     return _same(held.statement.declared.get("rules"), stating.rules(held.schema).get("rules"))
 
 
+def _apart(held: Held, name: str) -> bool:
+    return _same(held.statement.declared.get(name), stating.apart(held.schema).get(name))
+
+
 def _noise_source(held: Held) -> bool | None:
     expected = stating.noise_source(rehearsal=held.statement.rehearsal)
     return held.statement.noise_source == expected if held.worded_here else None
@@ -227,6 +231,7 @@ def _not_covered(held: Held) -> bool | None:
         generator=said.generator,
         package=said.provenance.get("generator"),
         invalid=said.declared.get("invalid", "error"),
+        edited_after=said.declared.get("edited_after", ()),
     )
     return tuple(said.not_covered) == tuple(held.limits(again)) if held.worded_here else None
 
@@ -372,6 +377,9 @@ FACTS = (
         holds=_of_schema("declared.name", lambda schema: schema.name),
     ),
     Fact(name="declared.rules", checked="the schema", holds=_rules),
+    Fact(name="declared.ignored", checked="the schema", holds=lambda held: _apart(held, "ignored")),
+    Fact(name="declared.reading", checked="the schema", holds=lambda held: _apart(held, "reading")),
+    Fact(name="declared.edited_after", claimed="after which looks at the records the schema was edited"),
     Fact(name="declared.audit", claimed="how the records were prepared for an audit"),
     Fact(name="declared.processes", claimed="how many processes held the records"),
     Fact(name="declared.invalid", claimed="that cells that break the schema were mapped to allowed values"),

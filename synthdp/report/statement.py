@@ -166,9 +166,10 @@ def state(
     counted: Sequence[Counted] | None = None,
     lost: Lost | None = None,
     answers: bool = False,
+    edited_after: Sequence[str] = (),
 ) -> Statement:
-    """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought; `invalid` as in
-    `Synthesizer.fit`.
+    """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought; `invalid`
+    and `edited_after` as in `Synthesizer.fit`.
 
     `package` is the name and the version of the package of a generator that is not synthdp's own. `chance` are the 16 random bytes
     that a release's identifier is made of; without them the operating system is asked. It is drawn, not derived: it says nothing of
@@ -200,11 +201,21 @@ def state(
             **({} if audit is None else {"audit": audit}),
             **({} if processes == 1 else {"processes": processes}),
             **({} if invalid == "error" else {"invalid": invalid}),
+            **apart(declared),
+            **({"edited_after": list(edited_after)} if edited_after else {}),
         },
         noise_source=noise_source(rehearsal=rehearsal),
         rehearsal=rehearsal,
         not_covered=limits(
-            account, declared, facts, processes, ledger.entries(), generator=generator, package=package, invalid=invalid
+            account,
+            declared,
+            facts,
+            processes,
+            ledger.entries(),
+            generator=generator,
+            package=package,
+            invalid=invalid,
+            edited_after=edited_after,
         ),
         provenance={
             "synthdp": synthdp.__version__,
@@ -240,6 +251,7 @@ def limits(
     generator: str,
     package: Mapping[str, str] | None,
     invalid: str = "error",
+    edited_after: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """What the statement of a fit does not cover, in sentences: a function of its other facts.
 
@@ -251,6 +263,7 @@ def limits(
         *(() if package is None else (foreign(generator, package["package"], package["version"]),)),
         *NOT_COVERED,
         *((seen,) if seen else ()),
+        *edited(edited_after),
         *broken_rules(schema),
         *(() if processes == 1 else (together(processes),)),
         *((CLAMPED,) if invalid == "clamp" else ()),
@@ -266,7 +279,16 @@ def wording() -> str:
     capped = Entered(filter="additive", order=None, cap=Cap(epsilon=1.0, delta=1e-6), head_checked=False)
     accounts = (None, dataclasses.replace(capped, cap=None), capped)
     sources = (noise_source(rehearsal=False), noise_source(rehearsal=True))
-    said = (NOT_COVERED, CLAMPED, SELECTED, CURVE_DELTAS, together(2), *sources, *map(other_fits, accounts))
+    said = (
+        NOT_COVERED,
+        CLAMPED,
+        SELECTED,
+        CURVE_DELTAS,
+        together(2),
+        edited(("a check",)),
+        *sources,
+        *map(other_fits, accounts),
+    )
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
 
@@ -288,6 +310,23 @@ def read_off(columns: Sequence[Mapping[str, Any]]) -> str:
         f"Facts of {listed} were read off the records at no charge, as the schema says (observed: true): a bound or a category may "
         "be that of one person."
     )
+
+
+def edited(after: Sequence[str]) -> tuple[str, ...]:
+    """A sentence on a schema that was edited after somebody had looked at the records by it."""
+    if not after:
+        return ()
+    return (
+        f"The public facts of the schema were edited after {' and '.join(after)} of the records, which epsilon does not cover: "
+        "a fact that was read off them and declared is not protected.",
+    )
+
+
+def apart(schema: Schema) -> dict[str, Any]:
+    """The columns that are left out, and how the files are written."""
+    ignored = [column.name for column in schema.ignored]
+    reading = {} if schema.reading is None else {"reading": schema.reading.to_dict()}
+    return {**({"ignored": ignored} if ignored else {}), **reading}
 
 
 def rules(schema: Schema) -> dict[str, Any]:

@@ -158,6 +158,7 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         columns=[(column, facts(column, statement)) for column in statement.columns],
         bought=bool(promise.bought(statement)),
         seen=read_off(statement.columns),
+        reading=[f"{name} {text}" for name, text, _ in rows(statement.declared.get("reading", {}))],
         lost=list(losses.sentences(statement)),
         fits=[] if statement.fitness is None else fitness_words.told(statement.fitness),
         fold=FOLD,

@@ -24,7 +24,13 @@ def releases(tmp_path_factory):
     """`rich` is a release in which every field of a statement says something, `seeded` a rehearsal with a sampled plan."""
     folder = tmp_path_factory.mktemp("releases")
     rich = make_schema(
-        columns=LEARNED, unit="patient", max_records_per_unit=2, units="learn", rules=RULES, declared_by="the office"
+        columns=LEARNED | {"remark": {"kind": "ignore"}},
+        reading={"decimal": ","},
+        unit="patient",
+        max_records_per_unit=2,
+        units="learn",
+        rules=RULES,
+        declared_by="the office",
     )
     synthesizer = Synthesizer("independent", schema=rich, budget=Budget(30.0, 1e-5))
     about = {
@@ -33,6 +39,7 @@ def releases(tmp_path_factory):
         "fitness": 0.1,
         "answers": True,
         "audit": "It was prepared.",
+        "edited_after": ["a check"],
     }
     with pytest.warns(UserWarning, match="synthetic records may break these rules"):
         synthesizer.fit(make_frame(300, repeats=2), **about).save(folder / "rich")
@@ -196,6 +203,11 @@ EDITS = {
         (inside("declared", invalid="error"), "not_covered"),
         (dropped("declared", "invalid"), "not_covered"),
         (inside("declared", reviewed=True), False),
+        (inside("declared", ignored=["dose"]), True),
+        (dropped("declared", "ignored"), True),
+        (inside("declared", reading={"decimal": "."}), True),
+        (dropped("declared", "edited_after"), "not_covered"),
+        (inside("declared", edited_after=["a draft"]), "not_covered"),
     ],
     "noise_source": [(said(noise_source="the purest chance"), True), (said(noise_source=None), True)],
     "rehearsal": [(said(rehearsal=True), "noise_source"), (said(rehearsal=1), True), (said(rehearsal=None), True)],
