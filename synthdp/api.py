@@ -7,7 +7,7 @@ import json
 import operator
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 from safetensors.numpy import save as dump
 
 import synthdp
-from synthdp import generators
+from synthdp import generators, marginal_tables
 from synthdp.budgets import AccountFile, entered, fingerprint, warn_of_no_account
 from synthdp.errors import BadInput
 from synthdp.fitness import Purchase, measure
@@ -26,7 +26,10 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Plan
 from synthdp.ledger.ledger import Ledger
 from synthdp.report.folder import FORMAT, LEDGER, MODEL, RELEASE, Verified, opened, written
+from synthdp.report.losses import FITNESS
+from synthdp.report.manifest import TABLES
 from synthdp.report.statement import Statement, state
+from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import allowed
 from synthdp.seal import Sensitive
@@ -53,6 +56,7 @@ class Release:
     statement: Statement
     ledger: Ledger
     _saved: Callable[[], None] | None = dataclasses.field(default=None, compare=False)  # says that it was
+    _tables: "Mapping[str, pd.DataFrame] | None" = dataclasses.field(default=None, compare=False)
 
     def __repr__(self) -> str:
         said = self.statement
@@ -100,6 +104,17 @@ class Release:
 
         return pd.concat(list(self.stream(rows, where=where, seed=seed)), ignore_index=True)
 
+    def tables(self) -> "dict[str, pd.DataFrame]":
+        """The noisy tables that the fit asked for, by the number of their columns: "one_way", "two_way" ...
+
+        A row is a cell. `table` tells the tables apart; `column` and `value` (`column_1`, `value_1` ...) say which cell it is; `count` is
+        the noisy answer, `standard_error` the deviation of its noise, and `model` what as many records of the model have there. The
+        guarantee covers them. Raises `BadInput` for a release that was made without `answers=True`.
+        """
+        if self._tables is None:
+            raise BadInput("this release has no noisy tables: a fit keeps them with answers=true")
+        return {name: table.copy() for name, table in self._tables.items()}
+
     def _conditioned(self, where: Mapping[str, Any]) -> "Callable[..., pd.DataFrame]":
         model = generators.conditional(self.generator, self.model)
         return partial(model.sample_where, allowed=allowed(where, model.codec))
@@ -124,6 +139,8 @@ class Release:
         text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False)
         (folder / RELEASE).write_text(text + "\n", encoding="utf-8")
         self.ledger.write(folder / LEDGER)
+        if self._tables is not None:
+            marginal_tables.write(self._tables, folder / TABLES)
 
 
 def load(folder: Path | str, *, public: Path | str | None = None) -> Release:
@@ -153,11 +170,13 @@ def _read(folder: Path, public: Path | str | None, *, costly: bool) -> tuple[Rel
         origin = generators.origin(generator)
         verified = found.check(name, settings, package=None if origin is None else origin["package"], costly=costly)
         model = generator.restore(found.schema, found.tensors)
+        said = found.statement
+        tables = marginal_tables.read(found.folder, said.counted, found.schema) if said.answers else None
     except BadInput:
         raise
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise BadInput(f"{folder}: the settings do not fit the model; the release was altered") from error
-    return Release(generator, model, found.statement, found.ledger), verified
+    return Release(generator, model, found.statement, found.ledger, _tables=tables), verified
 
 
 @dataclass(frozen=True, init=False)
@@ -207,6 +226,8 @@ class Synthesizer:
         audit: str | None = None,
         ranks: Ranks = ALONE,
         fitness: float | None = None,
+        answers: bool = False,
+        edited_after: Sequence[str] = (),
         progress: Progress = generators.silent,
     ) -> Release:
         """Check the frame (for the steward's eyes), seal it, and learn a model within the budget.
@@ -225,7 +246,9 @@ class Synthesizer:
         (`synthdp.seal.processes.joined()` under torchrun): all are given the same frame and arguments, each keeps its shard of
         the units, the first one charges and
         draws the noise, all return the release. `fitness` is a share of the budget's precision that is set aside to measure,
-        with noise, how far the samples' tables are from the records' (`synthdp.fitness`); the statement tells it. Raises
+        with noise, how far the samples' tables are from the records' (`synthdp.fitness`); the statement tells it. With `answers` the
+        noisy tables that were asked for become part of the release (`Release.tables`), at no charge. `edited_after` names the looks
+        at these records ("a check") after which the schema was edited, for the statement. Raises
         `BadInput` for a schema that nobody declares (`Schema.check_declared`), a frame that does not fit it, a budget too small
         for the plan, an account that refuses it, or a checkpoint of another fit.
         """
@@ -243,15 +266,16 @@ class Synthesizer:
             )
         if ranks.rank > 0:
             ledger, account = None, None  # the first process charges for all
-        bought = self.afford(fitness)
+        bought = self.afford(fitness, answers=answers)
         about = {"generator": self.generator.name, "settings": settings, "rehearsal": seed is not None}
         own = int.from_bytes(ranks.told(_public_seed(seed)), "little")
-        kept, answers = None, Answers()
+        kept, stored = None, Answers()
         if checkpoint is not None:
             of = self._made_of(frame, seed, account, fitness)
             kept = Checkpoint(Path(checkpoint), of)
-            answers = Answers(answers_beside(checkpoint), of, own)
-        book, found = _opened(ledger, kept, answers, resume=resume)
+            stored = Answers(answers_beside(checkpoint), of, own)
+        book, found = _opened(ledger, kept, stored, resume=resume)
+        heard = marginal_tables.Heard()
         with (
             contextlib.closing(book),
             entered(
@@ -259,11 +283,13 @@ class Synthesizer:
             ) as entry,
             validated(self.schema, frame, invalid) as valid,
         ):
+            if answers and found is not None:
+                raise BadInput("answers given before the checkpoint are not given again: resume without answers=")
             entry.check_table()
             _check_same(valid, ranks)
-            facts = answers.facts if found is None else found.facts
+            facts = stored.facts if found is None else found.facts
             noise = None if facts is None else float(facts["noise"])
-            own = own if answers.facts is None else int(answers.facts["seed"])
+            own = own if stored.facts is None else int(stored.facts["seed"])
 
             def enter(plan: Plan, budget: Budget) -> None:
                 """The account recognises the table by its present content, which must be what was opened."""
@@ -279,12 +305,18 @@ class Synthesizer:
                 seed=seed,
                 checkpoint=kept,
                 resumed=found,
-                answers=answers,
+                answers=stored,
                 ranks=ranks,
                 beside=() if bought is None else bought.plan,
+                heard=heard,
             )
             model = self.generator.fit(data, seed=own, progress=progress)
+            heard.purpose = FITNESS
             figures = None if bought is None else measure(data, model, bought, seed=own)
+            fine = data.fine if heard else Codec(model.schema)
+            counts = found is None and self.generator.traits.counted
+            lost = marginal_tables.lost(heard, model, fine, counts=counts, clamped=invalid == "clamp", seed=own)
+            tables = marginal_tables.frames(heard, model, fine, seed=own) if answers else None
             charged.settle()
             statement = state(
                 ledger=book,
@@ -301,14 +333,20 @@ class Synthesizer:
                 chance=ranks.told(os.urandom(16)),
                 fitness=figures,
                 invalid=invalid,
+                counted=None if found is not None else heard.counted(fine),
+                lost=lost,
+                answers=answers,
+                edited_after=edited_after,
             )
         return Release(
-            self.generator, model, statement, book, None if kept is None else partial(entry.mark, "finished")
+            self.generator, model, statement, book, None if kept is None else partial(entry.mark, "finished"), tables
         )
 
-    def afford(self, fitness: float | None = None) -> Purchase | None:
+    def afford(self, fitness: float | None = None, *, answers: bool = False) -> Purchase | None:
         """What a fit would set aside for figures of fitness. Raises `BadInput` where that and the generator's plan are more than
-        the budget allows. Opens and charges nothing; `fit` does so first."""
+        the budget allows, or where there are no `answers` to give. Opens and charges nothing; `fit` does so first."""
+        if answers:
+            marginal_tables.check_offered(self.generator, self.schema)
         bought = None if fitness is None else Purchase.of(fitness, self.schema, self.budget)
         beside = () if bought is None else bought.plan
         generators.afford(lambda noise: self.generator.plan(self.schema, noise), self.schema, self.budget, beside)

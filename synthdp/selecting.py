@@ -121,6 +121,7 @@ def select(
     ledger: Path | str | None = None,
     account: AccountFile | Path | str | None = None,
     trust: str | None = None,
+    edited_after: Sequence[str] = (),
 ) -> Release:
     """The best of K fits, where K has the geometric distribution of mean `mean_runs` and each fit draws one of `candidates`:
     generators, names, or (name, settings).
@@ -129,8 +130,8 @@ def select(
     at all: give more `mean_runs` than candidates where each should have its chance. `score` "marginals" is the mean over pairs
     of columns of the L1 distance between records and samples, every unit weighing one, measured with noise inside the seal;
     the schema must say how many `units` there are (or `learn`: what is to learn is bought once, before the runs).
-    `seed`, `invalid`, `ledger`, `account` and `trust` are as in `Synthesizer.fit`; the account is charged before the first run, and a
-    selection that is stopped stays charged and starts anew.
+    `seed`, `invalid`, `ledger`, `account`, `trust` and `edited_after` are as in `Synthesizer.fit`; the account is charged before
+    the first run, and a selection that is stopped stays charged and starts anew.
 
     The statement and the ledger hold one event, `Selection`; neither K, nor how the other runs fared, nor the score is kept or
     shown. How long it took tells about how many runs there were, which the statement says is not covered. Raises `BadInput`
@@ -168,6 +169,7 @@ def select(
             rehearsal=data.rehearsal,
             account=entry.statement,
             invalid=invalid,
+            edited_after=edited_after,
         )
     return Release(made[place], model, statement, book)
 

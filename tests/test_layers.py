@@ -89,11 +89,13 @@ EDGES = {
         "seal",
     },
     "fitness": {"accounting", "generators", "ledger", "report", "schema", "seal"},
+    "marginal_tables": {"generators", "report", "schema", "seal", "tables"},
     "api": {
         "budgets",
         "fitness",
         "generators",
         "ledger",
+        "marginal_tables",
         "report",
         "schema",
         "seal",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import evaluations, fits, places, settings
+from synthdp.cli import evaluations, fits, looks, places, settings
 from synthdp.cli.budgets import account_of, spent_of
 from synthdp.errors import BadInput
 
@@ -41,6 +41,7 @@ def schema(config: Config) -> None:
     """Draft a schema from a file, or from a folder of pictures, for review; and show beside it what was seen."""
     from synthdp.files import whole
     from synthdp.images import first_look
+    from synthdp.schema.schema import Schema
     from synthdp.sets import record_files
     from synthdp.sets.draft import draft
 
@@ -61,6 +62,7 @@ def schema(config: Config) -> None:
         part.write_text(drafted.seen, encoding="utf-8")
     with whole.file(out) as part:
         part.write_text(drafted.schema, encoding="utf-8")
+    looks.keep(out, looks.DRAFT, Schema.load(out))
     print(f"draft     {out}: go through its review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
 

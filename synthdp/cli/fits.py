@@ -12,7 +12,7 @@ import yaml
 
 from synthdp import generators
 from synthdp.budgets import AccountFile
-from synthdp.cli import audits, places, real_records, settings
+from synthdp.cli import audits, looks, places, real_records, settings
 from synthdp.cli.budgets import account_of, brief
 from synthdp.cli.settings import changed
 from synthdp.errors import BadInput
@@ -56,6 +56,8 @@ def check(config: Config, schema: "Schema", processes: int) -> None:
         )
     if options.fitness is not None:
         raise BadInput("select=private buys no figures of fitness: leave fitness= out, or fit one generator")
+    if options.answers:
+        raise BadInput("select=private hides what its fits were told: leave answers= out, or fit one generator")
     if options.resume or processes > 1 or changed(config["audit"], ("canaries", "records")):
         raise BadInput(
             "select=private runs in one process, cannot be resumed and cannot plant canaries: leave out resume=, torchrun and audit.*"
@@ -89,7 +91,14 @@ def best(
         ledger=ledger,
         account=account,
         trust=options.trust,
+        edited_after=_edited_after(config, schema),
     )
+
+
+def _edited_after(config: Config, schema: "Schema") -> tuple[str, ...]:
+    """The looks at the records after which the schema's file was edited; a named data set has no such file."""
+    file = getattr(config.get("data"), "schema", None)
+    return () if file is None else looks.edited_after(Path(file), schema)
 
 
 def _candidate(given: Any) -> tuple[str, Mapping[str, Any]]:
@@ -138,7 +147,8 @@ def check_settings(config: Config, schema: "Schema") -> None:
     from synthdp.api import Synthesizer
 
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=trust(config))
-    synthesizer.afford(getattr(config["options"], "fitness", None))
+    options = config["options"]
+    synthesizer.afford(getattr(options, "fitness", None), answers=getattr(options, "answers", False))
 
 
 def trust(config: Config) -> str | None:
@@ -149,7 +159,9 @@ def trust(config: Config) -> str | None:
 
 def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
-    from synthdp.report import fitness_words
+    from synthdp.report import fitness_words, losses
+    from synthdp.report import statement as stating
+    from synthdp.report.manifest import TABLES
     from synthdp.report.statement import read_off
     from synthdp.schema.schema import CLAMPED
     from synthdp.seal.processes import joined
@@ -179,12 +191,16 @@ def fit(config: Config) -> None:
     if options.select:
         print(f"generator  {statement.generator}, the best of several fits; their number stays secret")
     print(f"guarantee  {guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
-    for line in (*fitness_words.brief(statement.fitness), *brief(account)):
+    if statement.answers:
+        print(f"tables     {out / 'release' / TABLES}: the noisy counts that were asked for, as CSV and Parquet")
+    for line in (*fitness_words.brief(statement.fitness), *losses.brief(statement), *brief(account)):
         print(line)
     if math.isinf(statement.epsilon):
         print("no privacy epsilon is infinite, so nothing protects the records. Do not release this")
     if statement.rehearsal:
         print("rehearsal  the noise comes from a seed and can be regenerated. Do not release this")
+    for line in stating.edited(statement.declared.get("edited_after", ())):
+        print(f"edited     {line}")
     if seen := read_off(statement.columns):
         print(f"observed   {seen} Not for release")
     return None
@@ -213,7 +229,9 @@ def _follow(config: Config, ranks: "Ranks") -> None:
     options: settings.Fit = config["options"]
     schema, frame = real_records.training(config["data"], config["generator"], lambda _: None)
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
-    synthesizer.fit(frame, seed=options.seed, invalid=options.invalid, ranks=ranks, fitness=options.fitness)
+    synthesizer.fit(
+        frame, seed=options.seed, invalid=options.invalid, ranks=ranks, fitness=options.fitness, answers=options.answers
+    )
 
 
 def check_account(account: AccountFile | None, config: Config, schema: "Schema", out: Path) -> None:
@@ -277,6 +295,8 @@ def fitted(
                     account=account,
                     audit=audits.told(internal),
                     fitness=getattr(options, "fitness", None),
+                    answers=getattr(options, "answers", False),
+                    edited_after=_edited_after(config, schema),
                     progress=seen,
                 )
             release.save(out / "release", force=True)

@@ -1,13 +1,12 @@
 """Before a fit: `check` holds a table against its schema, `plan` tells what a fit would ask, `split` holds units out."""
 
-import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import fits, places, real_records, settings
+from synthdp.cli import fits, looks, places, real_records, settings
 from synthdp.cli.budgets import account_of, spent_of
 from synthdp.errors import BadInput
 
@@ -28,12 +27,14 @@ def check(config: Config) -> None:
     out = None if options.out is None else places.file(options.out, force=options.force)
     schema, frame = real_records.reviewed(config["data"])
     found = review(schema, frame, values=options.values)
+    if config["data"].schema is not None:
+        looks.keep(Path(config["data"].schema), looks.VALUES if options.values else looks.CHECK, schema)
     if out is None:
         for line in _findings(found):
             print(line)
     else:
         report = {
-            "schema": hashlib.sha256(json.dumps(schema.to_dict(), sort_keys=True, default=str).encode()).hexdigest(),
+            "schema": looks.digest(schema),
             "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "values": options.values,
             "findings": [finding.to_json() for finding in found],
@@ -83,7 +84,7 @@ def plan(config: Config) -> None:
         raise BadInput("plan shows one generator: leave select= and candidates= out, and plan each candidate")
     schema = real_records.declared(config["data"])
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=fits.trust(config))
-    synthesizer.afford(options.fitness)
+    synthesizer.afford(options.fitness, answers=options.answers)
     account = account_of(config["account"], config["data"])
     fits.check_account(account, config, schema, Path(options.out))
     found = planned(synthesizer, time=options.time)

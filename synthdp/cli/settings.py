@@ -100,6 +100,10 @@ class Fit:
         "share of the budget's precision, such as 0.05, that buys noisy figures of how well the samples fit; they go into"
         " the statement",
     )
+    answers: bool = option(
+        False,
+        "release the noisy tables of counts that the fit asked for too, in release/tables/; they are paid for already",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

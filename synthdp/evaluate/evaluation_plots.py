@@ -110,9 +110,9 @@ def marginal_plot(name: str, column: dict[str, Any], key: str) -> str:
             axes.set_ylim(bottom=0)
             _percent(axes, "y")
         else:
-            shown = (
-                cells if len(cells) <= MOST_BARS else [*cells[: MOST_BARS - 1], cells[-1]]
-            )  # the last may be missing
+            # Where synthetic rows have most is shown too: it may be what a fit merged, or missing.
+            largest = np.argsort(-np.maximum(real, made), kind="stable")[:MOST_BARS]
+            shown = cells if len(cells) <= MOST_BARS else np.sort(largest)
             place = np.arange(len(shown))
             axes.barh(place - 0.19, [real[i] for i in shown], height=0.36, color=REAL, alpha=0.8)
             axes.barh(place + 0.19, [made[i] for i in shown], height=0.36, color=SYNTHETIC)

@@ -221,7 +221,8 @@ def wasserstein(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
     Each distance is in units of the 5 to 95 % range of the column's real training values: 1 means that values are off by
     about the whole spread of the data. Where that range is 0 (a column that is nearly always one value), it is the whole range,
     and where that is 0 too the declared one: "scales" says which. Missing values are left out on both sides
-    (`missing.patterns` judges them). "floor" is the same of the real test rows as if they were synthetic.
+    (`missing.patterns` judges them); a column of which synthetic rows hold no value has distance 1. "floor" is the same of
+    the real test rows as if they were synthetic.
 
     The second value is the reason for columns that could not be judged, or for None where there are none to judge.
     """
@@ -237,10 +238,10 @@ def wasserstein(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
             continue
         s, t, v = (column[~np.isnan(column)] for column in (x.values[:, i] for x in (synthetic, train, test)))
         scale, name = _scale(t, axis)
-        if not (len(s) and len(t) and len(v)) or scale <= 0:
+        if not (len(t) and len(v)) or scale <= 0:
             left_out.append(axis.name)
             continue
-        found[axis.name], scales[axis.name] = wasserstein_distance(s, t) / scale, name
+        found[axis.name], scales[axis.name] = wasserstein_distance(s, t) / scale if len(s) else 1.0, name
         floor.append(wasserstein_distance(v, t) / scale)
     if not found and not left_out:
         return None, "there is no numeric column"

@@ -163,6 +163,10 @@ def useful(target: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     averages = {arm: scores[metric] for arm, scores in entry["average"].items() if metric in scores}
     real, made, floor = (averages.get(arm) for arm in ("trtr", "tstr", "independent"))
     answer: dict[str, Any] = {"target": target, "question": f"Is it useful for predicting {target}?", "figures": []}
+    if made is None and real is not None:
+        answer["figures"] = [_item("real", real)]
+        text = "The synthetic rows hold too few values of this column to train a model on: the fit lost it."
+        return {**answer, "verdict": "Not useful: this column was lost", "text": text, "kept": 0.0}
     if made is None or real is None or floor is None:
         return {**answer, **NOTHING}
     answer["figures"] = [_item("synthetic", made), _item("real", real), _item("floor", floor)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.attacks.units import Codes, unit_codes
-from synthdp.evaluate.tables import Axis, Table, axes_of, check_columns, table_of
+from synthdp.evaluate.tables import SYNTHETIC, Axis, Table, axes_of, check_columns, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ def parts_of(samples: Sequence[pd.DataFrame], train: pd.DataFrame, test: pd.Data
 def _column(frame: pd.DataFrame, axis: Axis) -> Table:
     if axis.name not in frame.columns:
         raise BadInput(f"The synthetic rows lack the column {axis.name!r} of the schema.")
-    return table_of(frame, [axis], "synthetic")
+    return table_of(frame, [axis], SYNTHETIC)
 
 
 def units_of(train: pd.DataFrame, test: pd.DataFrame, unit: str | None) -> Codes | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.schema.columns import LEARN
+from synthdp.schema.learned import OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 ENOUGH_ROWS = 10
 SECONDS_PER_DAY = 86_400.0
 BOOLEAN = ("False", "True")
+UNLISTED = "(not listed)"
+SYNTHETIC = "synthetic"
 TRUE, FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
 
 
@@ -31,7 +34,8 @@ class Axis:
 
     kind: `category` (codes into levels; len(levels) stands for any value outside them), `ordinal` (codes whose
     order matters) or `number` (as is; datetimes in days since 1970). low and high are the declared bounds; values
-    outside them stay. other: the level that unknown values belong to, by the schema.
+    outside them stay. other: the word that a fit writes for categories that are not listed. Real values that are not listed have a
+    level of their own (`UNLISTED`), so that what the fit merged counts as wrong.
     """
 
     name: str
@@ -114,15 +118,12 @@ def _axis(column: Column, train: pd.DataFrame) -> Axis:
     if kind == "boolean":
         return Axis(name=name, kind="category", levels=BOOLEAN)
     if kind in ("categorical", "ordinal"):
-        declared = getattr(column, "categories", LEARN)
-        levels = tuple(sorted(set(_words(train[name])) - {""})) if declared == LEARN else tuple(declared)
-        other = getattr(column, "other", None)
-        return Axis(
-            name=name,
-            kind="ordinal" if kind == "ordinal" else "category",
-            levels=levels,
-            other=other if other in levels else None,
-        )
+        declared, other = getattr(column, "categories", LEARN), getattr(column, "other", None)
+        if declared == LEARN:
+            levels, other = tuple(sorted(set(_words(train[name])) - {""})), other or OTHER
+        else:
+            levels = (*declared, *(() if other is None else (UNLISTED,)))
+        return Axis(name=name, kind="ordinal" if kind == "ordinal" else "category", levels=levels, other=other)
     date = kind == "datetime"
     bounds = getattr(column, "bounds", LEARN)
     if bounds == LEARN:
@@ -163,14 +164,15 @@ def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
 
     place = {level: float(code) for code, level in enumerate(axis.levels)}
     unknown = float(len(axis.levels)) if axis.kind == "category" else np.nan
-    if axis.other is not None:
-        unknown = place[axis.other]
+    if UNLISTED in place and role != SYNTHETIC:
+        unknown = place[UNLISTED]
     numbers, distinct = pd.factorize(series, use_na_sentinel=True)
     words = [_word(value) for value in distinct]
     if axis.levels == BOOLEAN:
         words = [BOOLEAN[word.lower() in TRUE] if word.lower() in TRUE | FALSE else word for word in words]
     known = np.array([place.get(word, unknown) for word in words] + [np.nan])
-    found = axis.other is not None or any(word in place for word in words)
+    # A column that noise left nothing of is all `other`: it is judged, and wrong.
+    found = UNLISTED in place or any(word in place or word == axis.other for word in words)
     if len(distinct) and not found and (numbers >= 0).sum() >= ENOUGH_ROWS:
         raise BadInput(
             f"Column {axis.name!r} of the {role} rows has none of the {len(axis.levels)} categories that the schema declares. Use "

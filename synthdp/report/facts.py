@@ -44,6 +44,7 @@ class Held:
     generator: str
     settings: Mapping[str, Any] | None  # None: what stands there shapes no model
     old: bool = False  # a release of format 1: older versions let other accountants claim, and gave no id
+    tables: bool = False  # whether noisy tables lie in the folder
     package: str | None = None  # that the generator comes from, where it is not synthdp's own
     limits: Limits = tuple
 
@@ -210,6 +211,10 @@ def _rules(held: Held) -> bool:
     return _same(held.statement.declared.get("rules"), stating.rules(held.schema).get("rules"))
 
 
+def _apart(held: Held, name: str) -> bool:
+    return _same(held.statement.declared.get(name), stating.apart(held.schema).get(name))
+
+
 def _noise_source(held: Held) -> bool | None:
     expected = stating.noise_source(rehearsal=held.statement.rehearsal)
     return held.statement.noise_source == expected if held.worded_here else None
@@ -226,6 +231,7 @@ def _not_covered(held: Held) -> bool | None:
         generator=said.generator,
         package=said.provenance.get("generator"),
         invalid=said.declared.get("invalid", "error"),
+        edited_after=said.declared.get("edited_after", ()),
     )
     return tuple(said.not_covered) == tuple(held.limits(again)) if held.worded_here else None
 
@@ -256,6 +262,24 @@ def _fitness(held: Held) -> bool:
         if group is not None
         for table in group.tables
     )
+
+
+def _counted(held: Held) -> bool:
+    """Tables of columns that the schema has, with a noise that was charged: in the ledger, or under a cap."""
+    noises = {entry.event.noise for entry in held.events if isinstance(entry.event, Gaussian)}
+    capped = any(isinstance(entry.event, Capped) for entry in held.events)
+    names = {column.name for column in held.schema.coded}
+    return all(
+        (capped or each.noise in noises)
+        and all(set(table) <= names and len(set(table)) == len(table) for table in each.tables)
+        for each in held.statement.counted or ()
+    )
+
+
+def _lost(held: Held) -> bool:
+    said = held.statement
+    clamped = said.declared.get("invalid") == "clamp"
+    return said.lost is None or said.lost.matches(held.schema, said.counted, clamped=clamped)
 
 
 def _settings(held: Held) -> bool | None:
@@ -353,6 +377,9 @@ FACTS = (
         holds=_of_schema("declared.name", lambda schema: schema.name),
     ),
     Fact(name="declared.rules", checked="the schema", holds=_rules),
+    Fact(name="declared.ignored", checked="the schema", holds=lambda held: _apart(held, "ignored")),
+    Fact(name="declared.reading", checked="the schema", holds=lambda held: _apart(held, "reading")),
+    Fact(name="declared.edited_after", claimed="after which looks at the records the schema was edited"),
     Fact(name="declared.audit", claimed="how the records were prepared for an audit"),
     Fact(name="declared.processes", claimed="how many processes held the records"),
     Fact(name="declared.invalid", claimed="that cells that break the schema were mapped to allowed values"),
@@ -377,6 +404,24 @@ FACTS = (
         checked="the schema's columns and the noise in the ledger",
         claimed="the figures of fitness, if there are any",
         holds=_fitness,
+    ),
+    Fact(
+        name="counted",
+        checked="the schema's columns and the noise in the ledger",
+        claimed="which tables were asked for",
+        holds=_counted,
+    ),
+    Fact(
+        name="lost",
+        checked="the schema and the tables that were counted",
+        claimed="the shares of merged categories",
+        holds=_lost,
+    ),
+    Fact(
+        name="answers",
+        checked="the folder, which has noisy tables or has none",
+        claimed="the noisy counts in the tables, if there are any",
+        holds=lambda held: held.statement.answers == held.tables,
     ),
 )
 

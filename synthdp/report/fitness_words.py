@@ -111,6 +111,11 @@ class Told:
     verdict: str
     group: Group
 
+    @property
+    def telling(self) -> list[Compared]:
+        """The tables of which the noise leaves something to tell."""
+        return [table for table in self.group.tables if tells(table.interval)]
+
 
 def told(fitness: Fitness) -> list[Told]:
     """The sorts of tables that were compared."""
@@ -123,7 +128,7 @@ def verdict(interval: Interval) -> str:
     low, high = interval
     if high <= CLOSE:
         return "Close to the records."
-    if high - low > VAGUE:
+    if not tells(interval):
         return "No verdict: too much noise for so few records. A larger share or budget would tell more."
     if low >= FAR:
         return "Clearly different from the records; the noise does not explain it."
@@ -132,8 +137,15 @@ def verdict(interval: Interval) -> str:
     return "No difference shown; if there is one, the noise hides it."
 
 
+def tells(interval: Interval) -> bool:
+    """Whether an interval is narrow enough to say anything."""
+    return interval[1] - interval[0] <= VAGUE
+
+
 def between(interval: Interval) -> str:
-    """Two bounds in percent, rounded outwards."""
+    """Two bounds in percent, rounded outwards; or that they say nothing."""
+    if not tells(interval):
+        return "hidden by noise"
     return f"{words.at_least(interval[0])} to {words.percent(interval[1])}"
 
 
@@ -142,7 +154,13 @@ def sentence(fitness: Fitness) -> str:
     if fitness.reason is not None:
         return f"Figures of fitness were paid for, but there are none: {fitness.reason}"
     parts = [f"{between(each.group.mean)} for {each.title.lower()}" for each in told(fitness)]
+    if not any(tells(each.group.mean) for each in told(fitness)):
+        return "Figures of fitness were bought, but noise hides what they could tell."
     return f"Measured under the guarantee, the mean distance from the records is {' and '.join(parts)}."
+
+
+def _from(interval: Interval) -> str:
+    return f"{between(interval)} from the records on average" if tells(interval) else "noise hides how far they are off"
 
 
 def brief(fitness: Fitness | None) -> list[str]:
@@ -151,7 +169,4 @@ def brief(fitness: Fitness | None) -> list[str]:
         return []
     if fitness.reason is not None:
         return [f"fitness    {fitness.reason}"]
-    return [
-        f"fitness    {each.title.lower()}: {between(each.group.mean)} from the records on average"
-        for each in told(fitness)
-    ]
+    return [f"fitness    {each.title.lower()}: {_from(each.group.mean)}" for each in told(fitness)]

@@ -15,7 +15,7 @@ from synthdp.ledger import parsing
 from synthdp.ledger.ledger import Ledger
 from synthdp.report import facts, manifest, signature
 from synthdp.report.facts import Held, Limits
-from synthdp.report.manifest import MANIFEST, SIGNATURE
+from synthdp.report.manifest import MANIFEST, SIGNATURE, TABLES
 from synthdp.report.statement import Statement
 from synthdp.report.words import upper
 from synthdp.schema.schema import Schema
@@ -23,7 +23,8 @@ from synthdp.schema.schema import Schema
 FORMAT = 2
 OLD = 1  # without a manifest
 MODEL, STUDENT, RELEASE, LEDGER = "model.safetensors", "student.safetensors", "release.json", "ledger.jsonl"
-PARTS = frozenset({MODEL, STUDENT, RELEASE, LEDGER, MANIFEST, SIGNATURE})
+PARTS = frozenset({MODEL, STUDENT, RELEASE, LEDGER, MANIFEST, SIGNATURE, TABLES})
+OF_TABLES = (".csv", ".parquet", ".csv.neutralised.json")  # endings of what lies in the folder of tables
 LINE = {"count", "event", "previous", "hash"}  # of the canonical copy of a ledger
 
 
@@ -33,6 +34,10 @@ def check_replaced(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file, but a release is a folder; choose another name")
     other = sorted({path.name for path in folder.iterdir()} - PARTS) if folder.is_dir() else []
+    if (folder / TABLES).is_dir():
+        other += sorted(
+            f"{TABLES}/{path.name}" for path in (folder / TABLES).iterdir() if not path.name.endswith(OF_TABLES)
+        )
     if other:
         raise BadInput(f"{folder}: {other[0]!r} is not part of a release and would be lost; choose another folder")
 
@@ -118,6 +123,7 @@ class Opened:
             old=self.format == OLD,
             package=package,
             limits=limits,
+            tables=(self.folder / TABLES).is_dir(),
         )
         checked, claimed = facts.check(held, costly=costly)
         return Verified(

@@ -10,6 +10,7 @@ from synthdp.errors import BadInput
 from synthdp.files import strict_json
 
 MANIFEST, SIGNATURE = "manifest.json", "signature"
+TABLES = "tables"  # the one folder in a release: noisy tables, where they were asked for
 VERSION = 1
 MOST_BYTES = 4 << 30  # of a model; what is JSON is read whole, and smaller: `jsonfile.MOST_BYTES`
 SHOWN = 60  # characters of a name that is somebody else's
@@ -18,8 +19,10 @@ CHUNK = 1 << 20
 
 def write(folder: Path) -> None:
     """List every file of the folder; to be called when all of them are written."""
-    listed = sorted(path for path in folder.iterdir() if path.name not in (MANIFEST, SIGNATURE))
-    files = {path.name: {"bytes": path.stat().st_size, "sha256": digest(path)} for path in listed}
+    listed = sorted(path for path in folder.rglob("*") if path.name not in (MANIFEST, SIGNATURE) and path.is_file())
+    files = {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": digest(path)} for path in listed
+    }
     text = json.dumps({"manifest": VERSION, "files": files}, indent=2)
     (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
@@ -62,17 +65,25 @@ def shown(name: str) -> str:
 
 
 def _plain_files(folder: Path) -> set[str]:
-    with os.scandir(folder) as entries:
-        sizes = {
-            entry.name: entry.stat().st_size if entry.is_file(follow_symlinks=False) else None for entry in entries
-        }
+    """Their names; those in the folder of tables are `tables/NAME`."""
+    sizes = _sizes(folder)
+    if TABLES in sizes and sizes[TABLES] is None and not (folder / TABLES).is_symlink() and (folder / TABLES).is_dir():
+        del sizes[TABLES]
+        sizes |= {f"{TABLES}/{name}": size for name, size in _sizes(folder / TABLES).items()}
     for name, size in sorted(sizes.items()):
         if size is None:
             raise BadInput(f"{folder}: {shown(name)} is a folder or a link; a release contains plain files only")
-        most = MOST_BYTES if name.endswith(".safetensors") else strict_json.MOST_BYTES
+        large = name.endswith(".safetensors") or name.startswith(f"{TABLES}/")
+        most = MOST_BYTES if large else strict_json.MOST_BYTES
         if size > most:
             raise BadInput(f"{folder}: {shown(name)} has {size:,} bytes; at most {most:,} are read")
     return set(sizes)
+
+
+def _sizes(folder: Path) -> dict[str, int | None]:
+    """Bytes of the plain files in a folder; None of all else."""
+    with os.scandir(folder) as entries:
+        return {entry.name: entry.stat().st_size if entry.is_file(follow_symlinks=False) else None for entry in entries}
 
 
 def _files(values: Any, path: Path) -> dict[str, tuple[int, str]]:

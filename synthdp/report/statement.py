@@ -22,12 +22,19 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Plan, Selection, canonical, to_json
 from synthdp.ledger.ledger import Ledger
 from synthdp.report.fitness_words import Fitness
+from synthdp.report.losses import Counted, Lost
 from synthdp.schema.schema import CLAMPED as clamped  # noqa: N811
 from synthdp.schema.schema import Schema
 
 Read = TypeVar("Read")
 SCHEMA_VERSION = 1
-LATER = {"release_id", "fitness"}  # what a statement of this version may lack, since it was added later
+LATER = {
+    "release_id",
+    "fitness",
+    "counted",
+    "lost",
+    "answers",
+}  # what a statement of this version may lack, since it was added later
 # Small deltas are for promises; the large ones give the tighter bounds on an attacker (`meaning.advantage`).
 CURVE_DELTAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.03, *(10.0**-power for power in range(2, 13)))
 
@@ -84,6 +91,9 @@ class Statement:
         None  # a random UUID, by which a release is named should it be withdrawn; None: a rehearsal
     )
     fitness: Fitness | None = None  # figures that were bought; None where none were
+    counted: Sequence[Counted] | None = None  # every question about tables of all records; None: not known
+    lost: Lost | None = None  # what the model cannot show; None: not known
+    answers: bool = False  # whether the noisy tables themselves are part of the release
 
     def recompute(self) -> float:
         """Epsilon from the events alone, by the accountant that the statement names."""
@@ -101,6 +111,11 @@ class Statement:
             del values["fitness"]
         else:
             values["fitness"] = self.fitness.to_json()
+        values["counted"] = None if self.counted is None else [dataclasses.asdict(each) for each in self.counted]
+        values["lost"] = self.lost and dataclasses.asdict(self.lost)
+        for name in ("counted", "lost", "answers"):
+            if not values[name] and values[name] != []:
+                del values[name]
         made: dict[str, Any] = plain(values)
         return made
 
@@ -148,9 +163,13 @@ def state(
     chance: bytes | None = None,
     fitness: Fitness | None = None,
     invalid: str = "error",
+    counted: Sequence[Counted] | None = None,
+    lost: Lost | None = None,
+    answers: bool = False,
+    edited_after: Sequence[str] = (),
 ) -> Statement:
-    """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought; `invalid` as in
-    `Synthesizer.fit`.
+    """The statement of a fit: `declared` is the schema as the steward gave it, `resolved` with what was bought; `invalid`
+    and `edited_after` as in `Synthesizer.fit`.
 
     `package` is the name and the version of the package of a generator that is not synthdp's own. `chance` are the 16 random bytes
     that a release's identifier is made of; without them the operating system is asked. It is drawn, not derived: it says nothing of
@@ -182,11 +201,21 @@ def state(
             **({} if audit is None else {"audit": audit}),
             **({} if processes == 1 else {"processes": processes}),
             **({} if invalid == "error" else {"invalid": invalid}),
+            **apart(declared),
+            **({"edited_after": list(edited_after)} if edited_after else {}),
         },
         noise_source=noise_source(rehearsal=rehearsal),
         rehearsal=rehearsal,
         not_covered=limits(
-            account, declared, facts, processes, ledger.entries(), generator=generator, package=package, invalid=invalid
+            account,
+            declared,
+            facts,
+            processes,
+            ledger.entries(),
+            generator=generator,
+            package=package,
+            invalid=invalid,
+            edited_after=edited_after,
         ),
         provenance={
             "synthdp": synthdp.__version__,
@@ -198,6 +227,9 @@ def state(
         },
         release_id=None if rehearsal else str(uuid.UUID(bytes=chance or os.urandom(16), version=4)),
         fitness=fitness,
+        counted=counted,
+        lost=lost,
+        answers=answers,
     )
 
 
@@ -219,6 +251,7 @@ def limits(
     generator: str,
     package: Mapping[str, str] | None,
     invalid: str = "error",
+    edited_after: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """What the statement of a fit does not cover, in sentences: a function of its other facts.
 
@@ -230,6 +263,7 @@ def limits(
         *(() if package is None else (foreign(generator, package["package"], package["version"]),)),
         *NOT_COVERED,
         *((seen,) if seen else ()),
+        *edited(edited_after),
         *broken_rules(schema),
         *(() if processes == 1 else (together(processes),)),
         *((CLAMPED,) if invalid == "clamp" else ()),
@@ -245,7 +279,16 @@ def wording() -> str:
     capped = Entered(filter="additive", order=None, cap=Cap(epsilon=1.0, delta=1e-6), head_checked=False)
     accounts = (None, dataclasses.replace(capped, cap=None), capped)
     sources = (noise_source(rehearsal=False), noise_source(rehearsal=True))
-    said = (NOT_COVERED, CLAMPED, SELECTED, CURVE_DELTAS, together(2), *sources, *map(other_fits, accounts))
+    said = (
+        NOT_COVERED,
+        CLAMPED,
+        SELECTED,
+        CURVE_DELTAS,
+        together(2),
+        edited(("a check",)),
+        *sources,
+        *map(other_fits, accounts),
+    )
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
 
@@ -267,6 +310,23 @@ def read_off(columns: Sequence[Mapping[str, Any]]) -> str:
         f"Facts of {listed} were read off the records at no charge, as the schema says (observed: true): a bound or a category may "
         "be that of one person."
     )
+
+
+def edited(after: Sequence[str]) -> tuple[str, ...]:
+    """A sentence on a schema that was edited after somebody had looked at the records by it."""
+    if not after:
+        return ()
+    return (
+        f"The public facts of the schema were edited after {' and '.join(after)} of the records, which epsilon does not cover: "
+        "a fact that was read off them and declared is not protected.",
+    )
+
+
+def apart(schema: Schema) -> dict[str, Any]:
+    """The columns that are left out, and how the files are written."""
+    ignored = [column.name for column in schema.ignored]
+    reading = {} if schema.reading is None else {"reading": schema.reading.to_dict()}
+    return {**({"ignored": ignored} if ignored else {}), **reading}
 
 
 def rules(schema: Schema) -> dict[str, Any]:
@@ -400,4 +460,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "not_covered": lambda values: tuple(_a(str)(line) for line in _a(list)(values)),
     "release_id": lambda value: None if value is None else str(uuid.UUID(value)),
     "fitness": lambda values: None if values is None else Fitness.from_json(values),
+    "counted": lambda values: tuple(Counted.from_json(each) for each in _a(list)(values)),
+    "lost": Lost.from_json,
+    "answers": _a(bool),
 }

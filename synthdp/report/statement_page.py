@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ from synthdp import pages
 from synthdp.accounting import COMPARED
 from synthdp.errors import BadInput
 from synthdp.files import whole
+from synthdp.ledger.events import Capped, Gaussian
 from synthdp.pages import pdf as printer
-from synthdp.report import fitness_words, promise, statement_plots, words
+from synthdp.report import fitness_words, losses, promise, statement_plots, words
 from synthdp.report.folder import Verified
 from synthdp.report.hazards import hazards
+from synthdp.report.losses import FITNESS, MODEL, Counted
 from synthdp.report.statement import Statement, read_off
 
 # ---- The data dictionary: what is public of each column, in words.
@@ -82,6 +84,60 @@ def texts(values: list[Any]) -> tuple[str, ...]:
     return tuple(words.plain(value) for value in values)
 
 
+# ---- The questions: what was asked in the same way is told once, with each asking and the columns that it counted.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """A question of one size of noise, how often it was asked, and the tables that it counted, by the number of their columns."""
+
+    times: int
+    parameters: tuple[tuple[str, str], ...]
+    counted: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What was asked in the same way, whatever its noise."""
+
+    title: str
+    sentence: str
+    inner: tuple[words.Told, ...]
+    askings: tuple[Asking, ...]
+
+
+def questions(statement: Statement) -> list[Question]:
+    """Every event that touched the records."""
+    found: dict[tuple[Any, ...], list[Asking]] = {}
+    noises = {entry.event.noise for entry in statement.events if isinstance(entry.event, Gaussian)}
+    for entry in statement.events:
+        told, event = words.tell(entry.event), entry.event
+        held = [
+            each
+            for each in statement.counted or ()
+            if (isinstance(event, Gaussian) and each.noise == event.noise)
+            or (isinstance(event, Capped) and each.noise not in noises)
+        ]
+        asking = Asking(times=entry.count, parameters=told.parameters, counted=tuple(_counted(held)))
+        found.setdefault((told.title, told.sentence, told.inner), []).append(asking)
+    return [
+        Question(title=title, sentence=sentence, inner=inner, askings=tuple(askings))
+        for (title, sentence, inner), askings in found.items()
+    ]
+
+
+def _counted(held: Sequence[Counted]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What tables were counted, in words, and their columns."""
+    for purpose, ending in ((MODEL, ""), (FITNESS, ", for the figures of fitness")):
+        tables = list(dict.fromkeys(table for each in held if each.purpose == purpose for table in each.tables))
+        for ways in sorted({len(table) for table in tables}):
+            these = tuple(" × ".join(table) for table in tables if len(table) == ways)
+            what = "column by itself" if ways == 1 else f"table of {ways} columns"
+            if len(these) > 1:
+                what = "columns, each by itself" if ways == 1 else f"tables of {ways} columns each"
+            yield f"{len(these)} {what}{ending}", these
+
+
 FOLD = 8  # longer lists are folded
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -145,9 +201,10 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         factor=promise.factor(statement.epsilon),
         loose_delta=promise.loose_delta(statement),
         sharing=promise.sharing(statement),
-        hazards=hazards(statement),
+        hazards=(found := hazards(statement)),
+        weak=[hazard for hazard in found if hazard.finding == "weak point"],
         lineage=promise.lineage(statement),
-        events=[(entry.count, words.tell(entry.event)) for entry in statement.events],
+        questions=questions(statement),
         sampler=words.sampler(tuple(entry.event for entry in statement.events)),
         accountants=sorted(statement.epsilons.items(), key=lambda item: (item[0] in COMPARED, item[1], item[0])),
         older_theorems=COMPARED,
@@ -158,6 +215,8 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         columns=[(column, facts(column, statement)) for column in statement.columns],
         bought=bool(promise.bought(statement)),
         seen=read_off(statement.columns),
+        reading=[f"{name} {text}" for name, text, _ in rows(statement.declared.get("reading", {}))],
+        lost=list(losses.sentences(statement)),
         fits=[] if statement.fitness is None else fitness_words.told(statement.fitness),
         fold=FOLD,
         versions=rows(statement.provenance),

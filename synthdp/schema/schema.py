@@ -196,7 +196,9 @@ class Schema:
                 'declared_by: "A. Meier, data protection office, May 2026"'
             )
         if problems:
-            raise BadInput(f"schema: {'; '.join(problems)}")
+            raise BadInput(
+                f"schema: {'; '.join(problems)}. synthdp check shows, at no charge, what a fit by this schema would meet"
+            )
         if self.reading is not None:
             self.reading.check(self.columns, values=True)
 

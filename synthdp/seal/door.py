@@ -24,7 +24,7 @@ from synthdp.seal.charging import Account
 from synthdp.seal.choice import Chosen
 from synthdp.seal.database import CountedTable
 from synthdp.seal.learn import Size
-from synthdp.seal.marginals import Distance, Grouping, Marginals
+from synthdp.seal.marginals import Distance, Grouping, Marginals, Table
 from synthdp.seal.processes import ALONE, Ranks, check_additive, check_plan
 from synthdp.seal.questions import Answer, Question, Reveal
 from synthdp.seal.records import Records, Sealed, reading, seal, shard
@@ -56,7 +56,8 @@ class Sensitive(AsksTables):
     `resumed` and from `answers`; `checkpoint` is where the state of its loops is kept meanwhile, and `answers` holds what it
     was answered outside of them. `ranks` are the processes that share the records: this one keeps its shard of the units.
     `declared` is the schema as it was given, which plans are made of; `schema` is the same until `resolve` completes it.
-    `recorder` is for tests (replay). `beside` is what will be asked of these records beside the plan that is committed: events of
+    `recorder` is for tests (replay). `heard` is told each noisy table of all records, after its answer was kept, with the question.
+    `beside` is what will be asked of these records beside the plan that is committed: events of
     fixed noise, committed with it.
     """
 
@@ -73,6 +74,7 @@ class Sensitive(AsksTables):
         answers: Answers | None = None,
         ranks: Ranks = ALONE,
         beside: Plan = (),
+        heard: Callable[[Marginals, list[Table]], None] | None = None,
     ) -> None:
         if account.unit != (schema.unit or RECORD):
             raise BadInput(
@@ -103,6 +105,7 @@ class Sensitive(AsksTables):
         self._tosses = 0  # of the sampling coins: grows with every sample of the fit, and is never set back (law 35)
         self._loop = -1  # which loop of `steps` this is
         self._beside = beside
+        self._heard = heard
         self._by_row: set[Any] = set()  # functions of loops that were checked on made-up rows
         self._process = os.getpid()
 
@@ -185,7 +188,14 @@ class Sensitive(AsksTables):
     def ask(self, question: Question[Answer]) -> Answer:
         """Charge a question, then answer it from all records."""
         question = self.check(question)
-        return self._asked(question, [(event, len(list(equal))) for event, equal in groupby(question.events)])
+        answer = self._asked(question, [(event, len(list(equal))) for event, equal in groupby(question.events)])
+        self._tell(question, answer)
+        return answer
+
+    def _tell(self, question: Any, answer: Any) -> None:
+        """Tell `heard` of tables: the answer is noisy, charged, and kept."""
+        if self._heard is not None and type(question) is Marginals:
+            self._heard(question, answer)
 
     def _asked(
         self, question: Question[Answer], events: Sequence[tuple[Event, int]], rate: float | None = None
@@ -205,8 +215,11 @@ class Sensitive(AsksTables):
         for event in events:
             filtered.spend(event)
         if self._answers.waiting:
-            return cast("Answer", self._answers.again(question, None, self._codec))
-        return self._answer(question, first=lambda: self.account.ledger.asking("inner", events))
+            answer = cast("Answer", self._answers.again(question, None, self._codec))
+        else:
+            answer = self._answer(question, first=lambda: self.account.ledger.asking("inner", events))
+        self._tell(question, answer)
+        return answer
 
     def spend_lost(self, filtered: Filter) -> None:
         """Under a cap: what the part of this fit that was stopped asked here, and lost the answer of, counts as spent."""
@@ -258,6 +271,7 @@ class Sensitive(AsksTables):
         twin._noise = Noise(seed)
         twin._key = twin._noise.bits(32)  # deals units to teachers anew
         twin._teachers, twin._terms, twin._answers = [], None, Answers()
+        twin._heard = None  # of runs that are not chosen nothing is told
         twin._plan_noise, twin._most, twin._place, twin._tosses, twin._loop = 0.0, 0, 0, 0, -1
         twin._beside = terms.score
         return twin

@@ -51,7 +51,7 @@ def pages(release):
     """The release page of a fit, and the internal page of a judgement: name -> (text, words that it must show)."""
     return {
         "release": (render(release.statement), ["Can I share it?", "Withdrawal id", str(release.statement.release_id)]),
-        "fitness": (render(bought().statement), ["measured under the guarantee", "Distance, at most"]),
+        "fitness": (render(bought().statement), ["measured under the guarantee", "hidden by noise"]),
         "internal": (html(judged()), [STAMP, "Utility"]),
     }
 

@@ -68,7 +68,7 @@ def test_check_names_records_and_remedies_and_no_cell_unless_asked(place, capsys
     assert any(column == "sex" and what.startswith("tells 'ill'") for column, what in found)
     (dropped,) = (each for (column, what), each in found.items() if "max_records_per_unit: 2" in what)
     assert dropped["count"] == 60
-    text = (place / "report.json").read_text()
+    text = json.dumps(json.loads((place / "report.json").read_text())["findings"])
     assert "unknown-sex" not in text
     assert "512" not in text
     assert (
@@ -176,3 +176,80 @@ def test_split_refuses(place, capsys, words, says):
     given = {"path": "a.csv", "schema": "schema.yaml", "out": "parts"} | dict(word.split("=") for word in words)
     assert run(["split", *(f"{key}={value}" for key, value in given.items())]) == 2
     assert says in capsys.readouterr().err
+
+
+FIT = (
+    "fit",
+    *DATA,
+    "out=run",
+    "budget.epsilon=5",
+    "budget.delta=1e-3",
+    "generator=independent",
+    "force=true",
+    "seed=1",
+)
+
+
+def edited(place, change):
+    facts = yaml.safe_load((place / "schema.yaml").read_text())
+    change(facts)
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+
+
+def test_a_schema_that_was_edited_after_a_look_is_said_to_be_so(place, capsys):
+    assert run(["check", *DATA]) == 0
+    edited(place, lambda facts: facts.update(declared_by="somebody else", name="a name"))
+    assert run([*FIT]) == 0
+    assert "edited " not in capsys.readouterr().out, "who declares it is no fact of the records"
+    edited(place, lambda facts: facts["columns"]["age"].update(bounds=[0, 98]))
+    assert run([*FIT]) == 0
+    assert "were edited after a check of the records" in capsys.readouterr().out
+    told = json.loads((place / "run/release/release.json").read_text())["statement"]
+    assert told["declared"]["edited_after"] == ["a check"]
+    assert any("edited after a check" in line for line in told["not_covered"])
+    log = place / "internal/schema.looks.json"
+    assert log.stat().st_mode & 0o077 == 0
+    assert set(json.loads(log.read_text())[0]) == {"look", "schema", "when"}
+    log.write_text("[5]")
+    assert run([*FIT]) == 2
+    assert "not a log of drafts and checks" in capsys.readouterr().err
+
+
+def test_a_draft_that_was_confirmed_was_not_edited_and_one_that_was_completed_was(place, capsys):
+    assert run(["schema", "path=a.csv", "out=schema.yaml", "force=true"]) == 0
+
+    def confirmed(facts):
+        facts["declared_by"] = "test"
+        for column in facts["columns"].values():
+            column.pop("review", None)
+        facts.get("reading", {}).pop("review", None)
+
+    edited(place, confirmed)
+    assert run([*FIT]) == 0
+    assert "edited " not in capsys.readouterr().out
+    edited(place, lambda facts: facts["columns"]["age"].update(bounds=[0, 110]))
+    assert run([*FIT]) == 0
+    assert "were edited after a draft of the records" in capsys.readouterr().out
+
+
+def test_a_fit_that_is_refused_points_to_check(place, capsys):
+    records().assign(age=512).to_csv(place / "a.csv", index=False)
+    assert run([*FIT]) == 2
+    assert "synthdp check tells which records" in capsys.readouterr().err
+    edited(place, lambda facts: facts["columns"]["age"].update(review=True))
+    assert run([*FIT]) == 2
+    assert "synthdp check shows, at no charge" in capsys.readouterr().err
+
+
+def test_the_statement_lists_how_files_are_written_and_what_was_left_out(place):
+    facts = {**FACTS, "reading": {"separator": ";", "decimal": ","}, "columns": {**COLUMNS, "note": {"kind": "ignore"}}}
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    records().assign(note="x").to_csv(place / "a.csv", index=False, sep=";")
+    assert run([*FIT]) == 0
+    assert run(["report", "release=run/release", "out=page"]) == 0
+    declared = json.loads((place / "page/statement.json").read_text())["declared"]
+    assert declared["ignored"] == ["note"]
+    assert declared["reading"] == {"separator": ";", "decimal": ","}
+    page = (place / "page/statement.html").read_text()
+    assert "Columns left out" in page
+    assert "separator ;" in page

@@ -253,3 +253,48 @@ def test_held_out_records_that_were_fitted_are_told(schema, train, test):
     assert told.startswith("5 of the ")
     assert "patients" in told
     assert findings.overlapping({"about": {}}) == ""
+
+
+def test_a_column_that_the_fit_destroyed_is_judged_and_wrong(train, test, schema):
+    """Noise that hides every category leaves `other` in all rows: that is the worst figure, and not a column left out."""
+    learned = schema.to_dict()
+    learned["columns"]["stage"] = {"kind": "categorical", "categories": "learn"}
+    learned["columns"]["site"] = {"kind": "categorical", "categories": "learn"}
+    ruined = train.assign(stage="other", site="other")
+    found = evaluate(
+        ruined,
+        train,
+        test,
+        Schema.from_dict(learned),
+        models=["lr"],
+        seeds=1,
+        attacks=False,
+        targets=["stage", "ill"],
+        jobs=1,
+    )
+    assert not {"columns.stage", "columns.site"} & set(reasons(found))
+    assert found["fidelity"]["tvd_1way"]["columns"]["site"] == 1.0
+    assert found["columns"]["site"]["synthetic"][found["columns"]["site"]["labels"].index("(undeclared)")] == 1.0
+    answers = {answer["question"]: answer["verdict"] for ask in findings.asks(found) for answer in ask["answers"]}
+    assert answers["Is it useful for predicting stage?"] == "Not useful: this column was lost"
+    assert found["targets"]["ill"]["tstr"]["lr"]
+
+
+def test_what_a_fit_merged_into_other_counts_as_wrong(train, test, schema):
+    """Also by the schema of the release, which lists what was found and `other`."""
+    listed = schema.to_dict()
+    words = sorted(str(word) for word in train["site"].dropna().unique())
+    listed["columns"]["site"] = {
+        "kind": "categorical",
+        "categories": [words[0], "other"],
+        "other": "other",
+        "missing": True,
+    }
+    merged = train.assign(
+        site=train["site"].astype(object).where(train["site"].isna() | (train["site"] == words[0]), "other")
+    )
+    found = evaluate(
+        merged, train, test, Schema.from_dict(listed), models=["lr"], seeds=1, attacks=False, targets=[], jobs=1
+    )
+    wrong = found["fidelity"]["tvd_1way"]["columns"]["site"]
+    assert wrong == pytest.approx(float((train["site"].notna() & (train["site"] != words[0])).mean()), abs=1e-9)

@@ -24,10 +24,23 @@ def releases(tmp_path_factory):
     """`rich` is a release in which every field of a statement says something, `seeded` a rehearsal with a sampled plan."""
     folder = tmp_path_factory.mktemp("releases")
     rich = make_schema(
-        columns=LEARNED, unit="patient", max_records_per_unit=2, units="learn", rules=RULES, declared_by="the office"
+        columns=LEARNED | {"remark": {"kind": "ignore"}},
+        reading={"decimal": ","},
+        unit="patient",
+        max_records_per_unit=2,
+        units="learn",
+        rules=RULES,
+        declared_by="the office",
     )
     synthesizer = Synthesizer("independent", schema=rich, budget=Budget(30.0, 1e-5))
-    about = {"account": folder / "patients.account", "invalid": "clamp", "fitness": 0.1, "audit": "It was prepared."}
+    about = {
+        "account": folder / "patients.account",
+        "invalid": "clamp",
+        "fitness": 0.1,
+        "answers": True,
+        "audit": "It was prepared.",
+        "edited_after": ["a check"],
+    }
     with pytest.warns(UserWarning, match="synthetic records may break these rules"):
         synthesizer.fit(make_frame(300, repeats=2), **about).save(folder / "rich")
     sampled = Synthesizer(
@@ -95,6 +108,7 @@ def moved(place, item, source, target):
     return change
 
 
+MERGED = {"column": "sex", "other": "other", "share": 0.25, "error": 0.01}
 UUID = "123e4567-e89b-42d3-a456-426614174000"
 # field -> edits of it, each refused by its name (True; a text names what contradicts it) or marked as claimed (False)
 EDITS = {
@@ -189,6 +203,11 @@ EDITS = {
         (inside("declared", invalid="error"), "not_covered"),
         (dropped("declared", "invalid"), "not_covered"),
         (inside("declared", reviewed=True), False),
+        (inside("declared", ignored=["dose"]), True),
+        (dropped("declared", "ignored"), True),
+        (inside("declared", reading={"decimal": "."}), True),
+        (dropped("declared", "edited_after"), "not_covered"),
+        (inside("declared", edited_after=["a draft"]), "not_covered"),
     ],
     "noise_source": [(said(noise_source="the purest chance"), True), (said(noise_source=None), True)],
     "rehearsal": [(said(rehearsal=True), "noise_source"), (said(rehearsal=1), True), (said(rehearsal=None), True)],
@@ -214,6 +233,28 @@ EDITS = {
         (lambda d: d["statement"]["fitness"]["single"]["tables"][0].update(columns=["nothing"]), True),
         (lambda d: d["statement"]["fitness"]["single"]["tables"][0].update(interval=[2, 1]), True),
         (inside("fitness", rows=5_000_000), False),
+    ],
+    "counted": [
+        (lambda d: d["statement"]["counted"][0].update(noise=0.01), True),
+        (lambda d: d["statement"]["counted"][0]["tables"][0].append("nothing"), True),
+        (lambda d: d["statement"]["counted"][0].update(purpose="fun"), True),
+        (lambda d: d["statement"]["counted"].pop(), "tables"),  # of which more are there
+        (said(counted=5), True),
+    ],
+    "lost": [
+        (lambda d: d["statement"]["lost"].update(alone=["age"]), True),
+        (lambda d: d["statement"]["lost"].update(alone=[]), False),
+        (lambda d: d["statement"]["lost"].update(merged=[MERGED | {"column": "age"}]), True),
+        (lambda d: d["statement"]["lost"].update(merged=[MERGED | {"share": 1.5}]), True),
+        (lambda d: d["statement"]["lost"].update(merged=[MERGED]), False),
+        (lambda d: d["statement"]["lost"].update(empty=5), True),
+        (said(lost=[]), True),
+    ],
+    "answers": [
+        (said(answers=False), True),
+        (dropped("answers"), True),
+        (said(answers="yes"), True),
+        (lambda d: d["statement"]["lost"].update(alone=[]), False),
     ],
 }  # fmt: skip
 

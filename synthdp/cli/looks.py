@@ -1,0 +1,62 @@
+"""Looks at real records that come before a fit (drafts and checks), kept in `internal/` beside the schema.
+
+What a look shows may become a declaration: a bound that was seen, a category that was missing. A schema whose public facts were edited
+after a look is therefore said to be so in the statement. The log holds a digest of the schema and nothing of the records.
+"""
+
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from synthdp.errors import BadInput
+from synthdp.files import private_folder, strict_json
+
+if TYPE_CHECKING:
+    from synthdp.schema.schema import Schema
+
+DRAFT, CHECK, VALUES = "a draft", "a check", "a check that showed cells"
+NO_FACTS = ("declared_by", "name", "notes", "targets")  # of a schema, of which no look tells anything
+
+
+def log_of(schema: Path) -> Path:
+    """Where looks that concern a schema's file are kept."""
+    return schema.parent / "internal" / f"{schema.stem}.looks.json"
+
+
+def keep(schema: Path, what: str, held: "Schema") -> None:
+    """Note a look at real records under this schema."""
+    path = log_of(schema)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    looks = [*_read(path), {"look": what, "schema": digest(held), "when": time.strftime("%Y-%m-%dT%H:%M:%S%z")}]
+    private_folder.write(path, json.dumps(looks, indent=1) + "\n")
+
+
+def edited_after(schema: Path, held: "Schema") -> tuple[str, ...]:
+    """The kinds of looks since which the public facts of this schema were edited."""
+    now = digest(held)
+    return tuple(dict.fromkeys(str(look["look"]) for look in _read(log_of(schema)) if look["schema"] != now))
+
+
+def digest(schema: "Schema") -> str:
+    """Of the public facts, without who declares them and what is marked for review."""
+    facts = {name: value for name, value in schema.to_dict().items() if name not in NO_FACTS}
+    return hashlib.sha256(json.dumps(_unmarked(facts), default=str).encode()).hexdigest()
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _unmarked(each) for name, each in value.items() if name != "review"}
+    return value
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    looks = strict_json.load(path)
+    if not isinstance(looks, list) or not all(
+        isinstance(look, dict) and {"look", "schema"} <= set(look) for look in looks
+    ):
+        raise BadInput(f"{path}: is not a log of drafts and checks; it was edited, and what it said cannot be known")
+    return looks

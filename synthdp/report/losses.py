@@ -1,0 +1,150 @@
+"""Which tables a fit counted, and what of the records its model cannot show: in the statement, and in words.
+
+Every figure here follows from noisy answers that were paid for, or from public facts. No exact count of records is among them.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from synthdp.ledger.events import RECORD
+from synthdp.schema.schema import CLAMPED, Schema
+
+if TYPE_CHECKING:
+    from synthdp.report.statement import Statement
+
+MODEL, FITNESS = "model", "fitness"  # what tables were counted for
+SHOWN = 8  # columns of a line
+LITTLE = 0.001  # share below which nothing is said of what became "other"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """One question about tables of all records: `noise` is its multiplier, `tables` the columns of each table.
+
+    Which tables a generator asks for follows from public facts and from earlier noisy answers.
+    """
+
+    noise: float
+    tables: tuple[tuple[str, ...], ...]
+    purpose: str = MODEL
+
+    def deviation(self, schema: Schema) -> float:
+        """The standard deviation of every cell: the noise times R sqrt(m), for at most R records of a unit in m tables."""
+        return self.noise * (schema.max_records_per_unit if schema.unit else 1) * math.sqrt(len(self.tables))
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Counted":
+        """Read back; raises `ValueError` or `TypeError` for what is none."""
+        tables = tuple(tuple(_text(name) for name in table) for table in values["tables"])
+        if values["purpose"] not in (MODEL, FITNESS) or not all(tables):
+            raise ValueError("tables were counted for something unknown, or have no columns")
+        return cls(noise=_number(values["noise"], 0, math.inf), tables=tables, purpose=values["purpose"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merged:
+    """The share of records whose category of a column became `other`. `error` is the standard error of a share that was read off a
+    noisy table; None where the share is that of synthetic records."""
+
+    column: str
+    other: str
+    share: float
+    error: float | None
+
+    @property
+    def text(self) -> str:
+        """The share in words."""
+        if self.error is None:
+            return f"{self.column} {self.share:.1%} of synthetic records"
+        return f"{self.column} {self.share:.1%} ± {2 * self.error:.1%} of records"
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Merged":
+        """Read back."""
+        error = values["error"]
+        return cls(
+            column=_text(values["column"]),
+            other=_text(values["other"]),
+            share=_number(values["share"], 0, 1),
+            error=None if error is None else _number(error, 0, math.inf),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lost:
+    """What the model cannot show. `merged` by noisy counts or synthetic records; `alone` the columns that a generator of tables
+    counted in no table of several columns; `empty` those in which noisy counts show nothing but what clamping puts there."""
+
+    merged: tuple[Merged, ...] = ()
+    alone: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Lost":
+        """Read back."""
+        return cls(
+            merged=tuple(Merged.from_json(each) for each in values["merged"]),
+            alone=tuple(_text(name) for name in values["alone"]),
+            empty=tuple(_text(name) for name in values["empty"]),
+        )
+
+    def matches(self, schema: Schema, counted: Iterable[Counted] | None, *, clamped: bool) -> bool:
+        """Whether this can be said of a schema and of the tables that were counted."""
+        known = {column.name: column for column in schema.coded}
+        others = all(getattr(known.get(each.column), "other", None) == each.other for each in self.merged)
+        apart = counted is None or not self.alone or self.alone == alone(schema, counted)
+        return others and apart and set(self.alone) <= set(known) and (clamped or not self.empty)
+
+
+def alone(schema: Schema, counted: Iterable[Counted]) -> tuple[str, ...]:
+    """The columns that are in no table of several columns. A compound of columns that rules tie is a table of these by itself."""
+    together = {
+        name for each in counted if each.purpose == MODEL for table in each.tables if table[1:] for name in table
+    }
+    return tuple(column.name for column in schema.coded if column.name in schema.names and column.name not in together)
+
+
+def brief(statement: "Statement") -> list[str]:
+    """Lines for a terminal."""
+    return [f"lost       {sentence}" for sentence in sentences(statement)]
+
+
+def sentences(statement: "Statement") -> Iterator[str]:
+    """What was lost, for a terminal and for the page; of the cap and of clamping the rule alone, never how many."""
+    unit, most = statement.unit, statement.max_records_per_unit
+    clamped, lost = statement.declared.get("invalid") == "clamp", statement.lost or Lost()
+    if lost.merged:
+        yield f"Categories merged into the one for all others: {_listed([each.text for each in lost.merged], '; ')}."
+    if lost.alone:
+        yield (
+            f"Known only by themselves, without any relation to another column: {_listed(lost.alone)}. Synthetic records show no "
+            "association of these columns but by chance."
+        )
+    if unit != RECORD:
+        yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted; any others were left out."
+    if clamped:
+        yield f"Cells that break the schema may have been changed: {CLAMPED}."
+    if lost.empty:
+        yield (
+            f"The noisy counts show nothing valid in {_listed(lost.empty)}: only what invalid=clamp puts in place of cells that "
+            "break the schema. synthdp check names the rows."
+        )
+
+
+def _listed(names: Any, between: str = ", ") -> str:
+    more = f"{between}and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return between.join(names[:SHOWN]) + more
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("expected text")
+    return value
+
+
+def _number(value: Any, least: float, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most or math.isinf(value):
+        raise ValueError("a number is out of its range")
+    return float(value)

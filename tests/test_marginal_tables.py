@@ -1,0 +1,183 @@
+"""What a fit was told of tables: what was lost by it, and the tables themselves as part of a release."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from clinic import make_frame, make_schema, picture_schema, quick, reseal
+
+from synthdp import BadInput, Budget, Schema, Synthesizer, load, verify
+from synthdp.cli import run
+
+BUDGET = Budget(20.0, 1e-5)
+COLUMNS = {
+    "code": {"kind": "categorical", "categories": ["a", "b", "rest"], "other": "rest"},
+    "weight": {"kind": "continuous", "bounds": [0, 200], "bins": 10},
+    "day": {"kind": "datetime", "bounds": ["2020-01-01", "2021-01-01"], "resolution": "day", "missing": True},
+    "ill": {"kind": "boolean"},
+}
+
+
+def schema(**facts):
+    return Schema.from_dict({"declared_by": "test", "units": 1000, "columns": COLUMNS, **facts})
+
+
+def records(rows=1000):
+    rng = np.random.default_rng(3)
+    return pd.DataFrame(
+        {
+            "code": rng.choice(["a", "b", "c", "d"], rows, p=[0.3, 0.3, 0.2, 0.2]),
+            "weight": rng.uniform(40, 120, rows),
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 366, rows), unit="D"),
+            "ill": rng.random(rows) < 0.5,
+        }
+    )
+
+
+def fit(generator="independent", frame=None, declared=None, **options):
+    made = Synthesizer(generator, schema=declared or schema(), budget=BUDGET)
+    return made.fit(records() if frame is None else frame, **options)
+
+
+def test_the_share_of_merged_categories_is_that_of_the_noisy_counts():
+    release = fit(invalid="clamp", answers=True)
+    (merged,) = release.statement.lost.merged
+    assert (merged.column, merged.other) == ("code", "rest")
+    assert abs(merged.share - 0.4) < 0.05
+    codes = release.tables()["one_way"].query("column == 'code'")
+    noisy = codes.set_index("value")["count"]
+    assert merged.share == pytest.approx(noisy["rest"] / noisy.sum(), abs=1e-4)
+    assert merged.error == pytest.approx(codes["standard_error"].iloc[0] / noisy.sum(), rel=0.05)
+
+
+def test_where_no_table_shows_a_column_its_share_is_that_of_synthetic_records():
+    frame = make_frame(200)
+    release = fit(quick("dpgan"), frame, make_schema(columns={"sex": {"kind": "categorical", "categories": "learn"}}))
+    for merged in release.statement.lost.merged:
+        assert merged.error is None
+    assert not release.statement.lost.alone  # of what a network learned no table tells
+
+
+def test_columns_that_no_table_shows_with_another_are_named():
+    assert fit().statement.lost.alone == ("code", "weight", "day", "ill")
+    release = fit("mst", fitness=0.1)
+    assert release.statement.lost.alone == ()
+    assert [each.purpose for each in release.statement.counted] == ["model", "model", "fitness"]
+
+
+@pytest.mark.parametrize(("column", "cells"), [("weight", "12,5 kg"), ("day", "soon"), ("weight", -9.0)])
+def test_clamp_says_by_noisy_counts_which_columns_show_nothing_valid(column, cells):
+    frame = records().astype({column: object})
+    frame[column] = cells
+    assert fit(frame=frame, invalid="clamp").statement.lost.empty == (column,)
+    assert fit(invalid="clamp").statement.lost.empty == ()
+    ruined = Synthesizer("independent", schema=schema(), budget=Budget(0.01, 1e-5)).fit(frame, invalid="clamp")
+    assert ruined.statement.lost.empty == (), "where noise hides all, nothing is said"
+
+
+@pytest.mark.parametrize("generator", ["independent", "mst", "mixture"])
+def test_tables_are_what_was_asked_with_the_deviation_of_its_noise(generator, tmp_path):
+    release = fit(generator, invalid="clamp", answers=True)
+    loaded = load(release.save(tmp_path / "release"))
+    for way, table in release.tables().items():
+        pd.testing.assert_frame_equal(table, loaded.tables()[way], check_dtype=False)
+        pd.testing.assert_frame_equal(
+            table, pd.read_csv(tmp_path / "release" / "tables" / f"{way}.csv"), check_dtype=False
+        )
+    asked = [each for each in release.statement.counted for _ in each.tables]
+    for table in release.tables().values():
+        for place, part in table.groupby("table"):
+            np.testing.assert_allclose(part["standard_error"], asked[place].deviation(release.schema))
+    codes = release.tables()["one_way"].query("column == 'code'")
+    apart = (codes["count"] - codes["model"]) / codes["standard_error"].clip(lower=10)
+    assert apart.abs().max() < 5, "the model agrees with what it was told"
+    values = set(release.tables()["one_way"].query("column == 'day'")["value"])
+    assert "missing" in values
+    assert any(value.startswith("[2020-01-01, ") for value in values)
+
+
+def test_tied_columns_are_told_by_what_they_stand_for():
+    rules = [{"if": {"ill": False}, "then": {"code": ["a", "b"]}}]
+    tables = fit(declared=schema(rules=rules), invalid="clamp", answers=True).tables()["one_way"]
+    values = tables[tables["column"].str.contains(r"\+")]["value"]
+    assert set(values) == {f"code: {c}, ill: {i}" for c, i in [("a", False), ("b", False)]} | {
+        f"code: {c}, ill: True" for c in ("a", "b", "rest")
+    }
+
+
+@pytest.fixture
+def released(tmp_path):
+    return fit(invalid="clamp", answers=True).save(tmp_path / "release")
+
+
+def test_a_release_binds_its_tables_and_checks_them(released, tmp_path):
+    path = released / "tables" / "one_way.parquet"
+    assert verify(released).claimed["answers"]
+
+    def forged(change):
+        folder = shutil.copytree(released, tmp_path / "forged", dirs_exist_ok=True)
+        change(folder / "tables" / path.name)
+        return folder
+
+    def edited(**values):
+        def change(place):
+            pd.read_parquet(path).assign(**values).to_parquet(place, index=False)
+
+        return change
+
+    with pytest.raises(BadInput, match=r"'tables/one_way\.parquet' is not the file that manifest\.json lists"):
+        load(forged(edited(count=1.0)))
+    for values in ({"standard_error": 1e-3}, {"column": "ill"}, {"table": 99}, {"extra": 1}, {"count": np.nan}):
+        folder = forged(edited(**values))
+        reseal(folder)
+        with pytest.raises(BadInput, match=r"one_way\.parquet: "):
+            load(folder)
+    folder = forged(lambda place: place.write_bytes(b"PAR1"))
+    reseal(folder)
+    with pytest.raises(BadInput, match="cannot be read as Parquet"):
+        load(folder)
+    shutil.rmtree(folder / "tables")
+    reseal(folder)
+    with pytest.raises(BadInput, match="field answers does not match the folder"):
+        load(folder)
+
+
+def test_a_folder_that_is_no_release_s_own_is_refused(released, tmp_path):
+    (released / "tables" / "notes.txt").write_text("mine")
+    with pytest.raises(BadInput, match=r"'tables/notes\.txt' is not listed"):
+        load(released)
+    with pytest.raises(BadInput, match=r"'tables/notes\.txt' is not part of a release"):
+        fit().save(released, force=True)
+    (released / "tables" / "notes.txt").unlink()
+    shutil.move(released / "tables", tmp_path / "elsewhere")
+    (released / "tables").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BadInput, match="'tables' is a folder or a link"):
+        load(released)
+
+
+def test_what_has_no_tables_is_refused_before_a_record_is_read():
+    with pytest.raises(BadInput, match="dpgan learns from other answers"):
+        Synthesizer(quick("dpgan"), schema=make_schema(), budget=BUDGET).fit(None, answers=True)
+    with pytest.raises(BadInput, match="pictures"):
+        Synthesizer("independent", schema=picture_schema(), budget=BUDGET).fit(None, answers=True)
+    with pytest.raises(BadInput, match="keeps them with answers=true"):
+        fit().tables()
+
+
+def test_the_command_line_says_what_was_lost_and_writes_the_tables(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    schema(unit=None).save("schema.yaml")
+    records().to_csv("a.csv", index=False)
+    words = ["fit", "data.path=a.csv", "data.schema=schema.yaml", "out=run", "budget.epsilon=20", "budget.delta=1e-5"]
+    assert run([*words, "generator=independent", "invalid=clamp", "answers=true"]) == 0
+    said = capsys.readouterr().out
+    assert "lost       Categories merged into the one for all others: code " in said
+    assert "lost       Known only by themselves" in said
+    assert "lost       Cells that break the schema may have been changed" in said
+    assert "tables     run/release/tables" in said
+    files = json.loads((tmp_path / "run/release/manifest.json").read_text())["files"]
+    assert {"tables/one_way.csv", "tables/one_way.parquet"} <= set(files)
+    assert run([*words, "force=true", "select=private", "candidates=[independent]", "answers=true"]) == 2
+    assert "select=private hides what its fits were told" in capsys.readouterr().err
