@@ -34,7 +34,7 @@ from synthdp.errors import BadInput
 from synthdp.generators import Model
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Entry, Gaussian, Plan, scoped
-from synthdp.report.fitness_words import Compared, Fitness, Group, Interval
+from synthdp.report.fitness_words import CONFIDENCE, Compared, Fitness, Group, Interval
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Image
 from synthdp.schema.schema import Schema
@@ -45,7 +45,6 @@ ROWS, ROWS_OF_IMAGES = 100_000, 2_000  # synthetic records that are compared
 CHUNK = 50_000  # sampled at a time
 MOST_CELLS = 100_000  # of a table with a target; larger ones are left out
 TOTAL, BELOW, ABOVE = 0.01, 0.02, 0.02  # probabilities that the number of records, a lower end, an upper end is wrong
-CONFIDENCE = 0.95
 GRID = 1 / 128  # an answer is rounded to a grid of at most 1/64 deviation: it moves by at most this many
 BASE = math.sqrt(2 / math.pi)  # h(0)
 LOST = "The noisy answer was charged, but the fit was stopped before the answer was written down. It is not asked a second time."

@@ -18,7 +18,9 @@ from synthdp.accounting.charges import charges
 from synthdp.errors import BadInput
 from synthdp.ledger.events import RECORD, Capped, Gaussian, Plan, Threshold
 from synthdp.report import statement as stating
+from synthdp.report.fitness_words import CONFIDENCE
 from synthdp.report.statement import CURVE_DELTAS, Statement, plain
+from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN
 from synthdp.schema.schema import Schema
 
@@ -249,18 +251,26 @@ def _release_id(held: Held) -> bool:
 
 
 def _fitness(held: Held) -> bool:
-    """Its noise is that of a question that was asked, its columns are the schema's, its ends are in order."""
+    """Its noise is that of a question that was asked, its confidence that of every such figure, its tables have cells for the schema's
+    codes, and its ends are in order."""
     found = held.statement.fitness
     if found is None:
         return True
     noises = {entry.event.noise for entry in held.events if isinstance(entry.event, Gaussian)}
     capped = any(isinstance(entry.event, Capped) for entry in held.events)
-    names = {column.name for column in held.schema.coded}
-    return (capped or found.noise in noises) and all(
-        set() < set(table.columns) <= names and group.worst[1] == max(each.interval[1] for each in group.tables)
-        for group in (found.single, found.with_target)
-        if group is not None
-        for table in group.tables
+    codec = Codec(held.schema)
+    sizes = dict(zip(codec.names, codec.sizes, strict=True))
+    return (
+        (capped or found.noise in noises)
+        and found.confidence == CONFIDENCE
+        and all(
+            set() < set(table.columns) <= set(sizes)
+            and table.cells == math.prod(sizes[name] for name in table.columns)
+            and group.worst[1] == max(each.interval[1] for each in group.tables)
+            for group in (found.single, found.with_target)
+            if group is not None
+            for table in group.tables
+        )
     )
 
 
@@ -401,7 +411,7 @@ FACTS = (
     ),
     Fact(
         name="fitness",
-        checked="the schema's columns and the noise in the ledger",
+        checked="the schema's columns and codes, the noise in the ledger and the confidence of every such figure",
         claimed="the figures of fitness, if there are any",
         holds=_fitness,
     ),

@@ -9,6 +9,7 @@ from typing import Any
 
 from synthdp.report import words
 
+CONFIDENCE = 0.95  # of every interval
 Interval = tuple[float, float]
 
 

@@ -232,6 +232,9 @@ EDITS = {
         (lambda d: d["statement"]["fitness"]["single"].update(mean=[0.0, 0.001]), False),
         (lambda d: d["statement"]["fitness"]["single"]["tables"][0].update(columns=["nothing"]), True),
         (lambda d: d["statement"]["fitness"]["single"]["tables"][0].update(interval=[2, 1]), True),
+        (lambda d: d["statement"]["fitness"]["single"]["tables"][0].update(cells=5), True),
+        (lambda d: d["statement"]["fitness"]["with_target"]["tables"][0].update(cells=1), True),
+        (inside("fitness", confidence=0.99), True),
         (inside("fitness", rows=5_000_000), False),
     ],
     "counted": [
