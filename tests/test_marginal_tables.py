@@ -115,7 +115,7 @@ def released(tmp_path):
     return fit(invalid="clamp", answers=True).save(tmp_path / "release")
 
 
-def test_a_release_binds_its_tables_and_checks_them(released, tmp_path):
+def test_a_release_binds_its_tables_and_checks_them(released, tmp_path, monkeypatch):
     path = released / "tables" / "one_way.parquet"
     assert verify(released).claimed["answers"]
 
@@ -137,6 +137,18 @@ def test_a_release_binds_its_tables_and_checks_them(released, tmp_path):
         reseal(folder)
         with pytest.raises(BadInput, match=r"one_way\.parquet: "):
             load(folder)
+
+    def bomb(place):
+        part = pd.read_parquet(path)
+        pd.concat([part.iloc[:1]] * 40).to_parquet(place, index=False)
+
+    folder = forged(bomb)
+    reseal(folder)
+    monkeypatch.setattr(marginal_tables.limits, "FREE", 0)
+    monkeypatch.setattr(marginal_tables.limits, "RATIO", 0.1)
+    with pytest.raises(BadInput, match="would unpack to over"):
+        load(folder)
+    monkeypatch.undo()
     folder = forged(lambda place: place.write_bytes(b"PAR1"))
     reseal(folder)
     with pytest.raises(BadInput, match="cannot be read as Parquet"):
