@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
+from synthdp.files import limits
 from synthdp.generators import Generator, Model
 from synthdp.report import losses
 from synthdp.report.facts import ALTERED
@@ -330,6 +331,9 @@ def _parquet(path: Path, columns: int) -> "pd.DataFrame":
             }
             if plain != types or held.names != list(types):
                 raise BadInput(f"{path}: does not have the columns of noisy tables; {ALTERED}")
+            held_bytes = 8 * file.metadata.num_rows * len(types)
+            if held_bytes > limits.FREE and held_bytes > limits.RATIO * path.stat().st_size:
+                raise BadInput(f"{path}: would unpack to over {limits.RATIO} times its size; {ALTERED}")
             table = file.read()
             table.validate(full=True)
             frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)

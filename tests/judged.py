@@ -10,7 +10,7 @@ ATTACKS = (
     ("attribute", "Attribute inference", "Can one guess a secret of a person who was used?", "Accuracy gain", 0.0),
     ("singling_out", "Singling out", "Can one isolate one person by a rule?", "Share of rules that hit one", 0.03),
     (
-        "dcr",
+        "closeness",
         "Distance to the closest record",
         "Do rows lie nearer to training records?",
         "Share nearer to training",

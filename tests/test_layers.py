@@ -89,7 +89,7 @@ EDGES = {
         "seal",
     },
     "fitness": {"accounting", "generators", "ledger", "report", "schema", "seal"},
-    "marginal_tables": {"generators", "report", "schema", "seal", "tables"},
+    "marginal_tables": {"files", "generators", "report", "schema", "seal", "tables"},
     "api": {
         "budgets",
         "fitness",

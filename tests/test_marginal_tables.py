@@ -8,8 +8,11 @@ import pandas as pd
 import pytest
 from clinic import make_frame, make_schema, picture_schema, quick, reseal
 
-from synthdp import BadInput, Budget, Schema, Synthesizer, load, verify
+from synthdp import BadInput, Budget, Schema, Synthesizer, generators, load, marginal_tables, verify
 from synthdp.cli import run
+from synthdp.seal import Sensitive
+from synthdp.seal.charging import Account
+from synthdp.seal.replay import Recorder
 
 BUDGET = Budget(20.0, 1e-5)
 COLUMNS = {
@@ -112,7 +115,7 @@ def released(tmp_path):
     return fit(invalid="clamp", answers=True).save(tmp_path / "release")
 
 
-def test_a_release_binds_its_tables_and_checks_them(released, tmp_path):
+def test_a_release_binds_its_tables_and_checks_them(released, tmp_path, monkeypatch):
     path = released / "tables" / "one_way.parquet"
     assert verify(released).claimed["answers"]
 
@@ -134,6 +137,18 @@ def test_a_release_binds_its_tables_and_checks_them(released, tmp_path):
         reseal(folder)
         with pytest.raises(BadInput, match=r"one_way\.parquet: "):
             load(folder)
+
+    def bomb(place):
+        part = pd.read_parquet(path)
+        pd.concat([part.iloc[:1]] * 40).to_parquet(place, index=False)
+
+    folder = forged(bomb)
+    reseal(folder)
+    monkeypatch.setattr(marginal_tables.limits, "FREE", 0)
+    monkeypatch.setattr(marginal_tables.limits, "RATIO", 0.1)
+    with pytest.raises(BadInput, match="would unpack to over"):
+        load(folder)
+    monkeypatch.undo()
     folder = forged(lambda place: place.write_bytes(b"PAR1"))
     reseal(folder)
     with pytest.raises(BadInput, match="cannot be read as Parquet"):
@@ -181,3 +196,23 @@ def test_the_command_line_says_what_was_lost_and_writes_the_tables(tmp_path, mon
     assert {"tables/one_way.csv", "tables/one_way.parquet"} <= set(files)
     assert run([*words, "force=true", "select=private", "candidates=[independent]", "answers=true"]) == 2
     assert "select=private hides what its fits were told" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("generator", ["independent", "mixture"])
+def test_all_that_is_said_follows_from_noisy_answers(generator):
+    """Replay (law 12): the answers of a fit are fed to one of other records, and the same is said of both."""
+
+    def told(frame, of=None):
+        recorder, heard = Recorder(of=of), marginal_tables.Heard()
+        data = Sensitive(frame, schema(), Account(BUDGET), seed=1, recorder=recorder, heard=heard)
+        model = generators.find(generator)().fit(data, schema(), BUDGET, seed=1)
+        lost = marginal_tables.lost(heard, model, data.fine, counts=True, clamped=True, seed=1)
+        return lost, marginal_tables.frames(heard, model, data.fine, seed=1), heard.counted(data.fine), recorder
+
+    lost, tables, counted, recorder = told(records())
+    other = records(900).assign(code="z", weight=-5.0)
+    again, same, asked, _ = told(other, recorder)
+    assert again == lost
+    assert asked == counted
+    for way, table in tables.items():
+        pd.testing.assert_frame_equal(table, same[way])

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.evaluate import figures
-from synthdp.evaluate.findings import decides, gap_of, group_text, overlapping
+from synthdp.evaluate.findings import (
+    APPENDIX,
+    decides,
+    gap_of,
+    group_text,
+    in_a_sentence,
+    kept,
+    lost_associations,
+    overlapping,
+    poor,
+)
 from synthdp.evaluate.scores import LOWER_IS_BETTER, METRIC_LABELS
 from synthdp.pages import SORT, policy
 
@@ -306,7 +316,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {name: getattr(figures, name) for name in ("figure", "small", "percent", "exact")}
-    environment.filters["decides"] = decides
+    environment.filters |= {"decides": decides, "poor": poor}
     return environment
 
 
@@ -315,12 +325,14 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
     from synthdp.evaluate.evaluation_plots import WORST_HEAT
 
     found, attacks = result["fidelity"], result.get("attacks") or []
+    leading = [attack for attack in attacks if attack["id"] not in APPENDIX]
     shown = {
         "targets": targets(result),
         "subgroups": subgroups(result),
         "fidelity": fidelity(found),
         "rules": found.get("rules") or [],
-        "attacks": attacks,
+        "attacks": leading,
+        "appendix": [attack for attack in attacks if attack["id"] in APPENDIX],
         "each_column": each_column(found),
         "heats": _heats(found),
     }
@@ -335,7 +347,9 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
             for model, note in result["about"].get("limits", {}).items()
             if note
         ],
-        "attack_plot": evaluation_plots.attack_plot(attacks, "attacks-plot"),
+        "attack_plot": evaluation_plots.attack_plot(leading, "attacks-plot"),
+        "sentence": in_a_sentence(result),
+        "lost_associations": lost_associations(found),
         "manifold": evaluation_plots.manifold_plot(found, "manifold") if lines else None,
         "columns": _columns(result),
         "wide": result["about"]["columns"] > SIDE_BY_SIDE,
@@ -353,6 +367,7 @@ def _contents(shown: Mapping[str, Any], not_computed: list[Any]) -> list[tuple[s
         "attacks": ("attacks", "Attacks: could someone be found?"),
         "each_column": ("columns", "Columns"),
         "heats": ("pairs", "Pairs of columns"),
+        "appendix": ("appendix", "Appendix: distances to the closest records"),
     }
     first = [(target["key"], f"Utility: predicting {target['name']}") for target in shown["targets"]]
     middle = [place for key, place in labels.items() if shown[key]]
@@ -385,8 +400,8 @@ def _heats(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         )
         result.append((label, note, heat_map(entry["names"], entry["matrix"], label, "pairs-plot", signed=False)))
     if "correlation_difference" in found:
-        entry, label = found["correlation_difference"], "Association, synthetic minus real"
-        note = "Amber: weaker or more negative in the synthetic rows. Teal: stronger or more positive."
-        change = (np.array(entry["synthetic"]) - np.array(entry["train"])).tolist()
+        entry, label = found["correlation_difference"], "Associations that were lost, or are not there in the records"
+        note = "Amber: weaker than among real rows, or of the other sign. Violet: stronger than among real rows."
+        change = np.vectorize(kept)(np.array(entry["train"]), np.array(entry["synthetic"])).tolist()
         result.append((label, note, heat_map(entry["names"], change, label, "associations", signed=True)))
     return result

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Mid tones, apart in lightness and for the colour-blind; ink is a marker that becomes the page's own text colour.
 SYNTHETIC, REAL, FLOOR, INK = "#1b9aaa", "#7f8ea3", "#d98e04", "#010203"
+INVENTED = "#8a63b8"  # what synthetic rows show and real ones do not
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,  # a dollar sign in a column's name is a dollar sign
@@ -101,12 +102,12 @@ def marginal_plot(name: str, column: dict[str, Any], key: str) -> str:
             axes.stairs(made, edges, color=SYNTHETIC, linewidth=1.6)
             ends = column["edges"]
             last = len(ends) - 2
-            axes.set_xticks([-0.5, last + 0.5], [_tick(labels[0], first=True), _tick(labels[last], first=False)])
-            left, right = axes.get_xticklabels()
-            left.set_horizontalalignment("left")
-            right.set_horizontalalignment("right")
-            if len(labels) > last + 1:  # missing values stand apart, at the right end
-                axes.text(last + 1, max(real[-1], made[-1]), "missing", ha="right", va="bottom", fontsize=8)
+            ticks, names = [-0.5, last + 0.5], [_tick(labels[0], first=True), _tick(labels[last], first=False)]
+            if len(labels) > last + 1:  # missing values stand at the right end, and their name below the numbers
+                ticks, names = [*ticks, last + 1.0], [*names, "\nmissing"]
+            axes.set_xticks(ticks, names)
+            for number, tick in enumerate(axes.get_xticklabels()):
+                tick.set_horizontalalignment("right" if number else "left")
             axes.set_ylim(bottom=0)
             _percent(axes, "y")
         else:
@@ -141,7 +142,9 @@ def heat_map(names: Sequence[str], matrix: Sequence[Sequence[float]], label: str
         from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
         low = [(*to_rgb(FLOOR), 1.0), (*to_rgb(REAL), 0.08)] if signed else [(*to_rgb(REAL), 0.08)]
-        colours = LinearSegmentedColormap.from_list("opacity", [*low, (*to_rgb(SYNTHETIC), 1.0)], N=COLOURS)
+        colours = LinearSegmentedColormap.from_list(
+            "opacity", [*low, (*to_rgb(INVENTED if signed else SYNTHETIC), 1.0)], N=COLOURS
+        )
         axes = figure.add_subplot()
         drawn = np.ma.masked_where(np.eye(len(values), dtype=bool), values)
         mesh = axes.pcolormesh(drawn, cmap=colours, vmin=-top if signed else 0.0, vmax=top)

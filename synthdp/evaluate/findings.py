@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 # ---- Could someone be found? What the attacks say, in the light of the guarantee: the second half of the first screen.
 
 
+APPENDIX = ("closeness",)  # attacks that the page tells last: what they pass is no evidence
 QUESTION = "Can I share it?"
+NO_REASON = "The attacks found no reason not to"
 PAGE = "This page must not be shared: it contains exact statistics of real records."
 
 
@@ -28,7 +30,7 @@ def found(result: Mapping[str, Any]) -> dict[str, Any]:
         return _ask("Only the guarantee can tell", False, {**answer, **told})
     refuted = [(a, f) for a in attacks for f in a["figures"] if above(f)]
     concerns = [a for a in attacks if a["verdict"] == "concern"]
-    tried = [a for a in attacks if a["verdict"] != "not computed"]
+    tried = [a for a in attacks if a["verdict"] != "not computed" and (a["id"] not in APPENDIX or a in concerns)]
     pairs = [(a, f) for a in concerns or tried for f in a["figures"]]
     shown = _strongest(refuted or [pair for pair in pairs if decides(pair[1])] or pairs)
     if shown is not None:
@@ -51,7 +53,7 @@ def found(result: Mapping[str, Any]) -> dict[str, Any]:
     else:
         none = "The one attack did no" if len(tried) == 1 else f"None of {len(tried)} attacks did"
         answer["verdict"] = f"{none} better than its baseline"
-        verdict = "The attacks found no reason not to"
+        verdict = NO_REASON
     return _ask(verdict, bool(refuted or concerns), {**answer, "text": text + _promise(result)})
 
 
@@ -64,7 +66,8 @@ def above(item: Mapping[str, Any]) -> bool:
 
 def _ask(verdict: str, bad: bool, answer: Mapping[str, Any]) -> dict[str, Any]:
     page = {"question": "And this page?", "verdict": "Never", "figures": [], "text": PAGE}
-    return {"question": QUESTION, "verdict": verdict, "bad": bad, "answers": [answer, page]}
+    good = verdict == NO_REASON
+    return {"question": QUESTION, "verdict": verdict, "bad": bad, "good": good, "answers": [answer, page]}
 
 
 def _promise(result: Mapping[str, Any]) -> str:
@@ -123,11 +126,14 @@ LEAST_SIGNAL = 0.02
 MOST_BROKEN = 0.01
 # More cards than this are folded into one that speaks of the worst target.
 MOST_TARGETS = 2
+GOOD = ("Nearly", "Useful", "As close", "Close to")
+BAD = ("Hardly", "Not useful", "Far", "Partly useful", "Recognisable")
+LEAST_LOST, MOST_LOST = 0.1, 10  # of an association, and of rows in a table
 NOTHING = {"verdict": "Not computed", "text": "See the list of what was not computed, below."}
 
 
 def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The two questions of a steward, "Can I use it?" and "Can I share it?", each {"question", "verdict", "bad",
+    """The two questions of a steward, "Can I use it?" and "Can I share it?", each {"question", "verdict", "bad", "good",
     "answers": [{"question", "verdict", "figures": [{"label", "value", "interval"?}], "text"}]}."""
     uses = _uses(result["targets"])
     close = faithful(result["fidelity"])
@@ -137,12 +143,56 @@ def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         whom = {"question": "For whom does it fail?", "figures": [], "verdict": "Not asked", "text": text}
     answers = [*uses, close, *([whom] if whom else [])]
     lead = (uses or [close])[0]["verdict"]
-    use = {"question": "Can I use it?", "verdict": lead, "bad": _poor(lead), "answers": answers}
+    bad = any(poor(answer["verdict"]) for answer in answers)
+    good = not bad and lead.startswith(GOOD)
+    use = {"question": "Can I use it?", "verdict": lead, "bad": bad, "good": good, "answers": answers}
     return [use, found(result)]
 
 
-def _poor(verdict: str) -> bool:
-    return verdict.startswith(("Hardly", "Not useful", "Far"))
+def poor(verdict: str) -> bool:
+    """Whether a verdict is bad news."""
+    return verdict.startswith(BAD) or verdict.endswith(", and breaks a declared rule")
+
+
+def in_a_sentence(result: Mapping[str, Any]) -> str:
+    """What the page says, before any figure."""
+    use, share = asks(result)
+    parts = [
+        f"{_subject(answer)}: {answer['verdict'][:1].lower()}{answer['verdict'][1:]}"
+        for answer in (*use["answers"], share["answers"][0])
+        if answer["verdict"] not in (NOTHING["verdict"], "Not asked")
+    ]
+    return "; ".join(parts)[:1].upper() + "; ".join(parts)[1:] + "."
+
+
+def _subject(answer: Mapping[str, Any]) -> str:
+    question = str(answer["question"])
+    named = {
+        "Is it faithful?": "faithfulness",
+        "For whom does it fail?": "groups",
+        "Could someone be found?": "attacks",
+    }
+    return named.get(question) or question.removeprefix("Is it useful for ").rstrip("?")
+
+
+def lost_associations(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The pairs of columns whose association synthetic rows lost most: {"columns", "train", "synthetic", "kept"}."""
+    entry = found.get("correlation_difference")
+    if entry is None:
+        return []
+    names, rows = entry["names"], []
+    for i, first in enumerate(names):
+        for j, second in enumerate(names[:i]):
+            real, made = entry["train"][i][j], entry["synthetic"][i][j]
+            if kept(real, made) <= -LEAST_LOST:
+                rows.append({"columns": f"{second} and {first}", "train": real, "synthetic": made})
+    return sorted(rows, key=lambda row: kept(row["train"], row["synthetic"]))[:MOST_LOST]
+
+
+def kept(real: float, made: float) -> float:
+    """How much stronger an association is among synthetic rows, in the direction that it has among real ones: below 0 it was lost,
+    and below minus its strength it has the other sign."""
+    return made * (-1.0 if real < 0 else 1.0) - abs(real)
 
 
 def _uses(targets: Mapping[str, Any]) -> list[dict[str, Any]]:

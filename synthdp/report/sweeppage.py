@@ -14,6 +14,8 @@ from synthdp.report.statement import plain
 from synthdp.report.sweep import LABELS, STAMP, settings, verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
+ABOUT = 6  # columns that say what a release is
+MOST_COLUMNS = 10  # of a table, so that none is cut at 1,280 pixels
 OVER = {
     "runs": (
         "Where a point has several releases, the interval is Student's t over them: it reflects the noise of the fits, but not the "
@@ -77,8 +79,7 @@ def html(found: Mapping[str, Any]) -> str:
         panels=plots,
         over=" ".join(text for kind, text in OVER.items() if kind in kinds),
         runs=found["runs"],
-        head=shown,
-        rows=[(row, _cells(row, shown)) for row in found["runs"]],
+        tables=[(title, head, [(row, _cells(row, head)) for row in found["runs"]]) for title, head in _parts(shown)],
         not_compared=found["not_compared"],
         not_computed=_not_computed(found["runs"]),
     )
@@ -189,6 +190,23 @@ def columns(found: Mapping[str, Any]) -> list[Column]:
         Column(title="Delta", text=lambda row: words.scientific(row["delta"]), key=lambda row: row["delta"]),
         Column(title="Unit", text=lambda row: row["unit"]),
         *(_figures(title, path) for title, path in figures if any(_at(row, path) is not None for row in rows)),
+    ]
+
+
+def _parts(shown: Sequence[Column]) -> list[tuple[str, list[Column]]]:
+    """The columns as tables that fit a page: what each release is, and its figures, a few at a time."""
+    if len(shown) <= MOST_COLUMNS:
+        return [("Every release", list(shown))]
+    first, rest = list(shown[:ABOUT]), shown[ABOUT:]
+    size = MOST_COLUMNS - 1
+    groups = [list(rest[start : start + size]) for start in range(0, len(rest), size)]
+    numbered = [
+        f"Figures of every release{f', {n} of {len(groups)}' if len(groups) > 1 else ''}"
+        for n in range(1, len(groups) + 1)
+    ]
+    return [
+        ("Every release", first),
+        *((title, [shown[0], *group]) for title, group in zip(numbered, groups, strict=True)),
     ]
 
 

@@ -162,7 +162,7 @@ def test_numbers_are_as_long_as_they_need(value, text):
 
 def test_sections_are_those_that_the_result_has(result, page):
     assert page.headings[:2] == ["Can I use it?", "Can I share it?"]
-    assert len(page.headings) == 2 + 3 + 6 + 2
+    assert len(page.headings) == 2 + 3 + 6 + 1 + 2
     anchors = [attrs["href"].removeprefix("#") for attrs in page.named("a")]
     ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
     assert set(anchors) <= set(ids)
@@ -244,7 +244,7 @@ def test_names_are_escaped(text):
 
 def test_tables_and_plots_can_be_read_aloud(page):
     tables, boxes = page.named("table"), [a for a in page.named("div") if a.get("class") == "scroll"]
-    assert all(attrs["class"] == "sortable" for attrs in tables)
+    assert all(attrs["class"] in ("sortable", "sortable stacked") for attrs in tables)
     assert len(page.named("caption")) == len(tables)
     assert all(attrs["tabindex"] == "0" and attrs["role"] == "region" and attrs["aria-label"] for attrs in boxes)
     assert all(attrs.get("scope") for attrs in page.named("th"))
@@ -267,7 +267,7 @@ def test_the_first_screen_names_who_loses_most(result):
     assert level["level"] == group["worst"]
     assert whom["verdict"] == f"The largest loss is for {column} = {level['level']} when predicting {target}"
     assert "epsilon 1, delta 1e-05, per patient" in share["answers"][0]["text"]
-    assert share["answers"][0]["verdict"] == "None of 4 attacks did better than its baseline"
+    assert share["answers"][0]["verdict"] == "None of 3 attacks did better than its baseline"
     assert share["answers"][1]["verdict"] == "Never"
     unsure = copy.deepcopy(result)
     for entry in unsure["targets"].values():
@@ -301,18 +301,18 @@ def test_one_attack_is_spoken_of_as_one(result):
     [
         (
             {"verdict": "concern"},
-            "1 of 4 attacks found something, within what",
+            "1 of 3 attacks found something, within what",
             "Only if you accept what epsilon allows",
             True,
         ),
-        ({"verdict": "concern", "bound": None}, "1 of 4 attacks found something: Density", "Not before", True),
+        ({"verdict": "concern", "bound": None}, "1 of 3 attacks found something: Density", "Not before", True),
         (
             {"verdict": "concern", "value": 0.9, "interval": [0.88, 0.92]},
             "Density ratio finds more than",
             "No: the gua",
             True,
         ),
-        ({"verdict": "not computed", "figures": []}, "None of 3 attacks", "The attacks found no reason not to", False),
+        ({"verdict": "not computed", "figures": []}, "None of 2 attacks", "The attacks found no reason not to", False),
     ],
 )
 def test_sharing_follows_the_attacks_and_their_bounds(result, no_plots, change, verdict, sharing, bad):
@@ -383,7 +383,7 @@ def test_the_terminal_is_told_of_subgroups_and_attacks(result):
     _, column, _, level = findings.worst_group(result["targets"])
     assert lines["subgroups"].startswith(f"The largest loss is for {column} = {level['level']} when predicting ")
     assert f"{level['tstr']['mean']:.3f} [" in lines["subgroups"]
-    assert lines["attacks"] == "None of 4 attacks did better than its baseline"
+    assert lines["attacks"] == "None of 3 attacks did better than its baseline"
     assert findings.brief(first_version()) == []
 
 
@@ -407,3 +407,59 @@ def test_no_pdf_without_a_browser_and_nothing_is_written(result, tmp_path, monke
     with pytest.raises(BadInput, match="Chromium"):
         write(result, tmp_path / "out", pdf=True)
     assert not (tmp_path / "out").exists()
+
+
+def test_bad_news_is_never_in_the_colour_of_good_news(result, no_plots):
+    found = copy.deepcopy(result)
+    use, share = findings.asks(found)
+    assert not (use["good"] and use["bad"])
+    assert share["good"]
+    for verdict in (
+        "Partly useful: much of the signal is lost",
+        "Far from the real rows",
+        "Not useful: this column was lost",
+    ):
+        assert findings.poor(verdict)
+    for entry in found["targets"].values():
+        for arm in ("tstr",):
+            for metric, value in entry["average"][arm].items():
+                real = entry["average"]["trtr"][metric]["mean"]
+                entry["average"][arm][metric] = {**value, "mean": 0.5 + 0.6 * (real - 0.5)}
+    use = findings.asks(found)[0]
+    assert use["bad"]
+    assert not use["good"]
+    assert 'class="verdict bad"' in html(found)
+
+
+def test_the_page_begins_with_a_sentence(result, page):
+    sentence = findings.in_a_sentence(result)
+    assert sentence in page.text
+    assert sentence.endswith("attacks: none of 3 attacks did better than its baseline.")
+    assert page.text.index(sentence) < page.text.index("Is it useful for predicting")
+
+
+def test_a_lost_association_is_lost_whatever_its_sign(result, page):
+    assert findings.kept(-0.5, 0.0) == findings.kept(0.5, 0.0) == -0.5
+    assert findings.kept(-0.5, 0.25) == findings.kept(0.5, -0.25) == -0.75, "and one of the other sign is lost more"
+    assert findings.kept(-0.25, -0.75) == findings.kept(0.25, 0.75) == 0.5
+    entry = {"names": ["a", "b", "c"], "train": [[1, -0.6, 0.1], [-0.6, 1, 0.05], [0.1, 0.05, 1]]}
+    entry["synthetic"] = [[1, 0.1, 0.5], [0.1, 1, 0.0], [0.5, 0.0, 1]]
+    assert findings.lost_associations({"correlation_difference": entry}) == [
+        {"columns": "a and b", "train": -0.6, "synthetic": 0.1}
+    ]
+
+
+def test_distances_to_records_come_last_and_decide_only_where_they_alarm(result, no_plots):
+    text = html(result)
+    assert text.index("Density ratio") < text.index('id="appendix"') < text.index(">Distance to the closest record<")
+    assert "a consensus of experts advises against them" in text
+    found = copy.deepcopy(result)
+    distance = next(attack for attack in found["attacks"] if attack["id"] == "closeness")
+    distance["verdict"] = "concern"
+    distance["figures"][0] |= {"value": 0.9, "interval": [0.85, 0.95], "baseline": 0.5, "bound": None}
+    assert findings.asks(found)[1]["answers"][0]["verdict"].startswith("1 of 4 attacks found something")
+
+
+def test_bounds_and_verdicts_have_labels_of_their_own_on_a_narrow_screen(text):
+    for label in ("Value", "Baseline", "Bound", "Verdict"):
+        assert f'data-label="{label}"' in text

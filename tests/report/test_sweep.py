@@ -202,3 +202,21 @@ def test_the_best_is_named_only_where_intervals_lie_apart():
         [run("a", auroc=0.8, interval=[0.78, 0.9]), run("b", generator="x", auroc=0.7, interval=[0.6, 0.75])]
     )
     assert "may be chance" not in sweeppage.best(panel["panels"][0])["text"]
+
+
+def test_no_table_of_the_page_is_wider_than_a_screen():
+    """Three targets of three measures would make eighteen columns, of which a screen cut the last ones."""
+    wide = run("one")
+    arms = {
+        arm: {metric: summary(0.8) for metric in ("auroc", "auprc", "accuracy")}
+        for arm in ("tstr", "trtr", "independent")
+    }
+    targets = {name: {**wide.result["targets"]["ill"], "average": arms} for name in ("ill", "readmitted", "stay")}
+    text = sweeppage.html(comparison([replace(wide, result={**wide.result, "targets": targets})]))
+    heads = [
+        head.count("<th ") for head in re.findall(r'<table class="wide sortable">.*?</thead>', text, flags=re.DOTALL)
+    ]
+    assert len(heads) == 2 + 1
+    assert max(heads) <= sweeppage.MOST_COLUMNS
+    for title in ("AUROC, ill", "accuracy, stay", "Unit"):
+        assert text.count(f">{title}</th>") == 1

@@ -206,7 +206,13 @@ def _share(result: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, An
     if not bad and beside["verdict"].startswith(TELLING):
         verdict, bad = "Not before you understand the nearest pictures below", True
     page = {"question": "And this page?", "verdict": "Never", "figures": [], "text": PAGE}
-    return {**ask, "verdict": verdict, "bad": bad, "answers": [ask["answers"][0], _item(beside), page]}
+    return {
+        **ask,
+        "verdict": verdict,
+        "bad": bad,
+        "good": ask["good"] and not bad,
+        "answers": [ask["answers"][0], _item(beside), page],
+    }
 
 
 def _item(answer: Mapping[str, Any]) -> dict[str, Any]:
