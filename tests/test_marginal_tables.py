@@ -205,7 +205,7 @@ def test_all_that_is_said_follows_from_noisy_answers(generator):
     def told(frame, of=None):
         recorder, heard = Recorder(of=of), marginal_tables.Heard()
         data = Sensitive(frame, schema(), Account(BUDGET), seed=1, recorder=recorder, heard=heard)
-        model = generators.find(generator)().fit(data, schema(), BUDGET, seed=1)
+        model = generators.find(generator)().fit(data, seed=1)
         lost = marginal_tables.lost(heard, model, data.fine, counts=True, clamped=True, seed=1)
         return lost, marginal_tables.frames(heard, model, data.fine, seed=1), heard.counted(data.fine), recorder
 
