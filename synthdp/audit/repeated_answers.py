@@ -128,7 +128,7 @@ class Votes:
         return told(False), told(True)
 
     def _made(self, queries: int) -> Any:
-        found = {
+        found: dict[str, Callable[[], Any]] = {
             "LNMax": lambda: LNMax(1 / self.noise),
             "GNMax": lambda: GNMax(self.noise),
             "Counts": lambda: Counts(self.noise),
