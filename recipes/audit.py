@@ -28,7 +28,7 @@ import torch
 from synthdp import Budget, Schema, selecting
 from synthdp.audit import black_box, many_fits, one_run, plant, white_box, worst_pairs
 from synthdp.audit.claims import Audit
-from synthdp.audit.repeated_answers import Choices, Selections, Sizes, Thresholds, Votes
+from synthdp.audit.repeated_answers import NUMBERS, Choices, Grids, Numbers, Selections, Thresholds, Votes
 from synthdp.audit.vector_canaries import KINDS, Vectors
 from synthdp.audit.white_box import Attack
 from synthdp.generators import Traits
@@ -81,15 +81,32 @@ DRAWS: dict[str, dict[str, Attack]] = {
     },
     "votes, LNMax": {"one unit more": Votes(aggregator="LNMax", noise=4.0)},
     "votes, GNMax": {"one unit more": Votes(aggregator="GNMax", noise=3.5)},
+    "votes, Counts": {"one unit more": Votes(aggregator="Counts", noise=3.5)},
+    "votes, Shares": {"one unit more": Votes(aggregator="Shares", noise=1.0)},
+    "votes, Confident": {"one unit more": Votes(aggregator="Confident", noise=4.2)},
+    "votes, Interactive": {"one unit more": Votes(aggregator="Interactive", noise=4.2)},
+    "cost of votes": {"one unit more": Votes(aggregator="Cost", noise=1.0, times=1)},
     "thresholds": {
         "one unit more": Thresholds(noise=1.0, delta=1e-6),
         "units of 4 records": Thresholds(noise=1.0, delta=1e-6, records=4),
     },
-    "size": {"one unit more": Sizes(noise=1.0)},
+    "grid": {
+        "one unit more": Grids(noise=1.0),
+        "another unit": Grids(noise=2.0, relation="replace_one"),
+        "units of 4 records": Grids(noise=1.0, records=4),
+        "4 records, another unit": Grids(noise=2.0, records=4, relation="replace_one"),
+    },
+    **{question: {"one unit more": Numbers(noise=1.0, question=question)} for question in NUMBERS},
     "best of several runs": {"selected among 5": Selections(noise=2.0, mean=5.0)},
 }
 SETTINGS = ("dpgan:gradients", "kernel_teachers:votes")  # their worst case is small already
-SLOW_DRAWS = {"choice": 800, "size": 3000, "best of several runs": 500}  # runs a side of what is asked one by one
+SLOW_DRAWS = {  # runs a side of what is asked one by one
+    "choice": 800,
+    "size": 3000,
+    "distance": 3000,
+    "best of several runs": 500,
+    **dict.fromkeys(("votes, Shares", "cost of votes", "gradient of a microbatch", "gradient with a count"), 800),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,23 +31,13 @@ drawn: what it finds there is its power. A row that says "not run" is no evidenc
 
 AT_DOOR = """Found, of claimed. The adversary chooses records and questions and sees every answer. Of loops and of a fit that was
 resumed they suppose that coins are drawn twice. Two things cannot be found by any number of runs like these: what sampling hides in
-tails of very small probability, and, of another unit in tables and moments, the part of the sensitivity that their cells do not use."""
+tails of very small probability, and, of another unit in tables, grids and moments, the part of the sensitivity that their cells do
+not use."""
 
-NO_ROW = {  # questions and aggregators without a row at the door
-    "Grid": "counts on a public grid",
-    "Distance": "distances between tables of shares",
-    "Cost": "what votes cost",
-    "Shares": "shares of teachers",
-    "Counts": "counts of votes",
-    "Confident": "votes after a confident check",
-    "Interactive": "votes after an interactive check",
-    "Counted": "gradients with a count of clipped units",
-    "Together": "several questions to one sample",
-    "Reveal": "the records themselves, which are revealed at an infinite epsilon",
-}
-WITHOUT = """Some questions have no row of their own here: {questions}. Their noise is the one that is attacked above. What
-one unit moves them by is tested against exact worst cases (`test_questions.py`, `test_votes.py` and `test_vote_cost.py` under
-`tests/seal`), and some of them are part of what the generators below ask."""
+NO_ROW = {
+    "Reveal": "the records themselves, which are revealed at an infinite epsilon"
+}  # questions without a row at the door
+WITHOUT = "Not attacked, since there is nothing to find out: {questions}."
 
 FEWER = """The time for this report was limited: all rows together took {minutes:.0f} CPU minutes of one core. Some generators therefore
 had fewer fits a side than are asked for ("250 of 1000"): their bounds are looser, and just as valid."""

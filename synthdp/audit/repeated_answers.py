@@ -1,24 +1,33 @@
-"""White-box audits of answers that have no coordinates: choices, votes, thresholds, sizes, the best of several runs.
+"""White-box audits of answers that have no coordinates: choices, votes, thresholds, grids, single numbers, the best of several runs.
 
 Both tables of a neighbouring pair are sealed once, and then asked the same question again and again. Each answer draws its own noise,
 so answers are independent replicas of one attack. A run is one answer or a few, and is judged against what these alone are charged.
-(Categories over a threshold are replicas in the way of the canaries of `vectors`: each has its own units and its own noise.)
+(Categories over a threshold and cells of a grid are replicas in the way of the canaries of `vectors`: each has its own units and its
+own noise.)
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
+from scipy.special import ndtr
+from torch import Tensor, nn
 
 from synthdp.ledger.budget import Budget, Relation
 from synthdp.ledger.events import RECORD, Choice, Entry, Gaussian, Plan, Selection, Threshold, merged, scoped
 from synthdp.schema.schema import Schema
-from synthdp.seal import Estimators, GNMax, LNMax, Misfit, Sensitive, best_of
+from synthdp.seal import Estimators, GNMax, Gradient, LNMax, Misfit, Sensitive, best_of
 from synthdp.seal.charging import Account
-from synthdp.seal.learn import Domain, Size
+from synthdp.seal.gradients.question import Counted
+from synthdp.seal.learn import Domain, Grid, Size
+from synthdp.seal.marginals import Distance
+from synthdp.seal.teachers.vote_aggregation import Confident, Counts, Interactive, Shares
+from synthdp.seal.teachers.vote_cost import Cost
 
 DELTA = 1e-5  # of budgets without a bound: the plan is given, not its price
 UNIT = "patient"
@@ -79,10 +88,10 @@ class Choices:
 
 @dataclass(frozen=True, kw_only=True)
 class Votes:
-    """`times` noisy plurality votes of two teachers, one of which the pair's unit makes change its mind."""
+    """`times` questions to two teachers, who agree until the pair's unit makes one of them change its mind."""
 
     aggregator: str
-    noise: float  # scale of LNMax's noise, deviation of GNMax's
+    noise: float  # scale of LNMax's, deviation of each vote's and each check's, or multiple of a sensitivity (Shares, Cost)
     times: int = 6
 
     @property
@@ -93,32 +102,66 @@ class Votes:
     @property
     def plan(self) -> Plan:
         """Of one run."""
-        return merged(Entry(event) for event in self._made.events(self.times))
+        return merged(Entry(event) for event in self._made(self.times).events(self.times))
 
     def halved(self) -> "Votes":
         """The same at half the noise."""
         return replace(self, noise=self.noise / 2)
 
     def sides(self, runs: int) -> tuple[Array, Array]:
-        """How many labels of each run are those of the unit's teacher."""
+        """For each run how much its answers, as `_read`, speak for the unit."""
         from sklearn.neighbors import KNeighborsClassifier
 
         nearest = Estimators(estimator=KNeighborsClassifier(1), features=lambda codes: codes[:, :1], target="y")
         columns = {"x": {"kind": "boolean"}, "y": {"kind": "boolean"}}
+        together, apart = (runs, 1) if self.aggregator not in BY_BATCH else (1, runs)
 
         def told(inside: bool) -> Array:
             values = [False] * 4 + [True] * inside
             data = _opened(pd.DataFrame({"x": values, "y": values}), columns, self.plan, runs)
             teachers = data.partition(2, nearest)
             teachers.train()
-            labels = teachers.ask(np.tile([[1, 0]], (runs * self.times, 1)), self._made)
-            return _sums(labels, runs)
+            queries = np.tile([[1, 0]], (together * self.times, 1))
+            asked = self._made(len(queries))
+            return _sums([self._read(teachers.ask(queries, asked)) for _ in range(apart)], runs)
 
         return told(False), told(True)
 
-    @property
-    def _made(self) -> LNMax | GNMax:
-        return LNMax(1 / self.noise) if self.aggregator == "LNMax" else GNMax(self.noise)
+    def _made(self, queries: int) -> Any:
+        found: dict[str, Callable[[], Any]] = {
+            "LNMax": lambda: LNMax(1 / self.noise),
+            "GNMax": lambda: GNMax(self.noise),
+            "Counts": lambda: Counts(self.noise),
+            "Shares": lambda: Shares(self.noise),
+            "Confident": lambda: Confident(1.5, self.noise, self.noise, queries),
+            "Interactive": lambda: Interactive(
+                0.5, self.noise, self.noise, queries, np.tile([[1.0, 0.0]], (queries, 1))
+            ),
+            "Cost": lambda: Cost(sigma=0.5, order=2.0, beta=0.01, noise=self.noise, delta=DELTA),
+        }
+        return found[self.aggregator]()
+
+    def _read(self, answer: Any) -> Array:
+        """Numbers that speak for the unit: votes for its class, a cost that grows when teachers differ, or the log-likelihood ratio of
+        silence (or the student's own class) and of either label."""
+        if self.aggregator == "Counts":
+            lead: Array = answer[:, 1] - answer[:, 0]
+            return lead
+        if self.aggregator == "Cost":
+            return np.array([answer.divergence])
+        if self.aggregator in ("Confident", "Interactive"):
+            off, ahead = (
+                (0.5, -0.5) if self.aggregator == "Confident" else (-0.5, 0.5)
+            )  # of the threshold, by the checked peaks
+            one, other = (self._chances(*pair) for pair in ((ahead, 0.0), (off, -2.0)))
+            ratios: Array = np.log(one / other)[np.where(answer.confirmed, -1, answer.labels)]
+            return ratios
+        return np.asarray(answer, np.float64)
+
+    def _chances(self, above: float, lead: float) -> Array:
+        """Of labels 0 and 1, and of a check that fails, where a peak is so far above the threshold and class 1 leads by so much."""
+        passed, second = ndtr(above / self.noise), ndtr(lead / self.noise / math.sqrt(2))
+        return np.array([passed * (1 - second), passed * second, 1 - passed])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,13 +190,7 @@ class Thresholds:
 
     def sides(self, runs: int) -> tuple[Array, Array]:
         """How many of each unit's categories passed."""
-        found: list[tuple[Array, Array]] = []
-        for start in range(0, runs, TOGETHER // self.records // 2):
-            inside = np.arange(2 * min(TOGETHER // self.records // 2, runs - start)) % 2 == 1
-            passed = self._passed(inside)
-            found.append((passed[~inside], passed[inside]))
-        without, with_ = zip(*found, strict=True)
-        return np.concatenate(without), np.concatenate(with_)
+        return _side_by_side(self._passed, runs, TOGETHER // self.records // 2)
 
     def _passed(self, inside: NDArray[np.bool_]) -> Array:
         question = Domain("held", self.noise, self.delta, self.records)
@@ -173,33 +210,118 @@ class Thresholds:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """How many units there are."""
+class Grids:
+    """Counts on a public grid. The records of the pair's unit lie in a cell of its own, or else in the cell before it."""
 
     noise: float
+    records: int = 1
+    relation: Relation = "add_remove"
 
     @property
     def name(self) -> str:
         """What is asked."""
-        return f"size, noise {self.noise:g}"
+        return f"grid, noise {self.noise:g}{_of(self.records, self.relation)}"
 
     @property
     def plan(self) -> Plan:
         """Of one run."""
-        return (Entry(Gaussian(self.noise)),)
+        return scoped((Entry(Gaussian(self.noise)),), relation=self.relation, unit=_unit(self.records))
 
-    def halved(self) -> "Sizes":
+    def halved(self) -> "Grids":
+        """The same at half the noise."""
+        return replace(self, noise=self.noise / 2)
+
+    def sides(self, runs: int) -> tuple[Array, Array]:
+        """The count of each unit's own cell, less that of the cell before it where the unit may lie there."""
+        return _side_by_side(self._counted, runs, TOGETHER // 2)
+
+    def _counted(self, inside: NDArray[np.bool_]) -> Array:
+        replaced = self.relation == "replace_one"
+        own = np.repeat(np.flatnonzero(inside | replaced), self.records)
+        frame = pd.DataFrame({"x": 2.0 * own + inside[own], UNIT: [f"c{place}" for place in own]})
+        columns = {"x": {"kind": "continuous", "bounds": [0, 1]}}
+        question = Grid("x", tuple(map(float, range(2 * len(inside) + 1))), self.noise, self.records)
+        counts = _opened(frame, columns, self.plan, 1, self.relation, self.records).ask(question).reshape(-1, 2)
+        found: Array = counts[:, 1] - counts[:, 0] if replaced else counts[:, 1]
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """An answer that is read as one number, which the pair's unit moves by 1 and the noise by `noise`."""
+
+    noise: float
+    question: str = "size"
+
+    @property
+    def name(self) -> str:
+        """What is asked."""
+        return f"{self.question}, noise {self.noise:g}"
+
+    @property
+    def plan(self) -> Plan:
+        """Of one run."""
+        return merged(Entry(event) for event in self._asked.events)
+
+    def halved(self) -> "Numbers":
         """The same at half the noise."""
         return replace(self, noise=self.noise / 2)
 
     def sides(self, runs: int) -> tuple[Array, Array]:
         """What was said."""
+        read = NUMBERS[self.question][1]
 
-        def told(units: int) -> Array:
-            data = _units(units, self.plan, runs)
-            return np.array([data.ask(Size(self.noise)) for _ in range(runs)])
+        def told(inside: int) -> Array:
+            data = _opened(pd.DataFrame({"x": [False] * UNITS + [True] * inside}), BOOLEAN, self.plan, runs)
+            data.resolve()
+            return np.array([read(data.ask(self._asked)) for _ in range(runs)])
 
-        return told(UNITS), told(UNITS + 1)
+        return told(0), told(1)
+
+    @property
+    def _asked(self) -> Any:
+        return NUMBERS[self.question][0](self.noise)
+
+
+def _distance(noise: float) -> Distance:
+    """To a table without a unit: how many there are."""
+    return Distance(((0,),), (2,), (np.zeros(2),), noise)
+
+
+def _turned(noise: float) -> Gradient:
+    """One microbatch, whose mean gradient the pair's unit turns round."""
+    return Gradient(nn.Linear(1, 1, bias=False), _pulling(-1.0), CLIP, noise, microbatches=1)
+
+
+def _counted(noise: float) -> Counted:
+    """A gradient that the pair's unit alone has, beyond the clip; together as precise as one question of `noise`."""
+    each = noise * math.sqrt(2)
+    return Counted(Gradient(nn.Linear(1, 1, bias=False), _pulling(0.0), CLIP, each), each / 2)
+
+
+def _pulling(others: float) -> Callable[[nn.Module, Tensor], Tensor]:
+    def loss(module: nn.Module, codes: Tensor) -> Tensor:
+        values: Tensor = module(torch.where(codes[:, :1] == 1, FAR, others))
+        return values.squeeze(1)
+
+    return loss
+
+
+def _of_counted(answer: Any) -> float:
+    """The gradient in units of its clip, and how many units beyond those that were there lie beyond it."""
+    sums, within = answer
+    return (float(sums["weight"]) / CLIP + UNITS - 2 * float(within)) / 2
+
+
+CLIP, FAR = 0.5, 1e3  # of a gradient, and the length of that of the pair's unit
+BOOLEAN = {"x": {"kind": "boolean"}}
+BY_BATCH = ("Shares", "Cost")  # aggregators that are charged for a batch of queries as a whole
+NUMBERS: dict[str, tuple[Callable[[float], Any], Callable[[Any], float]]] = {  # question -> how it is asked, and read
+    "size": (Size, float),
+    "distance": (_distance, float),
+    "gradient of a microbatch": (_turned, lambda answer: float(answer["weight"]) / (2 * CLIP)),
+    "gradient with a count": (_counted, _of_counted),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,6 +368,17 @@ def _sums(answers: Any, runs: int) -> Array:
     return sums
 
 
+def _side_by_side(ask: Callable[[NDArray[np.bool_]], Array], runs: int, most: int) -> tuple[Array, Array]:
+    """Scores of `runs` replicas without their unit and with it, of at most `most` pairs in one table."""
+    found: list[tuple[Array, Array]] = []
+    for start in range(0, runs, most):
+        inside = np.arange(2 * min(most, runs - start)) % 2 == 1
+        scores = ask(inside)
+        found.append((scores[~inside], scores[inside]))
+    without, with_ = zip(*found, strict=True)
+    return np.concatenate(without), np.concatenate(with_)
+
+
 def _unit(records: int) -> str:
     return UNIT if records > 1 else RECORD
 
@@ -257,7 +390,7 @@ def _of(records: int, relation: Relation = "add_remove") -> str:
 
 def _units(number: int, plan: Plan, runs: int) -> Sensitive:
     """So many units, of which nothing else is known."""
-    return _opened(pd.DataFrame({"x": [False] * number}), {"x": {"kind": "boolean"}}, plan, runs)
+    return _opened(pd.DataFrame({"x": [False] * number}), BOOLEAN, plan, runs)
 
 
 def _opened(

@@ -33,6 +33,7 @@ from synthdp.schema.schema import Schema
 from synthdp.seal import Gradient, GroupMoments, GroupSums, Marginals, Sensitive
 from synthdp.seal.best_of import Terms
 from synthdp.seal.charging import Account
+from synthdp.seal.gradients.question import Together
 from synthdp.seal.resume import Answers, Checkpoint
 from synthdp.seal.vectors import Group, Joint, Scaled, Sums
 
@@ -358,6 +359,18 @@ def _of_joint(attack: Vectors, answer: Any) -> Array:  # noqa: ARG001
     return found
 
 
+def _together(attack: Vectors, canaries: int, noise: float) -> Together:
+    """A gradient and a sum of one sample, together as precise as one question of `noise`."""
+    each = noise * math.sqrt(2)
+    group = Group(lambda codes: _towards(codes, canaries), canaries, CLIP, each)
+    return Together((_gradient(attack, canaries, each), Sums((group,))))
+
+
+def _of_together(attack: Vectors, answer: Any) -> Array:
+    found: Array = (_of_gradient(attack, answer[0]) + answer[1][0] / CLIP) / 2
+    return found
+
+
 def _tables(attack: Vectors, canaries: int, noise: float) -> Marginals:
     """Two tables, in each of which a canary has a cell of its own, and one for its opposite."""
     return Marginals(((0, 2), (1, 2)), (canaries + 1, canaries + 1, 2), noise, attack.records)
@@ -403,6 +416,7 @@ KINDS = {
     "gradient": Kind(ask=_gradient, read=_of_gradient),
     "sums": Kind(ask=_sums, read=_of_sums),
     "joint": Kind(ask=_joint, read=_of_joint),
+    "together": Kind(ask=_together, read=_of_together),
     "tables": Kind(ask=_tables, read=_of_tables, reach=ACROSS),
     "group sums": Kind(ask=_group_sums, read=_of_group_sums),
     "group moments": Kind(ask=_group_moments, read=_of_group_moments, reach=ACROSS),

@@ -13,8 +13,8 @@ from synthdp import BadInput
 from synthdp.accounting.analytic_gaussian import gaussian_epsilon
 from synthdp.accounting.caps import Filter
 from synthdp.audit import one_run, white_box
-from synthdp.audit.repeated_answers import Choices, Selections, Sizes, Thresholds, Votes
-from synthdp.audit.vector_canaries import KINDS, Vectors
+from synthdp.audit.repeated_answers import NUMBERS, Choices, Grids, Numbers, Selections, Thresholds, Votes
+from synthdp.audit.vector_canaries import ACROSS, KINDS, Vectors
 from synthdp.noise.noise import Noise
 from synthdp.noise.stream import Stream
 from synthdp.seal import best_of, vectors
@@ -22,7 +22,7 @@ from synthdp.seal import records as store
 from synthdp.seal.choice import Chosen
 from synthdp.seal.clipping import clipped
 from synthdp.seal.door import Sensitive
-from synthdp.seal.gradients.question import Gradient
+from synthdp.seal.gradients.question import Gradient, Together
 from synthdp.seal.learn import Domain
 from synthdp.seal.marginals import Marginals
 from synthdp.seal.vectors import GroupMoments, GroupSums, Joint, Sums
@@ -32,6 +32,7 @@ QUESTIONS = {
     "gradient": Gradient,
     "sums": Sums,
     "joint": Joint,
+    "together": Together,
     "tables": Marginals,
     "group sums": GroupSums,
     "group moments": GroupMoments,
@@ -48,7 +49,12 @@ FULL = [  # attacks that find most of what is claimed
     Vectors(question="tables", noise=2.0, steps=3, capped=True),
     Vectors(noise=4.0, steps=3, capped=True, relation="replace_one"),
     Vectors(**LOST),
-    Sizes(noise=1.0),
+    Numbers(noise=1.0),
+    *(Numbers(noise=1.0, question=question) for question in NUMBERS if question != "size"),
+    Grids(noise=1.0),
+    Grids(noise=1.0, records=4),
+    Grids(noise=2.0, relation="replace_one"),
+    Votes(aggregator="Counts", noise=3.5),
 ]
 PART = [  # those that find a part, since the rest is where no number of runs shows it
     *(Vectors(question=question, **SAMPLED) for question in KINDS),
@@ -62,19 +68,28 @@ PART = [  # those that find a part, since the rest is where no number of runs sh
     Choices(epsilon=1.0, times=1, records=4, relation="replace_one"),
     Votes(aggregator="LNMax", noise=2.0),
     Votes(aggregator="GNMax", noise=2.5),
+    Votes(aggregator="Confident", noise=4.2),
+    Votes(aggregator="Interactive", noise=4.2),
+    Votes(aggregator="Shares", noise=1.0),
+    Votes(aggregator="Cost", noise=1.0, times=1),
     Thresholds(noise=1.0, delta=1e-6),
     Thresholds(noise=1.0, delta=1e-6, records=4),
 ]
 NOTHING = [Vectors(**STOPPED, supposed="noise")]  # what would show noise that repeats, and shows nothing else
+FEW_RUNS = {"runs": 300, "tuning_runs": 100}
 BY_ONE = {  # what is asked one after another
     Selections: {"runs": 300, "tuning_runs": 100},  # each of several runs
     Choices: {"runs": 1000, "tuning_runs": 200},
-    Sizes: {"runs": 1000, "tuning_runs": 200},
+    Numbers: {"runs": 1000, "tuning_runs": 200},
+    **dict.fromkeys(
+        ("Shares", "Cost", *(each for each in NUMBERS if "gradient of" in each or "count" in each)), FEW_RUNS
+    ),
 }
 
 
 def audited(attack, drawn=None, **options):
-    options = {"runs": RUNS, "tuning_runs": TUNING, **BY_ONE.get(type(attack), {}), **options}
+    by_one = BY_ONE.get(getattr(attack, "aggregator", getattr(attack, "question", "")), BY_ONE.get(type(attack), {}))
+    options = {"runs": RUNS, "tuning_runs": TUNING, **by_one, **options}
     if getattr(attack, "phases", 1) > 1:  # what tells lies far out
         options |= {"runs": 3000, "tuning_runs": 2000}
     return white_box.audit(attack, DELTA, gate_error=GATE_ERROR, drawn=drawn, **options)
@@ -86,7 +101,9 @@ def name_of(attack):
 
 def reach(attack):
     """How far the means of the pair's answers lie apart, over how far they may."""
-    return KINDS[attack.question].reach if getattr(attack, "relation", "") == "replace_one" else 1.0
+    if getattr(attack, "relation", "") != "replace_one":
+        return 1.0
+    return ACROSS if isinstance(attack, Grids) else KINDS[attack.question].reach
 
 
 @pytest.mark.parametrize("attack", FULL, ids=name_of)
@@ -290,7 +307,7 @@ def test_a_broken_door_is_found(monkeypatch, how):
 class Early:
     """Replicas of which the first ones alone give everything away."""
 
-    name, plan = "early", Sizes(noise=1.0).plan
+    name, plan = "early", Numbers(noise=1.0).plan
 
     def sides(self, runs):
         assert runs == 150

@@ -11,7 +11,7 @@ import pytest
 
 from synthdp import generators
 from synthdp.audit import one_run, white_box
-from synthdp.audit.repeated_answers import Sizes
+from synthdp.audit.repeated_answers import Numbers
 from synthdp.audit.vector_canaries import KINDS, Vectors
 from synthdp.seal.questions import HOUSE
 
@@ -47,8 +47,7 @@ def test_there_is_a_row_for_everything(recipe):
         lambda way: way.selected,
     ):
         assert any(map(needed, ways))
-    others = {"choice", "votes, LNMax", "votes, GNMax", "thresholds", "size", "best of several runs"}
-    assert others == {what for what, _ in at_door} - set(KINDS)
+    assert set(recipe.DRAWS) == {what for what, _ in at_door} - set(KINDS)
     audited = {task.what for task in tasks if task.part == "generator"}
     for name in generators.names():
         kinds = generators.find(name).traits.kinds
@@ -56,12 +55,36 @@ def test_there_is_a_row_for_everything(recipe):
         assert "images" not in kinds or f"{name} (images)" in audited
 
 
-def test_what_has_no_row_at_the_door_is_named(recipe):
-    attacked = {"Gradient", "Sums", "Joint", "Marginals", "GroupSums", "GroupMoments"}
-    attacked |= {"Chosen", "Voted", "LNMax", "GNMax", "Domain", "Size"}
+PARTS = {  # classes of the house that answer nothing by themselves
+    "scores of a choice": {"Dependence", "Misfit"},
+    "vectors of a question": {"Group", "Scaled"},
+    "rules of a gradient's clip": {"Automatic", "Flat", "PerGroup"},
+    "an answer": {"Labels"},
+    "teachers, who answer votes": {"Estimators", "Stacked", "Witness"},
+}
+
+
+def test_every_question_has_a_row_at_the_door_or_is_named(recipe, monkeypatch):
     kinds = [getattr(importlib.import_module(where), name) for where, name in (each.split(":") for each in HOUSE)]
-    answering = {kind.__name__ for kind in kinds if hasattr(kind, "noised")}
-    assert answering == attacked | set(recipe.audit_page.NO_ROW)
+    asked = set()
+
+    def watched(kind, honest):
+        def noised(own, *arguments):
+            asked.add(kind.__name__)
+            return honest(own, *arguments)
+
+        return noised
+
+    for kind in kinds:
+        if hasattr(kind, "noised"):
+            monkeypatch.setattr(kind, "noised", watched(kind, kind.noised))
+    monkeypatch.setattr(recipe.white_box, "audit", lambda attack, *_, **__: attack.sides(1))
+    rows = [task for task in recipe.everything() if task.part == "door"]
+    for task in {task.what: task for task in reversed(rows)}.values():  # the first of each
+        task.run(0.5, 1.0, 1)
+    named = set(recipe.audit_page.NO_ROW).union(*PARTS.values())
+    assert {kind.__name__ for kind in kinds} == asked | named
+    assert not asked & named
 
 
 @pytest.mark.parametrize(("noise", "verdict"), [(1.0, "stands"), (0.5, "contradicted"), (1000.0, "no power")])
@@ -103,7 +126,7 @@ def test_rows_are_kept_for_the_code_that_they_are_of(recipe, monkeypatch, tmp_pa
     def task(name):
         def run(gate_error, share, runs):
             made.append((name, share))
-            return white_box.audit(Sizes(noise=1.0), 1e-5, runs=20, tuning_runs=20, gate_error=gate_error)
+            return white_box.audit(Numbers(noise=1.0), 1e-5, runs=20, tuning_runs=20, gate_error=gate_error)
 
         return recipe.Task(part="door", what=name, how="", run=run)
 
@@ -131,7 +154,7 @@ def test_a_budget_of_time_thins_rows_and_drops_none(recipe, monkeypatch, tmp_pat
         def run(gate_error, share, runs):
             now[0] += 2 * (runs + recipe.tuning_of(runs)) * (seconds or 0.01)
             done.append((what, runs))
-            return white_box.audit(Sizes(noise=1.0), 1e-5, runs=20, tuning_runs=20, gate_error=gate_error)
+            return white_box.audit(Numbers(noise=1.0), 1e-5, runs=20, tuning_runs=20, gate_error=gate_error)
 
         measured = None if seconds is None else lambda: seconds
         return recipe.Task(part="generator", what=what, how="its own", run=run, runs=asked, seconds=measured)
