@@ -91,7 +91,7 @@ def audited(attack, drawn=None, **options):
     by_one = BY_ONE.get(getattr(attack, "aggregator", getattr(attack, "question", "")), BY_ONE.get(type(attack), {}))
     options = {"runs": RUNS, "tuning_runs": TUNING, **by_one, **options}
     if getattr(attack, "phases", 1) > 1:  # what tells lies far out
-        options |= {"runs": 3000, "tuning_runs": 2000}
+        options |= {"runs": 6000, "tuning_runs": 2000}
     return white_box.audit(attack, DELTA, gate_error=GATE_ERROR, drawn=drawn, **options)
 
 
