@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from synthdp.report.statement import Statement
 
 Config = Mapping[str, Any]
+STANDARD_OUTPUT = "-"
+REHEARSAL = "rehearsal  the release's noise can be regenerated. Do not release these records"
 
 
 def sample(config: Config) -> None:
@@ -29,12 +31,36 @@ def sample(config: Config) -> None:
     if options.rows < 0:
         raise BadInput(f"rows must be 0 or more, got {options.rows}")
     release = load(options.release)
+    if options.out == STANDARD_OUTPUT:
+        _stream(release, options)
+        return
     out = places.records(options.out, release.schema, force=options.force)
     with places.progress("sample") as step:
         record_files.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
     if release.statement.rehearsal:
-        print("rehearsal  the release's noise can be regenerated. Do not release these records")
+        print(REHEARSAL)
+
+
+def _stream(release: "Release", options: settings.Sample) -> None:
+    """The records as CSV on standard output; everything else is said on standard error."""
+    from synthdp.tables import csvfile
+
+    if release.schema.image is not None:
+        raise BadInput("out=- writes tables; give a folder or a .npz file for pictures")
+    out = sys.stdout.buffer
+    with places.progress("sample") as step:
+        _, found = csvfile.stream(_counted(release, options, step), out, release.schema, Path("-.csv"))
+    out.flush()
+    print(f"{options.rows} synthetic records on standard output", file=sys.stderr)
+    changed = sorted(name or "the header" for name in found)
+    if changed:
+        print(
+            f"neutralised  a ' stands before text that a spreadsheet would run, in {', '.join(changed)}",
+            file=sys.stderr,
+        )
+    if release.statement.rehearsal:
+        print(REHEARSAL, file=sys.stderr)
 
 
 def schema(config: Config) -> None:
@@ -48,7 +74,7 @@ def schema(config: Config) -> None:
     out = None if options.out is None else places.file(options.out, force=options.force)
     seen = None if out is None else places.file(str(places.seen(out)), force=options.force)
     path = Path(options.path)
-    found = None if first_look.holds_pictures(path) else record_files.look(path)
+    found = None if first_look.holds_pictures(path) else record_files.look(path, options.sheet)
     drafted = draft(*first_look.drafted(path)) if found is None else draft(found.frame, path, found=found)
     for line in () if found is None else found.lines():
         print(line, file=sys.stderr if out is None else sys.stdout)

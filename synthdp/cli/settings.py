@@ -23,8 +23,8 @@ class Data:
     name: str | None = option(None, "named data set, chosen by data=NAME; `synthdp data` lists them")
     path: str | None = option(
         None,
-        "sensitive records: a .csv, .csv.gz or .parquet file, or a folder of these; for images a .npz file, or a folder "
-        "with labels.csv",
+        "sensitive records: a .csv, .tsv, .parquet, .xlsx, .dta, .sav, .sas7bdat or .xpt file, or a folder of CSV or Parquet files; "
+        "for images a .npz file, or a folder with labels.csv",
     )
     schema: str | None = option(None, "schema.yaml of the records")
     target: str | None = option(None, "column to predict; default: the schema's targets")
@@ -124,7 +124,7 @@ class Check:
 class Split:
     """Options of `synthdp split`."""
 
-    path: str = option(MISSING, "records to part: a .csv, .csv.gz, .tsv or .parquet file, or pictures")
+    path: str = option(MISSING, "records to part: a file of a table as fit reads it, or pictures")
     schema: str | None = option(None, "schema.yaml of the records")
     share: float = option(0.2, "expected share of units that are held out")
     out: str = option(MISSING, "folder for train and held_out, with the ending of path, and split.key (internal)")
@@ -173,7 +173,11 @@ class Sample:
 
     release: str = option(MISSING, "folder of a release")
     rows: int = option(MISSING, "number of synthetic records")
-    out: str = option(MISSING, "file to write: .csv, .csv.gz or .parquet; for images .npz, or a folder of PNG files")
+    out: str = option(
+        MISSING,
+        "file to write: .csv, .csv.gz, .tsv, .parquet, .xlsx, .dta, .sav or .xpt, or - for CSV on standard output; for "
+        "images .npz, or a folder of PNG files",
+    )
     where: Mapping[str, Any] | None = option(
         None,
         "draw records that satisfy a condition, such as 'where={sex: F, age: [65, 80]}'; a condition is a value, a list, "
@@ -339,6 +343,7 @@ class Draft:
     """Options of `synthdp schema`."""
 
     path: str = option(MISSING, "records to draft a schema from: a file, or a folder of pictures")
+    sheet: str | None = option(None, "sheet of an .xlsx workbook; default: the first one that is visible and not empty")
     out: str | None = option(
         None, "file to write; what was seen goes to NAME.seen.internal.yaml beside it; default: print the draft"
     )
@@ -411,6 +416,7 @@ TEXT = (
     "synthetic",
     "path",
     "schema",
+    "sheet",
     "ledger",
     "votes",
     "plot",

@@ -74,7 +74,9 @@ class Draft(NamedTuple):
     seen: str
 
 
+LABELLED = "from the value labels of the file"
 CODINGS = {"date": ("datetime",), "latest": ("datetime",), "words": ("boolean",), "decimal": ("integer", "continuous")}
+CODINGS["labels"] = ("categorical", "ordinal")
 CODINGS["places"] = CODINGS["decimal"]  # which kinds have what of a column's coding
 
 
@@ -96,6 +98,8 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     places = (
         {} if found is None or found.reading is None else {name: each.places for name, each in found.reading.columns}
     )
+    if found is not None:
+        guesses |= {name: {"kind": "categorical"} for name in found.categories}
     if all(guess["kind"] in ("identifier", "ignore") for guess in guesses.values()):  # a schema needs a column to model
         guesses[frame.columns[-1]] = {"kind": "categorical", "categories": LEARN}
     file, name = Path(path).name, Path(path).name.split(".")[0]
@@ -108,9 +112,16 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     for column, guess in guesses.items():
         lines.append(f"  {_scalar(str(column))}:")
         entry = _proposed(guess)
+        if found is not None and column in found.categories:
+            kind = "ordinal" if column in found.ordered else "categorical"
+            entry = {**entry, "kind": kind, "categories": list(found.categories[column])}
         if entry["kind"] == "continuous" and places.get(column) is not None:
             entry = {**entry, "decimals": places[column], "review": entry.pop("review")}
-        lines += [_line(4, key, value, _why(key, entry["kind"], pictures)) for key, value in entry.items()]
+        labelled = found is not None and column in found.categories
+        why = {key: _why(key, entry["kind"], pictures) for key in entry} | (
+            {"categories": LABELLED} if labelled else {}
+        )
+        lines += [_line(4, key, value, why[key]) for key, value in entry.items()]
     seen = {
         str(column): {**guess, **({"observed": True} if _read_off(guess) else {})}
         for column, guess in guesses.items()
