@@ -15,6 +15,7 @@ from synthdp.errors import BadInput
 if TYPE_CHECKING:
     from synthdp.api import Release
     from synthdp.report.statement import Statement
+    from synthdp.sets.dialect import Found
 
 Config = Mapping[str, Any]
 STANDARD_OUTPUT = "-"
@@ -25,14 +26,17 @@ def sample(config: Config) -> None:
     """Draw records from a release into one file, or pictures into a folder."""
     from synthdp.api import check_seed, load
     from synthdp.sets import record_files
+    from synthdp.tables import database_url
 
     options: settings.Sample = config["options"]
     check_seed(options.seed)
     if options.rows < 0:
         raise BadInput(f"rows must be 0 or more, got {options.rows}")
     release = load(options.release)
-    if options.out == STANDARD_OUTPUT:
-        _stream(release, options)
+    if options.out == STANDARD_OUTPUT or database_url.is_url(options.out):
+        if release.schema.image is not None:
+            raise BadInput(f"out={options.out} takes tables; give a folder or a .npz file for pictures")
+        _stream(release, options) if options.out == STANDARD_OUTPUT else _into_database(release, options)
         return
     out = places.records(options.out, release.schema, force=options.force)
     with places.progress("sample") as step:
@@ -42,12 +46,23 @@ def sample(config: Config) -> None:
         print(REHEARSAL)
 
 
+def _into_database(release: "Release", options: settings.Sample) -> None:
+    from synthdp.sets import record_files
+    from synthdp.tables import database_url
+
+    address = database_url.address(options.out)
+    with places.progress("sample") as step:
+        chunks = _counted(release, options, step)
+        record_files.write_to_database(chunks, address, release.schema, replace=options.force)
+    print(f"{options.rows} synthetic records in {address}")
+    if release.statement.rehearsal:
+        print(REHEARSAL)
+
+
 def _stream(release: "Release", options: settings.Sample) -> None:
     """The records as CSV on standard output; everything else is said on standard error."""
     from synthdp.tables import csvfile
 
-    if release.schema.image is not None:
-        raise BadInput("out=- writes tables; give a folder or a .npz file for pictures")
     out = sys.stdout.buffer
     with places.progress("sample") as step:
         _, found = csvfile.stream(_counted(release, options, step), out, release.schema, Path("-.csv"))
@@ -69,12 +84,20 @@ def schema(config: Config) -> None:
     from synthdp.images import first_look
     from synthdp.sets import record_files
     from synthdp.sets.draft import draft
+    from synthdp.tables import database_url
 
     options: settings.Draft = config["options"]
     out = None if options.out is None else places.file(options.out, force=options.force)
     seen = None if out is None else places.file(str(places.seen(out)), force=options.force)
     path = Path(options.path)
-    found = None if first_look.holds_pictures(path) else record_files.look(path, options.sheet)
+    found: Found | None
+    if database_url.is_url(options.path):
+        address = database_url.address(options.path, options.table, options.query_file)
+        found, path = record_files.look_into(address), Path(address.name)
+    elif options.table is not None or options.query_file is not None:
+        raise BadInput("table= and query_file= belong to path=URL, such as postgresql://user@host/name")
+    else:
+        found = None if first_look.holds_pictures(path) else record_files.look(path, options.sheet)
     drafted = draft(*first_look.drafted(path)) if found is None else draft(found.frame, path, found=found)
     for line in () if found is None else found.lines():
         print(line, file=sys.stderr if out is None else sys.stdout)

@@ -23,9 +23,14 @@ class Data:
     name: str | None = option(None, "named data set, chosen by data=NAME; `synthdp data` lists them")
     path: str | None = option(
         None,
-        "sensitive records: a .csv, .tsv, .parquet, .xlsx, .dta, .sav, .sas7bdat or .xpt file, or a folder of CSV or Parquet files; "
+        "sensitive records: a .csv, .tsv, .parquet, .xlsx, .dta, .sav, .sas7bdat or .xpt file, a folder of CSV or Parquet files, "
+        "or the URL of a database, with data.table=; "
         "for images a .npz file, or a folder with labels.csv",
     )
+    table: str | None = option(
+        None, "with data.path=postgresql://user@host/name or duckdb:///file.db: the table, or view, of the records"
+    )
+    query_file: str | None = option(None, "the same: a file with the SELECT that gives the records")
     schema: str | None = option(None, "schema.yaml of the records")
     target: str | None = option(None, "column to predict; default: the schema's targets")
     train: str | None = option(None, "evaluate: file or folder of the records that were fitted")
@@ -124,7 +129,10 @@ class Check:
 class Split:
     """Options of `synthdp split`."""
 
-    path: str = option(MISSING, "records to part: a file of a table as fit reads it, or pictures")
+    path: str = option(
+        MISSING,
+        "records to part: a file of a table as fit reads it, URL#TABLE of a database (into .parquet), or pictures",
+    )
     schema: str | None = option(None, "schema.yaml of the records")
     share: float = option(0.2, "expected share of units that are held out")
     out: str = option(MISSING, "folder for train and held_out, with the ending of path, and split.key (internal)")
@@ -175,8 +183,8 @@ class Sample:
     rows: int = option(MISSING, "number of synthetic records")
     out: str = option(
         MISSING,
-        "file to write: .csv, .csv.gz, .tsv, .parquet, .xlsx, .dta, .sav or .xpt, or - for CSV on standard output; for "
-        "images .npz, or a folder of PNG files",
+        "file to write: .csv, .csv.gz, .tsv, .parquet, .xlsx, .dta, .sav or .xpt, URL#TABLE of a database, or - for CSV on "
+        "standard output; for images .npz, or a folder of PNG files",
     )
     where: Mapping[str, Any] | None = option(
         None,
@@ -342,7 +350,13 @@ class Calibrate:
 class Draft:
     """Options of `synthdp schema`."""
 
-    path: str = option(MISSING, "records to draft a schema from: a file, or a folder of pictures")
+    path: str = option(
+        MISSING, "records to draft a schema from: a file, the URL of a database, or a folder of pictures"
+    )
+    table: str | None = option(
+        None, "with path=postgresql://user@host/name or duckdb:///file.db: the table of the records"
+    )
+    query_file: str | None = option(None, "the same: a file with the SELECT that gives the records")
     sheet: str | None = option(None, "sheet of an .xlsx workbook; default: the first one that is visible and not empty")
     out: str | None = option(
         None, "file to write; what was seen goes to NAME.seen.internal.yaml beside it; default: print the draft"
@@ -417,6 +431,10 @@ TEXT = (
     "path",
     "schema",
     "sheet",
+    "table",
+    "query_file",
+    "data.table",
+    "data.query_file",
     "ledger",
     "votes",
     "plot",

@@ -22,7 +22,7 @@ from synthdp.files import limits, whole
 from synthdp.schema import cells
 from synthdp.schema.columns import in_numbers
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
-from synthdp.tables import csvfile, excel, foreign, statistics_files
+from synthdp.tables import csvfile, database_url, excel, foreign, statistics_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from synthdp.schema.file_coding import Coded
     from synthdp.sets.dialect import Found
+    from synthdp.tables.database_url import Address
 
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", *foreign.ENDINGS)
@@ -59,6 +60,27 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
         if schema is None:
             return frame
         return _plain(statistics_files.labelled(frame, facts, where, schema) if facts else frame, schema)
+
+
+def from_database(address: "Address", schema: Schema) -> "DataFrame":
+    """The records of a database's table, in memory, as `read` gives those of a file with types. Raises as `read`."""
+    return _plain(_asked(address), schema)
+
+
+def look_into(address: "Address") -> "Found":
+    """The same as `look`, of a database's table."""
+    from synthdp.sets import dialect
+
+    return dialect.typed(Path(address.name), _asked(address))
+
+
+def _asked(address: "Address") -> "DataFrame":
+    table = database_url.read(address)
+    _check_names(Path(str(address)), table.column_names)
+    try:
+        return _framed(table)
+    except (pa.ArrowException, ValueError) as error:
+        raise BadInput(f"{address}: its columns cannot be read ({type(error).__name__})") from None
 
 
 def look(path: str | Path, sheet: str | None = None) -> "Found":
@@ -130,6 +152,13 @@ def write(chunks: "Iterable[DataFrame]", path: str | Path, schema: Schema) -> in
         ) from None
     except OSError as error:
         raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
+
+
+def write_to_database(chunks: "Iterable[DataFrame]", address: "Address", schema: Schema, *, replace: bool) -> int:
+    """Make a table of a database of frames of the schema's columns, in the coding of a file with types, and return their number."""
+    types = _types(schema)
+    parts = (pa.Table.from_pandas(_coded(chunk, schema), schema=types, preserve_index=False) for chunk in chunks)
+    return database_url.write(parts, types, address, replace=replace)
 
 
 def as_written(schema: Schema) -> Schema:
@@ -216,11 +245,15 @@ def _parquet(path: Path) -> "DataFrame":
                 )
             table = file.read()
             table.validate(full=True)  # text that is no UTF-8 would be found later, one cell at a time
-            frame: DataFrame = _in_the_calendar(table).to_pandas(types_mapper=_whole_numbers(table))
+            return _framed(table)
     except (pa.ArrowException, ValueError) as error:
         if isinstance(error, BadInput):
             raise
         raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
+
+
+def _framed(table: pa.Table) -> "DataFrame":
+    frame: DataFrame = _in_the_calendar(table).to_pandas(types_mapper=_whole_numbers(table))
     # An index with a name was a column of the table that somebody saved.
     return frame.reset_index() if any(name is not None for name in frame.index.names) else frame
 
@@ -311,17 +344,23 @@ def _in_digits(coded: "Coded") -> bool:
 
 
 def _write_parquet(chunks: "Iterable[DataFrame]", part: Path, schema: Schema) -> int:
-    types, rows = arrow_schema(schema), 0
-    for place, column in enumerate(schema.columns):
-        coded = None if schema.reading is None else schema.reading.of(column)
-        if coded is not None and (coded.labels or (isinstance(column, Boolean) and coded.coding.words is not None)):
-            types = types.set(place, pa.field(column.name, pa.int64() if _in_digits(coded) else pa.string()))
+    types, rows = _types(schema), 0
     with pq.ParquetWriter(part, types, compression="zstd") as writer:
         for chunk in chunks:
             made = _coded(chunk, schema)
             writer.write_table(pa.Table.from_pandas(made, schema=types, preserve_index=False))
             rows += len(chunk)
     return rows
+
+
+def _types(schema: Schema) -> pa.Schema:
+    """The Arrow types of `_coded`."""
+    types = arrow_schema(schema)
+    for place, column in enumerate(schema.columns):
+        coded = None if schema.reading is None else schema.reading.of(column)
+        if coded is not None and (coded.labels or (isinstance(column, Boolean) and coded.coding.words is not None)):
+            types = types.set(place, pa.field(column.name, pa.int64() if _in_digits(coded) else pa.string()))
+    return types
 
 
 def _write_statistics(chunks: "Iterable[DataFrame]", part: Path, schema: Schema, where: Path, ending: str) -> int:

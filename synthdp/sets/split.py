@@ -21,7 +21,7 @@ from synthdp.schema import cells
 from synthdp.schema.file_coding import PLAIN, SPACE
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
-from synthdp.tables import excel, foreign, statistics_files
+from synthdp.tables import database_url, excel, foreign, statistics_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,9 +30,9 @@ TRAIN, HELD_OUT = "train", "held_out"
 KEY_BYTES = 32
 
 
-def split(path: Path, schema: Schema, *, share: float, out: Path, key: Path) -> tuple[Path, Path]:
-    """Write out/train and out/held_out, with the ending of `path`, and return both; all records of a unit go to the same one, a
-    record without `unit:` by its place.
+def split(path_or_url: Path | str, schema: Schema, *, share: float, out: Path, key: Path) -> tuple[Path, Path]:
+    """Write out/train and out/held_out, with the ending of the file (.parquet for a table of a database), and return both; all records
+    of a unit go to the same one, a record without `unit:` by its place.
 
     `share`, within (0, 1), is the expected part of units that are held out. `key` is a file of 32 secret bytes, made where it is not
     there: with the same key a unit lies on the same side of every export. Raises `BadInput` for what cannot be read, or a table
@@ -41,6 +41,9 @@ def split(path: Path, schema: Schema, *, share: float, out: Path, key: Path) -> 
     if not 0 < share < 1:
         raise BadInput(f"share must lie between 0 and 1, such as 0.2, got {share}")
     side = _Side(_key(key), share)
+    if database_url.is_url(path_or_url):
+        return _split_database(database_url.address(str(path_or_url)), schema, side, out)
+    path = Path(path_or_url)
     ending = "".join(path.suffixes[-2:]) if path.name.lower().endswith(".csv.gz") else path.suffix
     targets = out / f"{TRAIN}{ending}", out / f"{HELD_OUT}{ending}"
     out.mkdir(parents=True, exist_ok=True)
@@ -203,6 +206,21 @@ def _split_statistics(path: Path, schema: Schema, side: _Side, targets: tuple[Pa
                 continue
             frame = statistics_files.frame(rows)
             statistics_files.write(frame, part, target, ending, found.facts["labels"], found.facts["titles"])
+
+
+def _split_database(address: database_url.Address, schema: Schema, side: _Side, out: Path) -> tuple[Path, Path]:
+    import pyarrow.parquet as pq
+
+    table = database_url.read(address)
+    place = _place(Path(address.name), schema, table.column_names)
+    names = _numbered(0, len(table)) if place is None else table.column(place).to_pylist()
+    held = np.array([side.held_out(cells.text(name) or "") for name in names], np.bool_)
+    out.mkdir(parents=True, exist_ok=True)
+    targets = out / f"{TRAIN}.parquet", out / f"{HELD_OUT}.parquet"
+    for target, mask in zip(targets, (~held, held), strict=True):
+        with whole.file(target) as part:
+            pq.write_table(table.filter(mask), part)
+    return targets
 
 
 def _split_frame(frame: "pd.DataFrame", schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
