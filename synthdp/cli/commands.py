@@ -88,11 +88,19 @@ def schema(config: Config) -> None:
 
     options: settings.Draft = config["options"]
     out = None if options.out is None else places.file(options.out, force=options.force)
+    if (options.path is None) == (options.dictionary is None):
+        raise BadInput(
+            "schema needs path=RECORDS, or dictionary=FILE, which is read without a look at records; one of them"
+        )
+    if options.dictionary is not None:
+        _from_dictionary(Path(options.dictionary), out)
+        return
     seen = None if out is None else places.file(str(places.seen(out)), force=options.force)
-    path = Path(options.path)
+    given = str(options.path)
+    path = Path(given)
     found: Found | None
-    if database_url.is_url(options.path):
-        address = database_url.address(options.path, options.table, options.query_file)
+    if database_url.is_url(given):
+        address = database_url.address(given, options.table, options.query_file)
         found, path = record_files.look_into(address), Path(address.name)
     elif options.table is not None or options.query_file is not None:
         raise BadInput("table= and query_file= belong to path=URL, such as postgresql://user@host/name")
@@ -112,6 +120,20 @@ def schema(config: Config) -> None:
         part.write_text(drafted.schema, encoding="utf-8")
     print(f"draft     {out}: go through its review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
+
+
+def _from_dictionary(path: Path, out: Path | None) -> None:
+    from synthdp.files import whole
+    from synthdp.sets import dictionary
+
+    text = dictionary.schema_text(path)
+    if out is None:
+        print(text, end="")
+        return
+    with whole.file(out) as part:
+        part.write_text(text, encoding="utf-8")
+    print(f"draft     {out}: from the dictionary, without a look at records")
+    print("          go through its review marks, and name in declared_by who answers for it")
 
 
 def _doubt_header(path: Path, drafted: str) -> None:

@@ -350,8 +350,13 @@ class Calibrate:
 class Draft:
     """Options of `synthdp schema`."""
 
-    path: str = option(
-        MISSING, "records to draft a schema from: a file, the URL of a database, or a folder of pictures"
+    path: str | None = option(
+        None, "records to draft a schema from: a file, the URL of a database, or a folder of pictures"
+    )
+    dictionary: str | None = option(
+        None,
+        "in the place of path: a data dictionary of REDCap (.csv), Frictionless or CSVW (.json), or a file of SPSS or Stata, of which "
+        "the labels are read and no record",
     )
     table: str | None = option(
         None, "with path=postgresql://user@host/name or duckdb:///file.db: the table of the records"
@@ -431,6 +436,7 @@ TEXT = (
     "path",
     "schema",
     "sheet",
+    "dictionary",
     "table",
     "query_file",
     "data.table",

@@ -234,7 +234,7 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
     distinct = sorted({text for text in texts if text is not None})
     if distinct and all(text.lower() in cells.TRUTHS for text in distinct) and len(distinct) <= 2:
         return {"kind": "boolean"}
-    if len(distinct) > 2 and _names_somebody(series.name):
+    if len(distinct) > 2 and names_somebody(series.name):
         return {"kind": "identifier"}
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype) and len(held):
         return _numeric(held, len(distinct))
@@ -257,7 +257,7 @@ def _is_prose(texts: list[str]) -> bool:
     return sum(len(text.split()) for text in texts) >= 4 * len(texts) and sum(map(len, texts)) >= 20 * len(texts)
 
 
-def _names_somebody(name: Any) -> bool:
+def names_somebody(name: Any) -> bool:
     """Whether a column is called as those are that say whose record it is: its values are no categories to list."""
     words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower())
     return bool(words) and words[-1] in WHOSE

@@ -21,8 +21,11 @@ EXTRA = "pip install 'synthdp[formats]'"
 
 
 def parsed(path: Path, ending: str, sheet: str | None = None) -> "Parsed":
-    """A file as its parser gives it. Raises `BadInput` where it is none of its format, or would take over `limits.RATIO` times its size
-    (at least `limits.FREE`) in memory."""
+    """A file as its parser gives it: of a workbook one sheet, and of other files the dictionary alone where `sheet` is "dictionary".
+
+    Raises `BadInput` where it is none of its format, or would take over `limits.RATIO` times its size (at least `limits.FREE`) in
+    memory.
+    """
     allowed = max(limits.FREE, limits.RATIO * path.stat().st_size)
     words = [str(path), ending, sheet or "", str(limits.MOST_COLUMNS), str(allowed)]
     done = subprocess.run(  # noqa: S603 - our own program

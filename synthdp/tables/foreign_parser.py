@@ -136,9 +136,9 @@ def spelled(cell: Any) -> tuple[str | None, int]:
 # ---- Stata, SPSS and SAS: typed columns, and what the file says of them.
 
 
-def statistics(path: str, ending: str) -> pa.Table:
-    """The columns by their names, null where a value is missing; dates as instants. In the metadata: value labels, formats, measures
-    and codes for missing values that the file declares, with the columns' types as the file has them."""
+def statistics(path: str, ending: str, *, dictionary: bool = False) -> pa.Table:
+    """The columns by their names (without a record, if the `dictionary` alone is wanted), null where a value is missing; dates as
+    instants. In the metadata: value labels, formats, measures, titles, and codes for missing values that the file declares."""
     import pyreadstat
 
     read: Callable[..., Any] = {
@@ -146,13 +146,16 @@ def statistics(path: str, ending: str) -> pa.Table:
         ".sas7bdat": pyreadstat.read_sas7bdat, ".xpt": pyreadstat.read_xport,
     }[ending]  # fmt: skip
     try:
-        columns, meta = read(path, disable_datetime_conversion=True, output_format="dict")
+        columns, meta = read(path, disable_datetime_conversion=True, output_format="dict", metadataonly=dictionary)
         declared: Any = meta
         if ending in (".sav", ".zsav"):
             declared = read(path, metadataonly=True, user_missing=True)[1]
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError) as error:
         raise RefusedError(f"cannot be read as a {ending} file ({type(error).__name__})") from None
     names = list(meta.column_names)
+    if dictionary:
+        types = {"string": object, "double": float, "float": float}
+        columns = {name: np.array([], types.get(meta.readstat_variable_types[name], int)) for name in names}
     formats = {name: meta.original_variable_types.get(name) or "" for name in names}
     arrays = [_column(columns[name], formats[name], ending) for name in names]
     rows = {len(array) for array in arrays}
@@ -173,10 +176,10 @@ def statistics(path: str, ending: str) -> pa.Table:
 
 def _column(values: Any, form: str, ending: str) -> pa.Array:
     listed = np.asarray(values)
-    if listed.dtype.kind in "iu":
-        return _dated(listed.astype(np.float64), form, ending) or pa.array(listed.astype(np.int64))
-    if listed.dtype.kind == "f":
-        return _dated(listed, form, ending) or pa.array(listed.astype(np.float64), from_pandas=True)
+    if listed.dtype.kind in "iuf":
+        dated = _dated(listed.astype(np.float64), form, ending)
+        plain = pa.array(listed.astype(np.int64 if listed.dtype.kind in "iu" else np.float64), from_pandas=True)
+        return plain if dated is None else dated
     held = [None if each is None or each == "" or each != each else each for each in listed.tolist()]
     if any(isinstance(each, str) for each in held):
         return pa.array([None if each is None else str(each) for each in held], pa.string())
@@ -186,7 +189,7 @@ def _column(values: Any, form: str, ending: str) -> pa.Array:
     dated = _dated(numbers, form, ending)
     if dated is None and all(each is None or isinstance(each, int) for each in held):
         return pa.array(held, pa.int64())
-    return dated or pa.array(numbers, from_pandas=True)
+    return pa.array(numbers, from_pandas=True) if dated is None else dated
 
 
 def _dated(values: Any, form: str, ending: str) -> pa.Array | None:
@@ -259,7 +262,11 @@ def main(path: str, ending: str, sheet: str, most_columns: str, allowed: str) ->
     try:
         import_parser(ending)
         limit_memory(int(allowed))
-        table = workbook(path, sheet, int(most_columns)) if ending == ".xlsx" else statistics(path, ending)
+        table = (
+            workbook(path, sheet, int(most_columns))
+            if ending == ".xlsx"
+            else statistics(path, ending, dictionary=bool(sheet))
+        )
     except RefusedError as refused:
         table = told(pa.table({}), {"refused": str(refused)})
     except ImportError as lacking:
