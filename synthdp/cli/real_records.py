@@ -47,6 +47,10 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "sour
     if address is not None:
         from synthdp.tables import database_url
 
+        if options.engine == "duckdb" and not address.url.startswith("duckdb:"):
+            raise BadInput(
+                "data.engine=duckdb is of files and of duckdb: URLs; leave it out to count where the table is, or give memory"
+            )
         return None if options.engine == "memory" else database_url.query(address)
     path = Path(options.path or options.train or "")
     several = is_several(path) and schema.image is None

@@ -118,7 +118,7 @@ def closing(found: source.Query) -> "Iterator[source.Query]":
 
 
 def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, replace: bool) -> int:
-    """Make the table of these records, and return their number. Raises `BadInput` where it is there, unless it is
+    """Make the table of these records, whole or not at all, and return their number. Raises `BadInput` where it is there, unless it is
     to be replaced."""
     if given.table is None:
         raise BadInput(f"{given.url}: records are written into a table: name it behind #")
@@ -127,24 +127,38 @@ def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, re
 
 
 def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, connection: Any, *, replace: bool) -> int:
+    """The table has another name until it is whole."""
     import ibis
 
     schema, _, name = (given.table or "").rpartition(".")
-    rows = 0
+    place: dict[str, Any] = {"database": schema or None}
+    unfinished, rows = f"{name}__unfinished", 0
     try:
-        there = name in connection.list_tables(database=schema or None)
+        there = name in connection.list_tables(**place)
         if there and not replace:
             raise BadInput(f"{given}: the table exists; name another one, or pass force=true")
-        connection.create_table(name, schema=_ibis_schema(types), database=schema or None, overwrite=there)
-        for part in parts:
-            if len(part):
-                connection.insert(name, ibis.memtable(part), database=schema or None)
-            rows += len(part)
+        connection.create_table(unfinished, schema=_ibis_schema(types), overwrite=True, **place)
+        try:
+            for part in parts:
+                if len(part):
+                    connection.insert(unfinished, ibis.memtable(part), **place)
+                rows += len(part)
+        except BaseException:
+            connection.drop_table(unfinished, force=True, **place)
+            raise
+        if there:
+            connection.drop_table(name, **place)
+        where = f"{_quoted(schema)}." if schema else ""
+        connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} RENAME TO {_quoted(name)}")
     except _faults() as error:
         raise BadInput(f"{given}: cannot be written ({type(error).__name__}); may you write there?") from None
     finally:
         connection.disconnect()
     return rows
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _ibis_schema(types: "pa.Schema") -> Any:

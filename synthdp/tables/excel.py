@@ -118,7 +118,7 @@ def write_cells(
     except ImportError as error:
         raise foreign.lacking(foreign.XLSX, str(error.name)) from None
     rows = 0
-    with xlsxwriter.Workbook(str(part), {"constant_memory": True}) as book:
+    with xlsxwriter.Workbook(str(part), {"constant_memory": True, "tmpdir": str(part.parent)}) as book:
         book.set_properties({"created": datetime(2000, 1, 1)})  # the same records make the same file
         days = {
             DAY: book.add_format({"num_format": "yyyy-mm-dd"}),

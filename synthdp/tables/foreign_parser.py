@@ -23,6 +23,7 @@ EPOCHS = {"sav": np.datetime64("1582-10-14", "us"), "stata": np.datetime64("1960
 SECOND, HOURS = 1_000_000, 86_400_000_000
 SPSS_DAYS = re.compile("(DATE|ADATE|EDATE|JDATE|SDATE|QYR|MOYR|WKYR)[0-9.]*")
 SPSS_INSTANTS = re.compile("(DATETIME|YMDHMS)[0-9.]*")
+STATA_TIMES = re.compile("%-?t[cC][HhMSsaAmMpP.:_ ]+")  # instants that are shown without a day: times of day
 SAS_INSTANTS = re.compile(
     "(DATETIME|DATEAMPM|MDYAMPM|NLDATM|E8601D[TNXZ]|B8601D[TNXZ]|IS8601D[TN]|DTDATE|DTMONYY|DTWKDATX|DTYEAR)"
 )
@@ -211,7 +212,7 @@ def _microseconds(shown: str, form: str, ending: str) -> Callable[[Any], Any] | 
         dated = SPSS_INSTANTS.fullmatch(shown) or SPSS_DAYS.fullmatch(shown)
         return (lambda values: values * SECOND) if dated else None
     if ending == ".dta":
-        kind = re.match("%-?(t[a-zA-Z]|d)", form)
+        kind = None if STATA_TIMES.fullmatch(form) else re.match("%-?(t[a-zA-Z]|d)", form)
         return STATA.get(kind[1]) if kind else None
     if SAS_INSTANTS.match(shown):
         return lambda values: values * SECOND

@@ -59,6 +59,21 @@ def test_a_table_goes_from_its_database_to_a_release_and_back(clinic, run):
     assert sum(len(pd.read_parquet(f"parts/{name}.parquet")) for name in ("train", "held_out")) == 300
 
 
+def test_a_table_is_written_whole_or_not_at_all(clinic):
+    address = database_url.address("duckdb:///made.db#main.synthetic")
+    record_files.write_to_database([make_frame(30)], address, make_schema(), replace=False)
+
+    def failing():
+        yield make_frame(10)
+        raise RuntimeError("the model broke")
+
+    with pytest.raises(RuntimeError):
+        record_files.write_to_database(failing(), address, make_schema(), replace=True)
+    assert database_url.read(address).num_rows == 30
+    with duckdb.connect("made.db") as connection:
+        assert connection.execute("show tables").fetchall() == [("synthetic",)]
+
+
 def test_a_query_is_fitted_and_is_another_data_set(clinic, run):
     words = (f"data.path={URL}", "account=a.account")
     run(*FIT, *words, *CAP, "data.query_file=cohort.sql", "out=one")
@@ -82,6 +97,7 @@ def test_a_generator_that_needs_records_says_how(clinic, run):
         (("data.path=postgresql://me:HUSH@host/visits", "data.table=visits"), "PGPASSWORD"),
         (("data.path=postgresql://me@host/db?password=HUSH", "data.table=visits"), "PGPASSWORD"),
         (("data.path=postgresql://me@host/db?options=x", "data.table=visits"), "no 'options' here"),
+        (("data.path=postgresql://me@host/db", "data.table=visits", "data.engine=duckdb"), "leave it out"),
         (("data.path=postgresql://me@127.0.0.1:9/db", "data.table=visits"), "does not let us in"),
         (("data.path=postgresql://me@127.0.0.1:x/db", "data.table=visits"), "such as postgresql://"),
     ],

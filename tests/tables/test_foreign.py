@@ -205,6 +205,13 @@ def test_every_kind_of_date_of_stata(tmp_path, form):
     assert read.isna().tolist() == [False, True]
 
 
+def test_times_of_day_of_stata_stay_numbers(tmp_path):
+    pyreadstat.write_dta(
+        pd.DataFrame({"at": [36_610_000.0]}), tmp_path / "t.dta", variable_format={"at": "%tcHH:MM:SS"}
+    )
+    assert record_files.read(tmp_path / "t.dta")["at"].tolist() == [36_610_000.0]
+
+
 @pytest.mark.parametrize("form", ["DATE11", "ADATE10", "EDATE10", "SDATE10", "DATETIME20", "MOYR8"])
 def test_dates_of_spss(tmp_path, form):
     seconds = (pd.Timestamp("2020-01-01") - pd.Timestamp("1582-10-14")).total_seconds()
