@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from synthdp.budgets import AccountFile, Cap, Standing, registry
 from synthdp.budgets.filters import Price
@@ -15,6 +15,9 @@ from synthdp.errors import BadInput, NotEntered
 from synthdp.files import strict_json
 from synthdp.ledger.events import Plan, canonical
 from synthdp.ledger.ledger import Ledger
+
+if TYPE_CHECKING:
+    from synthdp.tables.source import Query
 
 # ---- Which account a command means: the one that is named, or the data set's own; and what accounts know of a ledger.
 
@@ -48,14 +51,28 @@ def account_of(options: settings.DataAccount, source: settings.Data) -> AccountF
         by=options.by,
         add_version=options.add_version,
         change_cap=options.change_cap,
-        source=None if source.name is not None or file is None else Path(file),
+        source=None if source.name is not None or file is None else _source(source, file),
     )
+
+
+def _source(options: settings.Data, file: str) -> "Path | Query":
+    address = real_records.address_of(options)
+    if address is None:
+        return Path(file)
+    from synthdp.tables import database_url
+
+    return database_url.known_as(address)
 
 
 def _own(source: settings.Data) -> Path:
     """Beside the file of the records, whatever name led to it; for named sets in the user's data folder."""
     file = source.path or source.train
     if source.name is None and file is not None:
+        if real_records.address_of(source) is not None:
+            raise BadInput(
+                "records of a database have no folder that their account could lie in: give account=FILE, the same for every fit of these "
+                "people, or account=none"
+            )
         real = real_records.home_of(Path(file))
         return real.with_name(real.name + ENDING)
     if source.name is None:

@@ -15,26 +15,67 @@ from synthdp.errors import BadInput
 if TYPE_CHECKING:
     from synthdp.api import Release
     from synthdp.report.statement import Statement
+    from synthdp.sets.dialect import Found
 
 Config = Mapping[str, Any]
+STANDARD_OUTPUT = "-"
+REHEARSAL = "rehearsal  the release's noise can be regenerated. Do not release these records"
 
 
 def sample(config: Config) -> None:
     """Draw records from a release into one file, or pictures into a folder."""
     from synthdp.api import check_seed, load
     from synthdp.sets import record_files
+    from synthdp.tables import database_url
 
     options: settings.Sample = config["options"]
     check_seed(options.seed)
     if options.rows < 0:
         raise BadInput(f"rows must be 0 or more, got {options.rows}")
     release = load(options.release)
+    if options.out == STANDARD_OUTPUT or database_url.is_url(options.out):
+        if release.schema.image is not None:
+            raise BadInput(f"out={options.out} takes tables; give a folder or a .npz file for pictures")
+        _stream(release, options) if options.out == STANDARD_OUTPUT else _into_database(release, options)
+        return
     out = places.records(options.out, release.schema, force=options.force)
     with places.progress("sample") as step:
         record_files.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
     if release.statement.rehearsal:
-        print("rehearsal  the release's noise can be regenerated. Do not release these records")
+        print(REHEARSAL)
+
+
+def _into_database(release: "Release", options: settings.Sample) -> None:
+    from synthdp.sets import record_files
+    from synthdp.tables import database_url
+
+    address = database_url.address(options.out)
+    with places.progress("sample") as step:
+        chunks = _counted(release, options, step)
+        record_files.write_to_database(chunks, address, release.schema, replace=options.force)
+    print(f"{options.rows} synthetic records in {address}")
+    if release.statement.rehearsal:
+        print(REHEARSAL)
+
+
+def _stream(release: "Release", options: settings.Sample) -> None:
+    """The records as CSV on standard output; everything else is said on standard error."""
+    from synthdp.tables import csvfile
+
+    out = sys.stdout.buffer
+    with places.progress("sample") as step:
+        _, found = csvfile.stream(_counted(release, options, step), out, release.schema, Path("-.csv"))
+    out.flush()
+    print(f"{options.rows} synthetic records on standard output", file=sys.stderr)
+    changed = sorted(name or "the header" for name in found)
+    if changed:
+        print(
+            f"neutralised  a ' stands before text that a spreadsheet would run, in {', '.join(changed)}",
+            file=sys.stderr,
+        )
+    if release.statement.rehearsal:
+        print(REHEARSAL, file=sys.stderr)
 
 
 def schema(config: Config) -> None:
@@ -44,12 +85,28 @@ def schema(config: Config) -> None:
     from synthdp.schema.schema import Schema
     from synthdp.sets import record_files
     from synthdp.sets.draft import draft
+    from synthdp.tables import database_url
 
     options: settings.Draft = config["options"]
     out = None if options.out is None else places.file(options.out, force=options.force)
+    if (options.path is None) == (options.dictionary is None):
+        raise BadInput(
+            "schema needs path=RECORDS, or dictionary=FILE, which is read without a look at records; one of them"
+        )
+    if options.dictionary is not None:
+        _from_dictionary(Path(options.dictionary), out)
+        return
     seen = None if out is None else places.file(str(places.seen(out)), force=options.force)
-    path = Path(options.path)
-    found = None if first_look.holds_pictures(path) else record_files.look(path)
+    given = str(options.path)
+    path = Path(given)
+    found: Found | None
+    if database_url.is_url(given):
+        address = database_url.address(given, options.table, options.query_file)
+        found, path = record_files.look_into(address), Path(address.name)
+    elif options.table is not None or options.query_file is not None:
+        raise BadInput("table= and query_file= belong to path=URL, such as postgresql://user@host/name")
+    else:
+        found = None if first_look.holds_pictures(path) else record_files.look(path, options.sheet)
     drafted = draft(*first_look.drafted(path)) if found is None else draft(found.frame, path, found=found)
     for line in () if found is None else found.lines():
         print(line, file=sys.stderr if out is None else sys.stdout)
@@ -65,6 +122,20 @@ def schema(config: Config) -> None:
     looks.keep(out, looks.DRAFT, Schema.load(out))
     print(f"draft     {out}: go through its review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
+
+
+def _from_dictionary(path: Path, out: Path | None) -> None:
+    from synthdp.files import whole
+    from synthdp.sets import dictionary
+
+    text = dictionary.schema_text(path)
+    if out is None:
+        print(text, end="")
+        return
+    with whole.file(out) as part:
+        part.write_text(text, encoding="utf-8")
+    print(f"draft     {out}: from the dictionary, without a look at records")
+    print("          go through its review marks, and name in declared_by who answers for it")
 
 
 def _doubt_header(path: Path, drafted: str) -> None:

@@ -102,7 +102,9 @@ def source_of(given: settings.Data, runs: list[Found]) -> settings.Data:
     if known.get("name") is not None and set(own) <= {"target", "engine", "memory"}:
         return settings.Data(**{**own, "name": known["name"], "target": given.target or known.get("target")})
     told = {
-        name: known.get(name) for name in ("path", "schema", "train", "test", "target") if known.get(name) is not None
+        name: known.get(name)
+        for name in ("path", "table", "query_file", "schema", "train", "test", "target")
+        if known.get(name) is not None
     }
     source = settings.Data(**{**({} if known.get("name") else told), **own})
     if source.test is None:

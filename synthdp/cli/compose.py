@@ -315,8 +315,8 @@ def _check_no_password(values: Any, at: str = "") -> None:
             _check_no_password(value, at)
     elif isinstance(values, str) and without_passwords(values) != values:
         raise BadInput(
-            f"{at} contains a password, which the command line does not take: it reads records from files. To fit a table of a "
-            "database, use Python, where your own connection has the password (synthdp.tables.source.table)"
+            f"{at} contains a password, which the command line does not take. For a database put it in the environment (PGPASSWORD), in "
+            "~/.pgpass, or in a service file (postgresql:///?service=NAME)"
         )
 
 

@@ -5,6 +5,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +21,8 @@ from synthdp.files import private_folder
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD
 from synthdp.ledger.ledger import Ledger
-from synthdp.tables.source import Files
+from synthdp.tables import database_url
+from synthdp.tables.source import Files, Query
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from synthdp.api import Release
     from synthdp.schema.schema import Schema
     from synthdp.seal.processes import Ranks
+    from synthdp.tables.source import Source
 
 
 # ---- `synthdp fit select=private candidates=[...]`: the best of a hidden number of fits, charged for.
@@ -178,14 +181,15 @@ def fit(config: Config) -> None:
     schema, frame = real_records.training(
         config["data"], config["generator"], lambda schema: check_account(account, config, schema, out)
     )
-    if isinstance(frame, Files):
+    if isinstance(frame, Files | Query):
         real_records.refuse(options, canaries=changed(config["audit"], ("canaries", "records")) != [])
         account = account and dataclasses.replace(account, source=frame)
     for line in foretold(schema, config["budget"]):
         print(line)
     if options.invalid == "clamp":
         print(f"clamped    {CLAMPED}; the statement says so")
-    release = fitted(config, schema, frame, out, account, ranks)
+    with database_url.closing(frame) if isinstance(frame, Query) else nullcontext():
+        release = fitted(config, schema, frame, out, account, ranks)
     statement = release.statement
     print(f"release    {out / 'release'}")
     if options.select:
@@ -246,7 +250,7 @@ def check_account(account: AccountFile | None, config: Config, schema: "Schema",
 def fitted(
     config: Config,
     schema: "Schema",
-    frame: "pd.DataFrame | Files",
+    frame: "pd.DataFrame | Source",
     out: Path,
     account: AccountFile | None,
     ranks: "Ranks | None" = None,
@@ -266,7 +270,7 @@ def fitted(
         account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
     if isinstance(frame, Files):
         frame = dataclasses.replace(frame, folder=internal)
-    else:
+    elif not isinstance(frame, Query):
         frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
     select = getattr(options, "select", None)
     synthesizer = None

@@ -107,7 +107,7 @@ def split(config: Config) -> None:
         raise BadInput("split needs schema=FILE.yaml, which says whose record a row is (unit:)")
     schema = Schema.load(options.schema)
     train, held_out = parted(
-        Path(options.path), schema, share=options.share, out=out, key=Path(options.key or out / "split.key")
+        options.path, schema, share=options.share, out=out, key=Path(options.key or out / "split.key")
     )
     whose = "each record" if schema.unit is None else f"all records of one {schema.unit}"
     print(f"train      {train}: give it to fit and, as data.train=, to evaluate")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from synthdp.schema.schema import Schema
+    from synthdp.tables.database_url import Address
 
 
 # ---- Which files are counted where they are, by DuckDB, and which are read into memory.
@@ -24,12 +25,33 @@ LARGE = (
 )  # bytes of a file from which on the steward says where it is counted, if the generator asks for counts alone
 
 
-def source_of(options: settings.Data, generator: Any, schema: "Schema") -> source.Files | None:
-    """The table that stays where it is: a folder of tables, a pattern, or what `data.engine=duckdb` says.
+def address_of(options: settings.Data) -> "Address | None":
+    """The table of a database that the options name. Raises `BadInput` where they name a table and no database."""
+    from synthdp.tables import database_url
+
+    url = options.path or options.train
+    if url is not None and database_url.is_url(url):
+        return database_url.address(url, options.table, options.query_file)
+    if options.table is not None or options.query_file is not None:
+        raise BadInput("data.table and data.query_file belong to data.path=URL, such as postgresql://user@host/name")
+    return None
+
+
+def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "source.Source | None":
+    """The table that stays where it is: one of a database, a folder of tables, a pattern, or what `data.engine=duckdb` says.
 
     A model may differ in shape by where its table was counted (`Sensitive.fine`), and one record more must not decide that
     (law 21): a large file is refused until the steward has said it.
     """
+    address = address_of(options)
+    if address is not None:
+        from synthdp.tables import database_url
+
+        if options.engine == "duckdb" and not address.url.startswith("duckdb:"):
+            raise BadInput(
+                "data.engine=duckdb is of files and of duckdb: URLs; leave it out to count where the table is, or give memory"
+            )
+        return None if options.engine == "memory" else database_url.query(address)
     path = Path(options.path or options.train or "")
     several = is_several(path) and schema.image is None
     if options.engine == "memory" or (options.engine == "auto" and not several):
@@ -79,7 +101,7 @@ def declared(source: settings.Data) -> "Schema":
 
 def training(
     source: settings.Data, generator: Any, check: "Callable[[Schema], None]"
-) -> "tuple[Schema, pd.DataFrame | tables.Files]":
+) -> "tuple[Schema, pd.DataFrame | tables.Source]":
     """The schema and the records, which are read when `check` does not refuse; or where they stay."""
     from synthdp.sets import named
 
@@ -88,7 +110,7 @@ def training(
     if source.name is not None:
         return schema, named.load(source.name).train
     held = source_of(source, generator, schema)
-    return schema, _read(str(source.path or source.train), schema) if held is None else held
+    return schema, _read(str(source.path or source.train), schema, address_of(source)) if held is None else held
 
 
 def reviewed(source: settings.Data) -> "tuple[Schema, pd.DataFrame]":
@@ -101,7 +123,7 @@ def reviewed(source: settings.Data) -> "tuple[Schema, pd.DataFrame]":
         return _targeted(named.schema_of(source.name), source.target), named.load(source.name).train
     path, file = _needed(path=source.path or source.train, schema=source.schema)
     schema = _targeted(Schema.load(file), source.target)
-    return schema, _read(path, schema)
+    return schema, _read(path, schema, address_of(source))
 
 
 def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
@@ -114,13 +136,14 @@ def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
         chosen = named.load(source.name)
         return _targeted(chosen.schema, source.target), chosen.train, chosen.test
     train, test, file = _needed(train=source.train or source.path, test=source.test, schema=source.schema)
-    if Path(train).resolve() == Path(test).resolve():
+    address = address_of(source)
+    if (str(address) if address else Path(train).resolve()) == (test if address else Path(test).resolve()):
         raise BadInput(
             "data.test is the same file as data.train: models would be judged on records that they were trained on. synthdp split "
             "holds records out, before a fit"
         )
     schema = _targeted(Schema.load(file), source.target)
-    return schema, _read(train, schema), _read(test, schema)
+    return schema, _read(train, schema, address), _read(test, schema)
 
 
 FORM = {
@@ -145,12 +168,15 @@ def _needed(**given: str | None) -> list[str]:
     return [value for value in given.values() if value is not None]
 
 
-def _read(path: str, schema: "Schema") -> "pd.DataFrame":
-    """The records of a file, of a folder of pictures, or of all tables in a folder or of a pattern, in memory."""
+def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "pd.DataFrame":
+    """The records of a file, of a database's table, of a folder of pictures, or of all tables in a folder or of a pattern, in memory."""
     import pandas as pd
 
     from synthdp.sets import record_files
+    from synthdp.tables import database_url
 
+    if address is not None or database_url.is_url(path):
+        return record_files.from_database(address or database_url.address(path), schema)
     where = Path(path)
     if schema.image is not None or not is_several(where):
         return record_files.read(where, schema=schema)
@@ -162,7 +188,9 @@ def _read(path: str, schema: "Schema") -> "pd.DataFrame":
 
 
 def _refuse_both(source: settings.Data) -> None:
-    files = [name for name in ("path", "schema", "train", "test") if getattr(source, name) is not None]
+    files = [
+        name for name in ("path", "table", "query_file", "schema", "train", "test") if getattr(source, name) is not None
+    ]
     if source.name is not None and files:
         raise BadInput(f"data={source.name} and data.{files[0]} contradict each other: give a named data set or files")
     if source.path is not None and source.train is not None:

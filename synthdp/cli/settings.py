@@ -25,9 +25,14 @@ class Data:
     name: str | None = option(None, "named data set, chosen by data=NAME; `synthdp data` lists them")
     path: str | None = option(
         None,
-        "sensitive records: a .csv, .csv.gz or .parquet file, or a folder of these; for images a .npz file, or a folder "
-        "with labels.csv",
+        "sensitive records: a .csv, .tsv, .parquet, .xlsx, .dta, .sav, .sas7bdat or .xpt file, a folder of CSV or Parquet files, "
+        "or the URL of a database, with data.table=; "
+        "for images a .npz file, or a folder with labels.csv",
     )
+    table: str | None = option(
+        None, "with data.path=postgresql://user@host/name or duckdb:///file.db: the table, or view, of the records"
+    )
+    query_file: str | None = option(None, "the same: a file with the SELECT that gives the records")
     schema: str | None = option(None, "schema.yaml of the records")
     target: str | None = option(None, "column to predict; default: the schema's targets")
     train: str | None = option(None, "evaluate: file or folder of the records that were fitted")
@@ -130,7 +135,10 @@ class Check:
 class Split:
     """Options of `synthdp split`."""
 
-    path: str = option(MISSING, "records to part: a .csv, .csv.gz, .tsv or .parquet file, or pictures")
+    path: str = option(
+        MISSING,
+        "records to part: a file of a table as fit reads it, URL#TABLE of a database (into .parquet), or pictures",
+    )
     schema: str | None = option(None, "schema.yaml of the records")
     share: float = option(0.2, "expected share of units that are held out")
     out: str = option(MISSING, "folder for train and held_out, with the ending of path, and split.key (internal)")
@@ -179,7 +187,11 @@ class Sample:
 
     release: str = option(MISSING, "folder of a release")
     rows: int = option(MISSING, "number of synthetic records")
-    out: str = option(MISSING, "file to write: .csv, .csv.gz or .parquet; for images .npz, or a folder of PNG files")
+    out: str = option(
+        MISSING,
+        "file to write: .csv, .csv.gz, .tsv, .parquet, .xlsx, .dta, .sav or .xpt, URL#TABLE of a database, or - for CSV on "
+        "standard output; for images .npz, or a folder of PNG files",
+    )
     where: Mapping[str, Any] | None = option(
         None,
         "draw records that satisfy a condition, such as 'where={sex: F, age: [65, 80]}'; a condition is a value, a list, "
@@ -337,7 +349,19 @@ class Calibrate:
 class Draft:
     """Options of `synthdp schema`."""
 
-    path: str = option(MISSING, "records to draft a schema from: a file, or a folder of pictures")
+    path: str | None = option(
+        None, "records to draft a schema from: a file, the URL of a database, or a folder of pictures"
+    )
+    dictionary: str | None = option(
+        None,
+        "in the place of path: a data dictionary of REDCap (.csv), Frictionless or CSVW (.json), or a file of SPSS or Stata, of which "
+        "the labels are read and no record",
+    )
+    table: str | None = option(
+        None, "with path=postgresql://user@host/name or duckdb:///file.db: the table of the records"
+    )
+    query_file: str | None = option(None, "the same: a file with the SELECT that gives the records")
+    sheet: str | None = option(None, "sheet of an .xlsx workbook; default: the first one that is visible and not empty")
     out: str | None = option(
         None, "file to write; what was seen goes to NAME.seen.internal.yaml beside it; default: print the draft"
     )
@@ -410,6 +434,12 @@ TEXT = (
     "synthetic",
     "path",
     "schema",
+    "sheet",
+    "dictionary",
+    "table",
+    "query_file",
+    "data.table",
+    "data.query_file",
     "ledger",
     "votes",
     "plot",

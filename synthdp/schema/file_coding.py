@@ -142,7 +142,7 @@ class Coding:
     `missing`: texts that say that a value is missing, beside the blank cell; synthetic records have the first of them. `date`: see
     `DateFormat`; `latest` with it. `words`: what is written for false and for true. `decimal`: the sign before decimals where it
     is not that of the file. `places`: so many decimals are always written. `pattern` of an identifier: what fresh ones look like, such
-    as P#####, where # are digits.
+    as P#####, where # are digits. `labels`: (code, category) where cells hold codes, such as 1 for male; a mapping will do.
     """
 
     missing: tuple[str, ...] = ()
@@ -152,9 +152,11 @@ class Coding:
     decimal: str | None = None
     places: int | None = None
     pattern: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing", _codes(self.missing))
+        object.__setattr__(self, "labels", _labels(self.labels))
         for key in ("date", "latest", "decimal"):
             if getattr(self, key) == TODO:
                 raise BadInput(f"{key} says {TODO}: the cells do not tell; write what it is")
@@ -180,13 +182,15 @@ class Coding:
 class Reading:
     """How a table's files are written. It is public, and synthetic records are written the same way.
 
-    `separator` and `encoding` (utf-8, utf-8-sig, cp1252, utf-16) are of CSV files. `decimal` is the sign before decimals. With `strip`
-    the space around cells is taken away. `missing`: texts that say in every column that a value is missing, where they are not one
-    of its categories. `columns`: (name, `Coding`) of columns that are written otherwise. `review` as that of columns.
+    `separator` and `encoding` (utf-8, utf-8-sig, cp1252, utf-16) are of CSV files, `sheet` is the sheet of an Excel workbook (the
+    first one by default). `decimal` is the sign before decimals. With `strip` the space around cells is taken away. `missing`: texts
+    that say in every column that a value is missing, where they are not one of its categories. `columns`: (name, `Coding`) of columns
+    that are written otherwise. `review` as that of columns.
     """
 
     encoding: str = "utf-8"
     separator: str = ","
+    sheet: str | None = None
     decimal: str = "."
     strip: bool = False
     missing: tuple[str, ...] = ()
@@ -200,6 +204,8 @@ class Reading:
         separator = "\t" if self.separator in ("tab", "\\t") else self.separator
         object.__setattr__(self, "separator", separator)
         _one_of("reading: separator", separator, SEPARATORS, "comma, semicolon, bar or tab")
+        if self.sheet is not None and (not isinstance(self.sheet, str) or not self.sheet):
+            raise BadInput("reading: sheet must be the name of a sheet, as text")
         _one_of("reading: decimal", self.decimal, POINTS)
         for key in ("strip", "review"):
             if not isinstance(getattr(self, key), bool):
@@ -273,6 +279,7 @@ class Coded:
         """The texts that say that a value is missing, beside those that always do."""
         known = getattr(self.column, "categories", ())
         files = [code for code in self.reading.missing if isinstance(known, str) or code not in known]
+        files = [code for code in files if code not in self.labels]
         if isinstance(self.column, Boolean):
             files = [code for code in files if not self._is_truth(code)]
         return tuple(dict.fromkeys([*self.coding.missing, *files]))
@@ -285,7 +292,7 @@ class Coded:
     @property
     def whole(self) -> bool:
         """Whether cells are labels that may be whole numbers, and are read so."""
-        return isinstance(self.column, Boolean) or in_numbers(self.column)
+        return isinstance(self.column, Boolean) or in_numbers(self.column) or bool(self.labels)
 
     @cached_property
     def date(self) -> DateFormat | None:
@@ -299,10 +306,23 @@ class Coded:
             return {}
         return dict(zip(map(self._truth, self.coding.words), ("false", "true"), strict=True))
 
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """The category of each code."""
+        return dict(self.coding.labels)
+
+    @cached_property
+    def _code_of(self) -> dict[str, str]:
+        return {label: code for code, label in reversed(self.coding.labels)}
+
+    def code(self, category: str) -> str:
+        """What is written for a category: the first code of that label, or the category itself."""
+        return self._code_of.get(category, category)
+
     @property
     def is_plain(self) -> bool:
         """Whether every cell is in the plain coding already."""
-        changed = self.reading.strip or self.missing or self.date or self.words
+        changed = self.reading.strip or self.missing or self.date or self.words or self.labels
         return not changed and not (self.decimal == "," and (self.numeric or self.whole))
 
     def plain(self, text: str) -> str | None:
@@ -319,6 +339,8 @@ class Coded:
             return self.date.iso(text) or UNREADABLE
         if isinstance(self.column, Boolean) and self.words:
             return self.words.get(self._truth(text), text)
+        if self.labels:
+            return self.labels.get(text) or self.labels.get(_spelled(self._whole(text)), text)
         return self._whole(text) if self.whole else text
 
     def _whole(self, text: str) -> str:
@@ -354,6 +376,12 @@ class Coded:
             raise BadInput(f"words belong to columns of kind boolean, and it is {column.kind}")
         if coding.pattern is not None and column.kind != "identifier":
             raise BadInput(f"pattern belongs to columns of kind identifier, and it is {column.kind}")
+        if coding.labels and (not isinstance(column, Categorical | Ordinal) or in_numbers(column)):
+            raise BadInput(
+                f"labels belong to columns of kind categorical or ordinal whose categories are text, and it is {column.kind}"
+            )
+        if twice := [code for code in coding.missing if code in self.labels]:
+            raise BadInput(f"{twice[0]!r} has a label and is a code for missing values; it can be one of them")
         if coding.places is not None and not self.numeric:
             raise BadInput(f"places belong to numbers, and it is {column.kind}")
         declared = MOST_DECIMALS + 1 if getattr(column, "decimals", 0) is None else getattr(column, "decimals", 0)
@@ -386,6 +414,10 @@ class Coded:
                 codecs.encode(category, self.reading.encoding)
             except UnicodeError:
                 raise BadInput(f"category {category!r} cannot be written in {self.reading.encoding}") from None
+        if self.labels and not isinstance(known, str):
+            lacking = [category for category in known if category not in self._code_of]
+            if lacking:
+                raise BadInput(f"labels have no code for the category {lacking[0]!r}; give each category one")
         for code in self.missing:
             if self._is_value(code):
                 raise BadInput(
@@ -432,6 +464,32 @@ def _codes(given: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(codes))
 
 
+def _labels(given: Any) -> tuple[tuple[str, str], ...]:
+    pairs = list(given.items()) if isinstance(given, Mapping) else given
+    rule = "labels must map codes to categories, such as {1: male, 2: female}"
+    if not isinstance(pairs, list | tuple) or not all(
+        isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs
+    ):
+        raise BadInput(rule)
+    found: dict[str, str] = {}
+    for code, label in pairs:
+        text, said = (str(each) if _is_whole(each) else each for each in (code, label))
+        if not isinstance(text, str) or not isinstance(said, str) or not text or not said:
+            raise BadInput(f"{rule}; put quotes around decimals, true, false and null")
+        if text != text.strip(SPACE) or (_FORMULA.match(text) and not _NUMBER.fullmatch(text)):
+            raise BadInput("labels: no code may begin or end with a space, or begin with = + - @ or ' but for numbers")
+        if text in found:
+            raise BadInput(f"labels: the code {text!r} is there twice; keep one of each")
+        found[text] = said
+    return tuple(found.items())
+
+
+def _spelled(text: str) -> str:
+    from synthdp.schema.cells import whole
+
+    return whole(text)
+
+
 def _words(given: Any) -> tuple[str, str]:
     listed = [str(word) if _is_whole(word) else word for word in given] if isinstance(given, list | tuple) else []
     if len(listed) != 2 or not all(isinstance(word, str) and word and word == word.strip(SPACE) for word in listed):
@@ -458,7 +516,8 @@ def _changed(value: Any, *but: str) -> dict[str, Any]:
         for f in fields(value)
         if f.name not in but and getattr(value, f.name) != f.default
     }
-    return {name: list(item) if isinstance(item, tuple) else item for name, item in found.items()}
+    listed = {name: list(item) if isinstance(item, tuple) else item for name, item in found.items()}
+    return {name: dict(item) if name == "labels" else item for name, item in listed.items()}
 
 
 def _check_keys(where: str, values: Any, made: Any) -> None:

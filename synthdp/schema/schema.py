@@ -295,8 +295,9 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":
-        """Read a schema from a YAML file. Raises `BadInput` that names the file and what is wrong."""
-        from synthdp.schema import yamlfile
+        """Read a schema from a YAML file, with the lists of codes beside it that it names (`code_lists`). Raises `BadInput` that names
+        the file and what is wrong."""
+        from synthdp.schema import code_lists, yamlfile
 
         where = Path(path)
         text = yamlfile.read_text(where)
@@ -306,7 +307,7 @@ class Schema:
                 "schema), or replace them by public knowledge and remove the marks"
             )
         try:
-            return cls.from_dict(yamlfile.parse(text, str(where)))
+            return cls.from_dict(code_lists.resolved(yamlfile.parse(text, str(where)), where.parent))
         except BadInput as error:
             raise BadInput(f"{where}: {error}" if str(where) not in str(error) else str(error)) from None
 

@@ -1,4 +1,4 @@
-"""How a CSV file is written, found by looking at all of it, for the draft of a schema: what cannot be decided is refused or left open.
+"""How a file is written, found by looking at all of it, for the draft of a schema: what cannot be decided is refused or left open.
 
 Codes for missing values, words for truth values and formats of dates are looked for among public lists: nothing that a record holds
 gets into a draft by itself.
@@ -6,7 +6,7 @@ gets into a draft by itself.
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,8 @@ from synthdp.files import limits
 from synthdp.schema import cells
 from synthdp.schema.columns import Boolean, Categorical, Column, Continuous, Datetime
 from synthdp.schema.file_coding import SEPARATORS, SPACE, Coding, DateFormat, Reading
-from synthdp.tables import csv_lines, csvfile
+from synthdp.tables import csv_lines, csvfile, excel
+from synthdp.tables.foreign_parser import BLANK, DAY, INSTANT, NUMBER, TEXT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +62,8 @@ CENTURY = 2026  # where years of two digits may end, as an example
 @dataclass(frozen=True, kw_only=True)
 class Found:
     """A table as it was read, how it is written, and what the steward must look at. `open` has, of some columns, what is left `TODO`
-    with the choices."""
+    with the choices. `categories` of columns whose codes the file labels: they are the file's dictionary, and no fact of its records;
+    those of `ordered` have an order."""
 
     frame: "pd.DataFrame"
     reading: Reading | None
@@ -69,6 +71,8 @@ class Found:
     mind: tuple[str, ...] = ()
     open: dict[str, dict[str, str]] = field(default_factory=dict)
     resolutions: dict[str, str] = field(default_factory=dict)
+    categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    ordered: frozenset[str] = frozenset()
 
     def lines(self) -> list[str]:
         """What is said of it on a terminal."""
@@ -123,16 +127,35 @@ def look(path: Path) -> Found:
         _Look(path, replace(reading, strip=strip, decimal=decimal), name, values)
         for name, values in zip(names, columns, strict=True)
     ]
-    return _found(path, replace(reading, strip=strip, decimal=decimal), looks, table)
+    codings = tuple((each.name, each.coding) for each in looks if each.coding != Coding())
+    whole = replace(reading, strip=strip, decimal=decimal, columns=codings)
+    texts = [csvfile.plain_texts(table.column(place), whole.of(each.column)) for place, each in enumerate(looks)]
+    return _found(path, whole, looks, texts, _said(whole, looks))
 
 
-def typed(path: Path, frame: "pd.DataFrame") -> Found:
-    """The same of a table whose columns have types: whole numbers and texts that say true and false, and codes for missing values."""
+def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = None) -> Found:
+    """The same of a table whose columns have types: whole numbers and texts that say true and false, and codes for missing values.
+    `facts`: what a file of Stata or SPSS says of its columns (`foreign_parser.statistics`)."""
     import pandas as pd
 
-    codings, made = {}, frame
+    codings, made, mind = {}, frame, []
+    categories: dict[str, tuple[str, ...]] = {}
     for name in frame.columns:
         series = frame[name]
+        labels = _labels(str(name), facts or {})
+        if labels:
+            unlabelled = {text for text in cells.texts(series) if text is not None} - set(labels)
+            if not unlabelled:
+                codings[str(name)] = Coding(labels=tuple(labels.items()))
+                categories[str(name)] = tuple(dict.fromkeys(labels.values()))
+                texts = [None if text is None else labels[text] for text in cells.texts(series)]
+                made = made.assign(**{name: pd.Series(texts, dtype="str", index=frame.index)})
+                continue
+            listed = ", ".join([*labels][:8])
+            mind.append(
+                f"column {name!r}: the file has labels for {listed}, and not for all of its values; where such a code says that a value "
+                "is missing, list it under missing"
+            )
         if pd.api.types.is_bool_dtype(series.dtype) or not (
             pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_string_dtype(series.dtype)
         ):
@@ -148,13 +171,79 @@ def typed(path: Path, frame: "pd.DataFrame") -> Found:
         made = made.assign(**{name: csvfile.guessed(plain, text=boolean).set_axis(frame.index)})
     codings = {name: coding for name, coding in codings.items() if coding != Coding()}
     if not codings:
-        return Found(frame=made, reading=None)
+        return Found(frame=made, reading=None, mind=tuple(mind))
     reading = Reading(columns=tuple(codings.items()), review=True)
     codes = dict.fromkeys(code for coding in codings.values() for code in coding.missing if code)
-    said = "typed columns" + (
-        f"; missing values as {', '.join(codes)} too" if codes else "; words or numbers for true and false"
+    said = ["typed columns"]
+    said += [f"missing values as {', '.join(codes)} too"] if codes else []
+    said += ["words or numbers for true and false"] if any(coding.words for coding in codings.values()) else []
+    said += [f"value labels of {len(categories)} column{'s' * (len(categories) > 1)}"] if categories else []
+    ordinal = {name for name, measure in (facts or {}).get("measures", {}).items() if measure == "ordinal"}
+    return Found(
+        frame=made,
+        reading=reading,
+        said="; ".join(said),
+        mind=tuple(mind),
+        categories=categories,
+        ordered=frozenset(ordinal & categories.keys()),
     )
-    return Found(frame=made, reading=reading, said=said)
+
+
+def _labels(name: str, facts: Mapping[str, Any]) -> dict[str, str]:
+    """The labels of a column's codes, but for those that say that a value is missing."""
+    missing = {low for low, high in facts.get("missing", {}).get(name, ()) if low == high}
+    return {code: label for code, label in facts.get("labels", {}).get(name, ()) if code not in missing}
+
+
+def sheet(path: Path, wanted: str | None) -> Found:
+    """The same of a sheet of a workbook, whose cells have types, or are text as in a CSV file."""
+    found = excel.opened(path, wanted)
+    words = [
+        pc.if_else(pa.array(kind == TEXT), text, NONE) for text, kind in zip(found.texts, found.kinds, strict=True)
+    ]
+    strip = any(name != name.strip(SPACE) for name in found.names) or any(map(_padded, words))
+    names = csvfile.names_of(path, [name.strip(SPACE) for name in found.names] if strip else found.names, None)
+    name = found.name if found.others or wanted else None
+    reading = Reading(sheet=name, strip=strip)
+    looks = [
+        _of_sheet(path, reading, column, found.texts[place], words[place], found.kinds[place], found.lines)
+        for place, column in enumerate(names)
+    ]
+    whole = replace(reading, columns=tuple((each.name, each.coding) for each in looks if each.coding != Coding()))
+    made = _found(
+        path,
+        whole,
+        looks,
+        [
+            excel.plain_texts(found.texts[place], found.kinds[place], whole.of(each.column))
+            for place, each in enumerate(looks)
+        ],
+        said=f"sheet {found.name!r}; {_said_of_cells(whole, looks)}",
+    )
+    if not found.others:
+        return made
+    others = ", ".join(map(repr, found.others))
+    return replace(made, mind=(f"the sheets {others} are left out; sheet= names another one", *made.mind))
+
+
+NONE = pa.scalar(None, pa.string())
+
+
+def _of_sheet(path: Path, reading: Reading, name: str, texts: Any, words: Any, kinds: Any, lines: Any) -> "_Look":
+    """A column whose text cells are of the same family as its typed ones; else what all of its cells tell as texts."""
+    there = set(kinds.tolist()) - {BLANK, TEXT}
+    look = _Look(path, reading, name, _values(words, strip=reading.strip), lines=lines)
+    dates = there <= {DAY, INSTANT}
+    family = Datetime if dates else Continuous
+    if not there or (isinstance(look.column, family) and (dates or there == {NUMBER})):
+        return look
+    if dates and not look.values.but(TEXTS).texts:  # noqa: PD011 - no frame
+        look.resolution = "second" if INSTANT in there else "day"
+        look.column = Datetime(name=name, bounds="learn", missing=True, resolution=look.resolution)  # type: ignore[arg-type]
+        return look
+    look = _Look(path, reading, name, _values(texts, strip=reading.strip), lines=lines)
+    look.coding = replace(look.coding, places=None)
+    return look
 
 
 def _encoding(path: Path) -> str:
@@ -243,7 +332,10 @@ def _is_code(text: str) -> bool:
 class _Look:
     """What one column's texts tell: its family (number, date, truth or text), its coding, and what is left open."""
 
-    def __init__(self, path: Path, reading: Reading, name: str, values: _Values, *, typed: bool = False) -> None:
+    def __init__(
+        self, path: Path, reading: Reading, name: str, values: _Values, *, typed: bool = False, lines: Any = None
+    ) -> None:
+        self.lines = lines
         self.path, self.reading, self.name, self.values = path, reading, name, values
         self.open: dict[str, str] = {}
         self.mind = ""
@@ -388,6 +480,8 @@ class _Look:
     def _line(self, values: _Values, fits: Any) -> int:
         """The number of the first line that does not fit."""
         record = min(first for text, first in zip(values.texts, values.first, strict=True) if not fits(text))
+        if self.lines is not None:
+            return int(self.lines[record])
         return csv_lines.line_of(self.path, self.reading.encoding, self.reading.separator, record)
 
 
@@ -411,28 +505,26 @@ def _order(form: str) -> str:
     return "".join(part[0] for part in DateFormat(form, None if "yyyy" in form else CENTURY).parts if part[0] in "ymd")
 
 
-def _found(path: Path, reading: Reading, looks: list[_Look], table: pa.Table) -> Found:
+def _found(path: Path, whole: Reading, looks: list[_Look], texts: list[pa.ChunkedArray], said: str) -> Found:
+    """What the looks tell, with the cells' texts in the plain coding."""
     import pandas as pd
 
-    codings = {each.name: each.coding for each in looks if each.coding != Coding()}
-    whole = replace(reading, columns=tuple(codings.items()))
-    made = {each.name: _read(table.column(place), each, whole) for place, each in enumerate(looks)}
+    made = {each.name: _read(plain, each) for each, plain in zip(looks, texts, strict=True)}
     plain = Reading(separator="\t") if csvfile.separator(path, None) else Reading()
     return Found(
         frame=pd.DataFrame(made),
         reading=None if whole in (plain, Reading()) else replace(whole, review=True),
-        said=_said(whole, looks),
+        said=said,
         mind=tuple(each.mind for each in looks if each.mind),
         open={each.name: each.open for each in looks if each.open},
         resolutions={each.name: each.resolution for each in looks if each.resolution},
     )
 
 
-def _read(array: pa.ChunkedArray, look: _Look, reading: Reading) -> Any:
+def _read(plain: pa.ChunkedArray, look: _Look) -> Any:
     """The cells as a draft guesses kinds by them; what does not fit a column of numbers or dates is missing there."""
     if isinstance(look.column, Categorical):
-        return csvfile.guessed(csvfile.plain_texts(array, reading.of(look.column)), text=True)
-    plain = csvfile.plain_texts(array, reading.of(look.column))
+        return csvfile.guessed(plain, text=True)
     if isinstance(look.column, Continuous):
         plain = pc.if_else(pc.match_substring_regex(plain, csvfile.NUMBER), plain, pa.scalar(None, pa.string()))
         return csvfile.guessed(plain)
@@ -451,6 +543,11 @@ def _said(reading: Reading, looks: list[_Look]) -> str:
     parts = [
         f"{csv_lines.NAMES[reading.encoding]}{mark}, separated by {separator}, decimal {'comma' if reading.decimal == ',' else 'point'}"
     ]
+    return "; ".join([*parts, *filter(None, [_said_of_cells(reading, looks)])])
+
+
+def _said_of_cells(reading: Reading, looks: list[_Look]) -> str:
+    parts = []
     dates = Counter(each.coding.date for each in looks if each.coding.date is not None and "date" not in each.open)
     if dates:
         parts.append("dates " + ", ".join(str(form) for form, _ in dates.most_common()))

@@ -74,7 +74,9 @@ class Draft(NamedTuple):
     seen: str
 
 
+LABELLED = "from the value labels of the file"
 CODINGS = {"date": ("datetime",), "latest": ("datetime",), "words": ("boolean",), "decimal": ("integer", "continuous")}
+CODINGS["labels"] = ("categorical", "ordinal")
 CODINGS["places"] = CODINGS["decimal"]  # which kinds have what of a column's coding
 
 
@@ -96,6 +98,8 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     places = (
         {} if found is None or found.reading is None else {name: each.places for name, each in found.reading.columns}
     )
+    if found is not None:
+        guesses |= {name: {"kind": "categorical"} for name in found.categories}
     if all(guess["kind"] in ("identifier", "ignore") for guess in guesses.values()):  # a schema needs a column to model
         guesses[frame.columns[-1]] = {"kind": "categorical", "categories": LEARN}
     file, name = Path(path).name, Path(path).name.split(".")[0]
@@ -108,9 +112,16 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     for column, guess in guesses.items():
         lines.append(f"  {_scalar(str(column))}:")
         entry = _proposed(guess)
+        if found is not None and column in found.categories:
+            kind = "ordinal" if column in found.ordered else "categorical"
+            entry = {**entry, "kind": kind, "categories": list(found.categories[column])}
         if entry["kind"] == "continuous" and places.get(column) is not None:
             entry = {**entry, "decimals": places[column], "review": entry.pop("review")}
-        lines += [_line(4, key, value, _why(key, entry["kind"], pictures)) for key, value in entry.items()]
+        labelled = found is not None and column in found.categories
+        why = {key: _why(key, entry["kind"], pictures) for key in entry} | (
+            {"categories": LABELLED} if labelled else {}
+        )
+        lines += [_line(4, key, value, why[key]) for key, value in entry.items()]
     seen = {
         str(column): {**guess, **({"observed": True} if _read_off(guess) else {})}
         for column, guess in guesses.items()
@@ -223,7 +234,7 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
     distinct = sorted({text for text in texts if text is not None})
     if distinct and all(text.lower() in cells.TRUTHS for text in distinct) and len(distinct) <= 2:
         return {"kind": "boolean"}
-    if len(distinct) > 2 and _names_somebody(series.name):
+    if len(distinct) > 2 and names_somebody(series.name):
         return {"kind": "identifier"}
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype) and len(held):
         return _numeric(held, len(distinct))
@@ -246,7 +257,7 @@ def _is_prose(texts: list[str]) -> bool:
     return sum(len(text.split()) for text in texts) >= 4 * len(texts) and sum(map(len, texts)) >= 20 * len(texts)
 
 
-def _names_somebody(name: Any) -> bool:
+def names_somebody(name: Any) -> bool:
     """Whether a column is called as those are that say whose record it is: its values are no categories to list."""
     words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower())
     return bool(words) and words[-1] in WHOSE

@@ -1,9 +1,11 @@
 """Records from files and to files, by the name's ending and the schema.
 
-Tables: CSV (.csv, .csv.gz, .tsv, .tsv.gz) and Parquet (.parquet). Pictures: .npz, or a folder of files with labels.csv (see `images`).
+Tables: CSV (.csv, .csv.gz, .tsv, .tsv.gz), Parquet (.parquet), Excel (.xlsx), Stata (.dta), SPSS (.sav, .zsav) and SAS (.sas7bdat,
+.xpt; the former is only read). Pictures: .npz, or a folder of files with labels.csv (see `images`).
 Errors name the file and the remedy in one line, and never repeat what stands in it.
 """
 
+import re
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,7 +22,7 @@ from synthdp.files import limits, whole
 from synthdp.schema import cells
 from synthdp.schema.columns import in_numbers
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
-from synthdp.tables import csvfile
+from synthdp.tables import csvfile, database_url, excel, foreign, statistics_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 
     from synthdp.schema.file_coding import Coded
     from synthdp.sets.dialect import Found
+    from synthdp.tables.database_url import Address
 
-ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+ENDINGS = (*TEXT_ENDINGS, ".parquet", *foreign.ENDINGS)
 NPZ = ".npz"
 FIRST_DAY, LAST_DAY = (pa.scalar((day - date(1970, 1, 1)).days, pa.int32()) for day in (date.min, date.max))
 
@@ -48,18 +52,60 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
     if schema is not None and schema.image is not None:
         return _pictures(where, schema)
     with _reading(where) as ending:
-        if ending != ".parquet":
+        if ending in TEXT_ENDINGS:
             return csvfile.read(where, schema)
-        return _parquet(where) if schema is None else _plain(_parquet(where), schema)
+        if ending == foreign.XLSX:
+            return excel.read(where, schema)
+        frame, facts = _typed(where, ending)
+        if schema is None:
+            return frame
+        return _plain(statistics_files.labelled(frame, facts, where, schema) if facts else frame, schema)
 
 
-def look(path: str | Path) -> "Found":
-    """The records in a file of which no schema says how it is written, and how it seems to be written. Raises as `read`."""
+def from_database(address: "Address", schema: Schema) -> "DataFrame":
+    """The records of a database's table, in memory, as `read` gives those of a file with types. Raises as `read`."""
+    return _plain(_asked(address), schema)
+
+
+def look_into(address: "Address") -> "Found":
+    """The same as `look`, of a database's table."""
+    from synthdp.sets import dialect
+
+    return dialect.typed(Path(address.name), _asked(address))
+
+
+def _asked(address: "Address") -> "DataFrame":
+    table = database_url.read(address)
+    _check_names(Path(str(address)), table.column_names)
+    try:
+        return _framed(table)
+    except (pa.ArrowException, ValueError) as error:
+        raise BadInput(f"{address}: its columns cannot be read ({type(error).__name__})") from None
+
+
+def look(path: str | Path, sheet: str | None = None) -> "Found":
+    """The records in a file of which no schema says how it is written, and how it seems to be written; of a workbook those of the named
+    sheet. Raises as `read`."""
     from synthdp.sets import dialect
 
     where = Path(path)
     with _reading(where) as ending:
-        return dialect.look(where) if ending != ".parquet" else dialect.typed(where, _parquet(where))
+        if sheet is not None and ending != foreign.XLSX:
+            raise BadInput(f"{where}: has no sheets; leave sheet= out")
+        if ending in TEXT_ENDINGS:
+            return dialect.look(where)
+        if ending == foreign.XLSX:
+            return dialect.sheet(where, sheet)
+        return dialect.typed(where, *_typed(where, ending))
+
+
+def _typed(where: Path, ending: str) -> "tuple[DataFrame, dict[str, Any]]":
+    """A table whose columns have types, and what its file says of them."""
+    if ending == ".parquet":
+        return _parquet(where), {}
+    found = foreign.parsed(where, ending)
+    _check_names(where, found.table.column_names)
+    return statistics_files.frame(found.table), found.facts
 
 
 @contextmanager
@@ -95,6 +141,10 @@ def write(chunks: "Iterable[DataFrame]", path: str | Path, schema: Schema) -> in
         with whole.file(where) as part:
             if ending == ".parquet":
                 return _write_parquet(chunks, part, schema)
+            if ending == foreign.XLSX:
+                return excel.write(chunks, part, schema, where)
+            if ending in foreign.STATISTICS:
+                return _write_statistics(chunks, part, schema, where, ending)
             return csvfile.write(chunks, part, schema, where)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         raise BadInput(
@@ -102,6 +152,13 @@ def write(chunks: "Iterable[DataFrame]", path: str | Path, schema: Schema) -> in
         ) from None
     except OSError as error:
         raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
+
+
+def write_to_database(chunks: "Iterable[DataFrame]", address: "Address", schema: Schema, *, replace: bool) -> int:
+    """Make a table of a database of frames of the schema's columns, in the coding of a file with types, and return their number."""
+    types = _types(schema)
+    parts = (pa.Table.from_pandas(_coded(chunk, schema), schema=types, preserve_index=False) for chunk in chunks)
+    return database_url.write(parts, types, address, replace=replace)
 
 
 def as_written(schema: Schema) -> Schema:
@@ -180,12 +237,7 @@ def _parquet(path: Path) -> "DataFrame":
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            if not names:
-                raise BadInput(f"{path}: holds no columns")
-            limits.check_width(path, len(names))
-            repeated = sorted(name for name, times in Counter(names).items() if times > 1)
-            if repeated:
-                raise BadInput(f"{path}: duplicate columns {', '.join(map(repr, repeated))}; keep one of each")
+            _check_names(path, names)
             cells = 8 * file.metadata.num_rows * len(names)
             if cells > limits.FREE and cells > limits.RATIO * path.stat().st_size:
                 raise BadInput(
@@ -193,13 +245,26 @@ def _parquet(path: Path) -> "DataFrame":
                 )
             table = file.read()
             table.validate(full=True)  # text that is no UTF-8 would be found later, one cell at a time
-            frame: DataFrame = _in_the_calendar(table).to_pandas(types_mapper=_whole_numbers(table))
+            return _framed(table)
     except (pa.ArrowException, ValueError) as error:
         if isinstance(error, BadInput):
             raise
         raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
+
+
+def _framed(table: pa.Table) -> "DataFrame":
+    frame: DataFrame = _in_the_calendar(table).to_pandas(types_mapper=_whole_numbers(table))
     # An index with a name was a column of the table that somebody saved.
     return frame.reset_index() if any(name is not None for name in frame.index.names) else frame
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    if not names:
+        raise BadInput(f"{path}: holds no columns")
+    limits.check_width(path, len(names))
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
+    if repeated:
+        raise BadInput(f"{path}: duplicate columns {', '.join(map(repr, repeated))}; keep one of each")
 
 
 def _whole_numbers(table: pa.Table) -> "Callable[[pa.DataType], Any] | None":
@@ -253,7 +318,10 @@ def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
         return frame
     for column in schema.columns:
         coded = schema.reading.of(column)
-        if coded.coding.pattern is not None:
+        if coded.labels:
+            codes = frame[column.name].astype(object).map(coded.code, na_action="ignore")
+            frame = frame.assign(**{column.name: codes.astype("Int64") if _in_digits(coded) else codes})
+        elif coded.coding.pattern is not None:
             frame = frame.assign(**{column.name: frame[column.name].map(coded.named, na_action="ignore")})
         elif isinstance(column, Boolean) and coded.coding.words is not None:
             words = [int(word) if _in_digits(coded) else word for word in coded.coding.words]
@@ -267,22 +335,44 @@ def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
 
 
 def _in_digits(coded: "Coded") -> bool:
-    """Whether truth values are written as whole numbers."""
-    return coded.coding.words is not None and all(word.isdecimal() for word in coded.coding.words)
+    """Whether truth values, or the codes of all categories, are written as whole numbers."""
+    written: Iterable[str] = coded.coding.words or ()
+    if coded.labels:
+        known = getattr(coded.column, "categories", ())
+        written = [coded.code(category) for category in (() if isinstance(known, str) else known)] or coded.labels
+    return bool(written) and all(re.fullmatch("0|-?[1-9][0-9]{0,14}", word) for word in written)
 
 
 def _write_parquet(chunks: "Iterable[DataFrame]", part: Path, schema: Schema) -> int:
-    types, rows = arrow_schema(schema), 0
-    for place, column in enumerate(schema.columns):
-        coded = None if schema.reading is None else schema.reading.of(column)
-        if isinstance(column, Boolean) and coded is not None and coded.coding.words is not None:
-            types = types.set(place, pa.field(column.name, pa.int64() if _in_digits(coded) else pa.string()))
+    types, rows = _types(schema), 0
     with pq.ParquetWriter(part, types, compression="zstd") as writer:
         for chunk in chunks:
             made = _coded(chunk, schema)
             writer.write_table(pa.Table.from_pandas(made, schema=types, preserve_index=False))
             rows += len(chunk)
     return rows
+
+
+def _types(schema: Schema) -> pa.Schema:
+    """The Arrow types of `_coded`."""
+    types = arrow_schema(schema)
+    for place, column in enumerate(schema.columns):
+        coded = None if schema.reading is None else schema.reading.of(column)
+        if coded is not None and (coded.labels or (isinstance(column, Boolean) and coded.coding.words is not None)):
+            types = types.set(place, pa.field(column.name, pa.int64() if _in_digits(coded) else pa.string()))
+    return types
+
+
+def _write_statistics(chunks: "Iterable[DataFrame]", part: Path, schema: Schema, where: Path, ending: str) -> int:
+    """These files are written as a whole: all records are in memory."""
+    import pandas as pd
+
+    statistics_files.check_names(where, ending, schema.names)
+    frames = list(chunks) or [arrow_schema(schema).empty_table().to_pandas()]
+    frame = pd.concat([_coded(each, schema) for each in frames], ignore_index=True)
+    codings = [] if schema.reading is None else [schema.reading.of(column) for column in schema.columns]
+    labels = {each.column.name: each.coding.labels for each in codings if each.labels}
+    return statistics_files.write(frame, part, where, ending, labels)
 
 
 def _arrow_type(column: Any) -> pa.DataType:

@@ -1,6 +1,7 @@
 """Held-out records, apart before any fit: a keyed hash of each unit's name says on which side all of its records lie.
 
-The files stay as they were written: rows of CSV and of Parquet are copied, not read and written again.
+The files stay as they were written: rows of CSV and of Parquet are copied, not read and written again. The cells of other formats keep
+their types and labels.
 """
 
 import csv
@@ -17,8 +18,10 @@ import numpy as np
 from synthdp.errors import BadInput
 from synthdp.files import whole
 from synthdp.schema import cells
+from synthdp.schema.file_coding import PLAIN, SPACE
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
+from synthdp.tables import database_url, excel, foreign, statistics_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,9 +30,9 @@ TRAIN, HELD_OUT = "train", "held_out"
 KEY_BYTES = 32
 
 
-def split(path: Path, schema: Schema, *, share: float, out: Path, key: Path) -> tuple[Path, Path]:
-    """Write out/train and out/held_out, with the ending of `path`, and return both; all records of a unit go to the same one, a
-    record without `unit:` by its place.
+def split(path_or_url: Path | str, schema: Schema, *, share: float, out: Path, key: Path) -> tuple[Path, Path]:
+    """Write out/train and out/held_out, with the ending of the file (.parquet for a table of a database), and return both; all records
+    of a unit go to the same one, a record without `unit:` by its place.
 
     `share`, within (0, 1), is the expected part of units that are held out. `key` is a file of 32 secret bytes, made where it is not
     there: with the same key a unit lies on the same side of every export. Raises `BadInput` for what cannot be read, or a table
@@ -38,6 +41,9 @@ def split(path: Path, schema: Schema, *, share: float, out: Path, key: Path) -> 
     if not 0 < share < 1:
         raise BadInput(f"share must lie between 0 and 1, such as 0.2, got {share}")
     side = _Side(_key(key), share)
+    if database_url.is_url(path_or_url):
+        return _split_database(database_url.address(str(path_or_url)), schema, side, out)
+    path = Path(path_or_url)
     ending = "".join(path.suffixes[-2:]) if path.name.lower().endswith(".csv.gz") else path.suffix
     targets = out / f"{TRAIN}{ending}", out / f"{HELD_OUT}{ending}"
     out.mkdir(parents=True, exist_ok=True)
@@ -47,11 +53,21 @@ def split(path: Path, schema: Schema, *, share: float, out: Path, key: Path) -> 
         _split_frame(record_files.read(path, schema), schema, side, targets)
     elif ending.lower() == ".parquet":
         _split_parquet(path, schema, side, targets)
-    elif ending.lower() in (".csv", ".csv.gz", ".tsv"):
+    elif ending.lower() == foreign.XLSX:
+        _split_sheet(path, schema, side, targets)
+    elif ending.lower() in foreign.STATISTICS:
+        targets = out / f"{TRAIN}{_written(ending)}", out / f"{HELD_OUT}{_written(ending)}"
+        _split_statistics(path, schema, side, targets)
+    elif ending.lower() in record_files.TEXT_ENDINGS:
         _split_lines(path, schema, side, targets)
     else:
-        raise BadInput(f"{path}: split reads .csv, .csv.gz, .tsv and .parquet files, and pictures")
+        raise BadInput(f"{path}: split reads {', '.join(record_files.ENDINGS)} files, and pictures")
     return targets
+
+
+def _written(ending: str) -> str:
+    """Nobody but SAS writes .sas7bdat."""
+    return ".parquet" if ending.lower() == ".sas7bdat" else ending
 
 
 class _Side:
@@ -158,6 +174,53 @@ def _split_parquet(path: Path, schema: Schema, side: _Side, targets: tuple[Path,
         if isinstance(error, BadInput):
             raise
         raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
+
+
+def _split_sheet(path: Path, schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
+    reading = schema.reading or PLAIN
+    sheet = excel.opened(path, reading.sheet)
+    place = _place(path, schema, [name.strip(SPACE) if reading.strip else name for name in sheet.names])
+    names = _numbered(0, len(sheet.lines)) if place is None else sheet.texts[place].to_pylist()
+    held = np.array([side.held_out(name or "") for name in names], np.bool_)
+    for target, mask in zip(targets, (~held, held), strict=True):
+        cells = [
+            (text.filter(mask).to_pylist(), kind[mask]) for text, kind in zip(sheet.texts, sheet.kinds, strict=True)
+        ]
+        with whole.file(target) as part:
+            excel.write_cells([cells], part, target, sheet.names, reading.sheet)
+
+
+def _split_statistics(path: Path, schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
+    import pyarrow.parquet as pq
+
+    ending = path.suffix.lower()
+    found = foreign.parsed(path, ending)
+    place = _place(path, schema, found.table.column_names)
+    names = _numbered(0, len(found.table)) if place is None else found.table.column(place).to_pylist()
+    held = np.array([side.held_out(cells.text(name) or "") for name in names], np.bool_)
+    for target, mask in zip(targets, (~held, held), strict=True):
+        rows = found.table.filter(mask)
+        with whole.file(target) as part:
+            if _written(ending) == ".parquet":
+                pq.write_table(rows.replace_schema_metadata(None), part)
+                continue
+            frame = statistics_files.frame(rows)
+            statistics_files.write(frame, part, target, ending, found.facts["labels"], found.facts["titles"])
+
+
+def _split_database(address: database_url.Address, schema: Schema, side: _Side, out: Path) -> tuple[Path, Path]:
+    import pyarrow.parquet as pq
+
+    table = database_url.read(address)
+    place = _place(Path(address.name), schema, table.column_names)
+    names = _numbered(0, len(table)) if place is None else table.column(place).to_pylist()
+    held = np.array([side.held_out(cells.text(name) or "") for name in names], np.bool_)
+    out.mkdir(parents=True, exist_ok=True)
+    targets = out / f"{TRAIN}.parquet", out / f"{HELD_OUT}.parquet"
+    for target, mask in zip(targets, (~held, held), strict=True):
+        with whole.file(target) as part:
+            pq.write_table(table.filter(mask), part)
+    return targets
 
 
 def _split_frame(frame: "pd.DataFrame", schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:

@@ -180,10 +180,10 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
         for column in schema.columns:
             coded = schema.reading.of(column)
             odd = any(cells.TRUTHS.get(word) != (plain == "true") for word, plain in coded.words.items())
-            if coded.missing or odd:
+            if coded.missing or odd or coded.labels:
                 raise BadInput(
-                    f"column {column.name!r}: codes for missing values and words for truth values (reading) are read from CSV files in a "
-                    "database; give data.engine=memory, or a view that has replaced them"
+                    f"column {column.name!r}: codes for missing values, labels and words for truth values (reading) are read from CSV "
+                    "files in a database; give data.engine=memory, or a view that has replaced them"
                 )
     for column in schema.columns:
         if not isinstance(column, Identifier) or column.name == schema.unit:

@@ -88,9 +88,14 @@ def spelled(column: Categorical | Ordinal | Boolean, cell: "Value") -> "Value":
     """A cell of a label column in the spelling of its table: see `cells.spelling`."""
     if not cell.type().is_string() or not (isinstance(column, Boolean) or in_numbers(column)):
         return cell
+    return _whole(cell).lower() if isinstance(column, Boolean) else _whole(cell)
+
+
+def _whole(cell: "Value") -> "Value":
+    """As `cells.whole`."""
     for pattern, canonical in WHOLE:
         cell = cell.re_replace(pattern, canonical)
-    return cell.lower() if isinstance(column, Boolean) else cell
+    return cell
 
 
 def _plain(cell: "Value", coded: Coded) -> "Value":
@@ -109,8 +114,12 @@ def _plain(cell: "Value", coded: Coded) -> "Value":
         return _iso(cell, coded.date)
     if coded.whole and comma:
         cell = ibis.ifelse(cell.re_search("^[+-]?[0-9]+,0*$"), cell.replace(",", "."), cell)
+    harmless = ibis.ifelse(cell.re_search(HARMLESS) & ~cell.re_search(HARMLESS_NUMBER), cell.substr(1), cell)
+    if coded.labels:
+        whole = _whole(harmless)
+        exact = ((harmless == code, label) for code, label in coded.labels.items())
+        return ibis.cases(*exact, *((whole == code, label) for code, label in coded.labels.items()), else_=harmless)
     if coded.words and isinstance(coded.column, Boolean):
-        harmless = ibis.ifelse(cell.re_search(HARMLESS) & ~cell.re_search(HARMLESS_NUMBER), cell.substr(1), cell)
         found = spelled(coded.column, harmless)
         return ibis.cases(*((found == word, truth) for word, truth in coded.words.items()), else_=cell)
     return cell

@@ -108,24 +108,30 @@ def names_of(path: Path, names: list[str], schema: Schema | None) -> list[str]:
 
 def write(chunks: "Iterable[DataFrame]", part: Path, schema: Schema, path: Path) -> int:
     """See `sources.write`. `part` is the file under its temporary name; the listing stands beside `path`."""
+    with ExitStack() as stack:
+        out: Any = stack.enter_context(part.open("wb"))
+        if path.name.lower().endswith(".gz"):
+            out = stack.enter_context(gzip.GzipFile(fileobj=out, mode="wb", mtime=0))
+        rows, found = stream(chunks, out, schema, path)
+    _list_neutralised(found, path)
+    return rows
+
+
+def stream(chunks: "Iterable[DataFrame]", out: Any, schema: Schema, path: Path) -> tuple[int, dict[str, set[str]]]:
+    """Write to an open file, of which `path` names the kind; the number of records, and the texts of each column that were neutralised."""
     if schema.reading is not None:
-        return _write_coded(chunks, part, schema, path, schema.reading)
+        return _write_coded(chunks, out, schema, path, schema.reading)
     found: dict[str, set[str]] = {}
     rows = 0
     header = [_neutralised(name, "", found) for name in schema.names]
     types = pa.schema([(name, _csv_type(column)) for name, column in zip(header, schema.columns, strict=True)])
-    packed = "gzip" if path.name.lower().endswith(".gz") else None
     options = pacsv.WriteOptions(delimiter=separator(path, None) or ",")
-    with (
-        pa.output_stream(part, compression=packed) as out,
-        pacsv.CSVWriter(out, types, write_options=options) as writer,
-    ):
+    with pacsv.CSVWriter(out, types, write_options=options) as writer:
         for chunk in chunks:
             arrays = [_cells(chunk[column.name], column, found) for column in schema.columns]
             writer.write_table(pa.Table.from_arrays(arrays, schema=types))
             rows += len(chunk)
-    _list_neutralised(found, path)
-    return rows
+    return rows, found
 
 
 def listing(path: Path) -> Path:
@@ -133,34 +139,39 @@ def listing(path: Path) -> Path:
     return path.with_name(path.name + ".neutralised.json")
 
 
-def _write_coded(chunks: "Iterable[DataFrame]", part: Path, schema: Schema, path: Path, reading: Reading) -> int:
+def _write_coded(
+    chunks: "Iterable[DataFrame]", out: Any, schema: Schema, path: Path, reading: Reading
+) -> tuple[int, dict[str, set[str]]]:
     """The same in the file's own coding."""
     found: dict[str, set[str]] = {}
     rows, coded = 0, [reading.of(column) for column in schema.columns]
-    with ExitStack() as stack:
-        raw: Any = stack.enter_context(part.open("wb"))
-        if path.name.lower().endswith(".gz"):
-            raw = stack.enter_context(gzip.GzipFile(fileobj=raw, mode="wb", mtime=0))
-        out = stack.enter_context(io.TextIOWrapper(raw, encoding=reading.encoding, newline=""))
-        writer = csv.writer(out, delimiter=separator(path, reading) or ",", lineterminator="\r\n")
-        try:
-            writer.writerow([_neutralised(name, "", found) for name in schema.names])
-            for chunk in chunks:
-                cells = [_written(_cells(_named(chunk, each), each.column, found), each, found) for each in coded]
-                writer.writerows(zip(*cells, strict=True))
-                rows += len(chunk)
-            out.flush()
-        except UnicodeEncodeError:
-            raise BadInput(
-                f"{path}: not written, since some text of the records has no letters in {csv_lines.NAMES[reading.encoding]}, the encoding "
-                "of the schema's reading; declare utf-8 there, or write a .parquet file"
-            ) from None
-    _list_neutralised(found, path)
-    return rows
+    text = io.TextIOWrapper(out, encoding=reading.encoding, newline="")
+    writer = csv.writer(text, delimiter=separator(path, reading) or ",", lineterminator="\r\n")
+    try:
+        writer.writerow([_neutralised(name, "", found) for name in schema.names])
+        for chunk in chunks:
+            writer.writerows(zip(*(written(chunk, each, found) for each in coded), strict=True))
+            rows += len(chunk)
+        text.flush()
+    except UnicodeEncodeError:
+        raise BadInput(
+            f"{path}: not written, since some text of the records has no letters in {csv_lines.NAMES[reading.encoding]}, the encoding "
+            "of the schema's reading; declare utf-8 there, or write a .parquet file"
+        ) from None
+    finally:
+        text.detach()
+    return rows, found
+
+
+def written(chunk: "DataFrame", coded: Coded, found: dict[str, set[str]]) -> list[str]:
+    """The cells of a column in the file's coding; the texts that were neutralised go into `found`."""
+    return _written(_cells(_named(chunk, coded), coded.column, found), coded, found)
 
 
 def _named(chunk: "DataFrame", coded: Coded) -> "Series[Any]":
     series = chunk[coded.column.name]
+    if coded.labels:
+        return series.astype(object).map(coded.code, na_action="ignore")
     return series if coded.coding.pattern is None else series.map(coded.named, na_action="ignore")
 
 
@@ -268,7 +279,7 @@ def plain_texts(array: pa.ChunkedArray, coded: Coded) -> pa.ChunkedArray:
     """The cells in the plain coding, null where they are missing."""
     encoded = array.combine_chunks().dictionary_encode()
     found = encoded.dictionary.to_pylist()
-    texts = [coded.plain(restored(text) if coded.words else text) for text in found]
+    texts = [coded.plain(restored(text) if coded.words or coded.labels else text) for text in found]
     return pa.chunked_array([pc.take(pa.array(texts, pa.string()), encoded.indices)])
 
 

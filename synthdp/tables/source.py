@@ -36,20 +36,28 @@ class DidNotAnswer(BadInput):
 
 @contextmanager
 def asking() -> Iterator[None]:
-    """Errors of a database as one line without its words, which may hold cells; Ibis's remarks about pandas 3 are not passed on."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The 'future.infer_string' option", module=r"ibis\.")
-        warnings.filterwarnings("ignore", "The copy keyword is deprecated", module=r"ibis\.|pyspark\.")
+    """Errors of a database as one line without its words, which may hold cells."""
+    with quiet():
         try:
             yield
-        except _faults() as error:
+        except faults() as error:
             raise DidNotAnswer(
                 f"the database did not answer ({type(error).__name__}); what was charged stays charged. See its own log for why, "
                 "then fit again"
             ) from None
 
 
-def _faults() -> tuple[type[BaseException], ...]:
+@contextmanager
+def quiet() -> Iterator[None]:
+    """What Ibis calls that pandas 3 or DuckDB will drop is none of a steward's business."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"fetch_arrow_table\(\) is deprecated")
+        warnings.filterwarnings("ignore", "The 'future.infer_string' option", module=r"ibis\.")
+        warnings.filterwarnings("ignore", "The copy keyword is deprecated", module=r"ibis\.|pyspark\.")
+        yield
+
+
+def faults() -> tuple[type[BaseException], ...]:
     """The errors of those databases whose library is in use."""
     import duckdb
     import pyarrow as pa
@@ -329,7 +337,7 @@ def opened(source: Source, reading: Reading | None = None) -> Iterator[Opened]:
     (mode 0700) which is removed at the end, also where a signal asks the process to end. Where it is killed, or the power fails,
     that folder stays until the next table is opened there. It holds codes and keyed hashes of units (`CountedTable`), no names.
     """
-    _installed()
+    check_installed()
     if isinstance(source, Query):
         with _dropping(_asked(source)) as table:
             yield table
@@ -371,7 +379,8 @@ def _known(source: Files) -> list[tuple[Path, int, int, int]]:
     return [(path, each.st_ino, each.st_size, each.st_mtime_ns) for path, each in found]
 
 
-def _installed() -> None:
+def check_installed() -> None:
+    """Raises `BadInput` where the libraries are not there."""
     try:
         load()
         import ibis  # noqa: F401

@@ -114,6 +114,16 @@ def test_sample_writes_what_was_asked(fitted, tmp_path, ending):
     assert list(frame.columns) == list(make_schema().names)
 
 
+def test_sample_to_standard_output_is_the_table_and_nothing_else(fitted, tmp_path, capfdbinary):
+    asked = ["sample", f"release={fitted / 'release'}", "rows=50", "seed=4"]
+    assert run([*asked, f"out={tmp_path / 's.csv'}"]) == 0
+    capfdbinary.readouterr()
+    assert run([*asked, "out=-"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert out == (tmp_path / "s.csv").read_bytes()
+    assert b"50 synthetic records" in err
+
+
 def test_a_refused_sample_makes_no_folder(fitted, tmp_path, capsys):
     assert "seed" in refused(
         capsys, "sample", f"release={fitted / 'release'}", "rows=3", "seed=-1", f"out={tmp_path / 'a' / 's.csv'}"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dictionaries import CSVW, FRICTIONLESS, REDCAP
 from fuzzing import WRONG, edited, flipped, fuzz
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from synthdp import load
 from synthdp.schema import where, yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
+from synthdp.sets.dictionary import schema_text
 
 COMPAT = Path(__file__).parents[1] / "compat" / "format1"
 KEPT = sorted((COMPAT / "schemas").glob("*.yaml"))
@@ -68,3 +70,20 @@ def test_conditions():
 
     drawn = st.sampled_from(releases).flatmap(lambda release: st.tuples(st.just(release), conditions(release)))
     fuzz(prop, drawn=drawn, rows=st.integers(0, 5))
+
+
+@pytest.mark.parametrize("known", [FRICTIONLESS, CSVW], ids=["frictionless", "csvw"])
+def test_dictionaries_in_json(tmp_path, known):
+    def prop(values):
+        (tmp_path / "d.json").write_text(json.dumps(values))
+        Schema.from_dict(yamlfile.parse(schema_text(tmp_path / "d.json"), "draft"))
+
+    fuzz(prop, values=edited(known))
+
+
+def test_dictionaries_of_redcap(tmp_path):
+    def prop(data):
+        (tmp_path / "d.csv").write_bytes(data)
+        Schema.from_dict(yamlfile.parse(schema_text(tmp_path / "d.csv"), "draft"))
+
+    fuzz(prop, data=flipped(REDCAP.encode()))

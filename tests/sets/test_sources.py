@@ -194,7 +194,7 @@ def test_one_column_with_missing_cells_keeps_its_rows(tmp_path):
         ("t.csv.gz", "a,b\nCANARY,2\n", "gzip"),
         ("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 9, mtime=0)[:-12], "cannot be read|gzip"),
         ("t.parquet", "CANARY" * 10, "Parquet"),
-        ("t.xlsx", "CANARY", "must end in .csv, .csv.gz, .tsv, .tsv.gz, .parquet"),
+        ("t2003.xls", "CANARY", "must end in .csv, .csv.gz, .tsv, .tsv.gz, .parquet, .xlsx"),
     ],
 )
 def test_broken_files(tmp_path, name, content, says):

@@ -27,6 +27,7 @@ COLUMNS = {
     "sex": {"kind": "categorical", "categories": [1, 2], "missing": True},
     "ward": {"kind": "categorical", "categories": ["Chirurgie", "Gyn\u00e4kologie", "=x", "NA"], "missing": True},
     "grade": {"kind": "ordinal", "categories": ["I", "II"], "missing": True},
+    "drug": {"kind": "categorical", "categories": ["none", "=statin", "'=x", "2"], "missing": True},
     "note": {"kind": "ignore"},
 }
 READING = {
@@ -35,6 +36,7 @@ READING = {
         "born": {"date": "d.m.yyyy"}, "seen": {"date": "dd.mm.yyyy HH:MM"}, "from": {"date": "ddmmmyy", "latest": 2025},
         "creatinine": {"missing": [".", -9], "places": 2}, "point": {"decimal": "."}, "smoker": {"words": ["Nein", "Ja"]},
         "dead": {"words": ["0,0", "1,0"]}, "positive": {"words": ["-", "+"]}, "sex": {"missing": [9]},
+        "drug": {"labels": {1: "none", 2: "=statin", "x": "'=x", 4: "2"}, "missing": [9]},
     },
 }  # fmt: skip
 
@@ -85,6 +87,26 @@ CELLS = {
     "sex": ["1", "1,0", "2.0", "02", "9", "9,0", "", "NA", "3", "x"],
     "ward": ["Chirurgie", " Chirurgie", "Gyn\u00e4kologie", "=x", "'=x", "NA", "k. A.", "", "unknown"],
     "grade": ["I", "II", "NA", "", "i", "III"],
+    "drug": [
+        "1",
+        "1,0",
+        "01",
+        " 2",
+        "2.0",
+        "x",
+        "X",
+        "4",
+        "none",
+        "=statin",
+        "'=statin",
+        "'=x",
+        "''=x",
+        "9",
+        "",
+        "NA",
+        "5",
+        "é",
+    ],
     "note": ["free; text", 'with "quotes"\nand lines', ""],
 }
 
@@ -199,6 +221,12 @@ def test_codes_of_missing_values_in_other_tables_than_csv_are_refused_in_a_datab
         ({"columns": {"smoker": {"words": "ab"}}}, "words must be two texts"),
         ({"columns": {"smoker": {"places": 2}}}, "places belong to numbers"),
         ({"columns": {"creatinine": {"places": 1}}}, "declare decimals: 1 in columns too"),
+        ({"columns": {"ward": {"labels": ["a"]}}}, "labels must map codes to categories"),
+        ({"columns": {"ward": {"labels": {1: True}}}}, "labels must map codes to categories"),
+        ({"columns": {"ward": {"labels": {"=1": "a"}}}}, "labels: no code may begin"),
+        ({"columns": {"sex": {"labels": {1: "a"}}}}, "labels belong to columns of kind categorical"),
+        ({"columns": {"ward": {"labels": {9: "NA"}, "missing": [9]}}}, "'9' has a label and is a code for missing"),
+        ({"sheet": 3}, "sheet must be the name"),
     ],
 )
 def test_what_no_reading_may_say(reading, message):
@@ -210,6 +238,7 @@ def test_what_no_reading_may_say(reading, message):
     ("reading", "message"),
     [
         ({"columns": {"sex": {"missing": ["01"]}}}, "'sex': '01' is a value that the column may have and a code"),
+        ({"columns": {"grade": {"labels": {1: "I"}}}}, "no code for the category 'II'"),
         ({"missing": [7]}, "'creatinine': '7' is a value that the column may have and a code"),
         ({"columns": {"born": {"missing": ["1900-01-01"]}}}, "'born': '1900-01-01' is a value"),
         ({"encoding": "cp1252", "columns": {}, "missing": []}, "category 'Gyn\u00e4kologie \u2265' cannot be written"),

@@ -1,0 +1,72 @@
+"""Categories that a schema takes from a file: `categories: {file: icd10.csv, column: code}`, a public list of codes beside the schema."""
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from synthdp.errors import BadInput
+
+MOST_BYTES = 64 << 20
+MOST_CODES = 200_000
+KEYS = ("file", "column")
+
+
+def resolved(values: Any, folder: Path) -> Any:
+    """What a schema file holds, with the codes in the place of each list's name. Names of files are relative to `folder`."""
+    columns = values.get("columns") if isinstance(values, Mapping) else None
+    if not isinstance(columns, Mapping):
+        return values
+    made = {name: _column(name, column, folder) for name, column in columns.items()}
+    return {**values, "columns": made}
+
+
+def _column(name: Any, column: Any, folder: Path) -> Any:
+    given = column.get("categories") if isinstance(column, Mapping) else None
+    if not isinstance(given, Mapping):
+        return column
+    if set(given) != set(KEYS) or not all(isinstance(given[key], str) for key in KEYS):
+        raise BadInput(
+            f"column {name!r}: categories must be a list, learn, or the name of a list such as {{file: icd10.csv, column: code}}"
+        )
+    return {**column, "categories": codes(folder / given["file"], given["column"], f"column {name!r}: categories")}
+
+
+def codes(path: Path, column: str, asked_by: str) -> list[str]:
+    """The different texts of a column of a CSV file (UTF-8 or Windows-1252; comma, semicolon or tab), in order. Raises `BadInput`."""
+    try:
+        if not path.is_file() or path.stat().st_size > MOST_BYTES:
+            raise BadInput(f"{asked_by}: {path} is no file of at most {MOST_BYTES:,} bytes")
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{asked_by}: {path} cannot be read ({type(error).__name__})") from None
+    rows = table(data, f"{asked_by}: {path}")
+    if column not in rows[0]:
+        raise BadInput(
+            f"{asked_by}: {path} has no column {column!r}; its columns are {', '.join(map(repr, rows[0][:20]))}"
+        )
+    place = rows[0].index(column)
+    found = dict.fromkeys(row[place].strip() for row in rows[1:] if len(row) > place and row[place].strip())
+    if not 0 < len(found) <= MOST_CODES:
+        raise BadInput(
+            f"{asked_by}: column {column!r} of {path} holds {len(found):,} codes; expected 1 to {MOST_CODES:,}"
+        )
+    return list(found)
+
+
+def table(data: bytes, where: str) -> list[list[str]]:
+    """The rows of a CSV file, its header first; separated by the one of , ; TAB that is most frequent in it. Raises `BadInput`."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("cp1252", errors="replace")
+    first = text.lstrip("\r\n").split("\n", 1)[0]
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=True))
+    except csv.Error:
+        raise BadInput(f"{where} cannot be read as CSV") from None
+    rows = [[cell.strip() for cell in row] for row in rows[:1]] + rows[1:]
+    if not rows or not any(rows[0]):
+        raise BadInput(f"{where} has no header")
+    return rows

@@ -1,0 +1,227 @@
+"""Tables of databases that a URL names: `postgresql://user@host/name#visits`, `duckdb:///file.db#visits`.
+
+A URL has no password. The environment has (PGPASSWORD), or the driver's files (~/.pgpass, a service file and `?service=NAME`).
+"""
+
+import hashlib
+import re
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from synthdp.errors import BadInput
+from synthdp.tables import source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import ibis
+    import pyarrow as pa
+
+SCHEMES = ("postgresql", "postgres", "duckdb")
+FORM = "postgresql://user@host/name or duckdb:///file.db"
+MOST_LETTERS = 1 << 20  # of a query
+# What a URL may say to the driver of PostgreSQL; none of it is a secret.
+WORDS = (
+    "service", "host", "port", "user", "sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "passfile", "gssencmode",
+    "target_session_attrs", "application_name",
+)  # fmt: skip
+
+
+def is_url(text: object) -> bool:
+    """Whether a path is the URL of a database."""
+    return re.match(rf"({'|'.join(SCHEMES)}):", str(text)) is not None
+
+
+@dataclass(frozen=True)
+class Address:
+    """A table of a database, or what a query of it comes to (`query`, SQL of that database); one of them."""
+
+    url: str
+    table: str | None = None
+    query: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What an account knows it by, on whatever machine the database is: its name, with the table or a hash of the query."""
+        what = self.table if self.query is None else f"query {hashlib.sha256(self.query.encode()).hexdigest()[:16]}"
+        path = unquote(urlsplit(self.url).path)
+        return f"{what} of {Path(path).name or dict(parse_qsl(urlsplit(self.url).query)).get('service', '')}"
+
+    def __str__(self) -> str:
+        return f"{self.url}#{self.table}" if self.query is None else f"{self.url} (query)"
+
+
+def address(url: str, table: str | None = None, query_file: str | None = None) -> Address:
+    """The table that is named, behind # or by `table`, or the query in a file. Raises `BadInput` where none is, or several are."""
+    plain, _, named = str(url).partition("#")
+    given = [each for each in (named, table, query_file) if each]
+    if len(given) != 1:
+        raise BadInput(
+            f"{plain}: {'give one of these alone' if given else 'which table?'}: data.table=NAME, data.query_file=FILE.sql, or #NAME "
+            "behind the URL"
+        )
+    if not query_file:
+        return Address(plain, table=given[0])
+    try:
+        text = Path(query_file).read_bytes()[: MOST_LETTERS + 1].decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{query_file}: cannot be read ({type(error).__name__})") from None
+    query = text.strip().rstrip(";").strip()
+    if not query or len(text) > MOST_LETTERS:
+        raise BadInput(f"{query_file}: expected one SELECT of at most {MOST_LETTERS:,} letters")
+    return Address(plain, query=query)
+
+
+def known_as(given: Address) -> source.Query:
+    """The table as its account knows it, without a connection."""
+    return source.Query(expression=cast("ibis.Table", None), name=given.name)
+
+
+def query(given: Address) -> source.Query:
+    """The table, where it is. Raises `BadInput` where the database does not answer, or has no such table."""
+    with source.quiet():
+        return _query(given, _connected(given.url))
+
+
+def _query(given: Address, connection: Any) -> source.Query:
+    try:
+        if given.query is not None:
+            return source.Query(expression=connection.sql(given.query), name=given.name)
+        schema, _, name = (given.table or "").rpartition(".")
+        return source.Query(expression=connection.table(name, database=schema or None), name=given.name)
+    except _faults() as error:
+        with suppress(*_faults()):
+            connection.disconnect()
+        what = "the query" if given.query is not None else f"table {given.table!r}"
+        raise BadInput(
+            f"{given.url}: {what} cannot be read ({type(error).__name__}); is it there, and may you read it?"
+        ) from None
+
+
+def read(given: Address) -> "pa.Table":
+    """All records of the table, in memory."""
+    with closing(query(given)) as found, source.asking():
+        return found.expression.to_pyarrow()
+
+
+@contextmanager
+def closing(found: source.Query) -> "Iterator[source.Query]":
+    """The table, and its connection closed at the end."""
+    try:
+        yield found
+    finally:
+        with suppress(*_faults()):
+            found.expression.get_backend().disconnect()
+
+
+def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, replace: bool) -> int:
+    """Make the table of these records, whole or not at all, and return their number. Raises `BadInput` where it is there, unless it is
+    to be replaced."""
+    if given.table is None:
+        raise BadInput(f"{given.url}: records are written into a table: name it behind #")
+    with source.quiet():
+        return _write(parts, types, given, _connected(given.url, write=True), replace=replace)
+
+
+def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, connection: Any, *, replace: bool) -> int:
+    """The table has another name until it is whole."""
+    import ibis
+
+    schema, _, name = (given.table or "").rpartition(".")
+    place: dict[str, Any] = {"database": schema or None}
+    unfinished, rows = f"{name}__unfinished", 0
+    try:
+        there = name in connection.list_tables(**place)
+        if there and not replace:
+            raise BadInput(f"{given}: the table exists; name another one, or pass force=true")
+        connection.create_table(unfinished, schema=_ibis_schema(types), overwrite=True, **place)
+        try:
+            for part in parts:
+                if len(part):
+                    connection.insert(unfinished, ibis.memtable(part), **place)
+                rows += len(part)
+        except BaseException:
+            connection.drop_table(unfinished, force=True, **place)
+            raise
+        if there:
+            connection.drop_table(name, **place)
+        where = f"{_quoted(schema)}." if schema else ""
+        connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} RENAME TO {_quoted(name)}")
+    except _faults() as error:
+        raise BadInput(f"{given}: cannot be written ({type(error).__name__}); may you write there?") from None
+    finally:
+        connection.disconnect()
+    return rows
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _ibis_schema(types: "pa.Schema") -> Any:
+    import ibis
+
+    return ibis.schema(types)
+
+
+def _connected(url: str, *, write: bool = False) -> Any:
+    source.check_installed()
+    import ibis
+
+    parts = urlsplit(url)
+    if parts.scheme == "duckdb":
+        file = unquote(url.partition("://")[2].removeprefix("/"))
+        if parts.netloc or not file or (not write and not Path(file).is_file()):
+            raise BadInput(
+                f"{url}: no such database; write duckdb:///file.db, or duckdb:////folder/file.db for a path from the root"
+            )
+        connect, options = ibis.duckdb.connect, {"database": file, "read_only": not write}
+    elif parts.scheme in SCHEMES:
+        connect, options = _postgres(), _words(url)
+    else:
+        raise BadInput(f"{url}: expected {FORM}")
+    try:
+        return connect(**options)
+    except _faults() as error:
+        raise BadInput(
+            f"{url}: the database does not let us in ({type(error).__name__}): check the host, the user and the database's name. Passwords "
+            "come from PGPASSWORD, ~/.pgpass or a service file (?service=NAME)"
+        ) from None
+
+
+def _postgres() -> Any:
+    import ibis
+
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        raise BadInput(
+            "PostgreSQL is read by psycopg, which is not installed: pip install 'synthdp[postgres]'"
+        ) from None
+    return ibis.postgres.connect
+
+
+def _words(url: str) -> dict[str, Any]:
+    """What the driver is told; the rest it takes from its environment and files."""
+    parts = urlsplit(url)
+    try:
+        said: dict[str, Any] = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+        port = parts.port
+    except ValueError:
+        raise BadInput(f"a URL of PostgreSQL is such as {FORM.split()[0]}") from None
+    unknown = sorted(set(said) - set(WORDS))
+    if unknown:
+        raise BadInput(f"a URL of PostgreSQL has no {unknown[0]!r} here; known: {', '.join(WORDS)}")
+    own = {"user": parts.username, "host": parts.hostname, "database": parts.path.strip("/")}
+    said |= {name: unquote(value) for name, value in own.items() if value}
+    return {"port": port, **said}
+
+
+def _faults() -> tuple[type[BaseException], ...]:
+    from ibis.common.exceptions import TableNotFound
+    from sqlglot.errors import SqlglotError
+
+    return (*source.faults(), TableNotFound, SqlglotError)

@@ -1,0 +1,70 @@
+"""Tables of other programs: Excel workbooks, Stata, SPSS and SAS files. They are parsed by a process of its own (`foreign_parser`)."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from synthdp.errors import BadInput
+from synthdp.files import limits
+
+XLSX = ".xlsx"
+STATISTICS = (".dta", ".sav", ".zsav", ".sas7bdat", ".xpt")
+ENDINGS = (XLSX, *STATISTICS)
+PROGRAM = Path(__file__).with_name("foreign_parser.py")
+EXTRA = "pip install 'synthdp[formats]'"
+
+
+def parsed(path: Path, ending: str, sheet: str | None = None) -> "Parsed":
+    """A file as its parser gives it: of a workbook one sheet, and of other files the dictionary alone where `sheet` is "dictionary".
+
+    Raises `BadInput` where it is none of its format, or would take over `limits.RATIO` times its size (at least `limits.FREE`) in
+    memory.
+    """
+    allowed = max(limits.FREE, limits.RATIO * path.stat().st_size)
+    words = [str(path), ending, sheet or "", str(limits.MOST_COLUMNS), str(allowed)]
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-P", str(PROGRAM), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # may hold cells
+        env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        check=False,
+    )
+    try:
+        table = pa.ipc.open_stream(done.stdout).read_all() if done.returncode == 0 else None
+    except pa.ArrowException:
+        table = None
+    if table is None:
+        raise BadInput(
+            f"{path}: cannot be read as a {ending} file: it is damaged, or unpacks to over {limits.RATIO} times its size"
+        )
+    found = Parsed(table)
+    if "lacking" in found.facts:
+        raise lacking(ending, found.facts["lacking"])
+    if "refused" in found.facts:
+        raise BadInput(f"{path}: {found.facts['refused']}")
+    return found
+
+
+def lacking(ending: str, module: str) -> BadInput:
+    """What is said where a library is not installed."""
+    return BadInput(f"{ending} files are read and written with {module}, which is not installed: {EXTRA}")
+
+
+class Parsed:
+    """An Arrow table, and what its file says of it."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """See `foreign_parser`."""
+        found: dict[str, Any] = json.loads((self.table.schema.metadata or {}).get(b"facts", b"{}"))
+        return found

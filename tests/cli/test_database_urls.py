@@ -1,0 +1,141 @@
+"""Tables of databases on the command line: DuckDB and PostgreSQL, in and out, and no password anywhere."""
+
+import databases
+import pandas as pd
+import pytest
+from clinic import make_frame, make_schema
+
+from synthdp.cli import run as main
+from synthdp.schema.schema import Schema
+from synthdp.sets import record_files
+from synthdp.tables import database_url
+
+duckdb = pytest.importorskip("duckdb", reason="needs the extra database")
+
+
+@pytest.fixture
+def clinic(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = make_frame(300)  # noqa: F841 - DuckDB finds it by its name
+    with duckdb.connect("clinic.db") as connection:
+        connection.execute("create table visits as select * from frame")
+    make_schema().save(tmp_path / "schema.yaml")
+    (tmp_path / "cohort.sql").write_text("select * from visits where age > 0;\n")
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys):
+    def ran(*words, status=0):
+        capsys.readouterr()
+        found = main(words)
+        said = capsys.readouterr()
+        assert found == status, said.err
+        assert status == 0 or len(said.err.splitlines()) == 1, said.err
+        return said.err if status else said.out
+
+    return ran
+
+
+CAP = ("account.cap.epsilon=3", "account.cap.delta=1e-5")
+URL = "duckdb:///clinic.db"
+FIT = ("fit", "data.schema=schema.yaml", "generator=independent", "budget.epsilon=1")
+
+
+def test_a_table_goes_from_its_database_to_a_release_and_back(clinic, run):
+    words = ("data.table=visits", f"data.path={URL}")
+    run("schema", f"path={URL}", "table=visits", "out=draft.yaml")
+    assert set(Schema.load("draft.yaml").names) == set(make_schema().names)
+    assert "check" in run("check", *words, "data.schema=schema.yaml")
+    assert "guarantee" in run(*FIT, *words, "account=a.account", "out=one")
+    assert "guarantee" in run(*FIT, *words, "account=a.account", "out=two", "data.engine=memory")
+    assert "2 fits" in run("budget", "account=a.account")
+    run("sample", "release=one/release", "rows=50", "out=duckdb:///made.db#synthetic")
+    assert "exists" in run("sample", "release=one/release", "rows=50", "out=duckdb:///made.db#synthetic", status=2)
+    run("sample", "release=one/release", "rows=70", "out=duckdb:///made.db#synthetic", "force=true")
+    back = record_files.from_database(database_url.address("duckdb:///made.db#synthetic"), make_schema())
+    assert len(make_schema().validate(back)) == 70
+    run("split", f"path={URL}#visits", "schema=schema.yaml", "out=parts")
+    assert sum(len(pd.read_parquet(f"parts/{name}.parquet")) for name in ("train", "held_out")) == 300
+
+
+def test_a_table_is_written_whole_or_not_at_all(clinic):
+    address = database_url.address("duckdb:///made.db#main.synthetic")
+    record_files.write_to_database([make_frame(30)], address, make_schema(), replace=False)
+
+    def failing():
+        yield make_frame(10)
+        raise RuntimeError("the model broke")
+
+    with pytest.raises(RuntimeError):
+        record_files.write_to_database(failing(), address, make_schema(), replace=True)
+    assert database_url.read(address).num_rows == 30
+    with duckdb.connect("made.db") as connection:
+        assert connection.execute("show tables").fetchall() == [("synthetic",)]
+
+
+def test_a_query_is_fitted_and_is_another_data_set(clinic, run):
+    words = (f"data.path={URL}", "account=a.account")
+    run(*FIT, *words, *CAP, "data.query_file=cohort.sql", "out=one")
+    assert "account" in run(*FIT, *words, "data.table=visits", "out=two", status=2)
+
+
+def test_a_generator_that_needs_records_says_how(clinic, run):
+    words = ("fit", f"data.path={URL}#visits", "data.schema=schema.yaml", "account=none", "out=one")
+    assert "memory" in run(*words, "generator=dpgan", status=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((f"data.path={URL}",), "data.table=NAME"),
+        ((f"data.path={URL}#visits", "data.table=visits"), "one of these alone"),
+        ((f"data.path={URL}#nothing",), "table 'nothing' cannot be read"),
+        (("data.path=duckdb:///nothing.db#visits",), "no such database"),
+        (("data.path=clinic.csv", "data.table=visits"), "belong to data.path=URL"),
+        ((f"data.path={URL}", "data.query_file=nothing.sql"), "nothing.sql: cannot be read"),
+        (("data.path=postgresql://me:HUSH@host/visits", "data.table=visits"), "PGPASSWORD"),
+        (("data.path=postgresql://me@host/db?password=HUSH", "data.table=visits"), "PGPASSWORD"),
+        (("data.path=postgresql://me@host/db?options=x", "data.table=visits"), "no 'options' here"),
+        (("data.path=postgresql://me@host/db", "data.table=visits", "data.engine=duckdb"), "leave it out"),
+        (("data.path=postgresql://me@127.0.0.1:9/db", "data.table=visits"), "does not let us in"),
+        (("data.path=postgresql://me@127.0.0.1:x/db", "data.table=visits"), "such as postgresql://"),
+    ],
+)
+def test_what_is_refused_takes_a_line_without_a_password(clinic, run, monkeypatch, words, says):
+    monkeypatch.setenv("PGPASSWORD", "HUSH")
+    error = run(*FIT, *words, "account=none", "out=x", status=2)
+    assert says in error
+    assert "HUSH" not in error
+
+
+def test_without_an_account_it_asks_for_one(clinic, run):
+    assert "account=FILE" in run(*FIT, f"data.path={URL}#visits", "out=x", status=2)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with databases.postgres() as folder:
+        yield folder
+
+
+def test_postgresql(server, clinic, run, monkeypatch):
+    import psycopg
+
+    monkeypatch.setenv("PGPASSWORD", "HUSH")
+    monkeypatch.setenv("PGSERVICEFILE", str(clinic / "services"))
+    (clinic / "services").write_text(f"[hospital]\nhost={server}\nuser={databases.USER}\ndbname=postgres\n")
+    make_frame(200).to_csv("clinic.csv", index=False)
+    columns = ", ".join(f'"{name}" text' for name in make_frame(1).columns)
+    with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres") as connection:
+        connection.execute(f"create table raw ({columns})")
+    run(*FIT, "data.path=clinic.csv", "account=none", "out=first")
+    url = "postgresql:///?service=hospital"
+    run("sample", "release=first/release", "rows=300", f"out={url}#visits")
+    said = run(*FIT, f"data.path={url}", "data.table=visits", "account=a.account", "out=one")
+    assert "guarantee" in said
+    assert len(record_files.from_database(database_url.address(f"{url}#visits"), make_schema())) == 300
+    (clinic / "services").write_text(f"[hospital]\nhost={server}\nuser=nobody_here\ndbname=postgres\n")
+    run(*FIT, f"data.path={url}", "data.table=visits", "account=none", "out=two", status=2)
+    written = [path for path in clinic.rglob("*") if path.is_file()]
+    assert not [path for path in written if b"HUSH" in path.read_bytes()]

@@ -1,0 +1,380 @@
+"""Excel, Stata, SPSS and SAS files: what was written is read, real ones are drafted and split, broken ones are refused in a line."""
+
+import datetime
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from mixed_tables import MIXED, every_code
+
+from synthdp.errors import BadInput
+from synthdp.files import limits
+from synthdp.schema import yamlfile
+from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Schema
+from synthdp.sets import record_files
+from synthdp.sets.draft import draft
+from synthdp.sets.split import split
+from synthdp.tables import foreign
+from synthdp.tables import foreign_parser as parsing
+
+xlsxwriter = pytest.importorskip("xlsxwriter", reason="needs the extra formats")
+pytest.importorskip("python_calamine", reason="needs the extra formats")
+pyreadstat = pytest.importorskip("pyreadstat", reason="needs the extra formats")
+
+WRITTEN = (".xlsx", ".dta", ".sav", ".zsav", ".xpt")
+CODEC = Codec(MIXED)
+CODES = every_code(CODEC.sizes, 60)
+CLINIC = Schema.from_dict(
+    {
+        "declared_by": "the tests",
+        "unit": "patient",
+        "max_records_per_unit": 2,
+        "reading": {
+            "columns": {
+                "patient": {"pattern": "P#####"},
+                "sex": {"labels": {1: "male", 2: "female"}},
+                "severity": {"labels": {1: "mild", 2: "severe"}},
+                "smoker": {"words": [0, 1]},
+                "score": {"missing": [-9]},
+            }
+        },
+        "columns": {
+            "patient": {"kind": "identifier"},
+            "sex": {"kind": "categorical", "categories": ["male", "female"], "missing": True},
+            "severity": {"kind": "ordinal", "categories": ["mild", "severe"]},
+            "smoker": {"kind": "boolean", "missing": True},
+            "score": {"kind": "integer", "bounds": [0, 20], "missing": True},
+            "creatinine": {"kind": "continuous", "bounds": [0, 10], "decimals": 2},
+            "admitted": {"kind": "datetime", "bounds": ["2020-01-01", "2025-12-31"], "missing": True},
+        },
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def inside(request, monkeypatch):
+    """Parses in this process, which takes a tenth of the time; tests that use `apart` start the parser's own."""
+    if "apart" in request.fixturenames:
+        return
+
+    def parsed(path, ending, sheet=None):
+        try:
+            table = (
+                parsing.workbook(str(path), sheet or "", 100)
+                if ending == ".xlsx"
+                else parsing.statistics(str(path), ending)
+            )
+        except parsing.RefusedError as refused:
+            raise BadInput(f"{path}: {refused}") from None
+        return foreign.Parsed(table)
+
+    monkeypatch.setattr(foreign, "parsed", parsed)
+
+
+@pytest.fixture
+def apart():
+    """The parser in a process of its own."""
+
+
+def said(call, *arguments):
+    with pytest.raises(BadInput) as caught:
+        call(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("ending", WRITTEN)
+def test_what_was_written_is_read(tmp_path, ending):
+    frame = CODEC.decode(CODES, np.random.default_rng(0))
+    path = tmp_path / f"t{ending}"
+    assert record_files.write(iter([frame[:20], frame[20:20], frame[20:]]), path, MIXED) == 60
+    back = record_files.read(path, MIXED)
+    MIXED.validate(back)
+    np.testing.assert_array_equal(CODEC.encode(back), CODES)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("ending", WRITTEN)
+def test_the_coding_of_the_input_is_kept(tmp_path, ending):
+    codec = Codec(CLINIC)
+    codes = every_code(codec.sizes, 40)
+    path = tmp_path / f"t{ending}"
+    record_files.write([codec.decode(codes, np.random.default_rng(0))], path, CLINIC)
+    np.testing.assert_array_equal(codec.encode(record_files.read(path, CLINIC)), codes)
+    raw = record_files.read(path)
+    assert set(raw["sex"].dropna()) == set(raw["severity"].dropna()) == {1, 2}
+    assert set(raw["smoker"].dropna()) == {0, 1}
+    assert -9 in set(raw["score"])
+    assert not raw["score"].isna().any()
+    assert raw["patient"].iloc[0] == "P00001"
+    if ending in (".dta", ".sav"):
+        labels = foreign.parsed(path, ending).facts["labels"]
+        assert labels == {"sex": [["1", "male"], ["2", "female"]], "severity": [["1", "mild"], ["2", "severe"]]}
+
+
+@pytest.mark.parametrize("ending", WRITTEN)
+def test_no_records_are_a_table_too(tmp_path, ending):
+    record_files.write([], tmp_path / f"t{ending}", CLINIC)
+    assert len(record_files.read(tmp_path / f"t{ending}", CLINIC)) == 0
+
+
+def patients(rows=80):
+    rng = np.random.default_rng(1)
+    days = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 900, rows), unit="D")
+    return pd.DataFrame(
+        {
+            "patient": [f"P{number:04d}" for number in rng.integers(0, 40, rows)],
+            "sex": rng.choice([1.0, 2.0], rows),
+            "severity": rng.choice([1.0, 2.0, 9.0], rows),
+            "age": rng.integers(18, 95, rows).astype(float),
+            "admitted": days.date,
+        }
+    )
+
+
+LABELS = {"sex": {1: "male", 2: "female", 3: "diverse"}, "severity": {1: "mild", 2: "severe", 9: "refused"}}
+
+
+def spss(path, frame):
+    pyreadstat.write_sav(
+        frame,
+        path,
+        variable_value_labels=LABELS,
+        missing_ranges={"severity": [9]},
+        variable_measure={"severity": "ordinal"},
+    )
+
+
+def stata(path, frame):
+    codes = frame.assign(severity=[("a" if code == 9 else int(code)) for code in frame["severity"]])
+    labels = {**LABELS, "severity": {1: "mild", 2: "severe", "a": "refused"}}
+    pyreadstat.write_dta(
+        codes.astype({"severity": object}), path, variable_value_labels=labels, missing_user_values={"severity": ["a"]}
+    )
+
+
+@pytest.mark.parametrize(("ending", "write", "kind"), [(".sav", spss, "ordinal"), (".dta", stata, "categorical")])
+def test_labels_are_categories_and_declared_missing_codes_are_missing(tmp_path, ending, write, kind):
+    frame, path = patients(), tmp_path / f"t{ending}"
+    write(path, frame)
+    found = record_files.look(path)
+    drafted = yamlfile.parse(draft(found.frame, path, found=found).schema, "draft")
+    columns = drafted["columns"]
+    assert columns["sex"]["categories"] == ["male", "female", "diverse"]
+    assert (columns["severity"]["kind"], columns["severity"]["categories"]) == (kind, ["mild", "severe"])
+    assert (columns["admitted"]["kind"], columns["admitted"]["resolution"]) == ("datetime", "day")
+    assert drafted["reading"]["columns"]["severity"] == {"labels": {"1": "mild", "2": "severe"}}
+    read = record_files.read(path, Schema.from_dict(drafted))
+    expected = frame["severity"].map({1: "mild", 2: "severe"})
+    assert read["severity"].fillna("?").tolist() == expected.fillna("?").tolist()
+    assert read["sex"].tolist() == frame["sex"].map(LABELS["sex"]).tolist()
+    assert pd.to_datetime(read["admitted"]).dt.date.tolist() == frame["admitted"].tolist()
+
+
+def test_a_file_whose_labels_are_not_the_declared_ones_is_refused(tmp_path):
+    spss(tmp_path / "t.sav", patients())
+    values = {"sex": {"kind": "categorical", "categories": ["male", "female"], "missing": True}}
+    ignored = {name: {"kind": "ignore"} for name in ("patient", "severity", "age", "admitted")}
+    swapped = {"columns": {"sex": {"labels": {1: "female", 2: "male"}}}}
+    schema = Schema.from_dict({"columns": {**values, **ignored}, "reading": swapped})
+    assert "value labels are not those" in said(record_files.read, tmp_path / "t.sav", schema)
+    unlabelled = Schema.from_dict({"columns": {**values, **ignored}})
+    assert set(record_files.read(tmp_path / "t.sav", unlabelled)["sex"]) == {"male", "female"}
+
+
+STATA_DATES = {
+    "%td": 21915,
+    "%tdDD.NN.CCYY": 21915,
+    "%tc": 21915 * 86_400_000,
+    "%tm": 720,
+    "%tq": 240,
+    "%tw": 60 * 52,
+    "%ty": 2020,
+}
+
+
+@pytest.mark.parametrize("form", STATA_DATES)
+def test_every_kind_of_date_of_stata(tmp_path, form):
+    frame = pd.DataFrame({"seen": [float(STATA_DATES[form]), np.nan]})
+    pyreadstat.write_dta(frame, tmp_path / "t.dta", variable_format={"seen": form})
+    read = record_files.read(tmp_path / "t.dta")["seen"]
+    assert read.iloc[0] == pd.Timestamp("2020-01-01")
+    assert read.isna().tolist() == [False, True]
+
+
+def test_times_of_day_of_stata_stay_numbers(tmp_path):
+    pyreadstat.write_dta(
+        pd.DataFrame({"at": [36_610_000.0]}), tmp_path / "t.dta", variable_format={"at": "%tcHH:MM:SS"}
+    )
+    assert record_files.read(tmp_path / "t.dta")["at"].tolist() == [36_610_000.0]
+
+
+@pytest.mark.parametrize("form", ["DATE11", "ADATE10", "EDATE10", "SDATE10", "DATETIME20", "MOYR8"])
+def test_dates_of_spss(tmp_path, form):
+    seconds = (pd.Timestamp("2020-01-01") - pd.Timestamp("1582-10-14")).total_seconds()
+    frame = pd.DataFrame({"seen": [seconds, 9e99]})
+    pyreadstat.write_sav(frame, tmp_path / "t.sav", variable_format={"seen": form})
+    read = record_files.read(tmp_path / "t.sav")["seen"]
+    assert read.iloc[0] == pd.Timestamp("2020-01-01")
+    assert read.iloc[1].year == 9999  # no day of the calendar: the nearest one
+
+
+def workbook(path, rows, **sheets):
+    with xlsxwriter.Workbook(str(path)) as book:
+        day = book.add_format({"num_format": "dd.mm.yyyy"})
+        for name, cells in {"Export": rows, **sheets}.items():
+            sheet = book.add_worksheet(name)
+            for place, row in enumerate(cells):
+                for column, cell in enumerate(row):
+                    if isinstance(cell, datetime.date):
+                        sheet.write_datetime(place, column, cell, day)
+                    elif isinstance(cell, str):
+                        sheet.write_string(place, column, cell)
+                    elif cell is not None:
+                        sheet.write(place, column, cell)
+            sheet.write_blank(900, 12, None, day)  # a format far below the table, as hand-made sheets have
+    return path
+
+
+UGLY = [
+    ["patient", "sex ", "age", "creatinine", "admitted", "born", "code"],
+    ["P1", " m", 44, "1,5", datetime.date(2024, 2, 29), "31.01.1950", "007"],
+    ["P2", "w ", "k. A.", 2.25, datetime.date(2024, 3, 1), "01.12.1961", 12],
+    [None] * 7,
+    ["P3", "w", -9, "0,75", None, "15.06.1970", "A1"],
+    ["P4", "m", 61, 1, datetime.date(2023, 1, 31), "", "=1+1"],
+]
+
+
+def test_an_ugly_workbook_is_drafted_and_read_by_its_draft(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", UGLY, Legend=[["x"], ["y"]])
+    found = record_files.look(path)
+    assert any("'Legend'" in text for text in found.mind)
+    drafted = yamlfile.parse(draft(found.frame, path, found=found).schema, "draft")
+    assert {name: column["kind"] for name, column in drafted["columns"].items()} == {
+        "patient": "identifier", "sex": "categorical", "age": "integer", "creatinine": "continuous", "admitted": "datetime",
+        "born": "datetime", "code": "categorical",
+    }  # fmt: skip
+    reading = drafted["reading"]
+    assert (reading["sheet"], reading["strip"]) == ("Export", True)
+    assert reading["columns"]["born"] == {"date": "dd.mm.yyyy"}
+    read = record_files.read(path, Schema.from_dict(drafted))
+    assert read["creatinine"].tolist() == [1.5, 2.25, 0.75, 1.0]
+    assert read["age"].isna().tolist() == [False, True, True, False]
+    assert read["sex"].tolist() == ["m", "w", "w", "m"]
+    assert read["code"].tolist() == ["007", "12", "A1", "=1+1"]
+    assert pd.to_datetime(read["admitted"]).dt.strftime("%Y-%m-%d").tolist()[:2] == ["2024-02-29", "2024-03-01"]
+    assert list(record_files.look(path, "Legend").frame) == ["x"]
+    assert "'Legend'" in said(record_files.look, path, "Legende")
+
+
+def test_text_in_a_workbook_is_no_formula(tmp_path):
+    texts = ["=1+1", "@x", "+a", "'=x", "a\nb", " a", "é", "-1"]
+    schema = Schema.from_dict({"columns": {"c": {"kind": "categorical", "categories": texts}}})
+    record_files.write([pd.DataFrame({"c": texts})], tmp_path / "t.xlsx", schema)
+    assert record_files.read(tmp_path / "t.xlsx", schema)["c"].tolist() == texts
+    with zipfile.ZipFile(tmp_path / "t.xlsx") as packed:
+        assert b"<f>" not in packed.read("xl/worksheets/sheet1.xml")
+
+
+@pytest.mark.parametrize("ending", [".xlsx", ".sav"])
+def test_the_parser_in_its_own_process_says_the_same(tmp_path, apart, ending):
+    frame = CODEC.decode(CODES, np.random.default_rng(0))
+    record_files.write([frame], tmp_path / f"t{ending}", MIXED)
+    np.testing.assert_array_equal(CODEC.encode(record_files.read(tmp_path / f"t{ending}", MIXED)), CODES)
+
+
+@pytest.mark.parametrize("ending", [".xlsx", ".sav", ".dta"])
+def test_a_split_keeps_types_and_labels_and_patients_together(tmp_path, ending):
+    path, frame = tmp_path / f"t{ending}", patients()
+    if ending == ".xlsx":
+        rows = [list(frame), *frame.itertuples(index=False)]
+        workbook(path, rows)
+    else:
+        (spss if ending == ".sav" else stata)(path, frame)
+    found = record_files.look(path)
+    values = yamlfile.parse(draft(found.frame, path, found=found).schema, "draft")
+    schema = Schema.from_dict({**values, "unit": "patient", "max_records_per_unit": 3})
+    parts = [
+        record_files.read(part, schema) for part in split(path, schema, share=0.3, out=tmp_path, key=tmp_path / "key")
+    ]
+    assert all(len(part) > 5 for part in parts)
+    assert not set(parts[0]["patient"]) & set(parts[1]["patient"])
+    whole = record_files.read(path, schema)
+    both = pd.concat(parts).sort_values(list(whole)).reset_index(drop=True)
+    pd.testing.assert_frame_equal(both, whole.sort_values(list(whole)).reset_index(drop=True), check_dtype=False)
+
+
+def test_without_the_extra_one_line_names_it(tmp_path, monkeypatch, apart):
+    program = tmp_path / "foreign_parser.py"
+    text = Path(foreign.__file__).with_name("foreign_parser.py").read_text()
+    program.write_text(text.replace("import python_calamine  #", "import no_such_module  #"))
+    workbook(tmp_path / "t.xlsx", UGLY)
+    monkeypatch.setattr(foreign, "PROGRAM", program)
+    assert "pip install 'synthdp[formats]'" in said(record_files.read, tmp_path / "t.xlsx")
+
+
+def test_names_that_a_format_does_not_know(tmp_path):
+    schema = Schema.from_dict({"columns": {"blood pressure": {"kind": "boolean"}}})
+    for ending in (".dta", ".sav", ".xpt"):
+        assert "'blood pressure'" in said(record_files.write, [], tmp_path / f"t{ending}", schema)
+    assert "write .xpt" in said(record_files.write, [], tmp_path / "t.sas7bdat", schema)
+    assert list(tmp_path.iterdir()) == []
+
+
+def far_apart(path):
+    """Two cells in the two far corners: read as a rectangle they are 17 billion."""
+    workbook(path, [["a"], [1]])
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    corner = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+    parts[sheet] = parts[sheet].replace(b"</sheetData>", corner)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, data in parts.items():
+            packed.writestr(name, data)
+
+
+def bomb(path):
+    """A sheet that unpacks to 600 MiB of cells."""
+    workbook(path, [["a"], [1]])
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    rows = b"".join(b"<row><c><v>1</v></c></row>" for _ in range(40_000))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, data in parts.items():
+            if name != "xl/worksheets/sheet1.xml":
+                packed.writestr(name, data)
+        with packed.open("xl/worksheets/sheet1.xml", "w", force_zip64=True) as sheet:
+            start, end = parts["xl/worksheets/sheet1.xml"].split(b"</sheetData>")
+            sheet.write(start)
+            for _ in range(200):
+                sheet.write(rows)
+            sheet.write(b"</sheetData>" + end)
+
+
+@pytest.mark.parametrize("make", [far_apart, bomb])
+def test_workbooks_that_unpack_to_far_more_than_they_are(tmp_path, monkeypatch, make, apart):
+    monkeypatch.setattr(limits, "FREE", 1 << 27)
+    make(tmp_path / "t.xlsx")
+    assert "unpacks to over" in said(record_files.read, tmp_path / "t.xlsx")
+
+
+@pytest.mark.parametrize("ending", [".xlsx", ".dta", ".sas7bdat"])
+def test_what_is_of_another_format_is_refused_in_a_line(tmp_path, ending, apart):
+    path = tmp_path / f"t{ending}"
+    path.write_bytes(b"PK\x03\x04 patient;sex\nCANARY;m\n" * 40)
+    assert "CANARY" not in said(record_files.read, path)
+    path.write_bytes(b"")
+    assert "empty" in said(record_files.read, path)
+
+
+@pytest.mark.parametrize("ending", [".xlsx", ".dta", ".sav"])
+def test_half_a_file_is_refused(tmp_path, ending):
+    path = tmp_path / f"t{ending}"
+    record_files.write([CODEC.decode(CODES, np.random.default_rng(0))], path, MIXED)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert "cannot be read" in said(record_files.read, path)
