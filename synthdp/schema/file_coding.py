@@ -406,6 +406,13 @@ class Coded:
     def check_values(self) -> None:
         """Raises `BadInput` where declared values contradict the coding: before a fit, since what it buys may be anything."""
         column = self.column
+        if self.date is not None and isinstance(column, Datetime) and not isinstance(column.bounds, str):
+            last = self.date.latest
+            if last is not None and not all(last - 99 <= int(end[:4]) <= last for end in column.bounds):
+                raise BadInput(
+                    f"{self.date.text} with latest: {last} means the years {last - 99} to {last}, and the declared bounds lie beyond; "
+                    "set latest to the last year that two digits mean, or declare bounds within these years"
+                )
         known = getattr(column, "categories", ())
         for category in () if isinstance(known, str) else known:
             if self.reading.strip and category != category.strip(SPACE):

@@ -241,6 +241,10 @@ def test_what_no_reading_may_say(reading, message):
         ({"columns": {"grade": {"labels": {1: "I"}}}}, "no code for the category 'II'"),
         ({"missing": [7]}, "'creatinine': '7' is a value that the column may have and a code"),
         ({"columns": {"born": {"missing": ["1900-01-01"]}}}, "'born': '1900-01-01' is a value"),
+        (
+            {"columns": {"born": {"date": "d/m/yy", "latest": 2024}}},
+            "'born': d/m/yy with latest: 2024 means the years 1925 to",
+        ),
         ({"encoding": "cp1252", "columns": {}, "missing": []}, "category 'Gyn\u00e4kologie \u2265' cannot be written"),
     ],
 )
