@@ -190,7 +190,7 @@ def main() -> None:
         config = {"delta": DELTA, "epsilon": EPSILON, "error": ERROR, "gate_error": GATE, "audits": len(tasks)}
         config |= {"quick": chosen.quick, "limited": chosen.minutes is not None}
         result = {"config": config, "rows": rows, "provenance": provenance}
-        record.write("audit", result, audit_page.report(result, list(WAYS)))
+        record.write("audit", result, audit_page.report(result, list(WAYS), questions()))
         audit_page.plot(rows, EPSILON).savefig(record.REPORTS / "audit.png", dpi=150)
         readme.main()
     if any(row["verdict"] == "contradicted" for row in rows):
@@ -225,6 +225,11 @@ def everything() -> Iterator[Task]:
         yield Task(part="one run", what="gradient", how=f"{CANARIES} canaries, {attack.name}", run=in_one_run(attack))
     for name in ("independent", "dpgan"):
         yield Task(part="one run", what=name, how=f"{CANARIES} canaries, drawn records", run=in_one_fit(name))
+
+
+def questions() -> list[str]:
+    """What is asked at the door."""
+    return [task.what for task in everything() if task.part == "door"]
 
 
 def at_door(what: str, how: str, attack: Attack, runs: int = REPLICAS) -> Task:

@@ -38,6 +38,7 @@ NO_ROW = {
     "Reveal": "the records themselves, which are revealed at an infinite epsilon"
 }  # questions without a row at the door
 WITHOUT = "Not attacked, since there is nothing to find out: {questions}."
+LATER = "**Not in this report, which was made before they had a row**: {questions}."
 
 FEWER = """The time for this report was limited: all rows together took {minutes:.0f} CPU minutes of one core. Some generators therefore
 had fewer fits a side than are asked for ("250 of 1000"): their bounds are looser, and just as valid."""
@@ -48,12 +49,13 @@ discriminant of its arrays, learned from rehearsals in which both sides have the
 IN_ONE_RUN = "Guesses about many canaries of one run (Steinke, Nasr & Jagielski 2023): cheap, and much weaker."
 
 
-def report(result: Mapping[str, Any], ways: Sequence[str]) -> str:
-    """Markdown: what was found by question and by generator, and then every row."""
+def report(result: Mapping[str, Any], ways: Sequence[str], asked: Iterable[str] = ()) -> str:
+    """Markdown: what was found by question and by generator, and then every row. `asked` are the questions that have a row by now."""
     config, rows, provenance = result["config"], result["rows"], result["provenance"]
     at_door, of_generators, once = (
         [row for row in rows if row["part"] == part] for part in ("door", "generator", "one run")
     )
+    lacking = list(dict.fromkeys(what for what in asked if what not in {row["what"] for row in at_door}))
     seconds = sum(row.get("cpu_seconds", 0.0) for row in rows)
     changed = ", with changes that are not committed" if provenance["uncommitted_changes"] else ""
     parts = [
@@ -62,6 +64,7 @@ def report(result: Mapping[str, Any], ways: Sequence[str]) -> str:
         AT_DOOR,
         matrix(at_door, ways),
         WITHOUT.format(questions=", ".join(f"{words} (`{name}`)" for name, words in NO_ROW.items())),
+        *([LATER.format(questions=", ".join(lacking))] if lacking else []),
         "## Generators",
         OF_GENERATORS.format(**config),
         *([FEWER.format(minutes=seconds / 60)] if config["limited"] else []),

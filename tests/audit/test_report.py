@@ -203,4 +203,4 @@ def test_the_committed_report_says_what_each_figure_is_and_of_which_code(recipe)
     assert commits == {REPORT["provenance"]["synthdp"]}
     page = (HOME / "reports" / "audit.md").read_text(encoding="utf-8")
     assert commits.pop() in page
-    assert page == recipe.audit_page.report(REPORT, list(recipe.WAYS))
+    assert page == recipe.audit_page.report(REPORT, list(recipe.WAYS), recipe.questions())
