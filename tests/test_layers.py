@@ -98,6 +98,17 @@ EDGES = {
         "seal",
         "tables",
     },
+    "trainer": {
+        "api",
+        "budgets",  # for types alone
+        "generators",
+        "ledger",
+        "options",
+        "pate",  # codes as numbers
+        "report",
+        "schema",
+        "seal",
+    },
     "testing": {"accounting", "api", "generators", "ledger", "options", "report", "schema", "seal"},
     "planning": {"accounting", "api", "ledger", "schema", "seal"},
     "selecting": {
@@ -131,6 +142,7 @@ EDGES = {
         "selecting",
         "sets",
         "tables",
+        "trainer",
     },
 }
 FREE = {"errors"}

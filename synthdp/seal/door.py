@@ -205,7 +205,7 @@ class Sensitive(AsksTables):
         """Charge, then answer: from a block of a loop; or by itself, and then the answer is kept, or was and is given again."""
         blocked = all(self.account.blocked(event, count) for event, count in events)
         if self._answers.waiting and not blocked:
-            return cast("Answer", self._answers.again(question, sample and sample.rate, self._codec))
+            return cast("Answer", self._answers.again(question, None if sample is None else sample.rate, self._codec))
         for event, count in events:
             self.account.book(event, count)
         return self._answer(question, sample, asking=None if blocked else self.account.ledger.asking)
@@ -468,7 +468,7 @@ class Sensitive(AsksTables):
         if asking is not None:
             line = asking()
         if line is not None and self._ranks.world == 1 and self._recorder is None:
-            self._answers.keep(line, question, sample and sample.rate, self._codec, answer)
+            self._answers.keep(line, question, None if sample is None else sample.rate, self._codec, answer)
         return answer
 
     def _sampled(self, records: Records, sample: Sampled) -> Records:

@@ -221,7 +221,7 @@ STOPPED_FITS = (
     Mutant(
         "an answer is seen before it is kept",
         "synthdp.seal.door:Sensitive._answer",
-        "self._answers.keep(line, question, sample and sample.rate, self._codec, answer)",
+        "self._answers.keep(line, question, None if sample is None else sample.rate, self._codec, answer)",
         "pass",
         (f"{ANSWERS}::test_a_stopped_fit_goes_on_from_its_answers_at_no_charge[2]",),
     ),
