@@ -10,6 +10,7 @@ from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
 from synthdp.seal import first_line, public_rows
 from synthdp.trainer.inputs import Inputs
+from synthdp.trainer.losses import LOSSES
 
 
 def prepared(module: Any, codec: Codec, target: str | None) -> nn.Module:
@@ -34,10 +35,9 @@ def words(module: nn.Module) -> str:
     return f"{_name(type(module))}: {' '.join(repr(module).split())}, {trained:,} trained weights"
 
 
-def own_code(module: nn.Module, function: Any, loss: str) -> tuple[str, ...]:
+def own_code(module: nn.Module, loss: str) -> tuple[str, ...]:
     """Classes of layers, and the loss, that come from neither torch nor synthdp."""
-    kinds = dict.fromkeys(_name(type(layer)) for layer in module.modules())
-    named = (*kinds, *((loss,) if getattr(function, "__module__", "") is not None and "." in loss else ()))
+    named = dict.fromkeys([*(_name(type(layer)) for layer in module.modules()), *(() if loss in LOSSES else (loss,))])
     return tuple(name for name in named if name.partition(".")[0] not in ("torch", "synthdp"))
 
 

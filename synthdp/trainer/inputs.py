@@ -122,7 +122,7 @@ def array_schema(
     without both there is no y. `units` is the number of rows, or a public estimate.
     """
     if len(shape) == 1 and bounds is None:
-        raise BadInput("bounds must be given for rows of numbers: what is beyond them is cut off")
+        raise BadInput("bounds must be given for rows of numbers: the least and the largest that there may be")
     if len(shape) not in (1, 2, 3) or (classes is not None and target_bounds is not None):
         raise BadInput("shape must have one to three numbers, and y either classes or target_bounds")
     columns: list[Column]

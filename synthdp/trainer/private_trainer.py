@@ -74,7 +74,7 @@ class PrivateTrainer:
             function=function,
             units=units_of(schema),
             architecture=words(made),
-            own_code=own_code(made, function, named),
+            own_code=own_code(made, named),
             loss=named,
             target=target,
             **settings,

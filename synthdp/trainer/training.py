@@ -152,13 +152,21 @@ class Training:
             raise BadInput(f"the module with loss={self.loss}: {error}") from None
         except TRIED as error:
             raise BadInput(f"the module's gradients cannot be taken on made-up rows: {first_line(error)}") from error
+        held = self.module.state_dict()
+        written = [
+            name for name, value in descent.module.state_dict().items() if not torch.equal(value.cpu(), held[name])
+        ]
+        if written:
+            raise BadInput(
+                f"the module writes into itself ({written[0]}) while it looks at records: a release would hold what it wrote"
+            )
 
     def _check_outputs(self, codec: Codec, schema: Schema) -> None:
         """Refuse a module that cannot take such inputs, or does not tell the target's classes apart."""
         rows = Inputs(codec, self.target).rows(torch.from_numpy(public_rows(codec)))
         try:
             with torch.no_grad():
-                found = self.module(rows)
+                found = copy.deepcopy(self.module).eval()(rows)
         except TRIED as error:
             raise BadInput(
                 f"the module cannot take inputs of shape {tuple(rows.shape)}: {first_line(error)}"
@@ -209,7 +217,7 @@ class Training:
             length = descent.follow(sums, self.microbatches or self.expected)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == self.steps:
                 progress(step + 1, self.steps, {"noisy gradient": length, "clip": descent.clipper.clip})
-        return Weights(schema, descent.module.cpu())
+        return Weights(schema, loaded(self.module, descent.weights(self.module)))
 
     def restore(self, schema: Schema, tensors: Tensors) -> "Weights":
         """The module with these weights; raises `BadInput` where names or shapes do not fit."""
@@ -289,6 +297,14 @@ class Descent:
                 parameter.data.mul_(self._kept)
         self._optimizer.step()
         return math.sqrt(squares)
+
+    def weights(self, first: nn.Module) -> Tensors:
+        """The trained weights, and of all else what it was at `first`: nothing leaves that module or loss wrote meanwhile."""
+        held = first.state_dict()
+        named = (*first.named_parameters(remove_duplicate=False), *first.named_buffers(remove_duplicate=False))
+        trained = {name for name, value in named if value.requires_grad}
+        found = self.module.state_dict()
+        return {name: (found if name in trained else held)[name].detach().cpu().numpy() for name in held}
 
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on."""

@@ -209,6 +209,24 @@ def test_a_rehearsal_is_made_again_by_its_seed():
     assert one.statement.rehearsal
 
 
+def test_only_trained_weights_leave():
+    """Whatever a module writes into itself where trials do not see it: in larger samples than theirs."""
+
+    class Late(Counting):
+        def forward(self, rows):
+            if len(rows) > 200:
+                self.seen.fill_(7)
+                self.fixed.fill_(7)
+            return self.linear(rows.double()) + self.fixed
+
+    module = Late()
+    module.register_buffer("fixed", torch.ones(2, dtype=torch.float64))
+    found = weights(trainer(module, batch=ROWS).fit(arrays(), seed=1))
+    assert found["seen"] == 0
+    assert (found["fixed"] == 1).all()
+    assert (found["linear.weight"] != module.linear.weight.detach().numpy()).any()
+
+
 # ---- Every kind of record and target.
 
 
@@ -372,6 +390,19 @@ def one_number(outputs, targets):
     return functional.cross_entropy(outputs, targets)
 
 
+class Counting(nn.Module):
+    """Keeps a sum of the records that it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 2, dtype=torch.float64)
+        self.register_buffer("seen", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, rows):
+        self.seen += rows.detach().double().sum()
+        return self.linear(rows.double())
+
+
 WITH_LEARN = {"columns": {"sex": {"kind": "categorical", "categories": "learn"}}}
 REFUSED = {
     "batch norm": (lambda: trainer(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))), "BatchNorm1d"),
@@ -379,6 +410,7 @@ REFUSED = {
         lambda: trainer(nn.Sequential(nn.Dropout(0.1), nn.Linear(4, 2))),
         r"Dropout \(layer '0'\) draws chance",
     ),
+    "memory": (lambda: trainer(Counting()), r"writes into itself \(seen\)"),
     "frozen": (lambda: trainer(network(4, 2).requires_grad_(False)), "no parameter to train"),
     "width": (lambda: trainer(network(5, 2)), r"cannot take inputs of shape \(32, 4\): mat1"),
     "classes": (lambda: trainer(network(4, 3)), r"has 2 classes, so the module must return \(rows, 2\)"),
