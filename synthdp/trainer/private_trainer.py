@@ -55,7 +55,7 @@ class PrivateTrainer:
         outputs and targets that returns one number per record, of that record alone. `target` is the column to learn; without it the
         schema's first target or, where it has none, the inputs themselves.
 
-        The settings are those of `Training`: epochs, batch, sampling, microbatches, optimizer, learning_rate, momentum,
+        The settings are those of `Training`: epochs, batch, sampling, microbatches, optimizer, learning_rate, learning_rate_end, momentum,
         weight_decay, clip, clipping (with clip_groups, clip_shares, clip_allocation, clip_quantile, clip_speed, clip_count_noise,
         clip_decay, clip_gamma) and device. Raises `BadInput` for all that `fit` would refuse but the records; the module is tried
         on made-up rows.

@@ -76,6 +76,9 @@ class Training:
     )
     optimizer: str = option("adam", f"what follows the noisy gradients: {', '.join(OPTIMIZERS)}", one_of(*OPTIMIZERS))
     learning_rate: float = option(1e-3, "learning rate", positive(1000))
+    learning_rate_end: float = option(
+        1.0, "ratio of the last step's learning rate to the first's; it falls along a line", number("[0, 1]")
+    )
     momentum: float = option(0.9, "momentum, with optimizer=momentum", number("[0, 1)"))
     weight_decay: float = option(0.0, "each step takes learning_rate x weight_decay of every weight", not_negative())
     clip: float = option(1.0, "L2 bound on a unit's gradient; where the bound changes, its first value", positive())
@@ -183,6 +186,10 @@ class Training:
                 f"returns {tuple(found.shape)}"
             )
 
+    def learning_rate_at(self, step: int) -> float:
+        """The learning rate of a step, from 0 on."""
+        return self.learning_rate * (1 - (1 - self.learning_rate_end) * step / max(1, self.steps - 1))
+
     def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002 - its units are here
         """`steps` sampled gradients, with each a count of units where the clip adapts."""
         return (Entry(self.event(noise), self.steps),)
@@ -214,7 +221,7 @@ class Training:
         for step in data.steps(self.event(noise), self.steps, descent.state):
             with data.sample(self.rate, self.sampling) as batch:
                 sums = descent.clipper.gradient(batch, descent.module, descent.loss, step, self.expected)
-            length = descent.follow(sums, self.microbatches or self.expected)
+            length = descent.follow(sums, self.microbatches or self.expected, self.learning_rate_at(step))
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == self.steps:
                 progress(step + 1, self.steps, {"noisy gradient": length, "clip": descent.clipper.clip})
         return Weights(schema, loaded(self.module, descent.weights(self.module)))
@@ -272,7 +279,7 @@ class Descent:
         self._inputs, self._function = Inputs(codec, settings.target, device), settings.function
         trained = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
         self._optimizer = OPTIMIZERS[settings.optimizer](trained, settings.learning_rate, settings.momentum)
-        self._kept = 1 - settings.learning_rate * settings.weight_decay
+        self._weight_decay = settings.weight_decay
         self.clipper = Clipper(
             settings,
             self.module,
@@ -287,14 +294,16 @@ class Descent:
         rows = self._inputs.rows(codes)
         return self._function(module(rows), self._inputs.targets(codes, rows))
 
-    def follow(self, sums: Any, divisor: float) -> float:
-        """One step of the optimiser along the noisy sums over the public `divisor`; the length of what it followed."""
+    def follow(self, sums: Any, divisor: float, rate: float) -> float:
+        """One step, at this learning rate, of the optimiser along the noisy sums over the public `divisor`; the length of that."""
         squares = 0.0
         for name, parameter in self.module.named_parameters():
             if parameter.requires_grad:
                 parameter.grad = sums[name].to(parameter) / divisor
                 squares += float(parameter.grad.double().square().sum())
-                parameter.data.mul_(self._kept)
+                parameter.data.mul_(1 - rate * self._weight_decay)
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
         self._optimizer.step()
         return math.sqrt(squares)
 

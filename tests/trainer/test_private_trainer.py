@@ -111,7 +111,8 @@ def by_hand(made, data, steps, clip):
         "rmsprop": lambda p: torch.optim.RMSprop(p, training.learning_rate),
     }
     optimizer = kinds[training.optimizer](module.parameters())
-    for _ in range(steps):
+    for rate in np.linspace(training.learning_rate, training.learning_rate * training.learning_rate_end, steps):
+        optimizer.param_groups[0]["lr"] = float(rate)
         totals = [torch.zeros_like(parameter) for parameter in module.parameters()]
         for row, target in zip(rows, targets, strict=True):
             module.zero_grad()
@@ -131,7 +132,15 @@ def test_steps_are_those_of_torch_over_clipped_means(optimizer):
     """All records are in each sample, and there is no noise: then every number has a second source."""
     rate = {"sgd": 1.0, "momentum": 0.5}.get(optimizer, 0.01)
     data, clip = arrays(40), 0.2
-    made = trainer(schema=numbers(units=40), batch=40, epochs=4, optimizer=optimizer, learning_rate=rate, clip=clip)
+    made = trainer(
+        schema=numbers(units=40),
+        batch=40,
+        epochs=4,
+        optimizer=optimizer,
+        learning_rate=rate,
+        learning_rate_end=0.1,
+        clip=clip,
+    )
     found = made.fit(data, seed=0)
     expected = by_hand(made, data, 4, clip)
     for one, other in zip(found.module.parameters(), expected.parameters(), strict=True):
