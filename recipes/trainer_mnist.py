@@ -149,7 +149,7 @@ def page(result: dict[str, Any]) -> str:
     for row in result["rows"]:
         found, epsilon = row["accuracy"], "none" if row["epsilon"] is None else f"{row['epsilon_spent']:.3f}"
         lines.append(
-            f"| {row['network']} | {epsilon} | {found['mean']:.2%} ± {found['sd']:.2%} | {found['n']} | {row['goal']:.0%} "
+            f"| {row['network']} | {epsilon} | {found['mean']:.2%}{spread_of(found)} | {found['n']} | {row['goal']:.0%} "
             f"| {row['noise']:.3f} | {row['steps']:,} | {row['cpu_seconds']['mean'] / 60:.1f} |"
         )
     missed = [row for row in result["rows"] if row["accuracy"]["mean"] < row["goal"]]
@@ -157,6 +157,11 @@ def page(result: dict[str, Any]) -> str:
     lines += ["", f"Goals that are not reached: {len(missed)} of {len(result['rows'])}."]
     lines += [f"Not run yet: {', '.join(lacking)}."] if lacking else []
     return "\n".join(lines) + "\n"
+
+
+def spread_of(found: dict[str, Any]) -> str:
+    """Nothing, of one seed."""
+    return f" ± {found['sd']:.2%}" if found["n"] > 1 else ""
 
 
 def _told(settings: dict[str, Any]) -> str:
