@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from synthdp.ledger.budget import Budget
     from synthdp.pate.fit import PATE
     from synthdp.schema.schema import Schema
+    from synthdp.trainer.private_trainer import PrivateTrainer
 
 __all__ = [
     "PATE",
     "BadInput",
     "Budget",
     "NotEntered",
+    "PrivateTrainer",
     "Release",
     "Schema",
     "Synthesizer",
@@ -33,6 +35,7 @@ _HOMES = {
     "Budget": "synthdp.ledger.budget",
     "NotEntered": "synthdp.errors",
     "PATE": "synthdp.pate.fit",
+    "PrivateTrainer": "synthdp.trainer.private_trainer",
     "Release": "synthdp.api",
     "Schema": "synthdp.schema.schema",
     "Synthesizer": "synthdp.api",

@@ -453,8 +453,9 @@ def check_seed(seed: Any) -> None:
 
 
 def settings_of(generator: Any) -> Mapping[str, Any]:
-    """The settings as JSON has them: lists for tuples."""
-    values = {field.name: getattr(generator, field.name) for field in dataclasses.fields(generator)}
+    """The settings as JSON has them: lists for tuples. A field with `told: False` in its metadata is none: it holds code."""
+    told = [field.name for field in dataclasses.fields(generator) if field.metadata.get("told", True)]
+    values = {name: getattr(generator, name) for name in told}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 

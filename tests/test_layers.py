@@ -101,6 +101,17 @@ EDGES = {
         "seal",
         "tables",
     },
+    "trainer": {
+        "api",
+        "budgets",  # for types alone
+        "generators",
+        "ledger",
+        "options",
+        "pate",  # codes as numbers
+        "report",
+        "schema",
+        "seal",
+    },
     "testing": {"accounting", "api", "generators", "ledger", "options", "report", "schema", "seal"},
     "planning": {"accounting", "api", "ledger", "schema", "seal"},
     "selecting": {
@@ -134,6 +145,7 @@ EDGES = {
         "selecting",
         "sets",
         "tables",
+        "trainer",
     },
 }
 FREE = {"errors"}

@@ -74,12 +74,14 @@ def sign(config: Config) -> None:
 
 
 def verified(release: str, public: str | None) -> "Verified":
-    """The release's folder, checked; of a generator or of a classifier."""
-    from synthdp.report.folder import STUDENT
+    """The release's folder, checked; of a generator, of a classifier or of a trained module."""
+    from synthdp.report.folder import MODULE, STUDENT
 
     folder = Path(release)
     if (folder / STUDENT).is_file():
         from synthdp.pate import verify as check
+    elif (folder / MODULE).is_file():
+        from synthdp.trainer import verify as check
     else:
         from synthdp.api import verify as check
     return check(folder, public=public)

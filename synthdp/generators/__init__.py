@@ -9,6 +9,7 @@ import functools
 import importlib
 import importlib.metadata
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points, version
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from synthdp.schema.where import Allowed
     from synthdp.seal import Sensitive  # imports torch, which a list of names does not need
 
-GROUP = "synthdp.generators"
+HOUSE, GROUP = "synthdp", "synthdp.generators"
 TABLE, IMAGES = "table", "images"  # what a generator may learn: `Traits.kinds`
 DEFAULT = {TABLE: "mixture", IMAGES: "classgauss"}  # the generator of each kind that is fitted where nobody names one
 
@@ -152,12 +153,12 @@ class Generator(Protocol):
 def origin(generator: Generator) -> dict[str, str] | None:
     """The package that a generator of a third party comes from, and the version of its distribution ("not known" without one).
 
-    None for synthdp's own: the very class, not one that only says so.
+    None for synthdp's own: the very class that its module holds, not one that only says so.
     """
-    kind, name = type(generator), getattr(generator, "name", "")
-    if name in _own() and importlib.import_module(f"{__name__}.{name}").GENERATOR is kind:
-        return None
+    kind = type(generator)
     package = kind.__module__.partition(".")[0]
+    if package == HOUSE and getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind:
+        return None
     return {"package": package, "version": _version(package)}
 
 

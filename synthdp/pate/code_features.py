@@ -25,7 +25,6 @@ class Features:
     column, its code, for trees. The target's column is never looked at, so that queries may hold any code there.
     """
 
-    target: int
     tables: tuple[NDArray[np.float32], ...]  # per column but the target: code -> its entries, (size, entries)
     places: tuple[int, ...]
 
@@ -56,7 +55,7 @@ def features(codec: Codec, target: str, encoding: str = "one_hot") -> Features:
         raise BadInput(
             f"the schema has no column beside the target {target!r}, so nothing could tell its classes apart"
         )
-    return Features(target=place, tables=tuple(_table(codec, index, encoding) for index in others), places=others)
+    return Features(tables=tuple(table(codec, index, encoding) for index in others), places=others)
 
 
 def feature_map(given: Any, codec: Codec, target: str) -> Callable[[Codes], NDArray[np.float32]]:
@@ -101,7 +100,7 @@ def check_frame(name: str, frame: Any) -> None:
         raise BadInput(f"{name} must be a pandas DataFrame, got {type(frame).__name__}")
 
 
-def public_schema(schema: Schema, target: str) -> Schema:
+def public_schema(schema: Schema, target: str | None) -> Schema:
     """What public records must look like: the schema without its target and its identifiers, each record for itself."""
     kept = tuple(column for column in schema.modelled if column.name != target)
     if not kept:
@@ -113,13 +112,14 @@ def public_schema(schema: Schema, target: str) -> Schema:
     )
 
 
-def public_codes(codec: Codec, target: str, frame: Any) -> Codes:
+def public_codes(codec: Codec, target: str | None, frame: Any) -> Codes:
     """The codes of public records, (rows, all columns): code 0 stands in the target's place, where nothing is known."""
     known = Codec(public_schema(codec.schema, target)).encode(frame)
-    return np.insert(known, codec.names.index(target), 0, axis=1)
+    return known if target is None else np.insert(known, codec.names.index(target), 0, axis=1)
 
 
-def _table(codec: Codec, index: int, encoding: str) -> NDArray[np.float32]:
+def table(codec: Codec, index: int, encoding: str = "one_hot") -> NDArray[np.float32]:
+    """The entries of each code of one column, (size, entries): see `Features`."""
     name, size = codec.names[index], codec.sizes[index]
     column = codec.schema.column(name)
     if encoding == "codes":

@@ -22,8 +22,9 @@ from synthdp.schema.schema import Schema
 
 FORMAT = 2
 OLD = 1  # without a manifest
-MODEL, STUDENT, RELEASE, LEDGER = "model.safetensors", "student.safetensors", "release.json", "ledger.jsonl"
-PARTS = frozenset({MODEL, STUDENT, RELEASE, LEDGER, MANIFEST, SIGNATURE, TABLES})
+MODEL, STUDENT, MODULE = "model.safetensors", "student.safetensors", "module.safetensors"
+RELEASE, LEDGER = "release.json", "ledger.jsonl"
+PARTS = frozenset({MODEL, STUDENT, MODULE, RELEASE, LEDGER, MANIFEST, SIGNATURE, TABLES})
 OF_TABLES = (".csv", ".parquet", ".csv.neutralised.json")  # endings of what lies in the folder of tables
 LINE = {"count", "event", "previous", "hash"}  # of the canonical copy of a ledger
 

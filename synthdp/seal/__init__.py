@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from synthdp.seal.gradients.question import Counted, Gradient
     from synthdp.seal.marginals import Grouping, Marginals
     from synthdp.seal.records import moved
+    from synthdp.seal.replay import tried
     from synthdp.seal.teachers.mean_embeddings import Kernel, Witness, against
     from synthdp.seal.teachers.network_teachers import Stacked
     from synthdp.seal.teachers.protocols import first_line, public_rows
@@ -71,6 +72,7 @@ _HOMES = {
         "Gradient",
     ),
     "records": ("moved",),
+    "replay": ("tried",),
     "marginals": (
         "Grouping",
         "Marginals",
@@ -141,6 +143,7 @@ __all__ = [
     "layout",
     "moved",
     "public_rows",
+    "tried",
 ]
 
 

@@ -184,17 +184,17 @@ class AsksTables(ABC):
         return tuple(tuple(names.index(name) for name in clique) for clique in cliques)
 
 
-# ---- Questions to a Poisson sample of the units.
+# ---- Questions to a random sample of the units.
 
 
 class Batch:
-    """One Poisson sample. It answers once: two answers from one sample are not two independent samples, so what belongs
+    """One sample of units. It answers once: two answers from one sample are not two independent samples, so what belongs
     together is asked together (`sums`).
     """
 
-    def __init__(self, data: "Sensitive", rate: float) -> None:
+    def __init__(self, data: "Sensitive", sample: Sampled) -> None:
         self._data = data
-        self._rate = rate
+        self._sample = sample  # but for what is asked of it
         self._open = True
 
     def ask(self, question: Question[Answer]) -> Answer:
@@ -203,7 +203,8 @@ class Batch:
             raise BadInput("a sample answers one question while it is open; ask for several sums at once with `sums`")
         question = self._data.check(question)
         self._open = False
-        return self._data._asked(question, [(Sampled(self._rate, tuple(question.events)), 1)], self._rate)
+        event = dataclasses.replace(self._sample, queries=tuple(question.events))
+        return self._data._asked(question, [(event, 1)], self._sample)
 
     def sums(self, groups: Sequence[Group]) -> list[Vector]:
         """Noisy sums of clipped per-unit vectors over the sample, one per group."""

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 
@@ -246,11 +246,11 @@ def _check_lost(noise: float, first: float) -> None:
 
 
 def _least_noise(plan: Callable[[float], Plan], budget: Budget) -> float:
-    """By pld, the tightest as a rule; by rdp where pld has no proof (a zCDP or Renyi cap)."""
-    try:
-        return accounting.calibrate(plan, budget, "pld")
-    except accounting.Unproven:
-        return accounting.calibrate(plan, budget, "rdp")
+    """By pld, the tightest as a rule; where pld has no proof by rdp (a zCDP or Renyi cap), or by that of its own sampler."""
+    for accountant in ("pld", "rdp"):
+        with suppress(accounting.Unproven):
+            return accounting.calibrate(plan, budget, accountant)
+    return accounting.calibrate(plan, budget, "analytic_moments")
 
 
 @lru_cache(maxsize=16)  # an audit makes thousands of fits of one plan

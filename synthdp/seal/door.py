@@ -13,7 +13,7 @@ import numpy as np
 from synthdp.accounting.caps import Filter
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Relation
-from synthdp.ledger.events import RECORD, Capped, Event, Plan, Selection
+from synthdp.ledger.events import RECORD, Capped, Event, Plan, Sampled, Selection
 from synthdp.ledger.ledger import block
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from synthdp.seal.teachers.sealed_teachers import Ballot
 
 ALL_COINS = 2.0**64
+SAMPLERS = ("poisson", FIXED := "without_replacement")
 HIDDEN = "sealed/teachers/"  # what a checkpoint holds of them, which no generator is handed
 IN_DATABASES = 256  # cells of a grid there, where each is a branch of a statement
 OF_TABLES: tuple[type, ...] = (Marginals, Chosen, Distance, Size)
@@ -121,6 +122,8 @@ class Sensitive(AsksTables):
             # Which questions there are does not hang on the noise.
             check_plan((*learned, *plan(1.0), *self._beside), self._ranks)
         noise = self.account.commit(lambda z: (*learned, *plan(z), *self._beside))
+        if any(getattr(entry.event, "sampler", "") == FIXED for entry in self.account.plan):
+            self._check_fixed()
         self._terms, self._plan_noise = terms, noise
         # A resumed fit draws anew what the stopped one may have drawn.
         self._tosses = self.account.ledger.samples - self.account.unasked_samples
@@ -130,6 +133,16 @@ class Sensitive(AsksTables):
         if self._resumed is not None and self._checkpoint is not None:
             self._checkpoint.take(self._resumed, self.account.ledger)
         return noise
+
+    def _check_fixed(self) -> None:
+        """Samples of a fixed size are private among tables of one public size, and no unit may decide which one that is."""
+        with reading():
+            units = self._sealed.read().units
+        if self.relation != "replace_one" or self._ranks.world > 1 or units != self.schema.units:
+            raise BadInput(
+                "sampling without replacement is private under budget.relation=replace_one, in one process, where the schema's units "
+                "are just those of the table. Give these, or take Poisson samples, for which an estimate of units will do"
+            )
 
     def most(self, plan: Callable[[int], Plan]) -> int:
         """The most repetitions whose `plan(count)` keeps the budget, beside what the schema leaves to learn: for a plan of
@@ -198,15 +211,15 @@ class Sensitive(AsksTables):
             self._heard(question, answer)
 
     def _asked(
-        self, question: Question[Answer], events: Sequence[tuple[Event, int]], rate: float | None = None
+        self, question: Question[Answer], events: Sequence[tuple[Event, int]], sample: Sampled | None = None
     ) -> Answer:
         """Charge, then answer: from a block of a loop; or by itself, and then the answer is kept, or was and is given again."""
         blocked = all(self.account.blocked(event, count) for event, count in events)
         if self._answers.waiting and not blocked:
-            return cast("Answer", self._answers.again(question, rate, self._codec))
+            return cast("Answer", self._answers.again(question, None if sample is None else sample.rate, self._codec))
         for event, count in events:
             self.account.book(event, count)
-        return self._answer(question, rate, asking=None if blocked else self.account.ledger.asking)
+        return self._answer(question, sample, asking=None if blocked else self.account.ledger.asking)
 
     def _capped(self, question: Question[Answer], filtered: Filter) -> Answer:
         """The same under a cap: nothing is charged, but what is asked is on disk before it is answered, and counts as spent."""
@@ -345,15 +358,18 @@ class Sensitive(AsksTables):
         return bytes.fromhex(kept["seal"]) if "seal" in kept else drawn
 
     @contextmanager
-    def sample(self, rate: float) -> Iterator[Batch]:
-        """A Poisson sample of units: each is in it with probability `rate`, by a coin of its own."""
+    def sample(self, rate: float, sampler: str = "poisson") -> Iterator[Batch]:
+        """A sample of units. `poisson`: each is in it with probability `rate`, by a coin of its own. `without_replacement`: just
+        the share `rate` of them, each set of that size as likely (see `_check_fixed`)."""
         rate = plain(rate)
         if not 0 <= rate <= 1:
             raise BadInput(f"rate must lie in [0, 1], got {rate}")
+        if sampler not in SAMPLERS:
+            raise BadInput(f"sampler must be one of {', '.join(SAMPLERS)}, got {sampler!r}")
         if self._counted:
             raise BadInput(f"a sample of records {NOT_COUNTED}")
         self.resolve()
-        batch = Batch(self, rate)
+        batch = Batch(self, Sampled(rate, (), sampler))
         yield batch
         batch.close()
 
@@ -436,7 +452,7 @@ class Sensitive(AsksTables):
     def _answer(
         self,
         question: Question[Answer],
-        rate: float | None = None,
+        sample: Sampled | None = None,
         *,
         asking: Callable[[], int] | None = None,
         first: Callable[[], int] | None = None,
@@ -454,7 +470,7 @@ class Sensitive(AsksTables):
         self._ranks.wait()  # until the first process has charged
         with reading():
             records = self._sealed.read()
-            bounded = question.bounded(records if rate is None else self._sampled(records, rate))
+            bounded = question.bounded(records if sample is None else self._sampled(records, sample))
         line = None if first is None else first()
         if first is not None or asking is not None:
             self._turn()
@@ -467,14 +483,18 @@ class Sensitive(AsksTables):
         if asking is not None:
             line = asking()
         if line is not None and self._ranks.world == 1 and self._recorder is None:
-            self._answers.keep(line, question, rate, self._codec, answer)
+            self._answers.keep(line, question, None if sample is None else sample.rate, self._codec, answer)
         return answer
 
-    def _sampled(self, records: Records, rate: float) -> Records:
+    def _sampled(self, records: Records, sample: Sampled) -> Records:
         if self._tosses >= self.account.ledger.samples:
             raise RuntimeError("the sample has not been charged: ask through `Sensitive.sample`")
         coins = self._noise.coins(records.keys, self._tosses)
         self._tosses += 1
+        if sample.sampler == FIXED:  # the units of the least coins: whichever they are, their number is public
+            chosen = np.zeros(len(coins), np.bool_)
+            chosen[np.argsort(coins, kind="stable")[: round(sample.rate * len(coins))]] = True
+            return records.take(chosen)
         # An exact comparison of integers; rate 1 takes everyone.
-        chosen = np.ones(len(coins), np.bool_) if rate >= 1 else coins < np.uint64(rate * ALL_COINS)
+        chosen = np.ones(len(coins), np.bool_) if sample.rate >= 1 else coins < np.uint64(sample.rate * ALL_COINS)
         return records.take(chosen)

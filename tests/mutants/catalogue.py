@@ -192,8 +192,8 @@ DOOR = (
         "synthdp.seal.door:Sensitive._asked",
         "for event, count in events:\n"
         "    self.account.book(event, count)\n"
-        "return self._answer(question, rate, asking=None if blocked else self.account.ledger.asking)",
-        "answer = self._answer(question, rate)\n"
+        "return self._answer(question, sample, asking=None if blocked else self.account.ledger.asking)",
+        "answer = self._answer(question, sample)\n"
         "for event, count in events:\n"
         "    self.account.book(event, count)\n"
         "return answer",
@@ -221,7 +221,7 @@ STOPPED_FITS = (
     Mutant(
         "an answer is seen before it is kept",
         "synthdp.seal.door:Sensitive._answer",
-        "self._answers.keep(line, question, rate, self._codec, answer)",
+        "self._answers.keep(line, question, None if sample is None else sample.rate, self._codec, answer)",
         "pass",
         (f"{ANSWERS}::test_a_stopped_fit_goes_on_from_its_answers_at_no_charge[2]",),
     ),

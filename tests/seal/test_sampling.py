@@ -1,5 +1,6 @@
 """Law 35: one counter of sampling coins for a fit, never set back; a sample is drawn after its charge, and once."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synthdp import BadInput, Budget, Schema, Synthesizer
+from synthdp import BadInput, Budget, Schema, Synthesizer, accounting
 from synthdp.generators import Traits
-from synthdp.ledger.events import Entry, Gaussian, Sampled
+from synthdp.ledger.events import Entry, Gaussian, Sampled, scoped
 from synthdp.noise.noise import Noise
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
@@ -87,6 +88,63 @@ def test_several_samples_a_step_are_independent():
     check_independent(samples)
 
 
+# ---- Samples of a fixed size.
+
+
+SHARE = 1 / 8
+FIXED = Sampled(SHARE, (Gaussian(0.0),), "without_replacement")
+
+
+def sealed_fixed(count, relation="replace_one", units=UNITS, seed=0):
+    budget, schema = Budget(math.inf, 1e-5, relation=relation), dataclasses.replace(SCHEMA, units=units)
+    data = Sensitive(FRAME, schema, Account(budget), seed=seed)
+    data.commit(lambda _: (Entry(FIXED, count),))
+    return data
+
+
+def fixed_members(data):
+    with data.sample(SHARE, "without_replacement") as batch:
+        return batch.sum(lambda codes: np.eye(UNITS)[codes[:, 0]], UNITS, 1.0, 0.0) > 0.5
+
+
+def test_samples_without_replacement_have_one_size_and_each_unit_as_often():
+    steps = 512
+    data = sealed_fixed(steps)
+    samples = np.array([fixed_members(data) for _ in data.steps(FIXED, steps, nothing)])
+    assert (samples.sum(1) == SHARE * UNITS).all()
+    deviation = (SHARE * (1 - SHARE) / steps) ** 0.5
+    assert (abs(samples.mean(0) - SHARE) < 4.5 * deviation).all()  # 64 units: one false alarm in 2,000
+    both = (samples.astype(float).T @ samples)[~np.eye(UNITS, dtype=bool)] / steps
+    pair = SHARE * (SHARE * UNITS - 1) / (UNITS - 1)
+    assert abs(both - pair).max() < 6 * (pair / steps) ** 0.5
+    assert {entry.event for entry in data.account.ledger.entries()} == {
+        dataclasses.replace(FIXED, relation="replace_one", queries=(Gaussian(0.0, relation="replace_one"),))
+    }
+
+
+@pytest.mark.parametrize("wrong", [{"relation": "add_remove"}, {"units": UNITS + 1}, {"units": None}])
+def test_samples_without_replacement_need_the_exact_public_number_of_units(wrong):
+    with pytest.raises(
+        BadInput, match="relation=replace_one, in one process, where the schema's units are just those of the table"
+    ):
+        sealed_fixed(1, **wrong)
+
+
+def test_an_unknown_sampler_is_refused():
+    with pytest.raises(BadInput, match="sampler must be one of"), sealed(1).sample(RATE, "shuffled"):
+        pass
+
+
+def test_noise_for_samples_without_replacement_is_solved():
+    budget = Budget(3.0, 1e-5, relation="replace_one")
+    event = Sampled(SHARE, (Gaussian(1.0),), "without_replacement")
+    noise = Account(budget).commit(lambda z: (Entry(dataclasses.replace(event, queries=(Gaussian(z),)), 10),))
+    plan = (Entry(dataclasses.replace(event, queries=(Gaussian(noise),)), 10),)
+    name, epsilon = accounting.best(scoped(plan, relation="replace_one", unit="record"), 1e-5)
+    assert name == "analytic_moments"
+    assert 2.98 < epsilon <= 3.0
+
+
 def test_a_place_is_tossed_for_once():
     noise, keys = Noise(seed=1), np.arange(8, dtype=np.uint64)
     noise.coins(keys, 3)
@@ -103,7 +161,7 @@ def test_no_sample_is_drawn_that_was_not_charged():
     data = sealed(2)
     members(data)
     with pytest.raises(RuntimeError, match="not been charged"):
-        data._answer(data.tables([("who",)], 0.0), RATE)
+        data._answer(data.tables([("who",)], 0.0), EVENT)
     members(data)
     assert data.account.ledger.entries() == (Entry(EVENT, 2),)
 

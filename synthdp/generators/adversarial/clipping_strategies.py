@@ -5,7 +5,7 @@ plan are the same whatever the strategy (law 11). Why each is private: `seal/cli
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -107,8 +107,6 @@ class Rules(Protocol):
     @property
     def clip(self) -> float: ...
     @property
-    def hidden(self) -> tuple[int, ...] | None: ...
-    @property
     def clip_quantile(self) -> float: ...
     @property
     def clip_speed(self) -> float: ...
@@ -124,6 +122,13 @@ class Rules(Protocol):
     def clip_allocation(self) -> str: ...
 
 
+class Layered(Rules, Protocol):
+    """The same, for a discriminator of these widths."""
+
+    @property
+    def hidden(self) -> tuple[int, ...] | None: ...
+
+
 class Settings(Rules, Protocol):
     """The same, with the number of steps that it is chosen for."""
 
@@ -131,7 +136,7 @@ class Settings(Rules, Protocol):
     def steps(self) -> int: ...
 
 
-def check(settings: Rules) -> None:
+def check(settings: Layered) -> None:
     """Refuse settings that the chosen strategy would not read, and shares that are not one a layer."""
     refuse_unused(settings, "clipping", APPLIES)
     layers = (HIDDEN_LAYERS if settings.hidden is None else len(settings.hidden)) + 1
@@ -178,11 +183,23 @@ def together(noise: float, deviation: float | None) -> float:
 class Clipper:
     """The clip of one training, from step to step."""
 
-    def __init__(self, settings: Settings, module: nn.Module, noise: float, deviation: float | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        module: nn.Module,
+        noise: float,
+        deviation: float | None,
+        *,
+        groups: tuple[tuple[str, ...], ...] = (),
+        microbatches: int | None = None,
+    ) -> None:
+        """`groups` are names of parameters for `per_group`, by default each layer is one; `microbatches`: see `Gradient`."""
         self._settings, self._multiplier, self._deviation = settings, noise, deviation
-        self._rule = rule(settings)
-        groups = layout(self._rule, {name: value.numel() for name, value in module.named_parameters()})
-        self._bounds = groups.bounds
+        self._rule, self._microbatches = rule(settings), microbatches
+        if groups and isinstance(self._rule, PerGroup):
+            self._rule = replace(self._rule, groups=groups)
+        trained = {name: value.numel() for name, value in module.named_parameters() if value.requires_grad}
+        self._bounds = layout(self._rule, trained).bounds
         self.clip = self._next = settings.clip
 
     def gradient(
@@ -193,7 +210,7 @@ class Clipper:
         self.clip = self._next
         if settings.clipping == "decay":
             self.clip = decayed(settings.clip, step, settings.steps, settings.clip_decay)
-        question = Gradient(module, loss, self.clip, self._multiplier, self._rule)
+        question = self.question(module, loss, step)
         if self._deviation is None:
             return batch.ask(question)
         sums, within = batch.ask(Counted(question, self._deviation))
@@ -202,6 +219,10 @@ class Clipper:
             self.clip, share, quantile=settings.clip_quantile, rate=settings.clip_speed, first=settings.clip
         )
         return sums
+
+    def question(self, module: nn.Module, loss: Callable[[nn.Module, Tensor], Tensor], step: int) -> Gradient:
+        """The gradient that a step asks for."""
+        return Gradient(module, loss, self.clip, self._multiplier, self._rule, self._microbatches, step)
 
     def weights(self, squares: Tensor) -> Sequence[Tensor]:
         """What generated rows' gradients are multiplied by, to be bounded as records' are: one (rows,) for all layers, or one

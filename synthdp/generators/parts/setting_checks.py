@@ -19,17 +19,17 @@ def refuse_ignored(settings: Any, names: Sequence[str], given: str) -> None:
             raise BadInput(f"generator.{name} would be ignored with {given}: leave one of them out")
 
 
-def refuse_unused(settings: Any, choice: str, applies: Mapping[str, str]) -> None:
+def refuse_unused(settings: Any, choice: str, applies: Mapping[str, str], where: str = "generator.") -> None:
     """Raise `BadInput` where a setting was changed that the chosen value of `choice` would not read.
 
-    `settings` is a dataclass; `applies` maps a setting to the one value of `choice` that reads it.
+    `settings` is a dataclass; `applies` maps a setting to the one value of `choice` that reads it; `where` stands before its name.
     """
     chosen = getattr(settings, choice)
     defaults = {field.name: field.default for field in dataclasses.fields(settings)}
     for name, reader in applies.items():
         if chosen != reader and getattr(settings, name) != defaults[name]:
             raise BadInput(
-                f"generator.{name} applies to {choice}={reader} and would be ignored with {choice}={chosen}; leave it out"
+                f"{where}{name} applies to {choice}={reader} and would be ignored with {choice}={chosen}; leave it out"
             )
 
 

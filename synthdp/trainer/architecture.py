@@ -1,0 +1,45 @@
+"""A module in words, which a release tells in the place of its code."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+
+from synthdp.errors import BadInput
+from synthdp.schema.codec import Codec
+from synthdp.seal import first_line, public_rows
+from synthdp.trainer.inputs import Inputs
+from synthdp.trainer.losses import LOSSES
+
+
+def prepared(module: Any, codec: Codec, target: str | None) -> nn.Module:
+    """A copy of the module on the CPU; lazy layers get their widths from made-up rows of the schema."""
+    if not isinstance(module, nn.Module):
+        raise BadInput(f"module must be a torch.nn.Module, got {type(module).__name__}")
+    made = copy.deepcopy(module).cpu()
+    if any(isinstance(parameter, nn.UninitializedParameter) for parameter in made.parameters()):
+        rows = Inputs(codec, target).rows(torch.from_numpy(public_rows(codec)))
+        try:
+            made(rows)
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise BadInput(
+                f"the module cannot take inputs of shape {tuple(rows.shape)}: {first_line(error)}"
+            ) from error
+    return made
+
+
+def words(module: nn.Module) -> str:
+    """Class, layers as torch prints them, and the number of trained weights."""
+    trained = sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+    return f"{_name(type(module))}: {' '.join(repr(module).split())}, {trained:,} trained weights"
+
+
+def own_code(module: nn.Module, loss: str) -> tuple[str, ...]:
+    """Classes of layers, and the loss, that come from neither torch nor synthdp."""
+    named = dict.fromkeys([*(_name(type(layer)) for layer in module.modules()), *(() if loss in LOSSES else (loss,))])
+    return tuple(name for name in named if name.partition(".")[0] not in ("torch", "synthdp"))
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
