@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.files import limits
 from synthdp.generators import Generator, Model
-from synthdp.report import losses
 from synthdp.report.facts import ALTERED
-from synthdp.report.losses import LITTLE, MODEL, Counted, Lost, Merged
+from synthdp.report.lost import LITTLE, MODEL, Counted, Lost, Merged, alone
 from synthdp.report.manifest import TABLES
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Categorical, Column, Image
@@ -123,7 +122,7 @@ def lost(heard: Heard, model: Model, fine: Codec, *, counts: bool, clamped: bool
             share = float((frame[column.name].astype(str) == column.other).mean())
         if share >= LITTLE and share > CLEAR * (error or 0.0):
             merged.append(Merged(column=column.name, other=column.other, share=round(share, 4), error=error))
-    known = losses.alone(fine.schema, heard.counted(fine)) if counts else ()
+    known = alone(fine.schema, heard.counted(fine)) if counts else ()
     return Lost(merged=tuple(sorted(merged, key=lambda each: -each.share)), alone=known, empty=tuple(empty))
 
 

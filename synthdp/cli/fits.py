@@ -162,7 +162,7 @@ def trust(config: Config) -> str | None:
 
 def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
-    from synthdp.report import fitness_words, losses
+    from synthdp.report import fitness_words, lost
     from synthdp.report import statement as stating
     from synthdp.report.manifest import TABLES
     from synthdp.report.statement import read_off
@@ -197,7 +197,7 @@ def fit(config: Config) -> None:
     print(f"guarantee  {guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     if statement.answers:
         print(f"tables     {out / 'release' / TABLES}: the noisy counts that were asked for, as CSV and Parquet")
-    for line in (*fitness_words.brief(statement.fitness), *losses.brief(statement), *brief(account)):
+    for line in (*fitness_words.brief(statement.fitness), *lost.brief(statement), *brief(account)):
         print(line)
     if math.isinf(statement.epsilon):
         print("no privacy epsilon is infinite, so nothing protects the records. Do not release this")

@@ -14,10 +14,10 @@ from synthdp.errors import BadInput
 from synthdp.files import whole
 from synthdp.ledger.events import Capped, Gaussian
 from synthdp.pages import pdf as printer
-from synthdp.report import fitness_words, losses, promise, statement_plots, words
+from synthdp.report import fitness_words, lost, promise, statement_plots, words
 from synthdp.report.folder import Verified
 from synthdp.report.hazards import hazards
-from synthdp.report.losses import FITNESS, MODEL, Counted
+from synthdp.report.lost import FITNESS, MODEL, Counted
 from synthdp.report.statement import Statement, read_off
 
 # ---- The data dictionary: what is public of each column, in words.
@@ -216,7 +216,7 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         bought=bool(promise.bought(statement)),
         seen=read_off(statement.columns),
         reading=[f"{name} {text}" for name, text, _ in rows(statement.declared.get("reading", {}))],
-        lost=list(losses.sentences(statement)),
+        lost=list(lost.sentences(statement)),
         fits=[] if statement.fitness is None else fitness_words.told(statement.fitness),
         fold=FOLD,
         versions=rows(statement.provenance),

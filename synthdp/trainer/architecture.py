@@ -1,4 +1,4 @@
-"""A module in words, which a release tells in the place of its code."""
+"""A module: with other weights, and in words, which a release tells in the place of its code."""
 
 import copy
 from typing import Any
@@ -7,10 +7,14 @@ import torch
 from torch import nn
 
 from synthdp.errors import BadInput
+from synthdp.generators import Tensors
+from synthdp.generators.parts import training_state
 from synthdp.schema.codec import Codec
 from synthdp.seal import first_line, public_rows
 from synthdp.trainer.inputs import Inputs
 from synthdp.trainer.losses import LOSSES
+
+NAME = "trainer"  # the kind of the release
 
 
 def prepared(module: Any, codec: Codec, target: str | None) -> nn.Module:
@@ -26,6 +30,18 @@ def prepared(module: Any, codec: Codec, target: str | None) -> nn.Module:
             raise BadInput(
                 f"the module cannot take inputs of shape {tuple(rows.shape)}: {first_line(error)}"
             ) from error
+    return made
+
+
+def loaded(module: nn.Module, tensors: Tensors) -> nn.Module:
+    """A copy of the module with these weights, which sees records one by one (`eval`)."""
+    made = copy.deepcopy(module).eval()
+    held = made.state_dict()
+    if {name: tuple(value.shape) for name, value in held.items()} != {
+        name: value.shape for name, value in tensors.items()
+    }:
+        raise BadInput("the stored weights are not those of this module: give the module that was trained")
+    made.load_state_dict({name: training_state.tensor(value) for name, value in tensors.items()})
     return made
 
 

@@ -21,10 +21,9 @@ from synthdp.report.statement import Statement
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Boolean, Column, Continuous, Integer
 from synthdp.schema.schema import Schema
-from synthdp.trainer.architecture import prepared, words
+from synthdp.trainer.architecture import NAME, loaded, prepared, words
 from synthdp.trainer.inputs import Inputs, framed
 from synthdp.trainer.losses import CLASSES, LOSSES
-from synthdp.trainer.training import NAME, loaded
 
 INDEPENDENT = "Synthetic rows are independent"  # the line of a statement that is about generators
 ROWS = 4096  # at a time

@@ -25,10 +25,10 @@ from synthdp.options import check, fraction, not_negative, number, one_of, optio
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.seal import ALLOCATIONS, Sensitive, first_line, public_rows, tried
+from synthdp.trainer.architecture import NAME, loaded
 from synthdp.trainer.inputs import Inputs
 from synthdp.trainer.losses import CLASSES, Function, check_target
 
-NAME = "trainer"
 SHOW_EVERY = 25
 Optimizing = Callable[[Iterable[nn.Parameter], float, float], torch.optim.Optimizer]
 SAMPLING = ("poisson", "without_replacement")
@@ -237,18 +237,6 @@ def _check_layers(module: nn.Module) -> None:
             )
     if not any(parameter.requires_grad for parameter in module.parameters()):
         raise BadInput("the module has no parameter to train (requires_grad)")
-
-
-def loaded(module: nn.Module, tensors: Tensors) -> nn.Module:
-    """A copy of the module with these weights, which sees records one by one (`eval`)."""
-    made = copy.deepcopy(module).eval()
-    held = made.state_dict()
-    if {name: tuple(value.shape) for name, value in held.items()} != {
-        name: value.shape for name, value in tensors.items()
-    }:
-        raise BadInput("the stored weights are not those of this module: give the module that was trained")
-    made.load_state_dict({name: training_state.tensor(value) for name, value in tensors.items()})
-    return made
 
 
 @dataclass(frozen=True)

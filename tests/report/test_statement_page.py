@@ -15,7 +15,7 @@ from synthdp.ledger.events import Capped, Choice, Entry, Gaussian, Laplace, Reve
 from synthdp.report import fitness_words
 from synthdp.report.fitness_words import Compared, Fitness, Group
 from synthdp.report.hazards import hazards
-from synthdp.report.losses import FITNESS, Counted, Lost, Merged
+from synthdp.report.lost import FITNESS, Counted, Lost, Merged
 from synthdp.report.statement_page import TEMPLATES, render
 
 from test_statement import make_statement  # isort: skip
