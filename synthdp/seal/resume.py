@@ -335,7 +335,7 @@ def _record(said: str, tensors: Mapping[str, NDArray[Any]]) -> bytes:
 def _read(found: list[tuple[str, bytes]]) -> tuple[dict[str, Any], dict[str, str], dict[int, Stored]]:
     """What the fit is, in two parts, and the answers by their ledger's line."""
     facts = strict_json.parse(found[0][0].encode(), "answers", infinite=True)
-    of = dict(facts.pop("of"))
+    of = {name: str(value) for name, value in facts.pop("of").items()}
     kept: dict[int, Stored] = {}
     for said, blob in found[1:]:
         told = strict_json.parse(said.encode(), "an answer", infinite=True)

@@ -1,5 +1,6 @@
 """Law 43: what was paid for is not lost. Answers are on disk before anyone sees them, and a stopped fit goes on from them."""
 
+import json
 import os
 from collections import Counter
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from synthdp.seal.charging import Account
 from synthdp.seal.choice import Dependence
 from synthdp.seal.door import Sensitive
 from synthdp.seal.marginals import Marginals
-from synthdp.seal.resume import Answers, digest
+from synthdp.seal.resume import Answers, _record, digest
 
 BUDGET = Budget(2.0, 1e-5)
 PAIRS = (("sex", "ill"), ("stage", "ill"), ("age", "ill"))
@@ -189,6 +190,14 @@ def test_an_inner_answer_that_is_lost_counts_as_spent(tmp_path, monkeypatch):
     release = fit(tmp_path, resume=True)
     assert [what for what, _ in Asker.told] == ["single", "pairs", "choice", *["inner"] * 3]  # four are paid for
     assert sum(entry.count for entry in release.ledger.entries()) == 4
+
+
+@pytest.mark.parametrize("facts", [{"of": [[None, []]]}, {"of": 1}, {}, []], ids=str)
+def test_a_file_that_holds_no_answers_is_refused(facts, tmp_path):
+    path = tmp_path / "answers"
+    path.write_bytes(_record(json.dumps(facts), {}))
+    with pytest.raises(BadInput, match="in the form that synthdp keeps"):
+        Answers(path, {}).load(Ledger())
 
 
 def test_a_question_is_known_bit_for_bit():
