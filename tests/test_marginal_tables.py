@@ -55,6 +55,7 @@ def test_the_share_of_merged_categories_is_that_of_the_noisy_counts():
     assert merged.error == pytest.approx(codes["standard_error"].iloc[0] / noisy.sum(), rel=0.05)
 
 
+@pytest.mark.heavy
 def test_where_no_table_shows_a_column_its_share_is_that_of_synthetic_records():
     frame = make_frame(200)
     release = fit(quick("dpgan"), frame, make_schema(columns={"sex": {"kind": "categorical", "categories": "learn"}}))
