@@ -131,6 +131,9 @@ def read(source: "Files", files: list[Path], connection: Any, reading: Reading |
         _check_parquet(files)
         with asking():
             return connection.read_parquet([str(path) for path in files], hive_partitioning=False)
+    for path in files:
+        if path.name.lower().endswith(".gz"):
+            limits.check_unpacked(path)
     if reading is not None and reading.encoding not in ("utf-8", "utf-8-sig"):
         raise BadInput(
             f"{source.path}: the database reads UTF-8, and the schema's reading says {reading.encoding}; give data.engine=memory, or "
