@@ -108,12 +108,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "classgauss": {"agreement_rows": 40},
     "dpgan": {"steps": 2, "rate": 0.5, "hidden": (4,), "latent": 2, "generator_every": 1, "fake_batch": 8},
     "dpmerf": {"features": 8, "steps": 3, "batch": 8, "hidden": (4,), "latent": 2},
+    "imle": {"rounds": 1, "generated": 4, "steps": 3, "hidden": (4,), "latent": 2},
     "independent": {},
     "kernel_teachers": {"steps": 2, "queries": 8, "rounds": 1, "teachers": 2, **TINY},
     "mixture": {"iterations": 3, "starts": 1, "components": 4, "least": 0.0, "cells": 0},  # models of one shape
     "pategan": {"steps": 2, "queries": 8, "rounds": 1, "teachers": 2, "units": 2, **TINY},
     "pategan_original": {"queries": 8, "student_steps": 1, "rounds": 1, "teachers": 2, **TINY},
     "privbayes": {"degree": 1, "least": 0.0, "usefulness": 0.0},  # models of one shape
+    "rongauss": {"agreement_rows": 40},
 }
 
 # Generators for which a better pair than the default is known. "name:what" is a generator at other settings that deserve their own audit.
@@ -123,6 +125,7 @@ TABLES = {
     "dpgan": Case(settings={"rate": 1.0}),
     "dpgan:gradients": Case(pair=_few, settings=GRADIENTS),
     "dpmerf": Case(pair=_single, settings={"hidden": (16,)}),
+    "imle": Case(pair=_single),
     "kernel_teachers": Case(pair=_single),
     "kernel_teachers:votes": Case(pair=_few, settings={"start": "none"}),
     "mixture": Case(pair=_second, settings={"iterations": 50}),
@@ -130,6 +133,7 @@ TABLES = {
     "pategan": Case(pair=_single),
     "pategan_original": Case(pair=_few),
     "privbayes": Case(pair=_second),
+    "rongauss": Case(pair=_single),
 }
 IMAGES = {
     "classgauss": Case(pair=_pictures, settings={"components": 1, "match": False}),
