@@ -306,7 +306,9 @@ def fitted(
             release.save(out / "release", force=True)
             audits.bind(internal, out / "release")
         except BaseException:
-            _say_what_was_charged(ledger, config["budget"])
+            saved = "the last checkpoint" if (internal / places.CHECKPOINT).exists() else "the answers that were kept"
+            go_on = f"Run the same command with resume=true to continue from {saved}, at no further charge"
+            say_what_was_charged(ledger, config["budget"], go_on)
             if not ledger.exists():
                 audits.forget(internal)
             raise
@@ -318,17 +320,16 @@ def fitted(
     return release
 
 
-def _say_what_was_charged(ledger: Path, budget: Budget) -> None:
+def say_what_was_charged(ledger: Path, budget: Budget, next_step: str) -> None:
+    """Print what a fit that ends without a release has cost, if anything, and what can be done."""
     from synthdp import accounting
     from synthdp.report.words import upper
 
     if not ledger.exists():
         return
     accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
-    from_ = "the last checkpoint" if ledger.with_name(places.CHECKPOINT).exists() else "the answers that were kept"
     print(
-        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}. Run the same command with "
-        f"resume=true to continue from {from_}, at no further charge"
+        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}. {next_step}"
     )
 
 

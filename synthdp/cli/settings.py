@@ -123,6 +123,46 @@ class PlanOf(Fit):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PateOf:
+    """Options of `synthdp pate`."""
+
+    out: str = option(MISSING, "folder to write; its release/ and labelled records may leave, its internal/ must not")
+    public: str = option(
+        MISSING, "file of public records that the teachers label: the columns of the sensitive ones, without the target"
+    )
+    teachers: int = option(
+        250, "how many teachers, each on its own part of the records; from public knowledge only", whole()
+    )
+    teacher: Literal["forest", "network"] = option("forest", "what a teacher is: a random forest, or a neural network")
+    aggregator: Literal["gnmax", "lnmax", "counts", "shares"] = option(
+        "gnmax",
+        "how votes are answered: gnmax or lnmax (the class of most votes, under Gaussian or Laplace noise), counts (noisy counts of "
+        "all classes) or shares (of two classes)",
+    )
+    queries: int = option(
+        500, "how many public records the teachers label; the noise is solved for the budget", whole()
+    )
+    student: Literal["network", "semi_supervised"] = option(
+        "network",
+        "what learns from the labels: a neural network, or a semi-supervised GAN, which learns from the other public records too",
+    )
+    distillation: bool = option(
+        False, "with aggregator=counts or shares: the student learns the noisy shares, not the likeliest class alone"
+    )
+    rounds: int = option(
+        1, "ask in so many rounds: in each but the first, about the records that the student is least sure of", whole()
+    )
+    features: Literal["one_hot", "codes"] = option(
+        "one_hot", "what teachers and student see: a one for each value, or a number for each column"
+    )
+    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped not for release")
+    invalid: Literal["error", "clamp"] = option(
+        "error", "records that break the schema: error refuses them, clamp maps them to allowed values"
+    )
+    force: bool = option(False, "replace the release in an existing folder; its ledgers are kept")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Check:
     """Options of `synthdp check`."""
 
@@ -397,6 +437,7 @@ OPTIONS: dict[str, Any] = {
     "plan": PlanOf,
     "split": Split,
     "fit": Fit,
+    "pate": PateOf,
     "sample": Sample,
     "evaluate": Evaluate,
     "compare": Compare,
@@ -416,6 +457,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "check": {"data": "files"},
     "plan": {"data": "files", "generator": "default", "budget": "default", "account": "default", "audit": "default"},
     "fit": {"data": "files", "generator": "default", "budget": "default", "account": "default", "audit": "default"},
+    "pate": {"data": "files", "budget": "default", "account": "default"},
     "evaluate": {"data": "files", "evaluate": "default"},
     "compare": {"data": "files", "evaluate": "default"},
     "budget": {"data": "files", "account": "default"},

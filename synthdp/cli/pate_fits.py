@@ -1,0 +1,131 @@
+"""`synthdp pate`: teachers on sensitive records label public ones by noisy votes, and a student learns from these labels."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from synthdp.cli import fits, places, real_records, settings
+from synthdp.cli.budgets import account_of, brief
+from synthdp.errors import BadInput
+from synthdp.schema.schema import CLAMPED, Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from synthdp.budgets import AccountFile
+    from synthdp.pate import PATE, Classifier
+
+Config = Mapping[str, Any]
+LABELLED = "labelled"  # the public records, with the student's labels
+
+
+def pate(config: Config) -> None:
+    """Fit a classifier: out/release may leave, and so may the labelled public records; out/internal must not."""
+    from synthdp.pate.code_features import public_schema
+    from synthdp.report.folder import check_replaced
+    from synthdp.sets import record_files
+
+    options: settings.PateOf = config["options"]
+    places.clear(config["out"])
+    out = places.folder(config["out"], force=options.force)
+    check_replaced(out / "release")  # which would be too late once all is charged
+    schema = real_records.declared(config["data"])
+    target, made = target_of(schema), teaching(options)
+    wanted = public_schema(schema, target)
+    public = _public(Path(options.public), schema, target)
+    known = wanted.validate(public, options.invalid)
+    made.validate(schema, config["budget"], target=target, public=len(known))
+    account = account_of(config["account"], config["data"])
+    fits.check_account(account, config, schema, out)
+    _, frame = real_records.reviewed(config["data"])
+    for line in fits.foretold(schema, config["budget"]):
+        print(line)
+    if options.invalid == "clamp":
+        print(f"clamped    {CLAMPED}; the statement says so")
+    classifier = _fitted(made, config, schema, target, frame, public, account)
+    ending = "".join(suffix for suffix in Path(options.public).suffixes[-2:] if suffix in (".csv", ".gz", ".parquet"))
+    labelled = out / f"{LABELLED}{ending or '.csv'}"
+    columns = tuple(column for column in schema.columns if column.name in (*wanted.names, target))
+    with_target = known.assign(**{target: classifier.predict(known)})[[column.name for column in columns]]
+    record_files.write([with_target], labelled, dataclasses.replace(wanted, columns=columns))
+    statement = classifier.statement
+    print(f"release    {out / 'release'}: the student, its noisy labels, and the statement")
+    print(f"labelled   {labelled}: {len(known)} public records, with {target!r} as the student tells it")
+    print(f"guarantee  {fits.guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
+    for line in brief(account):
+        print(line)
+    if statement.rehearsal:
+        print("rehearsal  the noise comes from a seed and can be regenerated. Do not release this")
+
+
+def target_of(schema: Schema) -> str:
+    """The class that is learned: `data.target`, or the schema's only target."""
+    if len(schema.targets) != 1:
+        raise BadInput(
+            f"pate learns one column, but the schema names {len(schema.targets) or 'no'} targets: give data.target=COLUMN"
+        )
+    return schema.targets[0]
+
+
+def teaching(options: settings.PateOf) -> "PATE":
+    """The settings of the fit."""
+    from synthdp.pate import PATE, Network, Networks, Selection, SemiSupervised
+    from synthdp.pate.fit import forest
+
+    return PATE(
+        teachers=options.teachers,
+        teacher=forest() if options.teacher == "forest" else Networks(),
+        aggregator=options.aggregator,
+        queries=options.queries,
+        student=Network() if options.student == "network" else SemiSupervised(),
+        distillation=options.distillation,
+        selection=Selection(rounds=options.rounds, active=options.rounds > 1),
+        features=options.features,
+    )
+
+
+def _public(path: Path, schema: Schema, target: str) -> "pd.DataFrame":
+    """The public records, read as the sensitive ones are. They have no label: one that lies in the file is refused, not ignored."""
+    from synthdp.sets import record_files
+
+    left = tuple(column for column in schema.columns if column.name != target)
+    unlabelled = dataclasses.replace(schema, columns=left, targets=(), rules=(), honoured=None)
+    return record_files.read(path, unlabelled)
+
+
+def _fitted(
+    made: "PATE",
+    config: Config,
+    schema: Schema,
+    target: str,
+    frame: "pd.DataFrame",
+    public: "pd.DataFrame",
+    account: "AccountFile | None",
+) -> "Classifier":
+    options, internal = config["options"], Path(config["out"]) / "internal"
+    if account is not None and account.source is None:
+        account = dataclasses.replace(account, source=frame)
+    ledger = places.open_ledger(internal, resume=False)
+    with places.progress("pate") as step:
+        try:
+            classifier = made.fit(
+                frame,
+                schema=schema,
+                target=target,
+                public=public,
+                budget=config["budget"],
+                seed=options.seed,
+                invalid=options.invalid,
+                ledger=ledger,
+                account=account,
+                progress=step,
+            )
+            classifier.save(Path(config["out"]) / "release", force=True)
+        except BaseException:
+            fits.say_what_was_charged(
+                ledger, config["budget"], "What was asked stays charged: a fit of PATE starts anew"
+            )
+            raise
+    places.close_ledger(internal)
+    return classifier

@@ -1,0 +1,100 @@
+"""`synthdp pate`: from two files to a student that may leave, labelled public records, and an account that knows of it."""
+
+import pandas as pd
+import pytest
+from clinic import make_frame
+
+from synthdp.cli import run
+from synthdp.ledger.ledger import Ledger
+from synthdp.pate import load
+
+SCHEMA = """
+name: clinic
+declared_by: the tests
+units: 400
+max_records_per_unit: 1
+unit: patient
+targets: [ill]
+columns:
+  patient: {kind: identifier}
+  age: {kind: integer, bounds: [0, 99], bins: [20, 40, 60, 80]}
+  sex: {kind: categorical, categories: [female, male]}
+  ill: {kind: boolean}
+"""
+QUICK = ("teachers=6", "queries=20", "teacher=network", "budget.epsilon=4")
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "schema.yaml").write_text(SCHEMA)
+    columns = ["patient", "age", "sex", "ill"]
+    make_frame(400, seed=1)[columns].to_csv(tmp_path / "records.csv", index=False)
+    make_frame(90, seed=2)[["age", "sex"]].to_csv(tmp_path / "public.csv", index=False)
+    return tmp_path
+
+
+def words(files, *others, public="public.csv"):
+    named = (f"data.path={files / 'records.csv'}", f"data.schema={files / 'schema.yaml'}", f"public={files / public}")
+    return ["pate", *named, f"out={files / 'out'}", *QUICK, *others]
+
+
+def test_a_student_labelled_records_and_a_charged_account(files, capsys):
+    assert run(words(files)) == 0
+    said = capsys.readouterr().out
+    assert "guarantee  epsilon" in said
+    assert "by 1 fit" in said
+    student = load(files / "out" / "release")
+    labelled = pd.read_csv(files / "out" / "labelled.csv")
+    public = pd.read_csv(files / "public.csv")
+    assert list(labelled) == ["age", "sex", "ill"]
+    assert labelled[["age", "sex"]].equals(public)
+    assert (labelled.ill == student.predict(public)).all()
+    assert student.statement.epsilon <= 4
+    assert len(Ledger.read(files / "out" / "internal" / "ledger.jsonl").entries()) >= 1
+    assert run(["verify", f"release={files / 'out' / 'release'}"]) == 0
+    assert run(["report", f"release={files / 'out' / 'release'}", f"out={files / 'page'}"]) == 0
+    assert "public records" in (files / "page" / "statement.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        (("queries=91",), "90"),
+        (("aggregator=gnmax", "distillation=true"), "distillation"),
+        (("data.target=age",), "age"),
+        (("data.target=nosuch",), "nosuch"),
+        (("teachers=0",), "teachers"),
+        (("teacher=tree",), "teacher"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_before_anything_is_charged(files, capsys, others, said):
+    assert run(words(files, *others)) == 2
+    assert said in capsys.readouterr().err
+    assert not (files / "records.csv.account").exists()
+    assert not (files / "out" / "internal").exists()
+
+
+def test_labels_in_the_public_file_are_refused_not_ignored(files, capsys):
+    make_frame(90, seed=2)[["age", "sex", "ill"]].to_csv(files / "known.csv", index=False)
+    assert run(words(files, public="known.csv")) == 2
+    assert "'ill'" in capsys.readouterr().err
+
+
+def test_the_schema_must_name_one_target(files, capsys):
+    (files / "schema.yaml").write_text(SCHEMA.replace("targets: [ill]\n", ""))
+    assert run(words(files)) == 2
+    assert "data.target=COLUMN" in capsys.readouterr().err
+
+
+def test_a_fit_that_is_stopped_says_what_it_cost(files, capsys, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("synthdp.pate.one_fit.Run.classifier", stopped)
+    assert run(words(files)) == 130
+    caught = capsys.readouterr()
+    assert "charged so far" in caught.out
+    assert "starts anew" in caught.out
+    assert "resume" not in caught.out
+    assert (files / "out" / "internal" / "ledger.new.jsonl").exists()
+    assert not (files / "out" / "release").exists()
