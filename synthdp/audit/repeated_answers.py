@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from torch import Tensor, nn
 
-from synthdp.ledger.budget import Budget, Relation
-from synthdp.ledger.events import RECORD, Choice, Entry, Gaussian, Plan, Selection, Threshold, merged, scoped
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import RECORD, Choice, Entry, Gaussian, Plan, Relation, Selection, Threshold, merged, scoped
 from synthdp.schema.schema import Schema
 from synthdp.seal import Estimators, GNMax, Gradient, LNMax, Misfit, Sensitive, best_of
 from synthdp.seal.charging import Account

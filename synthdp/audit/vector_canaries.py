@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
-from synthdp.ledger.budget import Budget, Relation
-from synthdp.ledger.events import RECORD, Capped, Entry, Plan, Sampled, Selection, merged, scoped
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import RECORD, Capped, Entry, Plan, Relation, Sampled, Selection, merged, scoped
 from synthdp.ledger.ledger import Ledger
 from synthdp.schema.schema import Schema
 from synthdp.seal import Gradient, GroupMoments, GroupSums, Marginals, Sensitive

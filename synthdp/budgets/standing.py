@@ -5,12 +5,14 @@ import math
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from synthdp.budgets import filters
-from synthdp.budgets.chain import Row, Rows
 from synthdp.budgets.filters import FILTERS, Cap, Filter, Price
 from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    from synthdp.budgets.chain import Row, Rows
 
 OPENED, CAP, VERSION = "opened", "cap", "version"  # the account's terms and tables
 CHARGED, MORE = "fit", "more"  # a fit's plan; what the same fit asked for beside it
@@ -107,7 +109,7 @@ class Standing:
         return (self.fits[0].body["relation"], self.fits[0].body["unit"]) if self.fits else None
 
 
-def standing(rows: Rows) -> Standing:
+def standing(rows: "Rows") -> Standing:
     """Read an account's rows. Raises `BadInput` where one of them is not such as synthdp writes, or they contradict each other."""
     _check(rows)
     first = rows.charges[0].body
@@ -129,7 +131,7 @@ def standing(rows: Rows) -> Standing:
     )
 
 
-def _fits(rows: Rows) -> tuple[Fit, ...]:
+def _fits(rows: "Rows") -> tuple[Fit, ...]:
     prices: dict[int, list[Price]] = {}
     for row in rows.charges:
         if row.body["kind"] in (CHARGED, MORE):
@@ -144,7 +146,7 @@ def _fits(rows: Rows) -> tuple[Fit, ...]:
     )
 
 
-def _fit(row: Row, prices: list[Price], said: list[Mapping[str, Any]]) -> Fit:
+def _fit(row: "Row", prices: list[Price], said: list[Mapping[str, Any]]) -> Fit:
     heads = [state["ledger"] for state in said if "ledger" in state]
     return Fit(
         number=row.number,
@@ -222,7 +224,7 @@ ADDED: Mapping[str, Callable[[Any], bool]] = {
 }  # which older versions did not write
 
 
-def _check(rows: Rows) -> None:
+def _check(rows: "Rows") -> None:
     fits: set[int] = set()
     for row in rows.charges:
         kind = row.body.get("kind")
@@ -244,13 +246,13 @@ def _check(rows: Rows) -> None:
             raise rows.damaged(f"row {row.number} of its states names charges that are not there; they were cut off")
 
 
-def _check_form(rows: Rows, row: Row, table: str, form: Mapping[str, Callable[[Any], bool]]) -> None:
+def _check_form(rows: "Rows", row: "Row", table: str, form: Mapping[str, Callable[[Any], bool]]) -> None:
     for name, holds in form.items():
         if name not in row.body or not holds(row.body[name]):
             raise _wrong(rows, row, table, name)
 
 
-def _wrong(rows: Rows, row: Row, table: str, name: str) -> BadInput:
+def _wrong(rows: "Rows", row: "Row", table: str, name: str) -> BadInput:
     return rows.damaged(f"row {row.number} of its {table} has no {name} in the form that synthdp writes")
 
 

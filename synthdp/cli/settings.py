@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeVar
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.how import Choices
-from synthdp.ledger.budget import Budget, Relation
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Relation
 from synthdp.options import HELP, check, number, option, whole
 
 Made = TypeVar("Made")

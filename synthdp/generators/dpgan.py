@@ -222,7 +222,8 @@ class DPGAN:
         terms = self.terms(data.declared, data.commit(lambda z: self.plan(data.declared, z)))
         schema = data.resolve()
         own = gan_settings.settled(self, schema)
-        game = (TableGame if schema.image is None else ImageGame)(self, data, terms, random(seed), device)
+        kind = TableGame if schema.image is None else ImageGame
+        game = kind(own, self.label(schema), data, terms, random(seed), device)
         saved = data.restored()
         if saved is None:
             game.start()

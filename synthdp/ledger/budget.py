@@ -2,13 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from synthdp.errors import BadInput
+from synthdp.ledger.events import RELATIONS, Relation
 from synthdp.options import option
-
-Relation = Literal["add_remove", "replace_one"]
-RELATIONS: tuple[str, ...] = get_args(Relation)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ An event is a frozen value: what was asked, with the mathematics of why it is pr
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from synthdp.errors import BadInput
-from synthdp.ledger.budget import Relation
 
+Relation = Literal["add_remove", "replace_one"]
+RELATIONS: tuple[str, ...] = get_args(Relation)
 RECORD = "record"
 PLAIN = (str, float, int, bool, tuple)
 

@@ -12,8 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from synthdp.errors import BadInput
-from synthdp.ledger.budget import RELATIONS
-from synthdp.ledger.events import EVENTS, Entry, Event, from_json
+from synthdp.ledger.events import EVENTS, RELATIONS, Entry, Event, from_json
 
 EXACT = 2**53  # up to here a whole number is a float, too; beyond it numpy would take it for an object
 MOST = 10**9  # repetitions of an event: more are no fit's, and no accountant's grid holds them

@@ -1,7 +1,7 @@
 """What a fit of PATE returns: a classifier that may leave the hospital, with the statement of its guarantee."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,12 @@ from synthdp.schema.schema import Schema
 if TYPE_CHECKING:
     import pandas as pd
 
-KIND = "pate"
+KIND = "pate"  # of a release; a statement has it in the place of the generator's name
+INDEPENDENT = "Synthetic rows are independent"  # the line of a statement that is about generators
+PUBLIC = (
+    "The public records that the teachers were asked about, {count} of {all}: the steward declared them public. They and their noisy "
+    "labels are part of the release; of somebody who is in both tables, only the sensitive record is protected."
+)
 STUDENT, ANSWERS = "student/", "answers/"
 
 
@@ -126,3 +131,9 @@ class Classifier:
         text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False)
         (folder / RELEASE).write_text(text + "\n", encoding="utf-8")
         self.ledger.write(folder / LEDGER)
+
+
+def limits(statement: Statement, lines: Iterable[str]) -> tuple[str, ...]:
+    """What the statement of a classifier does not cover, from the sentences on a fit in general."""
+    public = PUBLIC.format(count=statement.settings["queries"], all=statement.declared["public_records"])
+    return (*(line for line in lines if not line.startswith(INDEPENDENT)), public)

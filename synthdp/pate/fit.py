@@ -6,7 +6,7 @@ and a student learns from them. Everything after the votes is post-processing.
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, scoped
 from synthdp.ledger.ledger import Ledger
 from synthdp.pate import aggregation
-from synthdp.pate.classifier import Classifier
+from synthdp.pate.classifier import KIND, Classifier, limits
 from synthdp.pate.code_features import check_frame, classes, public_schema
 from synthdp.pate.one_fit import Run, Selection
 from synthdp.pate.students.named_students import called, settings_of, student_of
@@ -34,13 +34,6 @@ from synthdp.seal.charging import Account
 
 if TYPE_CHECKING:
     import pandas as pd
-
-NAME = "pate"
-INDEPENDENT = "Synthetic rows are independent"  # the line of a statement that is about generators
-PUBLIC = (
-    "The public records that the teachers were asked about, {count} of {all}: the steward declared them public. They and their noisy "
-    "labels are part of the release; of somebody who is in both tables, only the sensitive record is protected."
-)
 
 
 def forest() -> Any:
@@ -125,7 +118,7 @@ class PATE:
         )  # public records are labelled as they are: there is none to keep
         known = _checked_public(public, schema, target, invalid)
         self.validate(schema, budget, target=target, public=len(known))
-        about: dict[str, Any] = {"generator": NAME, "settings": self.settings(), "rehearsal": seed is not None}
+        about: dict[str, Any] = {"generator": KIND, "settings": self.settings(), "rehearsal": seed is not None}
         unit = schema.unit or RECORD
         book = Ledger(None if ledger is None else Path(ledger))
         with (
@@ -145,7 +138,7 @@ class PATE:
                 budget=budget,
                 declared=schema,
                 resolved=data.schema,
-                generator=NAME,
+                generator=KIND,
                 settings=run.settings(),
                 rehearsal=data.rehearsal,
                 account=entry.statement,
@@ -246,9 +239,3 @@ def _with_public(statement: Statement, records: int) -> Statement:
     """The statement, with what it says of synthetic rows replaced by what there is to say of public records."""
     said = replace(statement, declared={**statement.declared, "public_records": records})
     return replace(said, not_covered=limits(said, statement.not_covered))
-
-
-def limits(statement: Statement, lines: Iterable[str]) -> tuple[str, ...]:
-    """What the statement of a classifier does not cover, from the sentences on a fit in general."""
-    public = PUBLIC.format(count=statement.settings["queries"], all=statement.declared["public_records"])
-    return (*(line for line in lines if not line.startswith(INDEPENDENT)), public)

@@ -9,9 +9,8 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.generators import distributions
-from synthdp.pate.classifier import ANSWERS, KIND, STUDENT, Answers, Classifier
+from synthdp.pate.classifier import ANSWERS, KIND, STUDENT, Answers, Classifier, limits
 from synthdp.pate.code_features import ENCODINGS, classes, feature_map
-from synthdp.pate.fit import NAME, limits
 from synthdp.pate.students import Learned, Lesson, Student
 from synthdp.pate.students.named_students import of_name, student_of
 from synthdp.report.folder import RELEASE, Opened, Verified, opened
@@ -60,7 +59,7 @@ def _parts(found: Opened, *, costly: bool) -> tuple[Mapping[str, Any], Answers, 
         raise BadInput(
             f"{found.folder / RELEASE} lacks a part or has a part of the wrong form; the release was altered"
         ) from error
-    verified = found.check(NAME, None, partial(limits, found.statement), costly=costly)
+    verified = found.check(KIND, None, partial(limits, found.statement), costly=costly)
     answers = Answers(**stored)
     _check_answers(found.folder, answers, found.schema, parts["target"])
     return parts, answers, verified

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from synthdp.seal.door import Sensitive
     from synthdp.seal.gradients.question import Counted, Gradient
     from synthdp.seal.marginals import Grouping, Marginals
-    from synthdp.seal.records import moved
+    from synthdp.seal.pinned import moved
     from synthdp.seal.replay import tried
     from synthdp.seal.teachers.mean_embeddings import Kernel, Witness, against
     from synthdp.seal.teachers.network_teachers import Stacked
@@ -71,7 +71,7 @@ _HOMES = {
         "Counted",
         "Gradient",
     ),
-    "records": ("moved",),
+    "pinned": ("moved",),
     "replay": ("tried",),
     "marginals": (
         "Grouping",

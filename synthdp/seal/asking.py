@@ -9,8 +9,7 @@ import numpy as np
 
 from synthdp.accounting.caps import Filter
 from synthdp.errors import BadInput
-from synthdp.ledger.budget import Relation
-from synthdp.ledger.events import Capped, Sampled
+from synthdp.ledger.events import Capped, Relation, Sampled
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.seal.callbacks import Guarded

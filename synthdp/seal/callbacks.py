@@ -9,14 +9,16 @@ trusted, and PRIVACY.md says so.
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.schema.codec import Codec
 from synthdp.seal.records import is_open
+
+if TYPE_CHECKING:
+    from synthdp.schema.codec import Codec
 
 Codes = NDArray[Any]
 ByRow = Callable[[Codes], Any]  # codes (rows, columns) -> an answer for each row, (rows, ...)
@@ -58,7 +60,7 @@ def _is_plain(found: Any) -> bool:
     return any(kind.__module__.partition(".")[0] in AS_THEY_ARE for kind in kinds)
 
 
-def check(name: str, function: Callable[..., Any], answer: ByRow, codec: Codec) -> None:
+def check(name: str, function: Callable[..., Any], answer: ByRow, codec: "Codec") -> None:
     """Refuse a callback whose `answer` for a made-up row depends on the other rows, on their order or on their number."""
     rows = made_up(codec)
     try:
@@ -84,7 +86,7 @@ def check(name: str, function: Callable[..., Any], answer: ByRow, codec: Codec) 
             )
 
 
-def made_up(codec: Codec) -> Codes:
+def made_up(codec: "Codec") -> Codes:
     """Rows that are nobody's, (ROWS, columns): codes from all over every column's domain, always the same."""
     rows: Codes = np.random.default_rng(0).integers(0, codec.sizes, (ROWS, len(codec.sizes))).astype(codec.dtype)
     return rows

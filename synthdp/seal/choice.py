@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.ledger.budget import Relation
-from synthdp.ledger.events import Choice, Event
+from synthdp.ledger.events import Choice, Event, Relation
 from synthdp.noise.exponential import drawn
 from synthdp.seal.clipping import MARGIN
 from synthdp.seal.marginals import Grouping, Marginals, Table

@@ -12,8 +12,7 @@ import numpy as np
 
 from synthdp.accounting.caps import Filter
 from synthdp.errors import BadInput
-from synthdp.ledger.budget import Relation
-from synthdp.ledger.events import RECORD, Capped, Event, Plan, Sampled, Selection
+from synthdp.ledger.events import RECORD, Capped, Event, Plan, Relation, Sampled, Selection
 from synthdp.ledger.ledger import block
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
@@ -22,7 +21,6 @@ from synthdp.seal import best_of, callbacks, learn
 from synthdp.seal.asking import NOT_COUNTED, AsksTables, Batch, Safe, checked, plain
 from synthdp.seal.charging import Account
 from synthdp.seal.choice import Chosen
-from synthdp.seal.database import CountedTable
 from synthdp.seal.learn import Size
 from synthdp.seal.marginals import Distance, Grouping, Marginals, Table
 from synthdp.seal.processes import ALONE, Ranks, check_additive, check_plan
@@ -93,6 +91,8 @@ class Sensitive(AsksTables):
         if isinstance(frame, Opened):
             if ranks.world > 1:
                 raise BadInput("only one process can count a table in a database: fit without torchrun")
+            from synthdp.seal.database import CountedTable
+
             self._sealed: Sealed[Any] = Sealed(CountedTable.of(frame, schema, self._key))
         else:
             self._sealed = Sealed(shard(seal(frame, schema, self._key), ranks.rank, ranks.world))

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells
-from synthdp.schema.codec import Codec
-from synthdp.schema.schema import Schema
+from synthdp.seal.pinned import moved
 
 if TYPE_CHECKING:
     import torch
+
+    from synthdp.schema.codec import Codec
+    from synthdp.schema.schema import Schema
 
 
 # ---- Contingency tables of encoded records, counted a part of the records at a time: a part's columns stay in the cache, where every
@@ -143,7 +145,7 @@ class Records:
             raise BadInput("the schema still has items to learn: call resolve() before asking about encoded records")
         return self.codes
 
-    def encoded_by(self, codec: Codec) -> "Records":
+    def encoded_by(self, codec: "Codec") -> "Records":
         """The same records with their codes; the raw frame is let go."""
         if self.raw is None:
             raise BadInput("the records have been encoded already")
@@ -219,13 +221,6 @@ class Records:
         return flat.reshape(*mask.shape, -1), torch.from_numpy(mask)
 
 
-def moved(values: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
-    """The values on the device; to a GPU by way of pinned memory, or the CPU would wait until it is done with all before."""
-    if values.device.type == "cpu" and device.type == "cuda":
-        return values.pin_memory().to(device, non_blocking=True)
-    return values.to(device)
-
-
 _READING: ContextVar[bool] = ContextVar("reading", default=False)
 
 
@@ -261,7 +256,7 @@ def reading() -> Iterator[None]:
         _READING.reset(token)
 
 
-def seal(frame: pd.DataFrame, schema: Schema, key: bytes) -> Records:
+def seal(frame: pd.DataFrame, schema: "Schema", key: bytes) -> Records:
     """Group a frame by unit, keep at most `max_records_per_unit` of each, and give every unit a keyed 64-bit name.
 
     Which records of a unit are kept depends on that unit and the key alone (law 18). Records whose unit is missing
@@ -307,7 +302,7 @@ def within(records: Countable, bound: int) -> None:
         )
 
 
-def encoded(records: Records, codec: Codec) -> Records:
+def encoded(records: Records, codec: "Codec") -> Records:
     """The same records with their codes; the raw frame is let go."""
     return records.encoded_by(codec)
 

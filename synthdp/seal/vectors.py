@@ -4,7 +4,7 @@ al. 2018, sections 2 to 4). How to share noise among groups: `proportional` and 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Event, Gaussian
 from synthdp.noise.noise import Noise
-from synthdp.seal.callbacks import ByRow
 from synthdp.seal.clipping import check_clip, clipped
 from synthdp.seal.records import Codes, Records
+
+if TYPE_CHECKING:
+    from synthdp.seal.callbacks import ByRow
 
 Vector = NDArray[np.float64]
 
@@ -51,7 +53,7 @@ class Sums:
         return [Gaussian(group.noise) for group in self.groups]
 
     @property
-    def by_row(self) -> Sequence[tuple[str, Callable[..., Any], ByRow]]:
+    def by_row(self) -> "Sequence[tuple[str, Callable[..., Any], ByRow]]":
         """The groups' vectors."""
         return [(f"vectors of group {place}", group.vectors, group.vectors) for place, group in enumerate(self.groups)]
 
@@ -113,7 +115,7 @@ class Joint:
         return [Gaussian(self.noise)]
 
     @property
-    def by_row(self) -> Sequence[tuple[str, Callable[..., Any], ByRow]]:
+    def by_row(self) -> "Sequence[tuple[str, Callable[..., Any], ByRow]]":
         """The groups' vectors."""
         return [(f"vectors of group {place}", group.vectors, group.vectors) for place, group in enumerate(self.groups)]
 
@@ -197,7 +199,7 @@ class _Grouped:
             raise BadInput(f"dimension and count must be 1 or more, got {self.dimension} and {self.count}")
 
     @property
-    def by_row(self) -> Sequence[tuple[str, Callable[..., Any], ByRow]]:
+    def by_row(self) -> "Sequence[tuple[str, Callable[..., Any], ByRow]]":
         """The vectors, and the groups where there are several."""
         vectors = ("vectors", self.vectors, self.vectors)
         return [vectors] if self.groups is None else [vectors, ("groups", self.groups, self.groups)]

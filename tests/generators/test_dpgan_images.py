@@ -11,6 +11,7 @@ from sweeps import sweep
 from synthdp import BadInput, Budget, Synthesizer, load
 from synthdp.generators.adversarial.clipping_strategies import STRATEGIES, Clipper
 from synthdp.generators.adversarial.game import ImageGame
+from synthdp.generators.adversarial.gan_settings import settled
 from synthdp.generators.dpgan import DPGAN
 from synthdp.generators.images.image_networks import Critic, principal_axes
 from synthdp.generators.images.pixel_rows import Canvas, in_range
@@ -51,7 +52,7 @@ def game(generator, frame, seed=5, answers=None):
     data = Sensitive(frame, schema, Account(BUDGET, Ledger()), seed=seed, recorder=answers)
     terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z)))
     data.resolve()
-    return ImageGame(generator, data, terms, random(seed))
+    return ImageGame(settled(generator, data.schema), generator.label(data.schema), data, terms, random(seed))
 
 
 def play(one, steps):

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from synthdp.generators.adversarial import clipping_strategies, gan_settings
+from synthdp.generators.adversarial import clipping_strategies
 from synthdp.generators.adversarial.clipping_strategies import Clipper
 from synthdp.generators.adversarial.table_player import Player
 from synthdp.generators.images import image_player
@@ -19,7 +19,8 @@ from synthdp.generators.parts.table_networks import Discriminator, average
 from synthdp.generators.parts.training_state import OPTIMIZERS
 
 if TYPE_CHECKING:
-    from synthdp.generators.dpgan import DPGAN, Terms
+    from synthdp.generators.adversarial.gan_settings import Settings
+    from synthdp.generators.dpgan import Terms
     from synthdp.seal import Sensitive
 
 CPU = torch.device("cpu")
@@ -32,7 +33,7 @@ class Game:
 
     def __init__(
         self,
-        settings: gan_settings.Settings,
+        settings: "Settings",
         data: "Sensitive",
         terms: "Terms",
         player: Player | ImagePlayer,
@@ -119,17 +120,17 @@ class TableGame(Game):
 
     def __init__(
         self,
-        settings: "DPGAN",
+        settings: "Settings",
+        label: int | None,
         data: "Sensitive",
         terms: "Terms",
         generator: torch.Generator,
         device: torch.device = CPU,
     ) -> None:
-        own, codec = gan_settings.settled(settings, data.schema), data.codec
-        steps = own.steps // own.generator_every
-        player = Player(own, codec, settings.label(data.schema), steps, generator, device)
-        d = Discriminator(player.blocks.width, own.hidden, len(codec.sizes), generator).to(device)
-        super().__init__(own, data, terms, player, d, clipping_strategies.Linear(own.penalty))
+        steps = settings.steps // settings.generator_every
+        player = Player(settings, data.codec, label, steps, generator, device)
+        d = Discriminator(player.blocks.width, settings.hidden, len(data.codec.sizes), generator).to(device)
+        super().__init__(settings, data, terms, player, d, clipping_strategies.Linear(settings.penalty))
 
     def start(self) -> None:
         """Ask for the tables, and begin at them."""
@@ -156,18 +157,18 @@ class ImageGame(Game):
 
     def __init__(
         self,
-        settings: "DPGAN",
+        settings: "Settings",
+        label: int | None,
         data: "Sensitive",
         terms: "Terms",
         generator: torch.Generator,
         device: torch.device = CPU,
     ) -> None:
-        own = gan_settings.settled(settings, data.schema)
-        steps = own.steps // own.generator_every
-        player = ImagePlayer(own, data.codec, settings.label(data.schema), steps, generator, device)
-        canvas, convolutional = player.canvas, own.architecture == "conv"
-        d = Critic(canvas, convolutional, own.hidden, lens_of(own, canvas), generator).to(device)
-        super().__init__(own, data, terms, player, d, clipping_strategies.Logistic())
+        steps = settings.steps // settings.generator_every
+        player = ImagePlayer(settings, data.codec, label, steps, generator, device)
+        canvas, convolutional = player.canvas, settings.architecture == "conv"
+        d = Critic(canvas, convolutional, settings.hidden, lens_of(settings, canvas), generator).to(device)
+        super().__init__(settings, data, terms, player, d, clipping_strategies.Logistic())
 
     def start(self) -> None:
         """Ask for the class Gaussians, and begin at them."""

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.schema.codec import Codec
+if TYPE_CHECKING:
+    from synthdp.schema.codec import Codec
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -21,7 +22,7 @@ class Vectors:
     the label, times `scale`. A vector has L2 norm at most `bound`. Without a label there is one class.
     """
 
-    def __init__(self, codec: Codec, label: int | None) -> None:
+    def __init__(self, codec: "Codec", label: int | None) -> None:
         self.codec = codec
         self.label = label if len(codec.sizes) > 1 else None  # a target alone is a column like any other
         picture = codec.picture

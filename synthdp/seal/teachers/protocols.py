@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,10 @@ from torch import nn
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
 from synthdp.seal.records import Codes, Records
-from synthdp.seal.resume import State
+
+if TYPE_CHECKING:
+    from synthdp.seal.resume import State
+
 
 # ---- The records dealt to teachers: each unit to one of them, by its own secret key alone (law 19).
 
@@ -80,11 +83,11 @@ class Ensemble(Protocol):
         """How far each teacher leans to class 1 of two, (teachers, queries); an empty one has NaN in its row."""
         ...
 
-    def state(self) -> State:
+    def state(self) -> "State":
         """What `restore` goes on from. It was made without noise: internal, as records are."""
         ...
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: "State") -> None:
         """The inverse of `state`."""
         ...
 

@@ -14,11 +14,11 @@ from synthdp.schema.codec import Codec
 from synthdp.seal.callbacks import Guarded
 from synthdp.seal.questions import Answer, is_own
 from synthdp.seal.records import Codes, Records, Sealed, reading
-from synthdp.seal.resume import State
 from synthdp.seal.teachers.protocols import Kind, dealt
 
 if TYPE_CHECKING:
     from synthdp.seal.door import Sensitive
+    from synthdp.seal.resume import State
     from synthdp.seal.teachers.protocols import Ensemble
 
 
@@ -178,7 +178,7 @@ def checked(kind: Kind, codec: Codec) -> int:
 
 
 def partitioned(
-    data: "Sensitive", sealed: Sealed[Any], count: int, kind: Kind, seed: bytes, state: State | None
+    data: "Sensitive", sealed: Sealed[Any], count: int, kind: Kind, seed: bytes, state: "State | None"
 ) -> tuple[Teachers, Sealed[Ballot]]:
     """The handle, and what it holds sealed; for `Sensitive.partition`. The kind's functions run guarded (`callbacks`)."""
     if not isinstance(count, int | np.integer) or count < 1:
