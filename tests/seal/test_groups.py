@@ -148,6 +148,27 @@ def test_a_unit_moves_dealt_gradients_by_at_most_twice_the_clip(rule, counting):
     assert counting or furthest > 0.5  # more than the clip alone
 
 
+class Unknown(torch.nn.Module):
+    """A layer that book-keeping does not know."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, rows):
+        return rows.double() @ self.weight
+
+
+def test_a_gradient_without_a_norm_is_counted_in_its_own_microbatch_alone():
+    """Microbatches that hold no unit have a gradient of zero, whatever is in the others."""
+    question = Counted(Gradient(Unknown(), lambda module, rows: module(rows).sqrt(), 1.0, 1.0, microbatches=16), 1.0)
+    rows = np.ones((3, WIDTH), np.float32)
+    rows[0] = 0.0  # the root has no slope there
+    keys = np.arange(3, dtype=np.uint64)
+    without = question.bounded(plain(rows[1:], keys[1:]))
+    assert question.movement(question.bounded(plain(rows, keys)), without) <= question.sensitivity
+
+
 def test_the_noise_of_microbatches_is_twice_the_clip_s():
     question = Gradient(module(), real, 0.5, 2.0, FLAT, 4)
     data, noise = plain(rows_of(0)), Noise(3)
