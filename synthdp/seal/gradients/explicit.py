@@ -41,7 +41,9 @@ def add(
     parameters = {f"module.{name}": parameter.detach() for name, parameter in trained.items()}
     records, held = _slots(batch)
     counts, full = batch.counts, held.any(1)
-    if not bool(full.all()):  # what has no record has no gradient: it must not be found in another's, which may be infinite
+    if not bool(
+        full.all()
+    ):  # what has no record has no gradient: it must not be found in another's, which may be infinite
         bound.count(torch.zeros(int((~full).sum())))
         records, held, counts = records[full], held[full], None if counts is None else counts[full]
 
