@@ -447,6 +447,11 @@ class Sensitive(AsksTables):
         all but tables where records are on finer grids than others know."""
         question = checked(question, self.relation, counted=self._counted)
         check_additive(question, self._ranks)
+        sizes = getattr(question, "sizes", None)
+        if (
+            sizes is not None and tuple(sizes) != self.fine.sizes
+        ):  # whether a code lies beyond them would be a record's doing
+            raise BadInput("the question's sizes differ from those of the codec: make the question with `data.tables`")
         if self._fine is not self._codec and type(question) not in OF_TABLES:
             raise BadInput(
                 f"{type(question).__name__} cannot be asked of records that were resolved with `cells`: ask for tables"

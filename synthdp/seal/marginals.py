@@ -41,9 +41,7 @@ class Marginals:
     groups: tuple[Grouping | None, ...] | None = None
 
     def __post_init__(self) -> None:
-        for size, group in zip(self.sizes, self.groups or (), strict=self.groups is not None):
-            if group is not None and (group.shape != (size,) or group.min(initial=0) < 0):
-                raise BadInput(f"a grouping must give each of a column's {size} codes a group of 0 or more")
+        _check_groups(self.sizes, self.groups)
 
     @property
     def events(self) -> Sequence[Event]:
@@ -78,6 +76,12 @@ class Marginals:
         return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
 
 
+def _check_groups(sizes: tuple[int, ...], groups: tuple[Grouping | None, ...] | None) -> None:
+    for size, group in zip(sizes, groups or (), strict=groups is not None):
+        if group is not None and (group.shape != (size,) or group.min(initial=0) < 0):
+            raise BadInput(f"a grouping must give each of a column's {size} codes a group of 0 or more")
+
+
 # ---- How far the records' tables lie from those of a candidate: one noisy number.
 
 
@@ -102,6 +106,7 @@ class Distance:
     groups: tuple[NDArray[np.int64] | None, ...] | None = None  # what a column is counted by, as in `Marginals`
 
     def __post_init__(self) -> None:
+        _check_groups(self.sizes, self.groups)
         if not self.cliques or len(self.cliques) != len(self.expected):
             raise BadInput("a distance needs at least one clique, and one expected table for each clique")
         for clique, table in zip(self.cliques, self.expected, strict=True):
