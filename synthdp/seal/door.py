@@ -123,9 +123,8 @@ class Sensitive(AsksTables):
             # Which questions there are does not hang on the noise.
             check_plan((*learned, *plan(1.0), *self._beside), self._ranks)
         noise = self.account.commit(lambda z: (*learned, *plan(z), *self._beside))
-        fixed = [entry.event for entry in self.account.plan if getattr(entry.event, "sampler", "") == FIXED]
-        if fixed:
-            self._check_fixed([cast("Sampled", event).rate for event in fixed])
+        events = (entry.event for entry in self.account.plan)
+        self._check_fixed([event.rate for event in events if isinstance(event, Sampled) and event.sampler == FIXED])
         self._terms, self._plan_noise = terms, noise
         # A resumed fit draws anew what the stopped one may have drawn.
         self._tosses = self.account.ledger.samples - self.account.unasked_samples
@@ -139,6 +138,8 @@ class Sensitive(AsksTables):
     def _check_fixed(self, rates: Sequence[float]) -> None:
         """Samples of a fixed size are private among tables of one public size, and no unit may decide which one that is. Their own size
         must be whole: rounded up, a sample would hold a larger share of the units than is charged."""
+        if not rates:
+            return
         with reading():
             units = self._sealed.read().units
         if self.relation != "replace_one" or self._ranks.world > 1 or units != self.schema.units:
@@ -146,12 +147,8 @@ class Sensitive(AsksTables):
                 "sampling without replacement is private under budget.relation=replace_one, in one process, where the schema's units "
                 "are just those of the table. Give these, or take Poisson samples, for which an estimate of units will do"
             )
-        for rate in rates:
-            if not math.isclose(rate * units, round(rate * units), rel_tol=1e-12, abs_tol=1e-9):
-                raise BadInput(
-                    f"a sample without replacement holds a whole number of units, but rate {rate:g} of {units:,} units is "
-                    f"{rate * units:g}: give a rate of k / {units}"
-                )
+        if any(not math.isclose(rate * units, round(rate * units), rel_tol=1e-12, abs_tol=1e-9) for rate in rates):
+            raise BadInput(f"a sample without replacement holds a whole number of units: give a rate of k / {units}")
 
     def most(self, plan: Callable[[int], Plan]) -> int:
         """The most repetitions whose `plan(count)` keeps the budget, beside what the schema leaves to learn: for a plan of
