@@ -17,6 +17,7 @@ from synthdp.errors import BadInput
 from synthdp.files import limits
 from synthdp.generators import Generator, Model
 from synthdp.report.facts import ALTERED
+from synthdp.report.folder import OF_TABLES
 from synthdp.report.lost import LITTLE, MODEL, Counted, Lost, Merged, alone
 from synthdp.report.manifest import TABLES
 from synthdp.schema.codec import Codec
@@ -288,8 +289,8 @@ def _as_schema(frame: "pd.DataFrame") -> Schema:
 
 
 def read(folder: Path, counted: Sequence[Counted] | None, schema: Schema) -> "dict[str, pd.DataFrame]":
-    """The tables of a release, each checked: its columns are those that were asked for, and its standard error follows from the
-    noise of its question. Raises `BadInput` for any other."""
+    """The tables of a release, each checked: its columns are those that were asked for, its standard error follows from the noise of
+    its question, and its CSV file says the same. Raises `BadInput` for any other."""
     asked = [(table, each.deviation(schema)) for each in counted or () for table in each.tables]
     found: dict[str, pd.DataFrame] = {}
     seen: set[int] = set()
@@ -304,8 +305,9 @@ def read(folder: Path, counted: Sequence[Counted] | None, schema: Schema) -> "di
                 raise BadInput(f"{path}: holds a table that was not asked for; {ALTERED}")
             _check_table(path, part, *asked[place])
             seen.add(place)
+        _check_csv(path.with_suffix(".csv"), frame)
         found[name] = frame
-    extra = {each.stem for each in (folder / TABLES).iterdir() if each.suffix == ".parquet"} - set(found)
+    extra = {each.name for each in (folder / TABLES).iterdir()} - {way + end for way in found for end in OF_TABLES}
     if len(seen) != len(asked) or extra:
         raise BadInput(
             f"{folder / TABLES}: does not hold the tables that the statement's field counted lists; {ALTERED}"
@@ -341,6 +343,27 @@ def _parquet(path: Path, columns: int) -> "pd.DataFrame":
             raise
         raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__}); {ALTERED}") from None
     return frame
+
+
+def _check_csv(path: Path, frame: "pd.DataFrame") -> None:
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+
+    from synthdp.tables import csvfile
+
+    texts = [name for name in frame.columns if name.startswith(("column", "value"))]
+    types = {"table": pa.int64(), **dict.fromkeys(texts, pa.string())}
+    types |= dict.fromkeys(("count", "standard_error", "model"), pa.float64())
+    expected = frame.assign(**{name: [csvfile.neutral(text) for text in frame[name]] for name in texts})
+    try:
+        options = pacsv.ConvertOptions(column_types=types, strings_can_be_null=False)
+        table = pacsv.read_csv(path, parse_options=pacsv.ParseOptions(newlines_in_values=True), convert_options=options)
+        same = table.column_names == list(frame.columns) and table.num_rows == len(frame)
+        same = same and all(table[name].to_pylist() == expected[name].tolist() for name in frame.columns)
+    except (pa.ArrowException, OSError) as error:
+        raise BadInput(f"{path}: cannot be read as CSV ({type(error).__name__}); {ALTERED}") from None
+    if not same:
+        raise BadInput(f"{path}: does not hold what its Parquet file does; {ALTERED}")
 
 
 def _check_table(path: Path, part: "pd.DataFrame", names: Sequence[str], deviation: float) -> None:

@@ -139,6 +139,16 @@ def test_a_release_binds_its_tables_and_checks_them(released, tmp_path, monkeypa
         with pytest.raises(BadInput, match=r"one_way\.parquet: "):
             load(folder)
 
+    for name, text in (("one_way.csv", "name\nMeier\n"), ("patients.csv", "name\nMeier\n")):
+        folder = forged(lambda place: shutil.copy(path, place))
+        (folder / "tables" / name).write_text(text)
+        reseal(folder)
+        with pytest.raises(BadInput, match="does not hold"):
+            load(folder)
+        if name != "one_way.csv":
+            (folder / "tables" / name).unlink()
+        shutil.copy(released / "tables" / "one_way.csv", folder / "tables")
+
     def bomb(place):
         part = pd.read_parquet(path)
         pd.concat([part.iloc[:1]] * 40).to_parquet(place, index=False)

@@ -42,13 +42,15 @@ def edited_after(schema: Path, held: "Schema") -> tuple[str, ...]:
 def digest(schema: "Schema") -> str:
     """Of the public facts, without who declares them and what is marked for review."""
     facts = {name: value for name, value in schema.to_dict().items() if name not in NO_FACTS}
-    return hashlib.sha256(json.dumps(_unmarked(facts), default=str).encode()).hexdigest()
+    facts["columns"] = {name: _unmarked(column) for name, column in facts["columns"].items()}
+    if "reading" in facts:
+        facts["reading"] = _unmarked(facts["reading"])
+    return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()
 
 
-def _unmarked(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _unmarked(each) for name, each in value.items() if name != "review"}
-    return value
+def _unmarked(facts: dict[str, Any]) -> dict[str, Any]:
+    """Without the mark itself: a column that is called `review` is a column like any other."""
+    return {name: value for name, value in facts.items() if name != "review"}
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -430,7 +430,7 @@ FACTS = (
     Fact(
         name="answers",
         checked="the folder, which has noisy tables or has none",
-        claimed="the noisy counts in the tables, if there are any",
+        claimed="the cells and noisy counts in the tables, if there are any",
         holds=lambda held: held.statement.answers == held.tables,
     ),
 )

@@ -18,7 +18,7 @@ from synthdp.ledger.events import Choice, Event, Relation
 from synthdp.noise.exponential import drawn
 from synthdp.seal.clipping import MARGIN
 from synthdp.seal.marginals import Grouping, Marginals, Table
-from synthdp.seal.records import Records
+from synthdp.seal.records import Records, shape_of
 
 if TYPE_CHECKING:
     from synthdp.noise.noise import Noise
@@ -123,7 +123,7 @@ class Chosen:
             raise BadInput("a choice needs at least one candidate")
         if not self.epsilon >= 0:
             raise BadInput(f"epsilon of a choice must be 0 or more, got {self.epsilon}")
-        shapes = [self._shape(clique) for clique in self.candidates]
+        shapes = [shape_of(clique, self.sizes, self.groups) for clique in self.candidates]
         self.score.check(shapes)
         lots = np.cumsum([math.prod(shape) for shape in shapes], dtype=np.float64) // TOGETHER
         starts = [0, *(np.flatnonzero(np.diff(lots)) + 1).tolist(), len(shapes)]
@@ -162,11 +162,3 @@ class Chosen:
     def movement(self, one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
         """How far the score that moved most did."""
         return float(np.abs(one - other).max())
-
-    def _shape(self, clique: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(
-            self.sizes[column]
-            if self.groups is None or (group := self.groups[column]) is None
-            else int(group.max(initial=0)) + 1
-            for column in clique
-        )

@@ -20,6 +20,7 @@ from synthdp.errors import BadInput
 Rows = NDArray[np.float64]
 MARGIN = 1 - 1e-4  # contributions are clipped a little below the bound, so that rounding cannot carry them past it
 LEAST_CLIP = 1e-100  # of smaller ones the squares, and the noise of second moments, would underflow to zero
+MOST_CLIP = 1e100  # of larger ones sums, and second moments, would overflow
 
 
 def clipped(rows: Rows, clip: float) -> Rows:
@@ -37,11 +38,11 @@ def clipped(rows: Rows, clip: float) -> Rows:
 
 
 def check_clip(clip: float) -> None:
-    """Raises `BadInput` for a clip that is none, or too small to be told from zero."""
+    """Raises `BadInput` for a clip that is none, or one whose squares or sums float64 cannot hold."""
     if not 0 < clip < math.inf:
         raise BadInput(f"clip must be a finite number greater than 0, got {clip}")
-    if clip < LEAST_CLIP:
-        raise BadInput(f"clip must be {LEAST_CLIP:g} or more, got {clip}; scale the vectors instead")
+    if not LEAST_CLIP <= clip <= MOST_CLIP:
+        raise BadInput(f"clip must be between {LEAST_CLIP:g} and {MOST_CLIP:g}, got {clip}; scale the vectors instead")
 
 
 FARTHEST = 1000.0  # factor by which an adaptive clip may leave its first value

@@ -100,8 +100,6 @@ class CountedTable:
         """The table to count in, and the shapes of what comes out."""
         if self.codes is None:
             raise BadInput("the schema still has items to learn: call resolve() before asking about encoded records")
-        if any(sizes[column] < self.sizes[column] for clique in cliques for column in clique):
-            raise BadInput("the question's sizes differ from those of the codec: make the question with `data.tables`")
         wide = list(sizes)
         for column, group in enumerate(groups or ()):
             wide[column] = wide[column] if group is None else int(group.max(initial=0)) + 1

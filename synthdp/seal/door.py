@@ -1,5 +1,6 @@
 """The sealed door: records go in, only charged and noised answers come out."""
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -122,8 +123,8 @@ class Sensitive(AsksTables):
             # Which questions there are does not hang on the noise.
             check_plan((*learned, *plan(1.0), *self._beside), self._ranks)
         noise = self.account.commit(lambda z: (*learned, *plan(z), *self._beside))
-        if any(getattr(entry.event, "sampler", "") == FIXED for entry in self.account.plan):
-            self._check_fixed()
+        events = (entry.event for entry in self.account.plan)
+        self._check_fixed([event.rate for event in events if isinstance(event, Sampled) and event.sampler == FIXED])
         self._terms, self._plan_noise = terms, noise
         # A resumed fit draws anew what the stopped one may have drawn.
         self._tosses = self.account.ledger.samples - self.account.unasked_samples
@@ -134,8 +135,11 @@ class Sensitive(AsksTables):
             self._checkpoint.take(self._resumed, self.account.ledger)
         return noise
 
-    def _check_fixed(self) -> None:
-        """Samples of a fixed size are private among tables of one public size, and no unit may decide which one that is."""
+    def _check_fixed(self, rates: Sequence[float]) -> None:
+        """Samples of a fixed size are private among tables of one public size, and no unit may decide which one that is. Their own size
+        must be whole: rounded up, a sample would hold a larger share of the units than is charged."""
+        if not rates:
+            return
         with reading():
             units = self._sealed.read().units
         if self.relation != "replace_one" or self._ranks.world > 1 or units != self.schema.units:
@@ -143,6 +147,8 @@ class Sensitive(AsksTables):
                 "sampling without replacement is private under budget.relation=replace_one, in one process, where the schema's units "
                 "are just those of the table. Give these, or take Poisson samples, for which an estimate of units will do"
             )
+        if any(not math.isclose(rate * units, round(rate * units), rel_tol=1e-12, abs_tol=1e-9) for rate in rates):
+            raise BadInput(f"a sample without replacement holds a whole number of units: give a rate of k / {units}")
 
     def most(self, plan: Callable[[int], Plan]) -> int:
         """The most repetitions whose `plan(count)` keeps the budget, beside what the schema leaves to learn: for a plan of
@@ -438,6 +444,11 @@ class Sensitive(AsksTables):
         all but tables where records are on finer grids than others know."""
         question = checked(question, self.relation, counted=self._counted)
         check_additive(question, self._ranks)
+        sizes = getattr(question, "sizes", None)
+        if (
+            sizes is not None and tuple(sizes) != self.fine.sizes
+        ):  # whether a code lies beyond them would be a record's doing
+            raise BadInput("the question's sizes differ from those of the codec: make the question with `data.tables`")
         if self._fine is not self._codec and type(question) not in OF_TABLES:
             raise BadInput(
                 f"{type(question).__name__} cannot be asked of records that were resolved with `cells`: ask for tables"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Event, Gaussian
 from synthdp.seal.clipping import MARGIN
-from synthdp.seal.records import Countable, within
+from synthdp.seal.records import Countable, shape_of, within
 
 if TYPE_CHECKING:
     from synthdp.noise.noise import Noise
@@ -41,9 +41,7 @@ class Marginals:
     groups: tuple[Grouping | None, ...] | None = None
 
     def __post_init__(self) -> None:
-        for size, group in zip(self.sizes, self.groups or (), strict=self.groups is not None):
-            if group is not None and (group.shape != (size,) or group.min(initial=0) < 0):
-                raise BadInput(f"a grouping must give each of a column's {size} codes a group of 0 or more")
+        _check_groups(self.sizes, self.groups)
 
     @property
     def events(self) -> Sequence[Event]:
@@ -78,6 +76,12 @@ class Marginals:
         return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
 
 
+def _check_groups(sizes: tuple[int, ...], groups: tuple[Grouping | None, ...] | None) -> None:
+    for size, group in zip(sizes, groups or (), strict=groups is not None):
+        if group is not None and (group.shape != (size,) or group.min(initial=0) < 0):
+            raise BadInput(f"a grouping must give each of a column's {size} codes a group of 0 or more")
+
+
 # ---- How far the records' tables lie from those of a candidate: one noisy number.
 
 
@@ -102,13 +106,13 @@ class Distance:
     groups: tuple[NDArray[np.int64] | None, ...] | None = None  # what a column is counted by, as in `Marginals`
 
     def __post_init__(self) -> None:
+        _check_groups(self.sizes, self.groups)
         if not self.cliques or len(self.cliques) != len(self.expected):
             raise BadInput("a distance needs at least one clique, and one expected table for each clique")
         for clique, table in zip(self.cliques, self.expected, strict=True):
-            if table.shape != self._shape(clique) or not np.isfinite(table).all():
-                raise BadInput(
-                    f"the expected table of columns {clique} must be finite and have shape {self._shape(clique)}"
-                )
+            shape = shape_of(clique, self.sizes, self.groups)
+            if table.shape != shape or not np.isfinite(table).all():
+                raise BadInput(f"the expected table of columns {clique} must be finite and have shape {shape}")
             if np.abs(table).sum() > MOST_UNITS:
                 raise BadInput(
                     f"an expected table counts more than {MOST_UNITS:,} units, so distances to it would be rounded too coarsely"
@@ -137,10 +141,3 @@ class Distance:
     def movement(self, one: float, other: float) -> float:
         """How far it moved."""
         return abs(one - other)
-
-    def _shape(self, clique: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(self._size(column) for column in clique)
-
-    def _size(self, column: int) -> int:
-        group = None if self.groups is None else self.groups[column]
-        return self.sizes[column] if group is None else int(group.max(initial=0)) + 1

@@ -44,7 +44,7 @@ def contingency_counts(
     `codes` is (records, columns), column i below `sizes[i]`; `groups[i]` says what is counted in the place of its codes. Of
     `rows` alone where they are given.
     """
-    shapes = [tuple(_size(column, sizes, groups) for column in clique) for clique in cliques]
+    shapes = [shape_of(clique, sizes, groups) for clique in cliques]
     found = [np.zeros(math.prod(shape)) for shape in shapes]
     used = {column for clique in cliques for column in clique}
     for part in _parts(codes, rows, max(PART, *(len(table) for table in found)) if found else PART):
@@ -58,9 +58,10 @@ def contingency_counts(
     return [table.reshape(shape) for table, shape in zip(found, shapes, strict=True)]
 
 
-def _size(column: int, sizes: Sequence[int], groups: Sequence[Grouping | None] | None) -> int:
-    group = None if groups is None else groups[column]
-    return sizes[column] if group is None else int(group.max(initial=0)) + 1
+def shape_of(clique: Sequence[int], sizes: Sequence[int], groups: Sequence[Grouping | None] | None) -> tuple[int, ...]:
+    """The shape of a clique's table."""
+    held = [(sizes[column], None if groups is None else groups[column]) for column in clique]
+    return tuple(size if group is None else int(group.max(initial=0)) + 1 for size, group in held)
 
 
 def _column(codes: Codes, column: int, groups: Sequence[Grouping | None] | None) -> NDArray[np.int64]:
@@ -153,12 +154,10 @@ class Records:
 
     def counts(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
         """See `Countable`."""
-        self._check(cliques, sizes)
         return contingency_counts(self.encoded(), cliques, sizes, groups)
 
     def weights(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
         """See `Countable`."""
-        self._check(cliques, sizes)
         codes, kept = self.encoded(), np.bincount(self.owner, minlength=self.units)[self.owner]
         found = contingency_counts(codes[:0], cliques, sizes, groups)
         for number in np.unique(kept):  # counts are exact, and few divisions are rounded, however many units there are
@@ -166,12 +165,6 @@ class Records:
             for weighed, count in zip(found, part, strict=True):
                 weighed += count / number
         return found
-
-    def _check(self, cliques: Cliques, sizes: Sequence[int]) -> None:
-        codes = self.encoded()
-        used = {column for clique in cliques for column in clique}
-        if any(sizes[column] <= 0 or int(codes[:, column].max(initial=0)) >= sizes[column] for column in used):
-            raise BadInput("the question's sizes differ from those of the codec: make the question with `data.tables`")
 
     def column(self, name: str) -> "pd.Series[Any]":
         """One raw column, for the questions that buy what was not declared."""
@@ -248,10 +241,11 @@ class Sealed(Generic[Kept]):
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """While a question is answered. For `Sensitive` alone."""
+    """While a question is answered. For `Sensitive` alone. NumPy says nothing of a division by zero: it would tell of a record."""
     token = _READING.set(True)
     try:
-        yield
+        with np.errstate(all="ignore"):
+            yield
     finally:
         _READING.reset(token)
 

@@ -162,7 +162,8 @@ def clipped_sum(records: Records, group: Group) -> Vector:
     per_unit = np.zeros((records.units, group.dimension))
     with np.errstate(all="ignore"):  # overflow and nan are bounded just below
         np.add.at(per_unit, records.owner, vectors)
-    total: Vector = clipped(per_unit, group.clip).sum(axis=0)
+    # Along its last axis numpy adds up in pairs. One by one, the rounding of millions of units would pass `MARGIN`.
+    total: Vector = np.ascontiguousarray(clipped(per_unit, group.clip).T).sum(axis=1)
     return total
 
 

@@ -1,6 +1,7 @@
 """Schemas from data dictionaries: REDCap (CSV), Frictionless and CSVW (JSON), and the labels in a file of SPSS or Stata.
 
-A dictionary is public knowledge. No record is looked at, not even where the dictionary lies in the file of the records.
+A dictionary is public knowledge. No record is looked at, not even where the dictionary lies in the file of the records. (What a program
+made value labels of, nobody can see: the draft says so.)
 """
 
 import re
@@ -22,6 +23,9 @@ HEAD = """\
 # 1. Go through `reading` and the columns. Where one is as you declare it, delete its line `review: true`.
 # 2. If a person may have several records, name in `unit` the column that tells whose they are, and give max_records_per_unit.
 # 3. Say in `declared_by` who stands for this. Until 1 and 3 are done, `synthdp fit` refuses this file.
+"""
+MADE = """\
+# Where a program made value labels of the cells (encode, AUTORECODE, factors), they are facts of the records: take a code book's.
 """
 MOST_BYTES = 16 << 20
 TAG = re.compile("<[^>]*>")
@@ -47,7 +51,11 @@ def schema_text(path: Path) -> str:
         )
     if not entries:
         raise BadInput(f"{path}: the dictionary names no columns")
-    return HEAD.format(file=path.name) + yamlfile.dump(_values(path, entries, reading))
+    return (
+        HEAD.format(file=path.name)
+        + MADE * (ending in foreign.STATISTICS)
+        + yamlfile.dump(_values(path, entries, reading))
+    )
 
 
 def _values(path: Path, entries: list[Entry], reading: dict[str, Any]) -> dict[str, Any]:

@@ -25,8 +25,8 @@ LISTED = 30  # categories are listed up to here
 HEAD = """\
 # DRAFT of a schema for {file}: what may be known to everyone about these records.
 # The form was guessed from the cells: how the file is written, the kinds of the columns, the resolution of dates, the size of
-# pictures. Nothing else here was read off them. What stays at `learn` is bought with a part of the budget. What you declare
-# instead, from a code book, a form or a round number, costs nothing and is not protected.
+# pictures. Nothing else here was read off them, unless the file's value labels were. What stays at `learn` is bought with a part of
+# the budget. What you declare instead, from a code book, a form or a round number, costs nothing and is not protected.
 #
 # 1. Go through `reading`, where it is there, and the columns. Where one is as you declare it, delete its line `review: true`.
 # 2. If a person may have several records, name in `unit` the column that tells whose they are.
@@ -74,7 +74,10 @@ class Draft(NamedTuple):
     seen: str
 
 
-LABELLED = "from the value labels of the file"
+LABELLED = (
+    "from the value labels of the file. Where a program made these of the cells (encode, AUTORECODE, factors), they are facts of the "
+    "records: take them from a code book, or add observed: true"
+)
 CODINGS = {"date": ("datetime",), "latest": ("datetime",), "words": ("boolean",), "decimal": ("integer", "continuous")}
 CODINGS["labels"] = ("categorical", "ordinal")
 CODINGS["places"] = CODINGS["decimal"]  # which kinds have what of a column's coding

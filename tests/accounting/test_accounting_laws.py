@@ -297,6 +297,13 @@ def test_every_accountant_says_where_its_digits_come_from():
     assert dp_accounting is not None
 
 
+@pytest.mark.parametrize(("noise", "steps", "delta"), [(50.0, 10**4, 1e-13), (150.0, 10**5, 1e-12)])
+def test_round_off_never_lowers_a_composition(noise, steps, delta):
+    """At a rate of nearly 1 these are Gaussians, but for 1e-12 a step; a Fourier transform takes more than 1e-13 off their delta."""
+    exact = epsilon(gaussian(noise, steps), delta * (1 + 1e-6))
+    assert epsilon(sampled(1 - 1e-12, noise, steps), delta) >= exact - 1e-6
+
+
 def test_a_plug_in_brings_an_event_and_its_rules():
     from dataclasses import dataclass
 

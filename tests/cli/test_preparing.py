@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from synthdp import Budget, Synthesizer
-from synthdp.cli import run
+from synthdp.cli import looks, run
 from synthdp.planning import ROWS, made_up, planned
 from synthdp.schema.schema import Schema
 
@@ -213,6 +213,15 @@ def test_a_schema_that_was_edited_after_a_look_is_said_to_be_so(place, capsys):
     log.write_text("[5]")
     assert run([*FIT]) == 2
     assert "not a log of drafts and checks" in capsys.readouterr().err
+
+
+def test_a_column_called_review_has_facts_as_any_other():
+    def about(low, **marks):
+        columns = {"review": {"kind": "integer", "bounds": [low, 10], **marks}, "a": {"kind": "boolean"}}
+        return looks.digest(Schema.from_dict({"units": 10, "columns": columns}))
+
+    assert about(0) != about(3)
+    assert about(0) == about(0, review=True)
 
 
 def test_a_draft_that_was_confirmed_was_not_edited_and_one_that_was_completed_was(place, capsys):

@@ -5,6 +5,7 @@ import functools
 import importlib
 import math
 import pkgutil
+import warnings
 
 import numpy as np
 import pytest
@@ -104,6 +105,14 @@ def test_dropout_is_no_company_and_the_module_stays_as_it_is():
     module = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.5), nn.Linear(4, 1)).double()
     data.gradient(module, row_by_row, 1.0, 1.0)
     assert all(layer.training for layer in module.modules())
+
+
+def test_numbers_that_are_none_say_nothing_of_the_records():
+    """A warning of a division by zero would tell that somebody has the first code."""
+    data = sealed()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data.sum(lambda codes: 1 / codes[:, :1].astype(float), 1, 1.0, 1.0)
 
 
 def test_a_function_that_fails_on_made_up_rows_is_refused_before_the_charge():

@@ -24,7 +24,7 @@ from synthdp.seal.gradients import FLAT, per_unit_reference
 from synthdp.seal.gradients.question import Counted, Gradient, Together, dealt
 from synthdp.seal.learn import Size
 from synthdp.seal.records import Records, encoded, seal
-from synthdp.seal.vectors import Group, Joint, Scaled, Sums
+from synthdp.seal.vectors import Group, Joint, Scaled, Sums, clipped_sum
 
 SCHEMA = make_schema(unit="patient", max_records_per_unit=3)
 CODEC = Codec(SCHEMA)
@@ -72,6 +72,13 @@ def test_joint_clipping_by_hand():
     assert exact[1] * 0.25 == pytest.approx(total[2:])
     assert (one.shape, other.shape) == ((2,), (1,))
     assert list(JOINT.events) == [Gaussian(2.0)]
+
+
+def test_a_million_units_are_added_up_nearly_exactly():
+    """One by one the rounding grows with their number: 3 million units moved a sum further than the ten-thousandth that is left."""
+    rows = np.full((10**6, 2), 0.1)
+    found = clipped_sum(plain(rows), Group(lambda codes: codes, 2, 1.0, 1.0))
+    assert abs(found - math.fsum(rows[:, 0])).max() < 1e-8
 
 
 def test_joint_noise_is_its_charge_divided_by_the_scale():
@@ -146,6 +153,27 @@ def test_a_unit_moves_dealt_gradients_by_at_most_twice_the_clip(rule, counting):
             furthest = max(furthest, question.movement(before, after))
     assert question.sensitivity == (math.sqrt(2) if counting else 1.0)
     assert counting or furthest > 0.5  # more than the clip alone
+
+
+class Unknown(torch.nn.Module):
+    """A layer that book-keeping does not know."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, rows):
+        return rows.double() @ self.weight
+
+
+def test_a_gradient_without_a_norm_is_counted_in_its_own_microbatch_alone():
+    """Microbatches that hold no unit have a gradient of zero, whatever is in the others."""
+    question = Counted(Gradient(Unknown(), lambda module, rows: module(rows).sqrt(), 1.0, 1.0, microbatches=16), 1.0)
+    rows = np.ones((3, WIDTH), np.float32)
+    rows[0] = 0.0  # the root has no slope there
+    keys = np.arange(3, dtype=np.uint64)
+    without = question.bounded(plain(rows[1:], keys[1:]))
+    assert question.movement(question.bounded(plain(rows, keys)), without) <= question.sensitivity
 
 
 def test_the_noise_of_microbatches_is_twice_the_clip_s():

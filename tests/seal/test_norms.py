@@ -10,6 +10,8 @@ from synthdp.errors import BadInput
 from synthdp.seal.clipping import LEAST_CLIP, MARGIN, check_clip, clipped
 from synthdp.seal.marginals import Distance
 from synthdp.seal.records import Records
+from synthdp.seal.teachers.vote_aggregation import Shares
+from synthdp.seal.vectors import GroupMoments
 
 
 @pytest.mark.parametrize("clip", [LEAST_CLIP, 1e-30, 1.0, 5.0, 1e12])
@@ -38,10 +40,14 @@ def test_what_is_not_finite_is_zero_without_a_word():
     assert found.tolist() == [[0, 0], [0, 0], [0, 0], [0, 0], [3, 4]]
 
 
-@pytest.mark.parametrize("clip", [0.0, -1.0, math.inf, math.nan, 1e-180])
+@pytest.mark.parametrize("clip", [0.0, -1.0, math.inf, math.nan, 1e-180, 1e154, 1e308])
 def test_clips_that_are_none_are_refused(clip):
+    """Two units of length 1e308 add up to infinity, and so do two moments of length 1e154: that would tell one from two."""
     with pytest.raises(BadInput, match="clip must be"):
         check_clip(clip)
+    for ask in (lambda: GroupMoments(len, 1, clip, 1.0), lambda: Shares(1.0, "margins", clip)):
+        with pytest.raises(BadInput, match="clip must be"):
+            ask()
 
 
 def test_a_distance_to_more_units_than_float64_can_tell_apart_is_refused():

@@ -130,6 +130,15 @@ def test_samples_without_replacement_need_the_exact_public_number_of_units(wrong
         sealed_fixed(1, **wrong)
 
 
+@pytest.mark.parametrize("rate", [1.5 / UNITS, 0.3, 0.9 / UNITS])
+def test_a_sample_of_a_fixed_size_is_never_larger_than_it_is_charged(rate):
+    """Rounded up, 1.5 units of 64 would be 2: a third more than the accountant was told."""
+    data = Sensitive(FRAME, SCHEMA, Account(Budget(math.inf, 1e-5, relation="replace_one")), seed=0)
+    with pytest.raises(BadInput, match="a whole number of units"):
+        data.commit(lambda _: (Entry(dataclasses.replace(FIXED, rate=rate), 1),))
+    assert data.account.ledger.entries() == ()
+
+
 def test_an_unknown_sampler_is_refused():
     with pytest.raises(BadInput, match="sampler must be one of"), sealed(1).sample(RATE, "shuffled"):
         pass

@@ -9,12 +9,13 @@ import pytest
 import torch
 from clinic import make_frame, make_schema
 
-from synthdp import BadInput, Budget, accounting
+from synthdp import BadInput, Budget, Schema, accounting
 from synthdp.ledger.events import Entry, Gaussian, Revealed, Sampled
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.seal.gradients import per_unit_reference
+from synthdp.seal.marginals import Distance, Marginals
 
 LOOSE, NO_NOISE = Budget(epsilon=20.0, delta=1e-5), Budget(epsilon=float("inf"), delta=1e-5)
 
@@ -223,6 +224,19 @@ def test_a_fit_that_stops_early_is_charged_its_whole_plan(frame, schema):
         data.sum(ones, 1, 1.0, noise)
     data.account.settle()
     assert data.account.ledger.entries() == data.account.plan
+
+
+@pytest.mark.parametrize("category", ["a", "c"])
+def test_sizes_that_are_not_the_codec_s_are_refused_whatever_the_records_hold(category):
+    """Else only a record of the last category would make the fit end, after the charge."""
+    schema = Schema.from_dict({"units": 1, "columns": {"a": {"kind": "categorical", "categories": ["a", "b", "c"]}}})
+    data = sealed(pd.DataFrame({"a": [category]}), schema)
+    noise = data.commit(lambda z: (Entry(Gaussian(z)),))
+    with pytest.raises(BadInput, match="sizes differ"):
+        data.ask(Marginals(((0,),), (2,), noise, 1))
+    assert data.account.ledger.entries() == ()
+    with pytest.raises(BadInput, match="a grouping must give"):
+        Distance(((0,),), (3,), (np.zeros(2),), 1.0, (np.array([0, 1]),))
 
 
 def test_a_question_that_assumes_fewer_records_of_a_unit_is_refused():

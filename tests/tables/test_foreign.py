@@ -14,7 +14,7 @@ from synthdp.files import limits
 from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
-from synthdp.sets import record_files
+from synthdp.sets import dictionary, record_files
 from synthdp.sets.draft import draft
 from synthdp.sets.split import split
 from synthdp.tables import foreign
@@ -161,7 +161,10 @@ def test_labels_are_categories_and_declared_missing_codes_are_missing(tmp_path, 
     frame, path = patients(), tmp_path / f"t{ending}"
     write(path, frame)
     found = record_files.look(path)
-    drafted = yamlfile.parse(draft(found.frame, path, found=found).schema, "draft")
+    text = draft(found.frame, path, found=found).schema
+    assert "a program made these of the cells" in text, "such labels are no public knowledge"
+    assert "a program made value labels of the cells" in dictionary.schema_text(path)
+    drafted = yamlfile.parse(text, "draft")
     columns = drafted["columns"]
     assert columns["sex"]["categories"] == ["male", "female", "diverse"]
     assert (columns["severity"]["kind"], columns["severity"]["categories"]) == (kind, ["mild", "severe"])

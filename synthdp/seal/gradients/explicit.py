@@ -40,6 +40,12 @@ def add(
     callback = _Callback(module, loss)
     parameters = {f"module.{name}": parameter.detach() for name, parameter in trained.items()}
     records, held = _slots(batch)
+    counts, full = batch.counts, held.any(1)
+    if not bool(
+        full.all()
+    ):  # what has no record has no gradient: it must not be found in another's, which may be infinite
+        bound.count(torch.zeros(int((~full).sum())))
+        records, held, counts = records[full], held[full], None if counts is None else counts[full]
 
     def unit_loss(parameters: dict[str, Tensor], records: Tensor, held: Tensor) -> Tensor:
         losses = functional_call(callback, parameters, (records,))
@@ -50,15 +56,15 @@ def add(
     one = grad(unit_loss)
     many = vmap(one, in_dims=(None, 0, 0), randomness="different")
     chunk = max(1, min(CHUNK, FLOATS // max(1, sum(parameter.numel() for parameter in trained.values()))))
-    for start in range(0, batch.units, chunk):
+    for start in range(0, len(records), chunk):
         part, mask = records[start : start + chunk], held[start : start + chunk]
         try:
             gradients = many(parameters, part, mask)
         except RuntimeError:  # an operation without a batching rule, or control flow that reads values
             each = [one(parameters, unit, slots) for unit, slots in zip(part, mask, strict=True)]
             gradients = {name: torch.stack([unit[name] for unit in each]) for name in parameters}
-        counts = None if batch.counts is None else batch.counts[start : start + chunk]
-        _add_clipped({name: gradients[f"module.{name}"] for name in trained}, counts, bound, sums)
+        own = None if counts is None else counts[start : start + chunk]
+        _add_clipped({name: gradients[f"module.{name}"] for name in trained}, own, bound, sums)
 
 
 def _slots(batch: Batch) -> tuple[Tensor, Tensor]:
@@ -71,7 +77,7 @@ def _slots(batch: Batch) -> tuple[Tensor, Tensor]:
     source[batch.place] = torch.arange(len(batch.place), device=source.device)
     held[batch.place] = True
     source = source.view(batch.units, batch.size)
-    own = source.amax(1, keepdim=True)  # the unit's own last record (any record, where the unit has none)
+    own = source.amax(1, keepdim=True)  # the unit's own last record
     held = held.view(batch.units, batch.size)
     return batch.rows[torch.where(held, source, own)], held
 

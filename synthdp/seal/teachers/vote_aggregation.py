@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Event, Vote
 from synthdp.noise.noise import Noise
-from synthdp.seal.clipping import clipped
+from synthdp.seal.clipping import check_clip, clipped
 from synthdp.seal.records import Codes
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ class Shares:
             raise BadInput(f"noise must be a finite number of 0 or more, got {self.noise}")
         if self.form not in FORMS:
             raise BadInput(f"form of shares must be one of {', '.join(FORMS)}, got {self.form!r}")
-        if not 0 < self.clip < math.inf:
-            raise BadInput(f"clip must be a finite number greater than 0, got {self.clip}")
+        check_clip(self.clip)
 
     def check(self, queries: int, classes: int) -> None:  # noqa: ARG002
         """Two classes."""
