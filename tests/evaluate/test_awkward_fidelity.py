@@ -33,6 +33,7 @@ METRICS = {
     "wasserstein": fidelity.wasserstein,
     "missingness": fidelity.patterns,
     "range_queries": association.range_error,
+    "numbers": association.of_numbers,
     "pmse": detection.pmse,
     "manifold": manifold.precision_recall,
     "correlation": lambda s, t, v: (
