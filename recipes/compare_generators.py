@@ -132,8 +132,9 @@ def page(result: dict[str, Any]) -> str:
         "",
         f"![AUROC and TVD against epsilon](compare_{result['data']}.svg)",
         "",
-        "| generator | epsilon | AUROC | AUPRC | accuracy | 1-way TVD | 2-way TVD | 3-way TVD | fit, CPU seconds | peak MiB |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| generator | epsilon | AUROC | AUPRC | accuracy | 1-way TVD | 2-way TVD | 3-way TVD | Pearson | rank correlation "
+        "| means | fit, CPU seconds | peak MiB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in result["rows"]:
         cells = [shown(row, name, 4 if name in DISTANCES else 3) for name in (*METRICS, *DISTANCES)]

@@ -9,6 +9,7 @@ import trials
 from trials import REAL, Figures, Trial
 
 from synthdp.errors import BadInput
+from synthdp.evaluate.association import of_numbers
 from synthdp.evaluate.classifiers import chances, classifiers
 from synthdp.evaluate.estimators import guesses, regressors
 from synthdp.evaluate.fidelity import total_variation
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 MODELS = ("hgb", "lr", "rf")
 METRICS = ("auroc", "auprc", "accuracy")
 NUMBER_METRICS = ("r2", "rmse", "mae")  # of a numeric target
-DISTANCES = ("tvd_1way", "tvd_2way", "tvd_3way")
+DISTANCES = ("tvd_1way", "tvd_2way", "tvd_3way", "pearson", "spearman", "means")
 # In the place of a generator: what the figures are compared with.
 COUNTED, HELD_OUT, COLUMNS, MAJORITY = "counted", "held_out", "columns", "majority"
 REFERENCES = {
@@ -116,6 +117,7 @@ def utility(work: Task) -> Figures:
 
 
 def distances(made: Table, train: Table, test: Table, target: str) -> dict[str, Any]:
-    """Mean total variation distances against the training rows."""
-    found = total_variation(made, train, test, target)
-    return {name: found[name]["mean"] for name in DISTANCES}
+    """Mean total variation distances against the training rows, and errors of correlations and means where there are numbers."""
+    numbers, _ = of_numbers(made, train, test)
+    found = total_variation(made, train, test, target) | (numbers or {})
+    return {name: found[name]["mean"] for name in DISTANCES if name in found}

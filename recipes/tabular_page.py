@@ -60,8 +60,9 @@ def _against(result: Mapping[str, Any]) -> list[str]:
         "",
         f"Ours / theirs; **bold**: as good or better (a difference below {SAME:g} is none).",
         "",
-        "| data | AIM | AUROC or R2 | 1-way TVD | 2-way TVD | 3-way TVD | CPU seconds | times faster |",
-        "|---|---|---|---|---|---|---|---|",
+        "| data | AIM | AUROC or R2 | 1-way TVD | 2-way TVD | 3-way TVD | Pearson | rank correlation | means "
+        "| CPU seconds | times faster |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     start = len(lines)
     for table in result["tables"]:
@@ -78,6 +79,8 @@ def _against(result: Mapping[str, Any]) -> list[str]:
 
 
 def _pair(ours: Mapping[str, Any], theirs: Mapping[str, Any], name: str, digits: int, better: int) -> str:
+    if name not in ours or name not in theirs:  # a report of older runs
+        return "-"
     a, b = ours[name]["mean"], theirs[name]["mean"]
     said = f"{a:.{digits}f} / {b:.{digits}f}"
     return f"**{said}**" if better * (a - b) > -SAME else said
@@ -91,9 +94,9 @@ def _section(table: Mapping[str, Any]) -> list[str]:
         f"Target {table['target']}; {table['columns']} columns; about {table['units']:,} training units of privacy "
         f"({table['unit']}).",
         "",
-        f"| generator | epsilon | {'R2' if metric == 'r2' else 'AUROC'} | 1-way TVD | 2-way TVD | 3-way TVD "
-        "| fit, CPU seconds | peak MiB |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| generator | epsilon | {'R2' if metric == 'r2' else 'AUROC'} | 1-way TVD | 2-way TVD | 3-way TVD | Pearson | rank "
+        "correlation | means | fit, CPU seconds | peak MiB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in table["rows"]:
         cells = [shown(row, metric, 3), *(shown(row, name, 4) for name in DISTANCES)]

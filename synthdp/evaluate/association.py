@@ -69,6 +69,49 @@ def difference(synthetic: Table, train: Table, test: Table) -> dict[str, Any] | 
     return result
 
 
+def of_numbers(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, Any] | None, str | None]:
+    """Correlations and means of the numeric columns (datetimes too) against the training rows.
+
+    "pearson" and "spearman": {"mean", "sd", "n", "max"} of |r in synthetic - r in training rows| over pairs. "means": the same of
+    |mean in synthetic - in training rows| over columns, in standard deviations of the training rows, and "columns". Each with
+    "floor", the real test rows as if they were synthetic. Missing values are left out pair by pair; columns without spread in the
+    training rows are left out. None and the reason where fewer than two columns are left.
+    """
+    reason = no_rows(synthetic, train, test)
+    if reason is not None:
+        return None, reason
+    spread = np.array([_spread(column) for column in train.values.T])
+    keep = [i for i, axis in enumerate(train.axes) if axis.kind == "number" and spread[i] > 0]
+    if len(keep) < 2:
+        return None, "fewer than two numeric columns vary in the real training rows"
+    s, t, v = (
+        (table.values[:, keep] - np.nanmean(train.values[:, keep], 0)) / spread[keep]
+        for table in (synthetic, train, test)
+    )
+    upper = np.triu_indices(len(keep), k=1)
+    found: dict[str, Any] = {}
+    for name, prepare in (("pearson", np.asarray), ("spearman", _ranks)):
+        made, real, held = (_correlations(prepare(values))[upper] for values in (s, t, v))
+        found[name] = over_sets([float(x) for x in np.abs(made - real)])
+        found[name]["floor"] = over_sets([float(x) for x in np.abs(held - real)])
+    off, floor = (np.abs(_means(values)) for values in (s, v))  # those of the training rows are 0
+    found["means"] = over_sets([float(x) for x in off])
+    found["means"]["floor"] = over_sets([float(x) for x in floor])
+    found["means"]["columns"] = {train.axes[i].name: float(x) for i, x in zip(keep, off, strict=True)}
+    return found, None
+
+
+def _spread(column: NDArray[np.float64]) -> float:
+    known = column[~np.isnan(column)]
+    return float(known.std()) if len(known) else 0.0
+
+
+def _means(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Means of the known values, 0 where there is none."""
+    known = np.maximum((~np.isnan(values)).sum(axis=0), 1)
+    return np.asarray(np.nansum(values, axis=0) / known, dtype=np.float64)
+
+
 def _rows(matrix: NDArray[np.float64]) -> list[list[float]]:
     return [[float(x) for x in row] for row in matrix]
 

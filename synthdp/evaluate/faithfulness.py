@@ -68,6 +68,7 @@ def _further(seeds: int) -> tuple[tuple[str, tuple[str, ...], Callable[[Table, T
 
     return (
         ("distances of numbers", ("wasserstein",), fidelity.wasserstein),
+        ("correlations and means", ("pearson", "spearman", "means"), association.of_numbers),
         ("missing values", ("missingness",), fidelity.patterns),
         ("range queries", ("range_queries",), association.range_error),
         ("propensity scores", ("pmse",), lambda s, t, v: detection.pmse(s, t, v, seeds=seeds)),

@@ -112,7 +112,9 @@ class Mixture:
     )
     rate: float = option(0.1, "learning rate of Adam; it falls to zero along a cosine", positive(100))
     shrinkage: float = option(
-        3.0, "how strongly components are drawn towards the distributions of single columns", not_negative()
+        3.0,
+        "how strongly components are drawn towards the distributions of single columns, the less the clearer the tables are",
+        not_negative(),
     )
     device: str = option("auto", devices.HELP, devices.RULE)
 
@@ -168,14 +170,22 @@ class Mixture:
         noise = data.commit(lambda z: self.plan(data.declared, z))
         noises = self.noises(data.declared, noise)  # as it was planned: nothing bought
         schema = data.resolve(cells=self.cells)
-        seen = look(data, noises, self.least)
+        most = schema.max_records_per_unit if schema.unit else 1
+        features = len(schema.coded) - bool(schema.targets)
+
+        def clear(total: float) -> float:
+            return total / (noise * most) if noise > 0 else math.inf
+
+        def vague(total: float) -> float:
+            asked = min(features, _columns(clear(total), self.pairs, WITHOUT))
+            return noises.get("pairs", 0.0) * most * math.sqrt(math.comb(asked, 2))
+
+        seen = look(data, noises, self.least, vague)
         labelled, label_deviation = self._labelled(data, seen, noises.get("labels"))
         told_of = told(seen, labelled, label_deviation) if labelled else varied(seen, seen.features)
         ranked = sorted(seen.features, key=lambda name: -told_of[name])
-        most = schema.max_records_per_unit if schema.unit else 1
-        clear = seen.total / (noise * most) if noise > 0 else math.inf
-        chosen = ranked[: _columns(clear, self.tables, WITH_LABEL)] if labelled else ranked
-        paired = ranked[: _columns(clear, self.pairs, WITHOUT)]
+        chosen = ranked[: _columns(clear(seen.total), self.tables, WITH_LABEL)] if labelled else ranked
+        paired = ranked[: _columns(clear(seen.total), self.pairs, WITHOUT)]
         _tell([name for name in seen.features if name not in paired], len(ranked), bool(seen.labels))
         pairs = self._asked(data, seen, paired, noises.get("pairs"), [])
         tables = self._asked(data, seen, chosen, noises.get("tables"), seen.labels)

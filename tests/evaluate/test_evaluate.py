@@ -21,7 +21,7 @@ METRICS = {"auroc", "auprc", "accuracy", "f1", "brier", "ece"}
 NUMBERS = {"rmse", "mae", "r2"}
 FIDELITY = {
     "tvd_1way", "tvd_2way", "tvd_3way", "correlation_difference", "detection_auc", "wasserstein", "missingness",
-    "range_queries", "pmse", "alpha_precision", "beta_recall",
+    "range_queries", "pmse", "pearson", "spearman", "means", "alpha_precision", "beta_recall",
 }  # fmt: skip
 FURTHER = {"detection and pMSE", "alpha-precision and beta-recall", "range queries", "attacks"}
 

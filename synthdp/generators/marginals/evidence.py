@@ -6,7 +6,7 @@ most about it.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 MOST_LABELS = 16  # groups of the label: each is a table of its own for every pair of columns
 MOST_GROUPS = 32  # of a column
+APART = (
+    2.0  # how many deviations of its noise a cell of two parts of bins holds, at least, were their columns independent
+)
 LEAST_NOISE = 0.5  # records: a noiseless fit is weighed as if it had so much
 
 
@@ -79,10 +82,10 @@ def numeric(schema: Schema) -> list[str]:
     return [column.name for column in schema.coded if isinstance(column, Integer | Continuous | Datetime)]
 
 
-def look(data: "Sensitive", noises: Mapping[str, float], least: float) -> Look:
+def look(data: "Sensitive", noises: Mapping[str, float], least: float, deviation: Callable[[float], float]) -> Look:
     """Ask every column by itself with the noise `columns`, and numeric ones on their grids with the noise `grids`, if there is one.
 
-    `least`: see the setting of `mixture`.
+    `least`: see the setting of `mixture`. `deviation`: that of a cell of the tables of two columns, given the number of records.
     """
     schema, codec = data.schema, data.fine
     alone = data.tables([(name,) for name in codec.names], noises["columns"])
@@ -98,9 +101,15 @@ def look(data: "Sensitive", noises: Mapping[str, float], least: float) -> Look:
             of = np.arange(len(codes)) if way is None else way
             counts[name] = agreed(bins[name], alone.deviation, codes, question.deviation, of)
     floor = min(least * alone.deviation, total / 2)
+    apart = math.sqrt(APART * total * deviation(total))
     groups = {
         column.name: grouped(
-            counts[column.name], column, codec, floor, MOST_LABELS if column.name in schema.targets else MOST_GROUPS
+            counts[column.name],
+            column,
+            codec,
+            floor,
+            MOST_LABELS if column.name in schema.targets else MOST_GROUPS,
+            apart,
         )
         for column in schema.coded
     }

@@ -1,9 +1,10 @@
 """Codes of a column put together until the noise is small against their counts, and told apart again when records are drawn.
 
 The counts are noisy answers, so all of this is post-processing. A numeric column is counted twice, in its declared bins and on a
-finer public grid; the two are made to agree by least squares (Hay et al. 2010, section 4). Its bins are then halved as long as the
-halves can be told apart, small neighbours join, from low to high, and values that people round to stay by themselves, as do
-frequent atoms and the missing value. Rare categories become one group.
+finer public grid; the two are made to agree by least squares (Hay et al. 2010, section 4). Small bins join their neighbours, from low
+to high; bins that hold enough for the tables of two columns are parted. Within a group, finer parts and values that people round to
+keep the shares that the noise lets be told apart. Frequent atoms and the missing value stay by themselves, as do very frequent round
+values. Rare categories become one group.
 """
 
 from collections.abc import Sequence
@@ -84,9 +85,13 @@ def agreed(bins: Array, deviation: float, codes: Array, fine: float, of: Places)
     return Counts(held=codes + ((best - sums) / np.maximum(size, 1))[of], bins=of, deviation=fine)
 
 
-def grouped(counts: Counts, column: Column, codec: Codec, least: float, most: int) -> Groups:
+def grouped(counts: Counts, column: Column, codec: Codec, least: float, most: int, apart: float = 0.0) -> Groups:
     """Groups whose noisy counts are at least `least`, and at most `most` of them, beside the missing value. With `least` 0 every
-    code is a group, unless there are more than `most`."""
+    code is a group, unless there are more than `most`.
+
+    Groups of numbers are runs of whole declared bins, or parts of one bin that hold at least `apart` each. Where there are too
+    many groups, parts of bins go first.
+    """
     held, size = counts.held, len(counts.held)
     known = size - bool(getattr(column, "missing", False))
     if least == 0 and known <= most:
@@ -94,15 +99,20 @@ def grouped(counts: Counts, column: Column, codec: Codec, least: float, most: in
     of, leaves = np.zeros(size, np.int64), np.arange(size)
     ordered = isinstance(column, Integer | Continuous | Datetime | Ordinal)
     order = _by_value(column, codec, known) if ordered else []
+    finer = len(np.unique(counts.bins)) < size
+    whole = float(np.clip(held[:known], 0, None).sum()) if ordered and finer else -1.0  # above it no bin has parts
     while True:
         if ordered:
-            of[:known], leaves[:known] = _neighbours(counts, order, least)
+            of[:known], leaves[:known] = _neighbours(counts, order, least, max(apart, least))
         else:
             of[:known] = _rare(held[:known], least)
         found = int(of[:known].max(initial=-1)) + 1
         if found <= max(2, most):
             break
-        least = max(least * FEWER, 1.0)
+        if apart <= whole:
+            apart = max(apart * FEWER, 1.0)
+        else:
+            least = max(least * FEWER, 1.0)
     of[known:] = found
     return Groups(of=of, within=_within(held, leaves, of, counts.deviation))
 
@@ -118,27 +128,57 @@ def _by_value(column: Column, codec: Codec, known: int) -> list[tuple[int, bool]
     return [(code, atom) for _, _, code, atom in sorted(keyed, key=lambda item: item[:2])]
 
 
-def _neighbours(counts: Counts, order: list[tuple[int, bool]], least: float) -> tuple[Places, Places]:
+def _neighbours(counts: Counts, order: list[tuple[int, bool]], least: float, apart: float) -> tuple[Places, Places]:
     """The group of every code, and the leaf of that group: a part that the noise does not let be told apart further."""
     held = counts.held
-    alone = {code for code, atom in order if atom and held[code] >= least}
-    alone |= _spikes(counts, [code for code, atom in order if not atom], least)
+    between = [code for code, atom in order if not atom]
+    spikes = _spikes(counts, between, least)
+    alone = {code for code in spikes if held[code] >= apart}
+    alone |= {code for code, atom in order if atom and held[code] >= least}
     rest = np.array([code for code, _ in order if code not in alone], np.int64)
     of, leaves = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
-    runs, sums = 0, 0.0
-    parts = _halved(counts, rest, least)
-    for place, (start, end) in enumerate(parts):
-        codes = rest[start:end]
-        of[codes], leaves[codes] = runs, place
-        sums += held[codes].sum()
-        if sums >= least and place + 1 < len(parts):
-            runs, sums = runs + 1, 0.0
-    if sums < least and runs:
-        of[of == runs] = runs - 1  # what is left over
-        runs -= 1
+    parts = _parts(counts, rest, spikes, least)
+    for place, codes in enumerate(parts):
+        leaves[codes] = place
+    runs = _runs(counts, parts, least, apart)
+    for run, places in enumerate(runs):
+        of[np.isin(leaves, places)] = run
     for place, code in enumerate(sorted(alone)):
-        of[code], leaves[code] = (runs + 1 if len(rest) else 0) + place, len(parts) + place
+        of[code], leaves[code] = len(runs) + place, len(parts) + place
     return of, leaves
+
+
+def _parts(counts: Counts, rest: Places, spikes: set[int], least: float) -> list[Places]:
+    """The codes `rest`, which are in order, as leaves in the order of their bins: each spike, and the halved bins without it."""
+    spiked = np.isin(rest, list(spikes))
+    plain = rest[~spiked]
+    parts = [plain[start:end] for start, end in _halved(counts, plain, least)] + [
+        rest[at : at + 1] for at in np.flatnonzero(spiked)
+    ]
+    rank = {int(code): place for place, code in enumerate(rest)}
+    return sorted(parts, key=lambda codes: rank[int(codes[0])])
+
+
+def _runs(counts: Counts, parts: Sequence[Places], least: float, apart: float) -> list[list[int]]:
+    """Places of the parts in order that make a group: bins together until they hold `least`, and parts of a bin that hold `apart`
+    each. What is left over at the end joins the group before."""
+    sums = np.array([counts.held[codes].sum() for codes in parts])
+    bins = np.array([counts.bins[codes[0]] for codes in parts], np.int64)
+    runs: list[list[int]] = []
+    run: list[int] = []
+    for block in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(bins)) + 1):
+        left = float(sums[block].sum())
+        parted = left >= 2 * apart
+        for place in block.tolist():
+            run.append(place)
+            left -= sums[place]
+            full = parted and apart <= min(sums[run].sum(), left)
+            if full or (place == block[-1] and sums[run].sum() >= least):
+                runs, run = [*runs, run], []
+    if run and runs and sums[run].sum() < least:
+        runs[-1] += run
+        run = []
+    return [*runs, run] if run else runs
 
 
 def _spikes(counts: Counts, order: list[int], least: float) -> set[int]:

@@ -23,6 +23,9 @@ BETAS = (
     0.8,
     0.9,
 )  # of Adam: gradients shrink by orders within the first steps, and a long memory of them stalls the fit
+MOST_PULL = (
+    300.0  # deviations of noise in all records from which on shrinkage grows no more, so that clear relations stand
+)
 SPREAD = 1.0  # of the logits of components at the start
 
 
@@ -169,7 +172,8 @@ def fit_once(
 ) -> Products:
     """Adam on the sum of squared residuals in deviations of the noise, plus `shrinkage` times the number of deviations in all records
     times the components' mean Kullback-Leibler divergence from the one-way distributions: what holds components back from fitting
-    the noise. So weighed, one value of it serves many cells and few, and much noise and little. Both are divided by the cells.
+    the noise. So weighed, one value of it serves many cells and few, and much noise and little; but it grows no more from
+    `MOST_PULL` deviations on, else clear correlations would be shrunk on large tables. Both are divided by the cells.
 
     `progress` gets the step and the mean squared residual of the tables, about 1 where the model is right; it lies on the
     `device`, for whose work nobody waits who does not look at it.
@@ -186,7 +190,7 @@ def fit_once(
     optimizer = torch.optim.Adam(parameters, rate, betas=BETAS)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, iterations)
     cells, asked = max(1.0, evidence.cells), bool((evidence.labelled_precision > 0).any())
-    pull = shrinkage * max(evidence.precision, evidence.pairs_precision) / cells
+    pull = shrinkage * min(MOST_PULL, max(evidence.precision, evidence.pairs_precision)) / cells
     for step in range(iterations):
         w, y, p = _distributions(weights, label, columns, evidence.ends)
         residual = evidence.residual(w, y, p)
