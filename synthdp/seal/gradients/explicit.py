@@ -40,12 +40,7 @@ def add(
     callback = _Callback(module, loss)
     parameters = {f"module.{name}": parameter.detach() for name, parameter in trained.items()}
     records, held = _slots(batch)
-    counts, full = batch.counts, held.any(1)
-    if not bool(
-        full.all()
-    ):  # what has no record has no gradient: it must not be found in another's, which may be infinite
-        bound.count(torch.zeros(int((~full).sum())))
-        records, held, counts = records[full], held[full], None if counts is None else counts[full]
+    full = held.any(1)
 
     def unit_loss(parameters: dict[str, Tensor], records: Tensor, held: Tensor) -> Tensor:
         losses = functional_call(callback, parameters, (records,))
@@ -63,8 +58,15 @@ def add(
         except RuntimeError:  # an operation without a batching rule, or control flow that reads values
             each = [one(parameters, unit, slots) for unit, slots in zip(part, mask, strict=True)]
             gradients = {name: torch.stack([unit[name] for unit in each]) for name in parameters}
-        own = None if counts is None else counts[start : start + chunk]
-        _add_clipped({name: gradients[f"module.{name}"] for name in trained}, own, bound, sums)
+        own = None if batch.counts is None else batch.counts[start : start + chunk]
+        _add_clipped(
+            {name: _of(full[start : start + chunk], gradients[f"module.{name}"]) for name in trained}, own, bound, sums
+        )
+
+
+def _of(full: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of units that have a record. One without is shown another's, whose gradient may be infinite: its own is zero."""
+    return torch.where(full.view(-1, *[1] * (gradient.dim() - 1)), gradient, 0.0)
 
 
 def _slots(batch: Batch) -> tuple[Tensor, Tensor]:
