@@ -231,16 +231,29 @@ def page(result: dict[str, Any]) -> str:
         *_rows(result, "ablation"),
     ]
     if result["lacking"]:
-        lines += ["", "## Not run", ""]
-        for each in result["lacking"]:
-            epsilon = "" if each["epsilon"] is None else f" at epsilon {each['epsilon']}"
-            lines.append(
-                f"- {each['data']}: {each['generator']}{epsilon}, {each['seeds']} of {each['seeds_wanted']} seeds"
-            )
+        lines += ["", "## Not run", "", *_not_run(result)]
     commits = sorted({commit for row in result["rows"] for commit in row["commits"]})
     machines = sorted({run["processor"] for row in result["rows"] for run in row["runs"]})
     end = f"delta {DELTA:g}; unit: one record; one thread of {', '.join(machines)}; commits {', '.join(commits)}."
     return "\n".join([*lines, "", end, ""])
+
+
+def _not_run(result: dict[str, Any]) -> list[str]:
+    """A line for each table, or for each generator of a table that was run in part."""
+    there = {row["data"] for row in result["rows"]}
+    lines = [f"- {data}: all of it" for data in DATA if data not in there]
+    partly: dict[tuple[str, str, str], list[str]] = {}
+    for each in result["lacking"]:
+        if each["data"] in there:
+            epsilon = "" if each["epsilon"] is None else f"at {each['epsilon']}: "
+            key = each["section"], each["data"], each["generator"]
+            partly.setdefault(key, []).append(
+                f"{epsilon}{each['seeds_wanted'] - each['seeds']} of {each['seeds_wanted']} seeds"
+            )
+    return [
+        *(f"- {data}, {section}: {label} ({'; '.join(said)})" for (section, data, label), said in partly.items()),
+        *lines,
+    ]
 
 
 def _rows(result: dict[str, Any], section: str) -> list[str]:
