@@ -93,10 +93,24 @@ def declared(source: settings.Data) -> "Schema":
     _refuse_both(source)
     if source.name is not None:
         return _targeted(named.schema_of(source.name), source.target)
-    _, file = _needed(path=source.path or source.train, schema=source.schema)
+    path, file = _needed(path=source.path or source.train, schema=source.schema)
     schema = _targeted(Schema.load(file), source.target)
     schema.check_declared()
+    _refuse_own_codes(Path(path), Path(file))
     return schema
+
+
+def _refuse_own_codes(path: Path, schema: Path) -> None:
+    """Refuse categories that a schema takes from the records themselves: a list of codes is public."""
+    from synthdp.schema import code_lists, yamlfile
+
+    lists = code_lists.named(yamlfile.parse(yamlfile.read_text(schema), str(schema)), schema.parent)
+    own = [name for name, file in lists.items() if file.resolve() == path.resolve()]
+    if own:
+        raise BadInput(
+            f"{schema}: column {own[0]!r} takes its categories from the records ({lists[own[0]]}), where one patient's code would "
+            "be published: name a public list of codes, or write categories: learn"
+        )
 
 
 def training(

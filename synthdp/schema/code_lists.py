@@ -22,6 +22,17 @@ def resolved(values: Any, folder: Path) -> Any:
     return {**values, "columns": made}
 
 
+def named(values: Any, folder: Path) -> dict[str, Path]:
+    """The files that columns take their categories from, by column."""
+    columns = values.get("columns") if isinstance(values, Mapping) else None
+    given = {
+        str(name): column.get("categories") for name, column in (columns or {}).items() if isinstance(column, Mapping)
+    }
+    return {
+        name: folder / str(each["file"]) for name, each in given.items() if isinstance(each, Mapping) and "file" in each
+    }
+
+
 def _column(name: Any, column: Any, folder: Path) -> Any:
     given = column.get("categories") if isinstance(column, Mapping) else None
     if not isinstance(given, Mapping):

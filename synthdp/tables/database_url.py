@@ -57,6 +57,10 @@ class Address:
 def address(url: str, table: str | None = None, query_file: str | None = None) -> Address:
     """The table that is named, behind # or by `table`, or the query in a file. Raises `BadInput` where none is, or several are."""
     plain, _, named = str(url).partition("#")
+    try:
+        urlsplit(plain)
+    except ValueError:  # a bracket that is not closed
+        raise BadInput(f"a database is named by a URL such as {FORM}") from None
     given = [each for each in (named, table, query_file) if each]
     if len(given) != 1:
         raise BadInput(

@@ -1,6 +1,7 @@
 """A module: with other weights, and in words, which a release tells in the place of its code."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -52,10 +53,18 @@ def words(module: nn.Module) -> str:
 
 
 def own_code(module: nn.Module, loss: str) -> tuple[str, ...]:
-    """Classes of layers, and the loss, that come from neither torch nor synthdp."""
-    named = dict.fromkeys([*(_name(type(layer)) for layer in module.modules()), *(() if loss in LOSSES else (loss,))])
-    return tuple(name for name in named if name.partition(".")[0] not in ("torch", "synthdp"))
+    """Classes of layers, the functions that layers hold (hooks, activations), and the loss, where they come from neither torch nor
+    synthdp."""
+    names = [_name(each) for layer in module.modules() for each in (type(layer), *_functions(layer))]
+    named = dict.fromkeys([*names, *(() if loss in LOSSES else (loss,))])
+    return tuple(name for name in named if name.partition(".")[0] not in ("torch", "synthdp", "builtins"))
 
 
-def _name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
+def _functions(layer: nn.Module) -> Iterator[Any]:
+    for name, value in vars(layer).items():
+        held = value.values() if name.endswith("_hooks") else (value,)
+        yield from (each if hasattr(each, "__qualname__") else type(each) for each in held if callable(each))
+
+
+def _name(kind: Any) -> str:
+    return f"{kind.__module__ or 'builtins'}.{kind.__qualname__}"

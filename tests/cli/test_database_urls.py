@@ -100,6 +100,7 @@ def test_a_generator_that_needs_records_says_how(clinic, run):
         (("data.path=postgresql://me@host/db", "data.table=visits", "data.engine=duckdb"), "leave it out"),
         (("data.path=postgresql://me@127.0.0.1:9/db", "data.table=visits"), "does not let us in"),
         (("data.path=postgresql://me@127.0.0.1:x/db", "data.table=visits"), "such as postgresql://"),
+        (("data.path=postgresql://me@[host/db", "data.table=visits"), "such as postgresql://"),
     ],
 )
 def test_what_is_refused_takes_a_line_without_a_password(clinic, run, monkeypatch, words, says):

@@ -215,6 +215,14 @@ def test_a_schema_that_was_edited_after_a_look_is_said_to_be_so(place, capsys):
     assert "not a log of drafts and checks" in capsys.readouterr().err
 
 
+def test_categories_are_not_taken_from_the_records_themselves(place, capsys):
+    """A list of codes is public; the column of the records would publish a code that one patient alone has."""
+    edited(place, lambda facts: facts["columns"]["code"].update(categories={"file": "./a.csv", "column": "code"}))
+    assert run([*FIT]) == 2
+    assert "takes its categories from the records" in capsys.readouterr().err
+    assert not (place / "run").exists()
+
+
 def test_a_column_called_review_has_facts_as_any_other():
     def about(low, **marks):
         columns = {"review": {"kind": "integer", "bounds": [low, 10], **marks}, "a": {"kind": "boolean"}}

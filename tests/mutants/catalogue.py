@@ -65,7 +65,7 @@ CLIPPING = (
     Mutant(
         "clip after averaging",
         f"{SEAL}.vectors:clipped_sum",
-        "total: Vector = clipped(per_unit, group.clip).sum(axis=0)",
+        "total: Vector = np.ascontiguousarray(clipped(per_unit, group.clip).T).sum(axis=1)",
         "finite = per_unit[np.isfinite(per_unit).all(axis=1)]\n"
         "mean = finite.sum(0, keepdims=True) / max(1, records.units)\n"
         "total: Vector = clipped(mean, group.clip)[0] * records.units",

@@ -26,6 +26,7 @@ from synthdp.seal.door import Sensitive
 from synthdp.seal.replay import Recorder
 from synthdp.seal.resume import Checkpoint
 from synthdp.trainer import array_schema, load, verify
+from synthdp.trainer.architecture import own_code
 from synthdp.trainer.inputs import Inputs, framed, settled
 
 ANY, FREE, TIGHT = math.inf, Budget(math.inf, 1e-5), Budget(3.0, 1e-5)
@@ -397,6 +398,19 @@ def mixing(outputs, targets):
 
 def one_number(outputs, targets):
     return functional.cross_entropy(outputs, targets)
+
+
+def seen_by_a_hook(layer, inputs, output):
+    """A function of the user's that sees records."""
+
+
+def test_functions_that_layers_hold_are_named_as_their_classes_are():
+    layer = nn.TransformerEncoderLayer(4, 2, 4, activation=torch.relu)
+    assert own_code(layer, "cross_entropy") == ()
+    layer.linear1.register_forward_hook(seen_by_a_hook)
+    layer.activation = Counting.forward
+    named = (f"{__name__}.Counting.forward", f"{__name__}.seen_by_a_hook")
+    assert own_code(layer, "cross_entropy") == named
 
 
 class Counting(nn.Module):
