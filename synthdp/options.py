@@ -59,7 +59,11 @@ def check(settings: Any, where: str = "generator.") -> None:
 
 
 def whole(least: int = 1, most: int = MOST) -> Rule:
-    """A whole number of `least` to `most`."""
+    """A whole number of `least` to `most`, both included, such as `whole(1, 100)`."""
+    if not (isinstance(least, int) and isinstance(most, int)):
+        raise TypeError(
+            f"whole takes two whole numbers, such as whole(1, 100), got {least!r}; number takes an interval"
+        )
 
     def kept(value: Any) -> int:
         found = operator.index(_no_truth(value))

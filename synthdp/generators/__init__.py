@@ -356,7 +356,8 @@ def check_tensors(tensors: Tensors, shapes: Mapping[str, tuple[int, ...]]) -> No
     can hold."""
     if set(tensors) != set(shapes):
         raise BadInput(
-            f"the model has {_some(tensors)}, but its settings imply {_some(shapes)}; the release was altered"
+            f"the model has {_some(tensors)}, but its settings imply {_some(shapes)}: the release was altered, or `tensors` and "
+            "`restore` of the generator disagree"
         )
     for name, shape in shapes.items():
         array = tensors[name]

@@ -62,17 +62,20 @@ def _is_plain(found: Any) -> bool:
 
 def check(name: str, function: Callable[..., Any], answer: ByRow, codec: "Codec") -> None:
     """Refuse a callback whose `answer` for a made-up row depends on the other rows, on their order or on their number."""
-    rows = made_up(codec)
+    rows, places, found = made_up(codec), np.arange(ROWS), []
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             together = np.asarray(answer(rows))
-            found = [(places, np.asarray(answer(rows[places]))) for places in _companies()]
+            for places in _companies():
+                found.append((places, np.asarray(answer(rows[places]))))
     except BadInput:
         raise
     except Exception as error:  # of a foreign function, on public rows: its text may be read
         said = (str(error).splitlines() or [""])[0]
-        raise BadInput(f"{name} ({named(function)}) fails on made-up rows: {type(error).__name__}: {said}") from error
+        raise BadInput(
+            f"{name} ({named(function)}) fails on {len(places)} made-up rows: {type(error).__name__}: {said}"
+        ) from error
     if together.shape[:1] != (ROWS,):
         raise BadInput(f"{name} ({named(function)}) must return one answer per record, got shape {together.shape}")
     scale = CLOSE * float(np.abs(np.where(np.isfinite(together), together, 0)).max(initial=1e-300))

@@ -208,8 +208,8 @@ class Account:
             return
         if self._left[event] < count:
             raise BadInput(
-                f"{type(event).__name__} x {count} is not in the committed plan, or is used up: commit a plan of all questions "
-                "before you ask the first one"
+                f"{event} x {count} is not in the committed plan, or is used up. Commit a plan of all questions, with their noise, before "
+                f"you ask the first one; left of it are {dict(+self._left) or 'none'}"
             )
         self._left[event] -= count
 

@@ -180,7 +180,10 @@ def the_ledger_is_the_plan(subject: Subject) -> None:
     require(len(ledgers) == 1, "what a fit books depends on the records: fits of 0, 1, 40 and 41 records differ")
     expected = scoped(subject.generator.plan(schema, subject.least_noise()), relation="add_remove", unit=RECORD)
     booked = next(iter(ledgers))
-    require(booked == expected, f"the fit booked {booked}, its plan at the least noise is {expected}")
+    require(
+        booked == expected,
+        f"the fit booked {booked}, its plan at the least noise is {expected} (equal events are one entry with a count)",
+    )
 
 
 def the_budget_is_kept_and_nearly_used(subject: Subject, epsilons: Sequence[float] = (0.5, 3.0)) -> None:

@@ -83,8 +83,10 @@ def test_every_question_has_a_row_at_the_door_or_is_named(recipe, monkeypatch):
     for task in {task.what: task for task in reversed(rows)}.values():  # the first of each
         task.run(0.5, 1.0, 1)
     named = set(recipe.audit_page.NO_ROW).union(*PARTS.values())
-    assert {kind.__name__ for kind in kinds} == asked | named
+    unheard = {kind.__name__ for kind in kinds} - asked - named
+    assert not unheard, f"{unheard}: give each question a row in recipes/audit.py, or a reason in audit_page.NO_ROW"
     assert not asked & named
+    assert {kind.__name__ for kind in kinds} >= asked | named
 
 
 @pytest.mark.parametrize(("noise", "verdict"), [(1.0, "stands"), (0.5, "contradicted"), (1000.0, "no power")])

@@ -117,7 +117,7 @@ def test_numbers_that_are_none_say_nothing_of_the_records():
 
 def test_a_function_that_fails_on_made_up_rows_is_refused_before_the_charge():
     data = sealed()
-    with pytest.raises(BadInput, match=r"vectors of group 0 .* fails on made-up rows: IndexError"):
+    with pytest.raises(BadInput, match=r"vectors of group 0 .* fails on 12 made-up rows: IndexError"):
         data.sum(lambda codes: codes[:, 99:100] + np.ones(1)[7], 1, 1.0, 1.0)
     with pytest.raises(BadInput, match="must return one answer per record"):
         data.sum(lambda _: np.ones((3, 1)), 1, 1.0, 1.0)
@@ -385,3 +385,9 @@ def test_what_a_function_of_teachers_raises_says_nothing_either(place):
         failing()
     assert "canary" not in str(caught.value)
     assert caught.value.__context__ is None
+
+
+def test_a_function_that_cannot_take_no_rows_is_told_so():
+    data = sealed()
+    with pytest.raises(BadInput, match="fails on 0 made-up rows: ValueError: cannot reshape"):
+        data.sum(lambda codes: codes[:, :2].astype(float).reshape(len(codes), -1), 2, 1.0, 1.0)

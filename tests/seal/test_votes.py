@@ -126,7 +126,9 @@ def test_movement_sees_all_that_moves_of_a_query(name):
     assert aggregator.movement(*twice) == pytest.approx(factor * aggregator.movement(one, other))
 
 
-@pytest.mark.parametrize(("scale", "clip"), [(1e-170, 1e-100), (1e-95, 1e-100), (5e-324, 1.0), (1e160, 1.0), (1e160, 1e100)])
+@pytest.mark.parametrize(
+    ("scale", "clip"), [(1e-170, 1e-100), (1e-95, 1e-100), (5e-324, 1.0), (1e160, 1.0), (1e160, 1e100)]
+)
 def test_margins_are_clipped_where_squares_underflow_and_overflow(scale, clip):
     aggregator, sums = Shares(1.0, "margins", clip), []
     for sign in (1, -1):
