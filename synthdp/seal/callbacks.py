@@ -90,8 +90,9 @@ def check(name: str, function: Callable[..., Any], answer: ByRow, codec: "Codec"
 
 
 def made_up(codec: "Codec") -> Codes:
-    """Rows that are nobody's, (ROWS, columns): codes from all over every column's domain, always the same."""
+    """Rows that are nobody's, (ROWS, columns): codes from all over every column's domain, the first and the last among them."""
     rows: Codes = np.random.default_rng(0).integers(0, codec.sizes, (ROWS, len(codec.sizes))).astype(codec.dtype)
+    rows[:2] = np.stack([np.zeros(len(codec.sizes)), np.subtract(codec.sizes, 1)])
     return rows
 
 

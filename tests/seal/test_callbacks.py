@@ -391,3 +391,12 @@ def test_a_function_that_cannot_take_no_rows_is_told_so():
     data = sealed()
     with pytest.raises(BadInput, match="fails on 0 made-up rows: ValueError: cannot reshape"):
         data.sum(lambda codes: codes[:, :2].astype(float).reshape(len(codes), -1), 2, 1.0, 1.0)
+
+
+def test_a_function_that_knows_too_few_codes_is_refused_before_the_charge():
+    """Else it would fail only where a record has the last code."""
+    data = sealed()
+    place = max(range(len(data.codec.sizes)), key=lambda column: data.codec.sizes[column])
+    known = np.eye(data.codec.sizes[place] - 1)
+    with pytest.raises(BadInput, match="IndexError"):
+        data.sum(lambda codes: known[codes[:, place]], len(known), 1.0, 1.0)
