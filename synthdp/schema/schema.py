@@ -26,6 +26,7 @@ from synthdp.schema.columns import (
 )
 from synthdp.schema.file_coding import Reading
 from synthdp.schema.rules import Rule
+from synthdp.schema.trees import Tree
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -333,6 +334,11 @@ def _column(name: Any, values: Any) -> Column | Ignored:
             f"column {name!r} ({kind}): {_listed(lacking)} must be declared, or be learn where that is allowed"
         )
     items = {k: _item(name, k, v) for k, v in values.items() if k != "kind" and v is not None}
+    if "tree" in items:
+        try:
+            items["tree"] = Tree.from_dict(items["tree"])
+        except BadInput as error:
+            raise BadInput(f"column {name!r}: {error}") from None
     return made(name=name, **items)
 
 
@@ -368,7 +374,7 @@ def _numbers(texts: str | tuple[str, ...]) -> int | tuple[int, ...]:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [item.plain() if isinstance(item, Rule) else item for item in value]
-    return value
+    return value.to_dict() if isinstance(value, Tree) else value
 
 
 def _texts(key: str, value: Any) -> tuple[str, ...]:

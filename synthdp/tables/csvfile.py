@@ -32,6 +32,7 @@ from synthdp.schema.columns import (
     Integer,
     Ordinal,
     in_numbers,
+    spoken,
 )
 from synthdp.schema.file_coding import PLAIN, SPACE, Coded, Reading
 from synthdp.schema.schema import Schema
@@ -297,7 +298,7 @@ def guessed(array: pa.ChunkedArray, *, text: bool = False) -> "Series[Any]":
 
 
 def _texts(array: pa.ChunkedArray, column: Any) -> "Series[Any]":
-    known = () if isinstance(column, Identifier) or column.categories == "learn" else tuple(column.categories)
+    known = () if isinstance(column, Identifier) or column.categories == "learn" else spoken(column)
     may_lack = isinstance(column, Categorical | Ordinal) and column.missing and known
     array = _without_marks(array, [mark for mark in (ABSENT if may_lack else ABSENT[:1]) if mark not in known])
     encoded = array.combine_chunks().dictionary_encode()
