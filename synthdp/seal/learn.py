@@ -85,8 +85,10 @@ class Domain:
 
     @property
     def public(self) -> bool:
-        """Whether all that can be named is public."""
+        """Whether all that can be named is public; then exact values are arrays, and a sum over units."""
         return self.tree is not None and self.tree.declared
+
+    additive = public
 
     @property
     def events(self) -> Sequence[Event]:
@@ -110,8 +112,8 @@ class Domain:
         step = gaussian.Grid.of(deviation, torch.float64).step if deviation > 0 else 0.0
         return 1.0 + deviation * float(norm.isf(each)) + step / 2
 
-    def bounded(self, records: Records) -> dict[str, float]:
-        """Units per category; a category counts once for a unit."""
+    def bounded(self, records: Records) -> "dict[str, float] | Numbers":
+        """Units per category; a category counts once for a unit. Of a public tree (nodes,)."""
         within(records, self.categories // (1 if self.tree is None else self.tree.levels))
         texts = cells.texts(records.column(self.column))
         pairs = {(int(unit), text) for unit, text in zip(records.owner, texts, strict=True) if text is not None}
@@ -123,18 +125,23 @@ class Domain:
         for _, value in pairs:
             if not self.public or value in counts:
                 counts[value] = counts.get(value, 0.0) + 1.0
-        return counts
+        return np.array(list(counts.values())) if self.public else counts
 
-    def noised(self, bounded: Mapping[str, float], noise: Noise) -> tuple[str, ...]:
+    def noised(self, bounded: "Mapping[str, float] | Numbers", noise: Noise) -> tuple[str, ...]:
         """The categories that passed, in alphabetical order, so that the order says nothing."""
-        names = sorted(bounded)
-        counts = np.array([bounded[name] for name in names], dtype=np.float64)
+        if self.tree is not None and isinstance(bounded, np.ndarray):
+            names, counts = list(self.tree.nodes), bounded
+        else:
+            names = sorted(bounded)
+            counts = np.array([bounded[name] for name in names], dtype=np.float64)
         noisy = noise.added(counts, self.noise * self.sensitivity)
         least = self.threshold if self.noise > 0 else 0.0
         return tuple(name for name, count in zip(names, noisy, strict=True) if count > least)
 
     def movement(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
         """L2 distance over the categories of both."""
+        if isinstance(one, np.ndarray):
+            return float(np.linalg.norm(one - other))
         names = sorted({*one, *other})
         return float(np.linalg.norm([one.get(name, 0.0) - other.get(name, 0.0) for name in names]))
 
