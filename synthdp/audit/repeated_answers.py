@@ -19,12 +19,12 @@ from scipy.special import ndtr
 from torch import Tensor, nn
 
 from synthdp.ledger.budget import Budget, Relation
-from synthdp.ledger.events import RECORD, Choice, Entry, Gaussian, Plan, Selection, Threshold, merged, scoped
+from synthdp.ledger.events import RECORD, Choice, Entry, Gaussian, Plan, Selection, merged, scoped
 from synthdp.schema.schema import Schema
+from synthdp.schema.trees import Tree
 from synthdp.seal import Estimators, GNMax, Gradient, LNMax, Misfit, Sensitive, best_of
 from synthdp.seal.charging import Account
 from synthdp.seal.gradients.question import Counted
-from synthdp.schema.trees import Tree
 from synthdp.seal.learn import Domain, Grid, Size
 from synthdp.seal.marginals import Distance
 from synthdp.seal.teachers.vote_aggregation import Confident, Counts, Interactive, Shares

@@ -64,8 +64,8 @@ def fact(name: str, value: Any, *, bought: bool) -> Fact:
         case "atoms", [*values]:
             return Fact(phrase="values with a bin of their own", values=texts(values), bought=bought)
         case "tree", {**tree}:
-            codes = tree.get("codes")
-            listed = "" if isinstance(codes, str) or codes is None else f" of {len(codes):,} declared codes"
+            codes: Any = tree.get("codes", "learn")
+            listed = "" if isinstance(codes, str) else f" of {len(codes):,} declared codes"
             drawn = "; synthetic codes are drawn uniformly below the category that was kept" * bool(tree.get("leaves"))
             return Fact(phrase=f"a tree{listed}{drawn}", bought=bought)
         case "missing", bool():

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from synthdp.errors import BadInput
-from synthdp.schema.trees import Tree
+
+if TYPE_CHECKING:
+    from synthdp.schema.trees import Tree
 
 LEARN: Literal["learn"] = "learn"
 Learn = Literal["learn"]
@@ -60,7 +62,7 @@ class Categorical(Named):
     missing: bool = False
     other: str | None = None
     numbers: bool = False
-    tree: Tree | None = None
+    tree: "Tree | None" = None
 
     def __post_init__(self) -> None:
         _freeze(self)
@@ -270,7 +272,7 @@ def _freeze(column: Any) -> None:
             object.__setattr__(column, key, tuple(value))
 
 
-def _hang(column: Any, tree: Tree) -> None:
+def _hang(column: Any, tree: "Tree") -> None:
     """The codes that were declared beside a tree become the tree's; which nodes are kept is to be learned."""
     object.__setattr__(column, "numbers", False)
     if tree.codes is not None:

@@ -79,7 +79,9 @@ class Tree:
 
     def of(self, codes: Sequence[str] | Literal["learn"], other: str | None) -> "Tree":
         """The same tree over these codes, of which `other` is none."""
-        return replace(self, codes=codes if isinstance(codes, str) else tuple(c for c in codes if c != other))
+        if isinstance(codes, str):
+            return replace(self, codes="learn")
+        return replace(self, codes=tuple(code for code in codes if code != other))
 
     @property
     def declared(self) -> bool:

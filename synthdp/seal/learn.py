@@ -129,8 +129,8 @@ class Domain:
 
     def noised(self, bounded: "Mapping[str, float] | Numbers", noise: Noise) -> tuple[str, ...]:
         """The categories that passed, in alphabetical order, so that the order says nothing."""
-        if self.tree is not None and isinstance(bounded, np.ndarray):
-            names, counts = list(self.tree.nodes), bounded
+        if isinstance(bounded, np.ndarray):
+            names, counts = [] if self.tree is None else list(self.tree.nodes), bounded
         else:
             names = sorted(bounded)
             counts = np.array([bounded[name] for name in names], dtype=np.float64)
