@@ -148,13 +148,18 @@ def mean(figures: dict[str, float]) -> float:
     return float(np.mean(list(figures.values())))
 
 
+def said(reached: bool) -> str:
+    """Whether a bar is reached, in words."""
+    return "reached" if reached else "not reached"
+
+
 def page(result: dict[str, Any]) -> str:
     """The report as Markdown."""
     lines = [
         "# Diagnoses with their tree",
         "",
-        f"`diabetes130` with the raw ICD-9 codes of its three columns of diagnoses, among all its columns; {result['rows']:,} encounters, "
-        f"per patient, generator `mixture`, epsilon {EPSILON:g}, delta {DELTA:g}, {result['seeds']} seeds. *Kept* is the share of real records "
+        f"`diabetes130` with the raw ICD-9 codes of its three columns of diagnoses, among all its columns; "
+        f"{result['rows']:,} encounters, per patient, generator `mixture`, epsilon {EPSILON:g}, delta {DELTA:g}, {result['seeds']} seeds. *Kept* is the share of real records "
         "whose code is kept at three digits or finer, *said* what the statement says of it by noisy counts. The distance (TVD) is that of "
         "three-digit codes, synthetic from real training records; a code that was lost to its chapter counts as wrong. Means over seeds "
         "and the three columns; in parentheses the standard deviation over seeds. The flat list has the codes that occur, as if somebody "
@@ -177,8 +182,8 @@ def page(result: dict[str, Any]) -> str:
     ratio = [each["ratio"] for each in result["table"] if each["how"] != FLAT]
     lines += [
         "",
-        f"At least 60 % of records keep their three-digit code: {'reached' if kept >= 0.6 else 'not reached'} ({kept:.1%} in the worst fit and "
-        f"column). Half the flat list's distance: {'reached' if max(ratio) <= 0.5 else 'not reached'} ({min(ratio):.0%} to {max(ratio):.0%}). "
+        f"At least 60 % of records keep their three-digit code: {said(kept >= 0.6)} ({kept:.1%} in the worst fit and "
+        f"column). Half the flat list's distance: {said(max(ratio) <= 0.5)} ({min(ratio):.0%} to {max(ratio):.0%}). "
         f"Nothing lost in silence: what a statement says is at most {100 * worst:.1f} points off in any fit.",
         "",
     ]

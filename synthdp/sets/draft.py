@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     Series = pd.Series[Any]
 
 WHOSE = {"id", "identifier", "mrn", "participant", "patient", "person", "pseudonym", "ssn", "subject", "uid", "uuid"}
+TREES = {  # the form of codes -> the beginnings that stand for chapters and groups
+    r"[A-Z][0-9]{2}[A-Z]{2}[0-9]{2}": [1, 3, 4, 5],  # ATC
+    r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?": [1, 3],  # ICD-10
+}
+ALIKE = 0.95  # of the distinct codes
 CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
 LISTED = 30  # categories are listed up to here
 HEAD = """\
@@ -45,6 +50,7 @@ WHY = {
     "targets": "the columns that users will predict",
     "columns": "are these all, and are they all needed?",
     "categories": "or all that may occur, from the code book, such as [a, b, other]",
+    "tree": "rare codes count under these beginnings of theirs; from a list: {file: codes.csv, column: code, parent: block}",
     "bounds": "or the least and the largest plausible value, such as [0, 120]",
     "missing": "may cells be empty? If not, delete this line",
     "resolution": "or day, hour, minute, second, microsecond",
@@ -157,7 +163,7 @@ def _written(found: "Found", kinds: dict[str, str]) -> list[str]:
 
 def _read_off(guess: dict[str, Any]) -> bool:
     """Whether a fact in it is the records': neither its kind nor an item that is left to learn."""
-    return any(value != LEARN for key, value in guess.items() if key != "kind")
+    return any(value != LEARN for key, value in guess.items() if key not in ("kind", "tree"))
 
 
 def _proposed(guess: dict[str, Any]) -> dict[str, Any]:
@@ -168,7 +174,7 @@ def _proposed(guess: dict[str, Any]) -> dict[str, Any]:
         column["categories"] = LEARN
     elif kind in ("integer", "continuous", "datetime"):
         column["bounds"] = LEARN
-    kept = ("resolution", "height", "width", "channels", "resize")
+    kept = ("tree", "resolution", "height", "width", "channels", "resize")
     column |= {key: value for key, value in guess.items() if key in kept}
     if "window" in guess:
         column["window"] = None
@@ -217,6 +223,8 @@ def _line(indent: int, key: str, value: Any, why: str) -> str:
 
 def _scalar(value: Any) -> str:
     """A value as YAML on one line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_scalar(item)}' for key, item in value.items())}}}"
     text = yamlfile.dump([value], width=math.inf).strip()
     return text[1:-1] if text.startswith("[") and not isinstance(value, list) else text.removeprefix("- ")
 
@@ -249,7 +257,19 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
         return {"kind": "ignore"}
     if len(distinct) > LISTED and len(distinct) > 0.9 * len(held):
         return {"kind": "identifier"}
-    return {"kind": "categorical", "categories": distinct if 0 < len(distinct) <= LISTED else LEARN}
+    if not 0 < len(distinct) <= LISTED:
+        return {"kind": "categorical", "categories": LEARN, **_tree(distinct)}
+    return {"kind": "categorical", "categories": distinct}
+
+
+def _tree(codes: list[str]) -> dict[str, Any]:
+    """The tree above codes that look like those of a list that everybody has, and come from several of its chapters."""
+    for form, prefix in TREES.items():
+        if len({code[:1] for code in codes}) > 1 and sum(
+            re.fullmatch(form, code) is not None for code in codes
+        ) >= ALIKE * len(codes):
+            return {"tree": {"prefix": prefix}}
+    return {}
 
 
 def _is_prose(texts: list[str]) -> bool:

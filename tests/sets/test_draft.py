@@ -121,6 +121,19 @@ def test_a_column_that_says_whose_record_it_is_lists_no_categories(name, number)
     assert "p11" not in text
 
 
+def test_codes_that_look_like_a_public_list_s_are_proposed_with_their_tree():
+    rng = np.random.default_rng(0)
+    icd, atc = rng.integers(0, 999, 2000), rng.integers(0, 99, 2000)
+    codes = [f"{'ABC'[place % 3]}{place % 40:02d}.{place % 7}" for place in icd]
+    drugs = [f"{'ABC'[place % 3]}0{place % 4}AB{place:02d}" for place in atc]
+    _, schema, seen = drafted(pd.DataFrame({"dx": codes, "drug": drugs, "town": [f"T{place}" for place in icd]}))
+    trees = {column.name: column.tree and column.tree.prefix for column in schema.columns}
+    assert trees == {"dx": (1, 3), "drug": (1, 3, 4, 5), "town": None}
+    assert schema.learned == [(name, "categories") for name in ("dx", "drug", "town")]
+    assert all(column.review for column in schema.columns)
+    assert not any(column.observed for column in seen.columns)
+
+
 def test_only_identifiers_still_make_a_schema():
     assert drafted(table()[["patient"]])[1].learned == [("patient", "categories")]
 
