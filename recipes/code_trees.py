@@ -159,7 +159,8 @@ def page(result: dict[str, Any]) -> str:
         "# Diagnoses with their tree",
         "",
         f"`diabetes130` with the raw ICD-9 codes of its three columns of diagnoses, among all its columns; "
-        f"{result['rows']:,} encounters, per patient, generator `mixture`, epsilon {EPSILON:g}, delta {DELTA:g}, {result['seeds']} seeds. *Kept* is the share of real records "
+        f"{result['rows']:,} encounters, per patient, generator `mixture`, epsilon {EPSILON:g}, delta {DELTA:g}, "
+        f"{result['seeds']} seeds. *Kept* is the share of real records "
         "whose code is kept at three digits or finer, *said* what the statement says of it by noisy counts. The distance (TVD) is that of "
         "three-digit codes, synthetic from real training records; a code that was lost to its chapter counts as wrong. Means over seeds "
         "and the three columns; in parentheses the standard deviation over seeds. The flat list has the codes that occur, as if somebody "

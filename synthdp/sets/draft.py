@@ -73,6 +73,9 @@ KINDS = {
 }
 
 
+TIMES = "times of day have no kind: store minutes since midnight as integers, bounds [0, 1439], to keep them"
+
+
 class Draft(NamedTuple):
     """Two texts: `schema`, which holds no fact of the records but the kinds of their columns, and `seen`, which holds such facts."""
 
@@ -121,12 +124,15 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         if found is not None and column in found.categories:
             kind = "ordinal" if column in found.ordered else "categorical"
             entry = {**entry, "kind": kind, "categories": list(found.categories[column])}
-        if entry["kind"] == "continuous" and places.get(column) is not None:
-            entry = {**entry, "decimals": places[column], "review": entry.pop("review")}
+        decimals = places.get(column, guess.get("decimals")) if found is not None else None
+        if entry["kind"] == "continuous" and decimals is not None:
+            entry = {**entry, "decimals": decimals, "review": entry.pop("review")}
         labelled = found is not None and column in found.categories
         why = {key: _why(key, entry["kind"], pictures) for key in entry} | (
             {"categories": LABELLED} if labelled else {}
         )
+        if _are_times(frame.get(column)):
+            why["kind"] = TIMES
         lines += [_line(4, key, value, why[key]) for key, value in entry.items()]
     seen = {
         str(column): {**guess, **({"observed": True} if _read_off(guess) else {})}
@@ -223,9 +229,9 @@ def _line(indent: int, key: str, value: Any, why: str) -> str:
 
 def _scalar(value: Any) -> str:
     """A value as YAML on one line."""
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_scalar(item)}' for key, item in value.items())}}}"
     text = yamlfile.dump([value], width=math.inf).strip()
+    if isinstance(value, dict) and not text.removeprefix("- ").startswith("{"):
+        return f"{{{text.removeprefix('- ')}}}"
     return text[1:-1] if text.startswith("[") and not isinstance(value, list) else text.removeprefix("- ")
 
 
@@ -253,7 +259,7 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
     read = cells.instants(held)
     if len(held) and not read.wrong.any():
         return _dated(read.cells)
-    if len(distinct) > LISTED and _is_prose(distinct):
+    if _are_times(held) or (len(distinct) > LISTED and _is_prose(distinct)):
         return {"kind": "ignore"}
     if len(distinct) > LISTED and len(distinct) > 0.9 * len(held):
         return {"kind": "identifier"}
@@ -270,6 +276,12 @@ def _tree(codes: list[str]) -> dict[str, Any]:
         ) >= ALIKE * len(codes):
             return {"tree": {"prefix": prefix}}
     return {}
+
+
+def _are_times(series: "Series | None") -> bool:
+    """Whether all values of a column are times of day."""
+    texts = [] if series is None or pd.api.types.is_numeric_dtype(series.dtype) else cells.texts(series.dropna())
+    return bool(texts) and all(re.fullmatch(cells.TIME, text or "") is not None for text in texts)
 
 
 def _is_prose(texts: list[str]) -> bool:

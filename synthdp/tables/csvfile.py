@@ -97,7 +97,8 @@ def names_of(path: Path, names: list[str], schema: Schema | None) -> list[str]:
     if "" in plain:
         place = plain.index("") + 1
         raise BadInput(
-            f"{path}: column {place} has no name in the header; name it, or save the table without its index"
+            f"{path}: column {place} has no name in the header; name it, save the table without its index, or delete "
+            "titles above the header"
         )
     repeated = sorted(name for name, times in Counter(plain).items() if times > 1)
     if repeated and schema is not None and not set(plain) & {column.name for column in schema.columns}:

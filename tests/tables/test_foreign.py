@@ -249,6 +249,28 @@ UGLY = [
 ]
 
 
+@pytest.mark.parametrize("titles", [[["Export of 2025"]], [["Clinic"], [None], ["of May"]]])
+def test_titles_above_the_header_are_skipped_and_told(tmp_path, titles):
+    path = workbook(tmp_path / "t.xlsx", [*titles, *UGLY])
+    found = record_files.look(path)
+    rows = "row 1 is" if len(titles) == 1 else "rows 1 to 3 are"
+    assert f"{rows} taken as titles above the header" in found.mind
+    plain = record_files.look(workbook(tmp_path / "u.xlsx", UGLY))
+    pd.testing.assert_frame_equal(found.frame, plain.frame)
+    assert not any("titles" in text for text in plain.mind)
+
+
+@pytest.mark.parametrize("first", [["Export", "2025"], ["Export", 2025]])
+def test_a_title_of_several_cells_is_refused_with_what_to_do(tmp_path, first):
+    path = workbook(tmp_path / "t.xlsx", [first, *UGLY])
+    assert "delete titles above the header" in said(record_files.look, path)
+
+
+def test_a_table_of_one_column_has_no_titles(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", [["x"], ["a"], ["b"]])
+    assert record_files.read(path)["x"].tolist() == ["a", "b"]
+
+
 def test_an_ugly_workbook_is_drafted_and_read_by_its_draft(tmp_path):
     path = workbook(tmp_path / "t.xlsx", UGLY, Legend=[["x"], ["y"]])
     found = record_files.look(path)
