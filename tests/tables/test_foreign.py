@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from mixed_tables import MIXED, every_code
 
+from synthdp.cli.real_records import reviewed
+from synthdp.cli.settings import Data
 from synthdp.errors import BadInput
 from synthdp.files import limits
 from synthdp.schema import yamlfile
@@ -264,6 +266,23 @@ def test_titles_above_the_header_are_skipped_and_told(tmp_path, titles):
 def test_a_title_of_several_cells_is_refused_with_what_to_do(tmp_path, first):
     path = workbook(tmp_path / "t.xlsx", [first, *UGLY])
     assert "delete titles above the header" in said(record_files.look, path)
+
+
+def test_a_folder_of_workbooks_is_one_table(tmp_path):
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    path = workbook(folder / "may.xlsx", UGLY)
+    found = record_files.look(path)
+    text = draft(found.frame, path, found=found).schema
+    (tmp_path / "s.yaml").write_text(text)
+    schema = Schema.load(tmp_path / "s.yaml")
+    one = record_files.read(path, schema)
+    workbook(folder / "june.xlsx", [["a title"], *UGLY])
+    (folder / "~$may.xlsx").write_bytes(b"the lock of an open workbook")
+    _, read = reviewed(Data(path=str(folder), schema=str(tmp_path / "s.yaml")))
+    pd.testing.assert_frame_equal(read, pd.concat([one, one], ignore_index=True))
+    (folder / "august.csv").write_text("x\na\n")
+    assert record_files.workbooks(folder) == []
 
 
 def test_a_table_of_one_column_has_no_titles(tmp_path):
