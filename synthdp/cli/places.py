@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -130,6 +131,12 @@ def close_ledger(internal: Path) -> None:
 MOST_NAME = 60  # characters of a name that somebody else chose
 LINES = 10  # printed where there is no terminal
 Step = Callable[..., None]
+
+
+def then(command: str, **given: Any) -> str:
+    """A line that says which command comes next, to be copied."""
+    words = (shlex.quote(f"{name.replace('__', '.')}={value}") for name, value in given.items() if value is not None)
+    return f"next       synthdp {command} {' '.join(words)}"
 
 
 @contextmanager
