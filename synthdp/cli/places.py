@@ -171,9 +171,9 @@ def _lines(label: str) -> Step:
         tenth = step * LINES // max(1, steps)
         if tenth != printed:
             printed = tenth
-            print(
-                f"{label}: {step}/{steps} {_note(note)} {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True
-            )
+            took = time.monotonic() - start
+            left = f", about {took * (steps - step) / step:.0f} s left" if 0 < step < steps else ""
+            print(f"{label}: {step}/{steps} {_note(note)} {took:.0f} s{left}", file=sys.stderr, flush=True)
 
     return show
 
