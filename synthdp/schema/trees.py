@@ -33,6 +33,8 @@ class Tree:
             raise BadInput(
                 "tree: needs prefix, such as {prefix: [1, 3]}, or a file, such as {file: icd10.csv, parent: parent}"
             )
+        if isinstance(self.codes, tuple) and not len(set(self.codes)) == len(self.codes) > 0:
+            raise BadInput("tree: codes must list one or more, each once")
         if self.leaves and self.codes == "learn":
             raise BadInput(
                 "tree: leaves: true draws from the declared codes; list them in categories, or leave leaves out"

@@ -79,6 +79,8 @@ columns:
         ({"parents": {"A": 3}}, "as text"),
         ({"parents": [["A", "B"]]}, "map codes"),
         ({"prefix": [1], "codes": [1]}, "list of texts"),
+        ({"prefix": [1], "codes": []}, "each once"),
+        ({"prefix": [1], "codes": ["A", "A"]}, "each once"),
         ({"prefix": [1], "leaves": "yes"}, "true or false"),
         ("prefix", "expected a mapping"),
         ([1, 3], "expected a mapping"),
