@@ -3,8 +3,11 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# Without CUDA, which takes three quarters of the disk; `make wheelhouse TORCH=torch` for a machine with a GPU.
+TORCH  ?= --index-url https://download.pytorch.org/whl/cpu torch
+EXTRAS ?= database,formats
 
-.PHONY: install demo test test-all fuzz fuzz-short browser-test report-shots lint docs bench bench-evaluate bench-gpu audit kills recipes any-size clean
+.PHONY: install demo test test-all fuzz fuzz-short browser-test report-shots lint docs bench bench-evaluate bench-gpu audit kills recipes any-size wheelhouse clean
 
 install: $(STAMP)
 
@@ -79,6 +82,10 @@ recipes: install  ## needs SYNTHDP_DATA; hours, most of them pategan_paper
 any-size: install  ## 10^8 rows; an hour, 15 GiB of disk under outputs/
 	mkdir -p outputs
 	$(BIN)/python recipes/any_size.py --rows 100000000 --folder outputs
+
+wheelhouse:  ## every wheel that a machine without internet needs, of the same system and Python as this one
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir wheelhouse --constraint constraints.txt $(TORCH)
+	$(PYTHON) -m pip wheel --quiet --wheel-dir wheelhouse --find-links wheelhouse --constraint constraints.txt '.[$(EXTRAS)]'
 
 clean:
 	rm -rf $(VENV) outputs build dist .pytest_cache .ruff_cache .mypy_cache

@@ -89,6 +89,8 @@ DRAWS: dict[str, dict[str, Attack]] = {
     "thresholds": {
         "one unit more": Thresholds(noise=1.0, delta=1e-6),
         "units of 4 records": Thresholds(noise=1.0, delta=1e-6, records=4),
+        "a tree of learned codes": Thresholds(noise=1.0, delta=1e-6, codes="learned"),
+        "a tree of public codes": Thresholds(noise=1.0, delta=1e-6, codes="public", records=4),
     },
     "grid": {
         "one unit more": Grids(noise=1.0),

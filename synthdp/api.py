@@ -63,6 +63,10 @@ class Release:
         promise = f"epsilon {said.epsilon:.4g} at delta {said.delta:g} per {said.unit}"
         return f"Release({self.generator.name}: {promise}, {len(said.columns)} columns{', rehearsal' * said.rehearsal})"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the guarantee, and the columns."""
+        return f"{self.statement._repr_html_()}{self.schema._repr_html_()}"
+
     @property
     def schema(self) -> Schema:
         """The fully declared schema of the synthetic records."""
@@ -191,16 +195,22 @@ class Synthesizer:
         self,
         generator: str | Generator | None = None,
         *,
-        schema: Schema,
+        schema: Schema | Path | str,
         budget: Budget,
         trust: str | None = None,
         **settings: Any,
     ) -> None:
-        """`generator` is a name with its `settings`, or a generator that has them. Without one it is `mixture`, or `classgauss`
+        """`schema` may be the path of a YAML file.
+
+        `generator` is a name with its `settings`, or a generator that has them. Without one it is `mixture`, or `classgauss`
         where the schema has an image column. A generator that is not synthdp's own runs only where `trust` names its package:
         generators are trusted code (PRIVACY.md, section 2)."""
+        if isinstance(schema, Path | str):
+            schema = Schema.load(schema)
         if not isinstance(schema, Schema) or not isinstance(budget, Budget):
-            raise BadInput("Synthesizer needs schema=Schema(...) and budget=Budget(epsilon, delta)")
+            raise BadInput(
+                "Synthesizer needs schema=Schema(...), or the path of one, and budget=Budget(epsilon, delta)"
+            )
         if generator is None:
             generator = generators.default(schema)
         if isinstance(generator, str):

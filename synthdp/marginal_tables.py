@@ -18,12 +18,14 @@ from synthdp.files import limits
 from synthdp.generators import Generator, Model
 from synthdp.report.facts import ALTERED
 from synthdp.report.folder import OF_TABLES
-from synthdp.report.lost import LITTLE, MODEL, Counted, Lost, Merged, alone
+from synthdp.report.lost import LITTLE, MODEL, Counted, Levels, Lost, Merged, alone, codes_of
 from synthdp.report.manifest import TABLES
 from synthdp.schema.codec import Codec
+from synthdp.schema.coders import LabelCoder
 from synthdp.schema.columns import Categorical, Column, Image
 from synthdp.schema.schema import Schema
 from synthdp.schema.ties import JOINT
+from synthdp.schema.trees import Tree
 from synthdp.seal import Marginals
 
 if TYPE_CHECKING:
@@ -108,7 +110,7 @@ def lost(heard: Heard, model: Model, fine: Codec, *, counts: bool, clamped: bool
     shows a column."""
     single = _most_exact(heard, fine)
     frame: pd.DataFrame | None = None
-    merged, empty = [], []
+    merged, empty, levels = [], [], []
     for column in fine.columns:
         answer = single.get(column.name)
         if clamped and answer is not None and _shows_nothing(answer, column, fine):
@@ -117,14 +119,50 @@ def lost(heard: Heard, model: Model, fine: Codec, *, counts: bool, clamped: bool
             continue
         found = None if answer is None else _share(answer, column.categories.index(column.other))
         share, error = found or (0.0, None)
-        if found is None:
-            if frame is None:
-                frame = model.sample(FEW_ROWS if fine.picture is None else FEW_PICTURES, seed=seed)
+        if frame is None and (found is None or (column.tree is not None and _counts(answer, column) is None)):
+            frame = model.sample(FEW_ROWS if fine.picture is None else FEW_PICTURES, seed=seed)
+        if found is None and frame is not None:
             share = float((frame[column.name].astype(str) == column.other).mean())
+        if column.tree is not None:
+            levels.append(_levels(answer, column, column.tree, frame))
         if share >= LITTLE and share > CLEAR * (error or 0.0):
             merged.append(Merged(column=column.name, other=column.other, share=round(share, 4), error=error))
     known = alone(fine.schema, heard.counted(fine)) if counts else ()
-    return Lost(merged=tuple(sorted(merged, key=lambda each: -each.share)), alone=known, empty=tuple(empty))
+    return Lost(
+        merged=tuple(sorted(merged, key=lambda each: -each.share)),
+        alone=known,
+        empty=tuple(empty),
+        levels=tuple(levels),
+    )
+
+
+def _counts(answer: Answer | None, column: Categorical) -> Array | None:
+    """The noisy count of each category, where they were counted one by one and noise does not hide all."""
+    if answer is None or answer.total <= CLEAR * answer.deviation * math.sqrt(answer.cells.size):
+        return None
+    group = answer.groups[0]
+    return None if len(np.unique(group)) < len(group) else answer.cells[group[: len(column.categories)]]
+
+
+def _levels(answer: Answer | None, column: Categorical, tree: Tree, frame: "pd.DataFrame | None") -> Levels:
+    """At which levels the column's codes are kept, by its noisy table or else by synthetic records."""
+    counts, codes = _counts(answer, column), codes_of(column)
+    if counts is None or answer is None:
+        if frame is None:
+            raise ValueError("synthetic records are needed where no table shows a column")
+        places = LabelCoder(column).encode(frame[column.name])
+        counts = np.bincount(places, minlength=len(column.categories))[: len(column.categories)].astype(np.float64)
+        total, deviation = max(1.0, float(len(frame))), 0.0
+    else:
+        total, deviation = answer.total, answer.deviation
+    depths = [0 if node == column.other else tree.depth(node) for node in column.categories]
+    held = np.bincount(depths, weights=counts, minlength=tree.levels + 1)[1:]
+    return Levels(
+        column=column.name,
+        codes=codes,
+        shares=tuple(round(min(max(float(each) / total, 0.0), 1.0), 4) for each in held),
+        errors=tuple(float(f"{deviation * math.sqrt(number) / total:.2g}") for number in codes) if deviation else (),
+    )
 
 
 def _most_exact(heard: Heard, fine: Codec) -> dict[str, Answer]:

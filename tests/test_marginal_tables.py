@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from clinic import make_frame, make_schema, picture_schema, quick, reseal
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, generators, load, marginal_tables, verify
 from synthdp.cli import run
+from synthdp.report.lost import sentences
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.replay import Recorder
@@ -62,6 +64,36 @@ def test_where_no_table_shows_a_column_its_share_is_that_of_synthetic_records():
     for merged in release.statement.lost.merged:
         assert merged.error is None
     assert not release.statement.lost.alone  # of what a network learned no table tells
+
+
+TREE = {"kind": "categorical", "categories": ["a1", "a2", "a3", "b1", "b2"], "tree": {"prefix": [1]}, "missing": True}
+
+
+def with_tree(rows=4000):
+    rng = np.random.default_rng(4)
+    codes = rng.choice(["a1", "a2", "b1", None], rows, p=[0.5, 0.2, 0.2, 0.1])
+    return records(rows).assign(code=codes)
+
+
+@pytest.mark.parametrize("generator", ["independent", "dpgan"])
+def test_what_was_lost_says_at_which_level_codes_were_kept(generator, tmp_path):
+    declared = schema(columns={**COLUMNS, "code": TREE}, units=4000)
+    release = fit(quick(generator), with_tree(), declared, seed=1)
+    column, (levels,) = release.schema.column("code"), release.statement.lost.levels
+    assert column.categories == ("a", "a1", "a2", "b", "b1", "other"), (
+        "nobody has a3 and b2, but their parents stand for them"
+    )
+    assert levels.codes == (2, 3)
+    if generator == "independent":
+        assert levels.shares[1] == pytest.approx(0.9, abs=0.03)
+        assert levels.errors
+        assert "at level 2 of 2 (3 codes)" in " ".join(sentences(release.statement))
+    loaded = load(release.save(tmp_path / "release"))
+    assert loaded.statement.lost == release.statement.lost
+    altered = replace(release.statement.lost, levels=(replace(levels, codes=(0, 3)),))
+    told = release.statement.counted
+    assert release.statement.lost.matches(release.schema, told, clamped=False)
+    assert not altered.matches(release.schema, told, clamped=False)
 
 
 def test_columns_that_no_table_shows_with_another_are_named():

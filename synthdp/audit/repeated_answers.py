@@ -19,8 +19,9 @@ from scipy.special import ndtr
 from torch import Tensor, nn
 
 from synthdp.ledger.budget import Budget
-from synthdp.ledger.events import RECORD, Choice, Entry, Gaussian, Plan, Relation, Selection, Threshold, merged, scoped
+from synthdp.ledger.events import RECORD, Choice, Entry, Gaussian, Plan, Relation, Selection, merged, scoped
 from synthdp.schema.schema import Schema
+from synthdp.schema.trees import Tree
 from synthdp.seal import Estimators, GNMax, Gradient, LNMax, Misfit, Sensitive, best_of
 from synthdp.seal.charging import Account
 from synthdp.seal.gradients.question import Counted
@@ -33,6 +34,7 @@ DELTA = 1e-5  # of budgets without a bound: the plan is given, not its price
 UNIT = "patient"
 UNITS = 40
 TOGETHER = 1000  # categories of one sealed table
+LENGTH = 8  # of the node above a category, in a tree
 PASSING = 0.5  # how far the units of a category fall short of the threshold
 
 Array = NDArray[np.float64]
@@ -166,23 +168,30 @@ class Votes:
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """Which categories enough units hold. The pair's unit holds `records` categories that lack one unit to the threshold."""
+    """Which categories enough units hold. The pair's unit holds `records` categories that lack one unit to the threshold; with `codes`,
+    "learned" or "public", each has a node of a tree above it that lacks one too."""
 
     noise: float
     delta: float
     records: int = 1
+    codes: str | None = None
 
     @property
     def name(self) -> str:
         """What is asked."""
-        return f"thresholds, noise {self.noise:g}, delta {self.delta:g}{_of(self.records)}"
+        tree = "" if self.codes is None else f" of a tree of {self.codes} codes"
+        return f"thresholds{tree}, noise {self.noise:g}, delta {self.delta:g}{_of(self.records)}"
 
     @property
     def plan(self) -> Plan:
         """Of one run."""
-        return scoped(
-            (Entry(Threshold(self.noise, self.delta, self.records)),), relation="add_remove", unit=_unit(self.records)
-        )
+        return scoped(map(Entry, self._asked(["k"]).events), relation="add_remove", unit=_unit(self.records))
+
+    def _asked(self, names: list[str]) -> Domain:
+        if self.codes is None:
+            return Domain("held", self.noise, self.delta, self.records)
+        tree = Tree(prefix=(LENGTH,), codes="learn" if self.codes == "learned" else tuple(names))
+        return Domain("held", self.noise, self.delta, self.records * 2, tree)
 
     def halved(self) -> "Thresholds":
         """The same at half the noise."""
@@ -193,19 +202,22 @@ class Thresholds:
         return _side_by_side(self._passed, runs, TOGETHER // self.records // 2)
 
     def _passed(self, inside: NDArray[np.bool_]) -> Array:
-        question = Domain("held", self.noise, self.delta, self.records)
-        others = max(0, round(question.threshold - PASSING))
         categories = np.arange(len(inside) * self.records)
+        names = np.array([f"k{category:07}x" for category in categories])
+        question = self._asked(list(names))
+        others = max(0, round(question.threshold - PASSING))
         owner = np.repeat(np.arange(len(inside)), self.records)
         held = np.concatenate([np.repeat(categories, others), categories[inside[owner]]])
         units = [
             *(f"o{place}" for place in range(len(categories) * others)),
             *(f"c{unit}" for unit in owner[inside[owner]]),
         ]
-        frame = pd.DataFrame({"held": [f"k{category}" for category in held], UNIT: units})
+        frame = pd.DataFrame({"held": names[held], UNIT: units})
         columns = {"held": {"kind": "categorical", "categories": ["k0"]}}
         passed = _opened(frame, columns, self.plan, 1, records=self.records).ask(question)
-        kept = np.isin([f"k{category}" for category in categories], passed)
+        kept = np.isin(names, passed).astype(int)
+        if self.codes is not None:
+            kept += np.isin([name[:-1] for name in names], passed)
         return _sums(kept, len(inside))
 
 

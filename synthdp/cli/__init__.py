@@ -7,7 +7,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import synthdp
@@ -74,8 +74,18 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     warnings.showwarning = _show_warning
     try:
+        words, heard = _heard(arguments[1:])
+        with heard:
+            return _ended(arguments[0], words)
+    except BadInput as error:
+        return _refuse(error)
+
+
+def _ended(command: str, words: list[str]) -> int:
+    """The exit status of a command; why it ended early is said."""
+    try:
         with asked_to_end():
-            return _run(arguments[0], list(arguments[1:]))
+            return _run(command, words)
     except BadInput as error:
         return _refuse(error)
     except OSError as error:
@@ -83,6 +93,21 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("synthdp: interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def _heard(words: Sequence[str]) -> "tuple[list[str], AbstractContextManager[Any]]":
+    """The words without `quiet=true` and `log=FILE`, which every command takes, and where what it says goes meanwhile."""
+    told = dict(word.split("=", 1) for word in words if word.startswith(("quiet=", "log=")))
+    rest = [word for word in words if not word.startswith(("quiet=", "log="))]
+    if told.get("quiet", "false") not in ("true", "false"):
+        raise BadInput("quiet must be true or false")
+    if told.get("log") == "":
+        raise BadInput("log must name a file")
+    if not told:
+        return rest, nullcontext()
+    from synthdp.cli import hearing
+
+    return rest, hearing.heard(quiet=told.get("quiet") == "true", log=told.get("log"))
 
 
 def overview() -> str:
@@ -94,6 +119,7 @@ def overview() -> str:
             "usage: synthdp COMMAND key=value ...",
             "       synthdp COMMAND --help      every option with its default",
             "       synthdp --version",
+            "every command takes quiet=true (nothing but warnings and errors) and log=FILE (adds all that is said to a file; internal)",
             "",
             *rows,
         ]

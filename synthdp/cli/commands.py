@@ -122,6 +122,8 @@ def schema(config: Config) -> None:
     looks.keep(out, looks.DRAFT, Schema.load(out))
     print(f"draft     {out}: go through its review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
+    if not database_url.is_url(given):
+        print(places.then("check", data__path=given, data__schema=out))
 
 
 def _from_dictionary(path: Path, out: Path | None) -> None:

@@ -207,6 +207,8 @@ def fit(config: Config) -> None:
         print(f"edited     {line}")
     if seen := read_off(statement.columns):
         print(f"observed   {seen} Not for release")
+    if release.schema.image is None:
+        print(places.then("sample", release=out / "release", rows=1000, out="synthetic.csv"))
     return None
 
 

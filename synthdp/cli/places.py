@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -132,6 +133,12 @@ LINES = 10  # printed where there is no terminal
 Step = Callable[..., None]
 
 
+def then(command: str, **given: Any) -> str:
+    """A line that says which command comes next, to be copied."""
+    words = (shlex.quote(f"{name.replace('__', '.')}={value}") for name, value in given.items() if value is not None)
+    return f"next       synthdp {command} {' '.join(words)}"
+
+
 @contextmanager
 def progress(label: str) -> Iterator[Step]:
     """A callback `(step, steps, figures or text)` that draws on stderr while the block runs."""
@@ -164,9 +171,9 @@ def _lines(label: str) -> Step:
         tenth = step * LINES // max(1, steps)
         if tenth != printed:
             printed = tenth
-            print(
-                f"{label}: {step}/{steps} {_note(note)} {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True
-            )
+            took = time.monotonic() - start
+            left = f", about {took * (steps - step) / step:.0f} s left" if 0 < step < steps else ""
+            print(f"{label}: {step}/{steps} {_note(note)} {took:.0f} s{left}", file=sys.stderr, flush=True)
 
     return show
 

@@ -115,6 +115,7 @@ def split(config: Config) -> None:
     print(
         f"split      {whose} together, about {options.share:.0%} held out by a keyed hash; the same key= parts a later export alike"
     )
+    print(places.then("fit", data__path=train, data__schema=options.schema, budget__epsilon=1, out="run"))
 
 
 def _lines(found: "Planned", unit: str, units: Any) -> list[str]:

@@ -53,7 +53,9 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "sour
             )
         return None if options.engine == "memory" else database_url.query(address)
     path = Path(options.path or options.train or "")
-    several = is_several(path) and schema.image is None
+    from synthdp.sets import record_files
+
+    several = is_several(path) and schema.image is None and not record_files.workbooks(path)
     if options.engine == "memory" or (options.engine == "auto" and not several):
         large = path.is_file() and path.stat().st_size >= LARGE and generator.traits.counted
         if options.engine == "auto" and large and schema.image is None:
@@ -194,7 +196,8 @@ def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "pd.
     where = Path(path)
     if schema.image is not None or not is_several(where):
         return record_files.read(where, schema=schema)
-    parts = [record_files.read(file, schema=schema) for file in tables.files(where).found()]
+    files = record_files.workbooks(where) or tables.files(where).found()
+    parts = [record_files.read(file, schema=schema) for file in files]
     for name in {name for part in parts for name in part}:  # no file decides how another one's cells are read
         if len({part[name].dtype for part in parts if name in part}) > 1:
             parts = [part.astype({name: object}) if name in part else part for part in parts]

@@ -26,7 +26,7 @@ class Data:
     name: str | None = option(None, "named data set, chosen by data=NAME; `synthdp data` lists them")
     path: str | None = option(
         None,
-        "sensitive records: a .csv, .tsv, .parquet, .xlsx, .dta, .sav, .sas7bdat or .xpt file, a folder of CSV or Parquet files, "
+        "sensitive records: a .csv, .tsv, .parquet, .xlsx, .dta, .sav, .sas7bdat or .xpt file, a folder of CSV, Parquet or Excel files, "
         "or the URL of a database, with data.table=; "
         "for images a .npz file, or a folder with labels.csv",
     )

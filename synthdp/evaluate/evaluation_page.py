@@ -333,6 +333,7 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
         "targets": targets(result),
         "subgroups": subgroups(result),
         "fidelity": fidelity(found),
+        "code_levels": found.get("code_levels") or {},
         "rules": found.get("rules") or [],
         "attacks": leading,
         "appendix": [attack for attack in attacks if attack["id"] in APPENDIX],
@@ -366,6 +367,7 @@ def _contents(shown: Mapping[str, Any], not_computed: list[Any]) -> list[tuple[s
     labels = {
         "subgroups": ("subgroups", "Subgroups: for whom does it fail?"),
         "fidelity": ("fidelity", "Fidelity"),
+        "code_levels": ("codes", "Codes by level"),
         "rules": ("rules", "Rules"),
         "attacks": ("attacks", "Attacks: could someone be found?"),
         "each_column": ("columns", "Columns"),

@@ -33,7 +33,7 @@ def judge(
     result: dict[str, Any],
 ) -> None:
     """Fill result["fidelity"], ["columns"] and ["not_computed"]. tables: synthetic, training, test."""
-    from synthdp.evaluate import association, fidelity
+    from synthdp.evaluate import association, code_levels, fidelity
 
     s, t, v = tables
     log, found = result["not_computed"], result["fidelity"]
@@ -58,6 +58,8 @@ def judge(
     for label, keys, metric in _further(seeds):
         tell(label)
         _enter(metric(s, t, v), keys, found, log)
+    if levels := code_levels.by_level(schema, *frames):
+        found["code_levels"] = levels
     if schema.rules:
         _rules(schema, frames, found, log)
 

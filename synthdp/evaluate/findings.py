@@ -360,6 +360,13 @@ def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
                 f"{_share(rule['synthetic'])} of synthetic rows and {_share(rule['train'])} of real rows break {rule['rule']}",
             )
         )
+    for column, levels in result["fidelity"].get("code_levels", {}).items():
+        finest = levels[-1]
+        text = (
+            f"{column}: {_share(finest['kept'])} of synthetic codes are as fine as real ones; total variation distance"
+        )
+        far = ", ".join(f"{each['tvd']:.2f} at level {each['level']}" for each in reversed(levels))
+        lines.append(("codes", f"{text} {far}"))
     worst = worst_group(result["targets"])
     if worst is not None:
         target, column, group, level = worst

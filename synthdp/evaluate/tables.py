@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from synthdp.schema.schema import Column, Schema
+    from synthdp.schema.trees import Tree
 
 # From so many rows on, a column without one known category is taken for another coding and not for bad luck.
 ENOUGH_ROWS = 10
@@ -46,6 +47,7 @@ class Axis:
     high: float = 1.0
     whole: bool = False
     date: bool = False
+    tree: Tree | None = None  # above the levels: a word belongs to the finest level on its chain
 
     @property
     def is_classes(self) -> bool:
@@ -123,7 +125,8 @@ def _axis(column: Column, train: pd.DataFrame) -> Axis:
             levels, other = tuple(sorted(set(_words(train[name])) - {""})), other or OTHER
         else:
             levels = (*declared, *(() if other is None else (UNLISTED,)))
-        return Axis(name=name, kind="ordinal" if kind == "ordinal" else "category", levels=levels, other=other)
+        ordinal: Literal["category", "ordinal"] = "ordinal" if kind == "ordinal" else "category"
+        return Axis(name=name, kind=ordinal, levels=levels, other=other, tree=getattr(column, "tree", None))
     date = kind == "datetime"
     bounds = getattr(column, "bounds", LEARN)
     if bounds == LEARN:
@@ -148,10 +151,11 @@ def _days(text: object) -> float:
 
 def _words(series: pd.Series) -> list[str]:
     """Distinct values as the schema writes them: 3.0 is 3, True is True; the missing value is an empty word."""
-    return [_word(value) for value in series.unique()]
+    return [word_of(value) for value in series.unique()]
 
 
-def _word(value: object) -> str:
+def word_of(value: object) -> str:
+    """A value as the schema writes it; the missing one is an empty word."""
     if value is None or value != value or str(value) == "<NA>":  # NaN and NaT differ from themselves
         return ""
     if isinstance(value, float | np.floating) and float(value).is_integer():
@@ -167,9 +171,11 @@ def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
     if UNLISTED in place and role != SYNTHETIC:
         unknown = place[UNLISTED]
     numbers, distinct = pd.factorize(series, use_na_sentinel=True)
-    words = [_word(value) for value in distinct]
+    words = [word_of(value) for value in distinct]
     if axis.levels == BOOLEAN:
         words = [BOOLEAN[word.lower() in TRUE] if word.lower() in TRUE | FALSE else word for word in words]
+    if axis.tree is not None:
+        words = [axis.tree.finest(word, place) or word for word in words]
     known = np.array([place.get(word, unknown) for word in words] + [np.nan])
     # A column that noise left nothing of is all `other`: it is judged, and wrong.
     found = UNLISTED in place or any(word in place or word == axis.other for word in words)

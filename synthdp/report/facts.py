@@ -21,7 +21,7 @@ from synthdp.report import statement as stating
 from synthdp.report.fitness_words import CONFIDENCE
 from synthdp.report.statement import CURVE_DELTAS, Statement, plain
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import LEARN
+from synthdp.schema.columns import LEARN, Categorical
 from synthdp.schema.schema import Schema
 
 SAME, OTHER = (
@@ -195,8 +195,13 @@ def _paid(held: Held) -> bool:
     """Whether there are events enough to have bought what is said to be bought. A cap stands for all that was asked under it."""
     if any(isinstance(entry.event, Capped) for entry in held.events):
         return True
-    lists = sum("categories" in column["bought"] for column in held.statement.columns)
-    grids = sum(bool({"bounds", "bins"} & set(column["bought"])) for column in held.statement.columns)
+    trees = {
+        c.name for c in held.schema.columns if isinstance(c, Categorical) and c.tree is not None and c.tree.declared
+    }
+    bought = [each["name"] for each in held.statement.columns if "categories" in each["bought"]]
+    grids = sum(name in trees for name in bought)  # whose nodes are public: counted without a threshold
+    lists = len(bought) - grids
+    grids += sum(bool({"bounds", "bins"} & set(column["bought"])) for column in held.statement.columns)
     asked: Counter[type] = Counter()
     for entry in held.events:
         asked[type(entry.event)] += entry.count

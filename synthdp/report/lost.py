@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from synthdp.ledger.events import RECORD
+from synthdp.schema.columns import Categorical
 from synthdp.schema.schema import CLAMPED, Schema
 
 if TYPE_CHECKING:
@@ -73,13 +74,63 @@ class Merged:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Levels:
+    """At which level of its tree a column's codes are kept, coarsest first: how many codes of the level are kept, and the share of
+    records that have one. `errors` are the standard errors of shares that were read off a noisy table, or none."""
+
+    column: str
+    codes: tuple[int, ...]
+    shares: tuple[float, ...]
+    errors: tuple[float, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The levels in words, finest first."""
+        last, parts = len(self.codes), []
+        for level in range(last, 0, -1):
+            doubt = f" ± {2 * self.errors[level - 1]:.1%}" if self.errors else ""
+            if self.codes[level - 1]:
+                parts.append(
+                    f"{self.shares[level - 1]:.1%}{doubt} at level {level} of {last} ({self.codes[level - 1]:,} codes)"
+                )
+        return f"{self.column} {', '.join(parts) or 'none'}"
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Levels":
+        """Read back."""
+        codes = tuple(values["codes"])
+        shares = tuple(_number(each, 0, 1) for each in values["shares"])
+        errors = tuple(_number(each, 0, math.inf) for each in values["errors"])
+        if not all(type(n) is int and n >= 0 for n in codes) or len(shares) != len(codes):
+            raise ValueError("levels hold other figures")
+        if errors and len(errors) != len(codes):
+            raise ValueError("levels hold other figures")
+        return cls(column=_text(values["column"]), codes=codes, shares=shares, errors=errors)
+
+    def matches(self, schema: Schema) -> bool:
+        """Whether the schema keeps so many codes of each level."""
+        column = next((each for each in schema.columns if each.name == self.column), None)
+        return isinstance(column, Categorical) and column.tree is not None and self.codes == codes_of(column)
+
+
+def codes_of(column: Categorical) -> tuple[int, ...]:
+    """How many nodes of each level of its tree are among a column's categories, coarsest first."""
+    if column.tree is None:
+        return ()
+    depths = [column.tree.depth(node) for node in column.categories if node != column.other]
+    return tuple(depths.count(level) for level in range(1, column.tree.levels + 1))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Lost:
     """What the model cannot show. `merged` by noisy counts or synthetic records; `alone` the columns that a generator of tables
-    counted in no table of several columns; `empty` those in which noisy counts show nothing but what clamping puts there."""
+    counted in no table of several columns; `empty` those in which noisy counts show nothing but what clamping puts there; `levels`
+    of the columns whose codes have a tree."""
 
     merged: tuple[Merged, ...] = ()
     alone: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
+    levels: tuple[Levels, ...] = ()
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Lost":
@@ -88,6 +139,7 @@ class Lost:
             merged=tuple(Merged.from_json(each) for each in values["merged"]),
             alone=tuple(_text(name) for name in values["alone"]),
             empty=tuple(_text(name) for name in values["empty"]),
+            levels=tuple(Levels.from_json(each) for each in values.get("levels", ())),
         )
 
     def matches(self, schema: Schema, counted: Iterable[Counted] | None, *, clamped: bool) -> bool:
@@ -95,7 +147,8 @@ class Lost:
         known = {column.name: column for column in schema.coded}
         others = all(getattr(known.get(each.column), "other", None) == each.other for each in self.merged)
         apart = counted is None or not self.alone or self.alone == alone(schema, counted)
-        return others and apart and set(self.alone) <= set(known) and (clamped or not self.empty)
+        levelled = all(each.matches(schema) for each in self.levels)
+        return others and apart and levelled and set(self.alone) <= set(known) and (clamped or not self.empty)
 
 
 def alone(schema: Schema, counted: Iterable[Counted]) -> tuple[str, ...]:
@@ -117,6 +170,17 @@ def sentences(statement: "Statement") -> Iterator[str]:
     clamped, lost = statement.declared.get("invalid") == "clamp", statement.lost or Lost()
     if lost.merged:
         yield f"Categories merged into the one for all others: {_listed([each.text for each in lost.merged], '; ')}."
+    if lost.levels:
+        yield (
+            "Codes kept at the finest level of their tree that the noise lets be told apart, a finer code under its parent: "
+            f"{_listed([each.text for each in lost.levels], '; ')}."
+        )
+    drawn = [str(each["name"]) for each in statement.columns if (each["declared"].get("tree") or {}).get("leaves")]
+    if drawn:
+        yield (
+            f"Synthetic codes of {_listed(drawn)} were drawn uniformly below the code that was kept: finer than that they show what "
+            "was declared, and nothing of the records."
+        )
     if lost.alone:
         yield (
             f"Known only by themselves, without any relation to another column: {_listed(lost.alone)}. Synthetic records show no "

@@ -99,6 +99,21 @@ class Statement:
         """Epsilon from the events alone, by the accountant that the statement names."""
         return accounting.epsilon(self.events, self.delta, self.accountant)
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the guarantee in a few rows."""
+        from html import escape
+
+        from synthdp.report.words import upper
+
+        rows = {
+            "guarantee": f"epsilon {upper(self.epsilon)} at delta {self.delta:g} per {self.unit}, by {self.accountant}",
+            "generator": self.generator,
+            "declared by": str(self.declared.get("by", "")),
+            **({"rehearsal": "the noise comes from a seed: not for release"} if self.rehearsal else {}),
+        }
+        lines = (f"<tr><th>{escape(key)}</th><td>{escape(value)}</td></tr>" for key, value in rows.items())
+        return f"<table>{''.join(lines)}</table>"
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; an infinite epsilon is written as the string "inf"."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

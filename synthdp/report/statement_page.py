@@ -63,6 +63,11 @@ def fact(name: str, value: Any, *, bought: bool) -> Fact:
             return Fact(phrase=f"{value} bins of equal width", bought=bought)
         case "atoms", [*values]:
             return Fact(phrase="values with a bin of their own", values=texts(values), bought=bought)
+        case "tree", {**tree}:
+            codes: Any = tree.get("codes", "learn")
+            listed = "" if isinstance(codes, str) else f" of {len(codes):,} declared codes"
+            drawn = "; synthetic codes are drawn uniformly below the category that was kept" * bool(tree.get("leaves"))
+            return Fact(phrase=f"a tree{listed}{drawn}", bought=bought)
         case "missing", bool():
             return Fact(phrase="may be missing" if value else "never missing", bought=bought)
         case "other", _:

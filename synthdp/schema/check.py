@@ -121,6 +121,8 @@ def _faults(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[
 def _labelled(column: Any, series: "Series") -> Iterator[tuple[str, "Mask"]]:
     if isinstance(column, Boolean):
         found, unknown = cells.labels(series, cells.TRUTHS, cells.truth), UNTRUE
+    elif isinstance(column, Categorical) and column.tree is not None and not isinstance(column.tree.codes, str):
+        found, unknown = cells.labels(series, cells.table_of(column.tree.codes or ()), cells.spelling(column)), UNKNOWN
     elif isinstance(column, Categorical) and column.categories == "learn":
         found, unknown = np.where(cells.missing(series), cells.MISSING, 0), ""
     else:

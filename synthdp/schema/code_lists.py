@@ -1,4 +1,5 @@
-"""Categories that a schema takes from a file: `categories: {file: icd10.csv, column: code}`, a public list of codes beside the schema."""
+"""What a schema takes from public lists of codes beside it: `categories: {file: icd10.csv, column: code}`, and the codes above them,
+`tree: {file: icd10.csv, parent: block}`."""
 
 import csv
 import io
@@ -35,6 +36,8 @@ def named(values: Any, folder: Path) -> dict[str, Path]:
 
 def _column(name: Any, column: Any, folder: Path) -> Any:
     given = column.get("categories") if isinstance(column, Mapping) else None
+    if isinstance(column, Mapping) and isinstance(column.get("tree"), Mapping) and "file" in column["tree"]:
+        column = {**column, "tree": _tree(f"column {name!r}: tree", dict(column["tree"]), given, folder)}
     if not isinstance(given, Mapping):
         return column
     if set(given) != set(KEYS) or not all(isinstance(given[key], str) for key in KEYS):
@@ -44,8 +47,42 @@ def _column(name: Any, column: Any, folder: Path) -> Any:
     return {**column, "categories": codes(folder / given["file"], given["column"], f"column {name!r}: categories")}
 
 
+def _tree(asked_by: str, tree: dict[str, Any], categories: Any, folder: Path) -> dict[str, Any]:
+    """The same tree with the pairs of its file, whose column of codes is that of the categories unless it says another."""
+    of_codes = categories.get("column") if isinstance(categories, Mapping) else None
+    file, parent, column = tree.pop("file"), tree.pop("parent", None), tree.pop("column", of_codes)
+    if not all(isinstance(each, str) for each in (file, parent, column)) or "parents" in tree:
+        raise BadInput(
+            f"{asked_by} needs the columns of its file, such as {{file: icd10.csv, column: code, parent: block}}"
+        )
+    above = pairs(folder / file, column, parent, asked_by)
+    return {**tree, "parents": above}
+
+
+def pairs(path: Path, column: str, parent: str, asked_by: str) -> dict[str, str]:
+    """The parent of each code of a CSV file; rows without one are of the coarsest codes. Raises `BadInput`."""
+    rows, (code, above) = _rows(path, (column, parent), asked_by)
+    found: dict[str, str] = {}
+    for row in rows:
+        one, other = (row[place].strip() if len(row) > place else "" for place in (code, above))
+        if one and other and one != other and found.setdefault(one, other) != other:
+            raise BadInput(f"{asked_by}: {path} gives the code {one!r} two parents; keep one of each")
+    return found
+
+
 def codes(path: Path, column: str, asked_by: str) -> list[str]:
     """The different texts of a column of a CSV file (UTF-8 or Windows-1252; comma, semicolon or tab), in order. Raises `BadInput`."""
+    rows, (place,) = _rows(path, (column,), asked_by)
+    found = dict.fromkeys(row[place].strip() for row in rows if len(row) > place and row[place].strip())
+    if not 0 < len(found) <= MOST_CODES:
+        raise BadInput(
+            f"{asked_by}: column {column!r} of {path} holds {len(found):,} codes; expected 1 to {MOST_CODES:,}"
+        )
+    return list(found)
+
+
+def _rows(path: Path, columns: tuple[str, ...], asked_by: str) -> tuple[list[list[str]], list[int]]:
+    """The rows below the header of a file, and where the columns are in them."""
     try:
         if not path.is_file() or path.stat().st_size > MOST_BYTES:
             raise BadInput(f"{asked_by}: {path} is no file of at most {MOST_BYTES:,} bytes")
@@ -53,17 +90,12 @@ def codes(path: Path, column: str, asked_by: str) -> list[str]:
     except OSError as error:
         raise BadInput(f"{asked_by}: {path} cannot be read ({type(error).__name__})") from None
     rows = table(data, f"{asked_by}: {path}")
-    if column not in rows[0]:
-        raise BadInput(
-            f"{asked_by}: {path} has no column {column!r}; its columns are {', '.join(map(repr, rows[0][:20]))}"
-        )
-    place = rows[0].index(column)
-    found = dict.fromkeys(row[place].strip() for row in rows[1:] if len(row) > place and row[place].strip())
-    if not 0 < len(found) <= MOST_CODES:
-        raise BadInput(
-            f"{asked_by}: column {column!r} of {path} holds {len(found):,} codes; expected 1 to {MOST_CODES:,}"
-        )
-    return list(found)
+    for column in columns:
+        if column not in rows[0]:
+            raise BadInput(
+                f"{asked_by}: {path} has no column {column!r}; its columns are {', '.join(map(repr, rows[0][:20]))}"
+            )
+    return rows[1:], [rows[0].index(column) for column in columns]
 
 
 def table(data: bytes, where: str) -> list[list[str]]:

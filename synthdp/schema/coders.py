@@ -20,7 +20,9 @@ from synthdp.schema.columns import (
     Integer,
     Ordinal,
     in_numbers,
+    spoken,
 )
+from synthdp.schema.trees import Codes as CodesOfTree
 
 if TYPE_CHECKING:
     Series = pd.Series[Any]
@@ -40,9 +42,18 @@ class LabelCoder:
         self.size = len(categories) + column.missing
         self._spelling = cells.spelling(column)
         self._table = cells.TRUTHS if self._boolean else cells.table_of(categories)
+        self._leaves: tuple[NDArray[np.int64], NDArray[np.int64]] | None = (
+            None  # first and number of each category's codes
+        )
+        tree = column.tree if isinstance(column, Categorical) else None
+        if tree is not None:
+            self._table = CodesOfTree(self._table, tree)
+            if tree.leaves:
+                sizes = np.array([len(codes) for codes in tree.below(categories)])
+                self._leaves = np.cumsum(sizes) - sizes, sizes
         self._dtype: Any = None
-        if not self._boolean:
-            held = pd.Index(categories, dtype="str").astype("int64" if in_numbers(column) else "str")
+        if not isinstance(column, Boolean):
+            held = pd.Index(spoken(column), dtype="str").astype("int64" if in_numbers(column) else "str")
             self._dtype = pd.CategoricalDtype(held, ordered=isinstance(column, Ordinal))
         other = column.other if isinstance(column, Categorical) else None
         self._unknown = categories.index(other) if other is not None else self._missing or 0
@@ -54,8 +65,11 @@ class LabelCoder:
         found[found == cells.MISSING] = self._absent
         return found.astype(np.int32)
 
-    def decode(self, codes: Codes, rng: np.random.Generator) -> Any:  # noqa: ARG002
+    def decode(self, codes: Codes, rng: np.random.Generator) -> Any:
         gone = codes == -1 if self._missing is None else codes == self._missing
+        if self._leaves is not None:
+            first, sizes = (each[np.where(gone, 0, codes)] for each in self._leaves)
+            codes = first + rng.integers(0, sizes)
         if not self._boolean:
             return pd.Categorical.from_codes(np.where(gone, -1, codes), dtype=self._dtype)
         return codes == 1 if self._missing is None else pd.arrays.BooleanArray(codes == 1, gone)

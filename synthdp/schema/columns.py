@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from synthdp.errors import BadInput
+
+if TYPE_CHECKING:
+    from synthdp.schema.trees import Tree
 
 LEARN: Literal["learn"] = "learn"
 Learn = Literal["learn"]
@@ -49,6 +52,9 @@ class Categorical(Named):
     """Unordered categories. `other` is the category that unknown values map to; it is one of `categories`.
 
     Categories are text; where all were declared as whole numbers they are so in what is sampled (`numbers`).
+
+    `tree`: what lies above the codes that cells hold. Those that are declared stand in `tree.codes`, and `categories` is `learn` until
+    a fit has bought which nodes of the tree it keeps; categories given beside a tree without codes move there.
     """
 
     kind: ClassVar[Literal["categorical"]] = "categorical"
@@ -56,10 +62,13 @@ class Categorical(Named):
     missing: bool = False
     other: str | None = None
     numbers: bool = False
+    tree: "Tree | None" = None
 
     def __post_init__(self) -> None:
         _freeze(self)
         _as_text(self)
+        if self.tree is not None:
+            _hang(self, self.tree)
         if self.categories != LEARN:
             _check_categories(self.name, self.categories)
             if self.other is not None and self.other not in self.categories:
@@ -261,6 +270,27 @@ def _freeze(column: Any) -> None:
         value = getattr(column, key, None)
         if isinstance(value, list):
             object.__setattr__(column, key, tuple(value))
+
+
+def _hang(column: Any, tree: "Tree") -> None:
+    """The codes that were declared beside a tree become the tree's; which nodes are kept is to be learned."""
+    object.__setattr__(column, "numbers", False)
+    if tree.codes is not None:
+        return
+    if column.categories != LEARN:
+        _check_categories(column.name, column.categories)
+    try:
+        object.__setattr__(column, "tree", tree.of(column.categories, column.other))
+    except BadInput as error:
+        raise BadInput(f"column {column.name!r}: {error}") from None
+    object.__setattr__(column, "categories", LEARN)
+
+
+def spoken(column: Any) -> tuple[str, ...]:
+    """The texts that synthetic cells of a label column may hold: its categories, or the codes below them (`Tree.leaves`)."""
+    if isinstance(column, Categorical) and column.tree is not None and column.tree.leaves:
+        return tuple(code for codes in column.tree.below(column.categories) for code in codes)
+    return tuple(column.categories)
 
 
 def in_numbers(column: Any) -> bool:

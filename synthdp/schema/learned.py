@@ -1,9 +1,12 @@
 """Bought items enter the schema here. Total: whatever a noisy answer says becomes a column that holds together."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.schema.columns import (
@@ -24,6 +27,13 @@ if TYPE_CHECKING:
     from synthdp.schema.schema import Schema
 
 OTHER = "other"
+CELLS = 512  # of the fine grid that quantiles are read from
+FALSE_CELLS = 0.05  # chance that noise alone lifts an empty cell above the threshold
+FEW = 0.02  # of the records: what the ends of learned bounds may leave out
+BLOCKS = 32  # of the fine grid, whose sums stand clear of the noise where single cells do not
+
+Numbers = NDArray[np.float64]
+
 FIRST, LAST = microseconds("0001-01-02"), microseconds("9999-12-30")
 
 
@@ -31,7 +41,8 @@ def supposed(schema: "Schema") -> "Schema":
     """The schema with something made up in the place of what is to be learned, for checks that hold whatever is learned."""
     for column in schema.columns:
         if isinstance(column, Categorical) and column.categories == LEARN:
-            schema = schema.with_learned(column.name, categories=("a", "b"))
+            known = () if column.tree is None else column.tree.coarsest
+            schema = schema.with_learned(column.name, categories=known or ("a", "b"))
         elif isinstance(column, Integer | Continuous | Datetime):
             bounds = {"bounds": (0, 1)} if column.bounds == LEARN else {}
             bins = {"bins": ()} if column.bins == LEARN else {}
@@ -89,3 +100,66 @@ def _binned(column: Numeric, edges: Iterable[float]) -> Numeric:
         return replace(column, bins=tuple(iso(edge) for edge in instants if first < edge < last) or 1)
     low, high = column.bounds
     return replace(column, bins=tuple(sorted({float(edge) for edge in edges if low < edge < high})) or 1)
+
+
+# ---- Bounds and quantiles, read off noisy counts of a numeric column on a public grid.
+
+
+def clear(counts: Numbers, deviation: float) -> NDArray[np.intp]:
+    """The cells whose noisy count stands clear of the noise."""
+    return np.flatnonzero(counts > max(0.5, least_clear(len(counts), deviation)))
+
+
+def least_clear(cells: int, deviation: float) -> float:
+    """What a noisy count must exceed so that noise alone lifts any of so many empty cells with a probability of FALSE_CELLS."""
+    return deviation * math.sqrt(2 * math.log(cells / FALSE_CELLS))
+
+
+def widened(edges: Sequence[float], low: float, high: float, counts: Numbers, deviation: float) -> tuple[float, float]:
+    """One cell more at either end, not across zero, where a cell that the noise hides may hold more than FEW of the records."""
+    if least_clear(len(counts), deviation) <= FEW * float(counts[clear(counts, deviation)].sum()):
+        return low, high
+    below, above = edges.index(low), edges.index(high)
+    return edges[max(0, below - 1)] if low != 0 else low, edges[min(len(edges) - 1, above + 1)] if high != 0 else high
+
+
+def occupied(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple[float, float]:
+    """From the lowest edge to the highest edge of the cells whose noisy count stands clear of the noise.
+
+    With no such cell, the grid's own ends: an answer is due whatever the records are, and the fullest cell would be noise.
+    """
+    found = clear(counts, deviation)
+    if len(found) == 0:
+        return float(edges[0]), float(edges[-1])
+    return float(edges[found[0]]), float(edges[found[-1] + 1])
+
+
+def fine_edges(low: float, high: float, *, integers: bool) -> tuple[float, ...]:
+    """The edges of at most CELLS equal cells over [low, high]; on whole numbers where the values are integers."""
+    if integers:
+        step = max(1, math.ceil((high - low + 1) / CELLS))
+        edges = np.arange(low, high + 1 + step, step, dtype=np.float64)
+        return tuple(float(edge) for edge in edges)
+    return tuple(float(edge) for edge in np.linspace(low, high, CELLS + 1))
+
+
+def tightened(edges: Sequence[float], counts: Numbers, deviation: float, records: float) -> tuple[float, float]:
+    """As `occupied`, on blocks of cells: the ends of a fine grid's mass, to within a block.
+
+    Where a block with FEW of the (about so many) `records` would not stand clear, the grid's own ends: what is left out then
+    would be cut off.
+    """
+    size = math.ceil(len(counts) / BLOCKS)
+    if least_clear(BLOCKS, deviation * math.sqrt(size)) > FEW * records:
+        return float(edges[0]), float(edges[-1])
+    starts = np.arange(0, len(counts), size)
+    block_edges = [*(float(edges[int(start)]) for start in starts), edges[-1]]
+    return occupied(block_edges, np.add.reduceat(counts, starts), deviation * math.sqrt(size))
+
+
+def quantiles(edges: Sequence[float], counts: Numbers, shares: Sequence[float]) -> list[float]:
+    """Where the noisy distribution function first reaches each share, by linear interpolation inside a cell."""
+    mass = np.clip(np.concatenate([[0.0], np.maximum.accumulate(np.cumsum(counts))]), 0, None)
+    if mass[-1] <= 0:
+        mass = np.linspace(0.0, 1.0, len(edges))
+    return [float(value) for value in np.interp(np.asarray(shares) * mass[-1], mass, np.asarray(edges))]

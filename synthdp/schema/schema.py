@@ -26,6 +26,7 @@ from synthdp.schema.columns import (
 )
 from synthdp.schema.file_coding import Reading
 from synthdp.schema.rules import Rule
+from synthdp.schema.trees import Tree
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -257,6 +258,18 @@ class Schema:
             kept["reading"] = self.reading.to_dict()
         return {**kept, "columns": {column.name: _column_dict(column) for column in (*self.columns, *self.ignored)}}
 
+    def _repr_html_(self) -> str:
+        """For notebooks: a row for each column, with its facts."""
+        from html import escape
+
+        rows = []
+        for column in (*self.columns, *self.ignored):
+            facts = {key: value for key, value in _column_dict(column).items() if key != "kind"}
+            told = ", ".join(f"{key}: {_short(value)}" for key, value in facts.items())
+            rows.append(f"<tr><th>{escape(column.name)}</th><td>{column.kind}</td><td>{escape(told)}</td></tr>")
+        head = f"Schema {self.name}".strip() + (f", per {self.unit}" if self.unit else "")
+        return f"<table><caption>{escape(head)}</caption>{''.join(rows)}</table>"
+
     @classmethod
     def from_dict(cls, values: Any) -> "Schema":
         """Raises `BadInput` for unknown keys (with the nearest known one), missing ones and contradictions. With a `unit` the
@@ -333,6 +346,11 @@ def _column(name: Any, values: Any) -> Column | Ignored:
             f"column {name!r} ({kind}): {_listed(lacking)} must be declared, or be learn where that is allowed"
         )
     items = {k: _item(name, k, v) for k, v in values.items() if k != "kind" and v is not None}
+    if "tree" in items:
+        try:
+            items["tree"] = Tree.from_dict(items["tree"])
+        except BadInput as error:
+            raise BadInput(f"column {name!r}: {error}") from None
     return made(name=name, **items)
 
 
@@ -368,7 +386,14 @@ def _numbers(texts: str | tuple[str, ...]) -> int | tuple[int, ...]:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [item.plain() if isinstance(item, Rule) else item for item in value]
-    return value
+    return value.to_dict() if isinstance(value, Tree) else value
+
+
+def _short(value: Any) -> str:
+    """A fact in few words: of long lists how long they are."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_short(item)}" for key, item in value.items())
+    return f"{len(value)} of them" if isinstance(value, list) and len(value) > 8 else str(value)
 
 
 def _texts(key: str, value: Any) -> tuple[str, ...]:

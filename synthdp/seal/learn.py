@@ -20,7 +20,9 @@ from synthdp.noise import gaussian
 from synthdp.noise.noise import Noise
 from synthdp.schema import cells
 from synthdp.schema.columns import LEARN, Categorical, Column, Datetime, Integer, Numeric, microseconds
+from synthdp.schema.learned import clear, fine_edges, least_clear, occupied, quantiles, tightened, widened
 from synthdp.schema.schema import Schema
+from synthdp.schema.trees import Tree
 from synthdp.seal.questions import Question
 from synthdp.seal.records import Countable, Records, within
 
@@ -67,21 +69,32 @@ class Size:
 
 @dataclass(frozen=True)
 class Domain:
-    """Every category whose noisy number of units passes a threshold.
+    """Every category whose noisy number of units passes a threshold; with a `tree` every node, of which a record has one a level.
 
     A unit adds one to at most `categories` counts: L2 sensitivity sqrt(categories). A category of one unit alone has a count
     of one and passes 1 + deviation * z with probability 1 - Phi(z), which is set so that any of the unit's `categories` passes
-    with a probability of at most `delta` (Korolova et al. 2009; Wilkins et al. 2024).
+    with a probability of at most `delta` (Korolova et al. 2009; Wilkins et al. 2024). Where the tree's codes are declared all its
+    nodes are counted, also those that nobody has: no delta, and a threshold for use alone.
     """
 
     column: str
     noise: float
     delta: float
     categories: int
+    tree: Tree | None = None
+
+    @property
+    def public(self) -> bool:
+        """Whether all that can be named is public; then exact values are arrays, and a sum over units."""
+        return self.tree is not None and self.tree.declared
+
+    additive = public
 
     @property
     def events(self) -> Sequence[Event]:
-        """A thresholded Gaussian that carries its own delta."""
+        """A Gaussian, or a thresholded one that carries its own delta."""
+        if self.public:
+            return [Gaussian(self.noise)]
         return [Threshold(self.noise, self.delta, self.categories)]
 
     @property
@@ -92,31 +105,43 @@ class Domain:
     @property
     def threshold(self) -> float:
         """What a noisy count must exceed: half a step more than for a Gaussian that is not rounded to a grid."""
-        each = -math.expm1(math.log1p(-self.delta) / self.categories)
         deviation = self.noise * self.sensitivity
+        if self.public:
+            return max(0.5, CLEAR * deviation)
+        each = -math.expm1(math.log1p(-self.delta) / self.categories)
         step = gaussian.Grid.of(deviation, torch.float64).step if deviation > 0 else 0.0
         return 1.0 + deviation * float(norm.isf(each)) + step / 2
 
-    def bounded(self, records: Records) -> dict[str, float]:
-        """Units per category; a category counts once for a unit."""
-        within(records, self.categories)
+    def bounded(self, records: Records) -> "dict[str, float] | Numbers":
+        """Units per category; a category counts once for a unit. Of a public tree (nodes,)."""
+        within(records, self.categories // (1 if self.tree is None else self.tree.levels))
         texts = cells.texts(records.column(self.column))
         pairs = {(int(unit), text) for unit, text in zip(records.owner, texts, strict=True) if text is not None}
         counts: dict[str, float] = {}
+        if self.tree is not None:
+            chains = {text: self.tree.chain(text) for _, text in pairs}
+            pairs = {(unit, node) for unit, text in pairs for node in chains[text]}
+            counts = dict.fromkeys(self.tree.nodes, 0.0)
         for _, value in pairs:
-            counts[value] = counts.get(value, 0.0) + 1.0
-        return counts
+            if not self.public or value in counts:
+                counts[value] = counts.get(value, 0.0) + 1.0
+        return np.array(list(counts.values())) if self.public else counts
 
-    def noised(self, bounded: Mapping[str, float], noise: Noise) -> tuple[str, ...]:
+    def noised(self, bounded: "Mapping[str, float] | Numbers", noise: Noise) -> tuple[str, ...]:
         """The categories that passed, in alphabetical order, so that the order says nothing."""
-        names = sorted(bounded)
-        counts = np.array([bounded[name] for name in names], dtype=np.float64)
+        if isinstance(bounded, np.ndarray):
+            names, counts = [] if self.tree is None else list(self.tree.nodes), bounded
+        else:
+            names = sorted(bounded)
+            counts = np.array([bounded[name] for name in names], dtype=np.float64)
         noisy = noise.added(counts, self.noise * self.sensitivity)
         least = self.threshold if self.noise > 0 else 0.0
         return tuple(name for name, count in zip(names, noisy, strict=True) if count > least)
 
     def movement(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
         """L2 distance over the categories of both."""
+        if isinstance(one, np.ndarray):
+            return float(np.linalg.norm(one - other))
         names = sorted({*one, *other})
         return float(np.linalg.norm([one.get(name, 0.0) - other.get(name, 0.0) for name in names]))
 
@@ -128,10 +153,6 @@ Numbers = NDArray[np.float64]
 
 POWERS = tuple(2.0**power for power in range(-10, 41))
 SIGNED_POWERS = (*(-edge for edge in reversed(POWERS[1:])), 0.0, *POWERS[1:])  # no cell straddles zero
-CELLS = 512  # of the fine grid that quantiles are read from
-FALSE_CELLS = 0.05  # chance that noise alone lifts an empty cell above the threshold
-FEW = 0.02  # of the records: what the ends of learned bounds may leave out
-BLOCKS = 32  # of the fine grid, whose sums stand clear of the noise where single cells do not
 
 
 @dataclass(frozen=True)
@@ -188,66 +209,9 @@ def numbers(column: "pd.Series[Any]", *, dates: bool) -> Numbers:
     return np.where(read.missing | (read.wrong if dates else False), np.nan, read.cells.astype(np.float64))
 
 
-def clear(counts: Numbers, deviation: float) -> NDArray[np.intp]:
-    """The cells whose noisy count stands clear of the noise."""
-    return np.flatnonzero(counts > max(0.5, _threshold(len(counts), deviation)))
-
-
-def _threshold(cells: int, deviation: float) -> float:
-    return deviation * math.sqrt(2 * math.log(cells / FALSE_CELLS))
-
-
-def widened(edges: Sequence[float], low: float, high: float, counts: Numbers, deviation: float) -> tuple[float, float]:
-    """One cell more at either end, not across zero, where a cell that the noise hides may hold more than FEW of the records."""
-    if _threshold(len(counts), deviation) <= FEW * float(counts[clear(counts, deviation)].sum()):
-        return low, high
-    below, above = edges.index(low), edges.index(high)
-    return edges[max(0, below - 1)] if low != 0 else low, edges[min(len(edges) - 1, above + 1)] if high != 0 else high
-
-
-def occupied(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple[float, float]:
-    """From the lowest edge to the highest edge of the cells whose noisy count stands clear of the noise.
-
-    With no such cell, the grid's own ends: an answer is due whatever the records are, and the fullest cell would be noise.
-    """
-    found = clear(counts, deviation)
-    if len(found) == 0:
-        return float(edges[0]), float(edges[-1])
-    return float(edges[found[0]]), float(edges[found[-1] + 1])
-
-
-def fine_edges(low: float, high: float, *, integers: bool) -> tuple[float, ...]:
-    """The edges of at most CELLS equal cells over [low, high]; on whole numbers where the values are integers."""
-    if integers:
-        step = max(1, math.ceil((high - low + 1) / CELLS))
-        edges = np.arange(low, high + 1 + step, step, dtype=np.float64)
-        return tuple(float(edge) for edge in edges)
-    return tuple(float(edge) for edge in np.linspace(low, high, CELLS + 1))
-
-
-def tightened(edges: Sequence[float], counts: Numbers, deviation: float, records: float) -> tuple[float, float]:
-    """As `occupied`, on blocks of cells: the ends of a fine grid's mass, to within a block.
-
-    Where a block with FEW of the (about so many) `records` would not stand clear, the grid's own ends: what is left out then
-    would be cut off.
-    """
-    size = math.ceil(len(counts) / BLOCKS)
-    if _threshold(BLOCKS, deviation * math.sqrt(size)) > FEW * records:
-        return float(edges[0]), float(edges[-1])
-    starts = np.arange(0, len(counts), size)
-    block_edges = [*(float(edges[int(start)]) for start in starts), edges[-1]]
-    return occupied(block_edges, np.add.reduceat(counts, starts), deviation * math.sqrt(size))
-
-
-def quantiles(edges: Sequence[float], counts: Numbers, shares: Sequence[float]) -> list[float]:
-    """Where the noisy distribution function first reaches each share, by linear interpolation inside a cell."""
-    mass = np.clip(np.concatenate([[0.0], np.maximum.accumulate(np.cumsum(counts))]), 0, None)
-    if mass[-1] <= 0:
-        mass = np.linspace(0.0, 1.0, len(edges))
-    return [float(value) for value in np.interp(np.asarray(shares) * mass[-1], mass, np.asarray(edges))]
-
-
+CLEAR = 3.0  # deviations above which a node of a public tree is kept
 SHARE = 0.2  # of epsilon, for all that is learned together
+TREES = 0.4  # of epsilon instead where codes have a tree: half the noise on the tree, and about a tenth more on all that follows
 DELTA_SHARE = 0.1  # of delta, for all thresholds together
 BINS = 32  # quantile bins of a column whose bins are learned
 MONTHS = tuple(
@@ -273,11 +237,13 @@ class Asks(Protocol):
 
 def purchase(schema: Schema, budget: Budget, unit: str) -> Purchase:
     """The least noise at which all that is to learn costs at most SHARE of epsilon; fixed before any answer is seen."""
-    thresholds = sum(isinstance(column, Categorical) and column.categories == LEARN for column in schema.columns)
+    unknown = [c for c in schema.columns if isinstance(c, Categorical) and c.categories == LEARN]
+    thresholds = sum(column.tree is None or not column.tree.declared for column in unknown)
     delta = DELTA_SHARE * budget.delta / max(1, thresholds)
     if not schema.learned and schema.units != LEARN:
         return Purchase(0.0, delta)
-    part = Budget(budget.epsilon * SHARE, budget.delta, budget.relation)
+    share = TREES if any(column.tree is not None for column in unknown) else SHARE
+    part = Budget(budget.epsilon * share, budget.delta, budget.relation)
 
     def plan(noise: float) -> Plan:
         return scoped(prices(schema, Purchase(noise, delta)), relation=budget.relation, unit=unit)
@@ -292,7 +258,7 @@ def prices(schema: Schema, terms: Purchase) -> Plan:
         entries.append(Entry(Gaussian(terms.noise)))
     for column in schema.columns:
         if isinstance(column, Categorical) and column.categories == LEARN:
-            entries.append(Entry(Threshold(terms.noise, terms.delta, schema.max_records_per_unit)))
+            entries += map(Entry, _domain(column, schema.max_records_per_unit, terms).events)
         elif isinstance(column, Numeric):
             entries += [Entry(Gaussian(terms.noise))] * grids(column)
     return tuple(entries)
@@ -301,10 +267,16 @@ def prices(schema: Schema, terms: Purchase) -> Plan:
 def least(column: Column, most: int, terms: Purchase) -> float:
     """How many units must share a category, or a cell of the coarse grid, for it to stand clear of the noise. 0: nothing to find."""
     if isinstance(column, Categorical) and column.categories == LEARN and terms.noise > 0:
-        return Domain(column.name, terms.noise, terms.delta, most).threshold
+        return _domain(column, most, terms).threshold
     if isinstance(column, Numeric) and column.bounds == LEARN:
-        return _threshold(len(_coarse(column)) - 1, terms.noise)
+        return least_clear(len(_coarse(column)) - 1, terms.noise)
     return 0.0
+
+
+def _domain(column: Categorical, most: int, terms: Purchase) -> Domain:
+    """What buys the categories of a column of which a unit has at most so many records."""
+    levels = 1 if column.tree is None else column.tree.levels
+    return Domain(column.name, terms.noise, terms.delta, most * levels, column.tree)
 
 
 def _coarse(column: Numeric) -> tuple[float, ...]:
@@ -331,13 +303,13 @@ def resolve(schema: Schema, terms: Purchase, data: Asks) -> Schema:
 
 def _bought(column: Column, most: int, terms: Purchase, ask: Ask) -> dict[str, Any]:
     if isinstance(column, Categorical) and column.categories == LEARN:
-        found = ask(Domain(column.name, terms.noise, terms.delta, most))
+        found = ask(_domain(column, most, terms))
         if not found:
             warnings.warn(
                 f"column {column.name!r}: at this budget noise hides every category; declare the categories in the schema",
                 stacklevel=2,
             )
-        return {"categories": found}
+        return {"categories": found if column.tree is None else column.tree.used(found)}
     if isinstance(column, Numeric) and grids(column):
         return _bought_number(column, most, terms, ask)
     return {}

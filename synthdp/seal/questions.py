@@ -24,6 +24,7 @@ HOUSE = frozenset(
         *(f"synthdp.seal.choice:{name}" for name in ("Chosen", "Dependence", "Misfit")),
         "synthdp.seal.marginals:Distance",
         "synthdp.seal.learn:Domain",
+        "synthdp.schema.trees:Tree",
         "synthdp.seal.gradients.question:Gradient",
         "synthdp.seal.learn:Grid",
         "synthdp.seal.marginals:Marginals",

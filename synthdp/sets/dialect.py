@@ -220,6 +220,9 @@ def sheet(path: Path, wanted: str | None) -> Found:
         ],
         said=f"sheet {found.name!r}; {_said_of_cells(whole, looks)}",
     )
+    if found.titles:
+        rows = "row 1 is" if found.titles == 1 else f"rows 1 to {found.titles} are"
+        made = replace(made, mind=(f"{rows} taken as titles above the header", *made.mind))
     if not found.others:
         return made
     others = ", ".join(map(repr, found.others))

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     Series = pd.Series[Any]
 
 WHOSE = {"id", "identifier", "mrn", "participant", "patient", "person", "pseudonym", "ssn", "subject", "uid", "uuid"}
+TREES = {  # the form of codes -> the beginnings that stand for chapters and groups
+    r"[A-Z][0-9]{2}[A-Z]{2}[0-9]{2}": [1, 3, 4, 5],  # ATC
+    r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?": [1, 3],  # ICD-10
+}
+ALIKE = 0.95  # of the distinct codes
 CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
 LISTED = 30  # categories are listed up to here
 HEAD = """\
@@ -45,6 +50,7 @@ WHY = {
     "targets": "the columns that users will predict",
     "columns": "are these all, and are they all needed?",
     "categories": "or all that may occur, from the code book, such as [a, b, other]",
+    "tree": "rare codes count under these beginnings of theirs; from a list: {file: codes.csv, column: code, parent: block}",
     "bounds": "or the least and the largest plausible value, such as [0, 120]",
     "missing": "may cells be empty? If not, delete this line",
     "resolution": "or day, hour, minute, second, microsecond",
@@ -65,6 +71,9 @@ KINDS = {
     "integer": "whole numbers, or categorical if they are codes",
     "continuous": "with `decimals` where the numbers are rounded",
 }
+
+
+TIMES = "times of day have no kind: store minutes since midnight as integers, bounds [0, 1439], to keep them"
 
 
 class Draft(NamedTuple):
@@ -118,12 +127,15 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         if found is not None and column in found.categories:
             kind = "ordinal" if column in found.ordered else "categorical"
             entry = {**entry, "kind": kind, "categories": list(found.categories[column])}
-        if entry["kind"] == "continuous" and places.get(column) is not None:
-            entry = {**entry, "decimals": places[column], "review": entry.pop("review")}
+        decimals = places.get(column, guess.get("decimals")) if found is not None else None
+        if entry["kind"] == "continuous" and decimals is not None:
+            entry = {**entry, "decimals": decimals, "review": entry.pop("review")}
         labelled = found is not None and column in found.categories
         why = {key: _why(key, entry["kind"], pictures) for key in entry} | (
             {"categories": LABELLED} if labelled else {}
         )
+        if _are_times(frame.get(column)):
+            why["kind"] = TIMES
         lines += [_line(4, key, value, why[key]) for key, value in entry.items()]
     seen = {
         str(column): {**guess, **({"observed": True} if _read_off(guess) else {})}
@@ -160,7 +172,7 @@ def _written(found: "Found", kinds: dict[str, str]) -> list[str]:
 
 def _read_off(guess: dict[str, Any]) -> bool:
     """Whether a fact in it is the records': neither its kind nor an item that is left to learn."""
-    return any(value != LEARN for key, value in guess.items() if key != "kind")
+    return any(value != LEARN for key, value in guess.items() if key not in ("kind", "tree"))
 
 
 def _proposed(guess: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +183,7 @@ def _proposed(guess: dict[str, Any]) -> dict[str, Any]:
         column["categories"] = LEARN
     elif kind in ("integer", "continuous", "datetime"):
         column["bounds"] = LEARN
-    kept = ("resolution", "height", "width", "channels", "resize")
+    kept = ("tree", "resolution", "height", "width", "channels", "resize")
     column |= {key: value for key, value in guess.items() if key in kept}
     if "window" in guess:
         column["window"] = None
@@ -221,6 +233,8 @@ def _line(indent: int, key: str, value: Any, why: str) -> str:
 def _scalar(value: Any) -> str:
     """A value as YAML on one line."""
     text = yamlfile.dump([value], width=math.inf).strip()
+    if isinstance(value, dict) and not text.removeprefix("- ").startswith("{"):
+        return f"{{{text.removeprefix('- ')}}}"
     return text[1:-1] if text.startswith("[") and not isinstance(value, list) else text.removeprefix("- ")
 
 
@@ -248,11 +262,29 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
     read = cells.instants(held)
     if len(held) and not read.wrong.any():
         return _dated(read.cells)
-    if len(distinct) > LISTED and _is_prose(distinct):
+    if _are_times(held) or (len(distinct) > LISTED and _is_prose(distinct)):
         return {"kind": "ignore"}
     if len(distinct) > LISTED and len(distinct) > 0.9 * len(held):
         return {"kind": "identifier"}
-    return {"kind": "categorical", "categories": distinct if 0 < len(distinct) <= LISTED else LEARN}
+    if not 0 < len(distinct) <= LISTED:
+        return {"kind": "categorical", "categories": LEARN, **_tree(distinct)}
+    return {"kind": "categorical", "categories": distinct}
+
+
+def _tree(codes: list[str]) -> dict[str, Any]:
+    """The tree above codes that look like those of a list that everybody has, and come from several of its chapters."""
+    for form, prefix in TREES.items():
+        if len({code[:1] for code in codes}) > 1 and sum(
+            re.fullmatch(form, code) is not None for code in codes
+        ) >= ALIKE * len(codes):
+            return {"tree": {"prefix": prefix}}
+    return {}
+
+
+def _are_times(series: "Series | None") -> bool:
+    """Whether all values of a column are times of day."""
+    texts = [] if series is None or pd.api.types.is_numeric_dtype(series.dtype) else cells.texts(series.dropna())
+    return bool(texts) and all(re.fullmatch(cells.TIME, text or "") is not None for text in texts)
 
 
 def _is_prose(texts: list[str]) -> bool:

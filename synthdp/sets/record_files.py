@@ -62,6 +62,15 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
         return _plain(statistics_files.labelled(frame, facts, where, schema) if facts else frame, schema)
 
 
+def workbooks(where: Path) -> list[Path]:
+    """The Excel files of a folder that holds no other tables, sorted; none where it is no such folder."""
+    if not where.is_dir():
+        return []
+    found = [path for path in sorted(where.iterdir()) if not path.name.startswith((".", "_", "~"))]
+    tables = [path for path in found if path.name.lower().endswith(ENDINGS)]
+    return tables if all(path.name.lower().endswith(foreign.XLSX) for path in tables) else []
+
+
 def from_database(address: "Address", schema: Schema) -> "DataFrame":
     """The records of a database's table, in memory, as `read` gives those of a file with types. Raises as `read`."""
     return _plain(_asked(address), schema)

@@ -14,6 +14,7 @@ from synthdp.schema.columns import (
     Integer,
     Ordinal,
     in_numbers,
+    spoken,
 )
 from synthdp.schema.file_coding import MONTHS, Coded, DateFormat
 from synthdp.schema.schema import Schema
@@ -80,7 +81,7 @@ def present(cell: "Value", coded: Coded) -> "Value":
         return _without(harmless.ifelse(cell.substr(1), cell), ABSENT[:1])
     if not isinstance(column, Categorical | Ordinal):
         return _without(cell, ABSENT)
-    known = () if column.categories == "learn" else column.categories
+    known = () if column.categories == "learn" else spoken(column)
     return _without(cell, [mark for mark in (ABSENT if column.missing and known else ABSENT[:1]) if mark not in known])
 
 

@@ -32,6 +32,7 @@ from synthdp.schema.columns import (
     Integer,
     Ordinal,
     in_numbers,
+    spoken,
 )
 from synthdp.schema.file_coding import PLAIN, SPACE, Coded, Reading
 from synthdp.schema.schema import Schema
@@ -96,7 +97,8 @@ def names_of(path: Path, names: list[str], schema: Schema | None) -> list[str]:
     if "" in plain:
         place = plain.index("") + 1
         raise BadInput(
-            f"{path}: column {place} has no name in the header; name it, or save the table without its index"
+            f"{path}: column {place} has no name in the header; name it, save the table without its index, or delete "
+            "titles above the header"
         )
     repeated = sorted(name for name, times in Counter(plain).items() if times > 1)
     if repeated and schema is not None and not set(plain) & {column.name for column in schema.columns}:
@@ -297,7 +299,7 @@ def guessed(array: pa.ChunkedArray, *, text: bool = False) -> "Series[Any]":
 
 
 def _texts(array: pa.ChunkedArray, column: Any) -> "Series[Any]":
-    known = () if isinstance(column, Identifier) or column.categories == "learn" else tuple(column.categories)
+    known = () if isinstance(column, Identifier) or column.categories == "learn" else spoken(column)
     may_lack = isinstance(column, Categorical | Ordinal) and column.missing and known
     array = _without_marks(array, [mark for mark in (ABSENT if may_lack else ABSENT[:1]) if mark not in known])
     encoded = array.combine_chunks().dictionary_encode()

@@ -32,7 +32,7 @@ FIRST_DAY = date(1900, 3, 1)  # before it, Excel's calendar has a day that never
 @dataclass(frozen=True)
 class Sheet:
     """The cells of a sheet: of each column the texts, null where they are blank, and what each cell is (`foreign_parser`). `lines`: the row
-    of each record; `others`: further sheets that hold something."""
+    of each record; `others`: further sheets that hold something; `titles`: rows above the header that are no records."""
 
     name: str
     names: list[str]
@@ -40,6 +40,7 @@ class Sheet:
     kinds: list[NDArray[np.int8]]
     lines: NDArray[np.int64]
     others: list[str]
+    titles: int = 0
 
 
 def opened(path: Path, wanted: str | None) -> Sheet:
@@ -54,6 +55,7 @@ def opened(path: Path, wanted: str | None) -> Sheet:
         kinds=[table.column(f"k{place}").to_numpy() for place in places],
         lines=table.column("line").to_numpy(),
         others=facts["others"],
+        titles=facts["titles"],
     )
 
 

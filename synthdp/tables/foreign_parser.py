@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 BLANK, TEXT, NUMBER, TRUTH, DAY, INSTANT = range(6)  # what a cell of a workbook is
+MOST_TITLES = 20  # rows above a header
 EXACT = 1e15  # whole numbers up to here are written without a point
 FIRST, LAST = np.datetime64("0001-01-01", "us"), np.datetime64("9999-12-31T23:59:59.999999", "us")
 EPOCHS = {"sav": np.datetime64("1582-10-14", "us"), "stata": np.datetime64("1960-01-01", "us")}
@@ -91,8 +93,12 @@ def _table(sheet: Any, others: list[str], most_columns: int) -> pa.Table:
         raise RefusedError(
             f"has {right - left + 1:,} columns; at most {most_columns:,} are read. Keep only the columns that are needed"
         )
-    rows: Iterator[list[Any]] = sheet.iter_rows()
-    header = [spelled(cell)[0] for cell in next(rows)]
+    every: Iterator[list[Any]] = sheet.iter_rows()
+    first = list(islice(every, MOST_TITLES + 1))
+    titles = _titles(first)
+    rows = chain(first[titles + 1 :], every)
+    top += titles
+    header = [spelled(cell)[0] for cell in first[titles]]
     texts: list[list[str | None]] = [[] for _ in header]
     kinds: list[bytearray] = [bytearray() for _ in header]
     lines = []
@@ -112,7 +118,20 @@ def _table(sheet: Any, others: list[str], most_columns: int) -> pa.Table:
         arrays[str(len(names))] = pa.array(column, pa.string())
         arrays[f"k{len(names)}"] = pa.array(np.frombuffer(bytes(seen), np.int8))
         names.append(name or "")
-    return told(pa.table(arrays), {"sheet": sheet.name, "names": names, "others": others, "line": top + 1})
+    return told(
+        pa.table(arrays), {"sheet": sheet.name, "names": names, "others": others, "line": top + 1, "titles": titles}
+    )
+
+
+def _titles(rows: list[list[Any]]) -> int:
+    """How many rows above the header hold a title or nothing: rows of one cell at most, above one of texts that is as full as any."""
+    filled = [[cell for cell in row if spelled(cell)[1] != BLANK] for row in rows]
+    widest = max(map(len, filled))
+    for place, cells in enumerate(filled):
+        if len(cells) > 1 or widest < 2:
+            header = len(cells) == widest and all(isinstance(cell, str) for cell in cells)
+            return place if header else 0
+    return 0
 
 
 def spelled(cell: Any) -> tuple[str | None, int]:

@@ -76,6 +76,8 @@ PART = [  # those that find a part, since the rest is where no number of runs sh
     Votes(aggregator="Cost", noise=1.0, times=1),
     Thresholds(noise=1.0, delta=1e-6),
     Thresholds(noise=1.0, delta=1e-6, records=4),
+    Thresholds(noise=1.0, delta=1e-6, codes="learned"),
+    Thresholds(noise=1.0, delta=1e-6, codes="public", records=4),
 ]
 NOTHING = [Vectors(**STOPPED, supposed="noise")]  # what would show noise that repeats, and shows nothing else
 FEW_RUNS = {"runs": 300, "tuning_runs": 100}

@@ -60,6 +60,7 @@ PARTS = {  # classes of the house that answer nothing by themselves
     "vectors of a question": {"Group", "Scaled"},
     "rules of a gradient's clip": {"Automatic", "Flat", "PerGroup"},
     "an answer": {"Labels"},
+    "the levels of codes": {"Tree"},
     "teachers, who answer votes": {"Estimators", "Stacked", "Witness"},
 }
 

@@ -30,6 +30,9 @@ def use(path):
 
 def test_edited_values(tmp_path):
     held = [yamlfile.load(path) for path in KEPT]
+    tree = {"prefix": [1, 3], "parents": {"A": "gut", "B": "gut"}, "leaves": True}
+    dx = {"kind": "categorical", "categories": ["A00.1", "A00.2", "B1"], "tree": tree}
+    held += [{"columns": {"dx": dx}}, {"columns": {"dx": {**dx, "tree": {**tree, "codes": ["A00.1", "B1"]}}}}]
 
     def prop(values, form):
         path = tmp_path / "a.yaml"

@@ -109,3 +109,22 @@ def test_without_privacy_the_command_says_so(tmp_path, monkeypatch, capsys):
     words = ["data.path=patients.csv", "data.schema=schema.yaml", "generator=independent", "account=none", "out=out"]
     assert run(["fit", *words, "budget.epsilon=inf"]) == 0
     assert "epsilon is infinite, so nothing protects the records" in capsys.readouterr().out
+
+
+def test_a_synthesizer_takes_the_path_of_a_schema(tmp_path):
+    make_schema().save(tmp_path / "schema.yaml")
+    budget = Budget(1.0, 1e-5)
+    for path in (tmp_path / "schema.yaml", str(tmp_path / "schema.yaml")):
+        assert Synthesizer(schema=path, budget=budget).schema == make_schema()
+    with pytest.raises(BadInput, match=r"nothing\.yaml"):
+        Synthesizer(schema=tmp_path / "nothing.yaml", budget=budget)
+
+
+def test_notebooks_show_a_release_with_its_guarantee_and_columns(release):
+    shown = release._repr_html_()
+    for text in ("epsilon 0.99", "per record", "not for release", "<th>stage</th><td>ordinal</td>"):
+        assert text in shown
+    hostile = make_schema(columns={"<b>": {"kind": "categorical", "categories": ["<i>", *map(str, range(20))]}})
+    assert "<th>&lt;b&gt;</th>" in hostile._repr_html_()
+    assert "21 of them" in hostile._repr_html_()
+    assert "<i>" not in hostile._repr_html_()

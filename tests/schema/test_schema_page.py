@@ -10,10 +10,11 @@ from synthdp.schema import code_lists, yamlfile
 from synthdp.schema.columns import KINDS
 from synthdp.schema.file_coding import Coding, Reading
 from synthdp.schema.schema import MARKS, Schema
+from synthdp.schema.trees import Tree
 
 PAGE = (Path(__file__).parents[2] / "docs" / "schema.md").read_text(encoding="utf-8")
 WHOLE = "The whole table"
-PARTS = {WHOLE: Schema, **KINDS, "reading": Reading, "reading.columns": Coding}
+PARTS = {WHOLE: Schema, **KINDS, "reading": Reading, "reading.columns": Coding, "tree": Tree}
 BESIDE = {"ignored", "name", "numbers"}  # of the classes, and no keys: a column's name is where its keys stand
 
 
@@ -49,6 +50,8 @@ def test_examples_of_the_whole_and_of_its_reading_are_read():
     whole = example(WHOLE)
     assert set(whole) == {field.name for field in fields(Schema)} - {"ignored"}
     Schema.from_dict(whole).check_declared()
+    assert set(example("tree")) == {field.name for field in fields(Tree)}
+    Tree.from_dict(example("tree"))
     assert set(example("reading")) == {field.name for field in fields(Reading)}
     Reading.from_dict(example("reading"))
 

@@ -1,5 +1,6 @@
 """Every question: bounded movement when one unit comes or goes, and noise of the deviation that it charges."""
 
+import itertools
 import math
 
 import numpy as np
@@ -10,12 +11,16 @@ from clinic import make_frame, make_schema
 from scipy.stats import kstest, norm
 
 from synthdp import BadInput
+from synthdp.ledger.events import Gaussian, Threshold
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
+from synthdp.schema.learned import fine_edges, occupied, quantiles
+from synthdp.schema.schema import Schema
+from synthdp.schema.trees import Tree
 from synthdp.seal.choice import Chosen, Dependence, Misfit
 from synthdp.seal.clipping import MARGIN, Automatic, PerGroup
 from synthdp.seal.gradients.question import Counted, Gradient, Together
-from synthdp.seal.learn import SIGNED_POWERS, Domain, Grid, Size, fine_edges, occupied, quantiles
+from synthdp.seal.learn import SIGNED_POWERS, Domain, Grid, Size
 from synthdp.seal.marginals import Distance, Marginals
 from synthdp.seal.records import encoded, seal
 from synthdp.seal.vectors import Group, Joint, Scaled, Sums
@@ -79,8 +84,10 @@ QUESTIONS = {
     "powers": Grid("dose", SIGNED_POWERS, 2.0, 3),
     "dates": Grid("seen", (1.5e15, 1.6e15, 1.7e15), 2.0, 3, dates=True),
     "domain": Domain("sex", 2.0, 1e-6, 3),
+    "tree": Domain("sex", 2.0, 1e-6, 6, Tree(prefix=(1,), codes="learn")),
+    "public tree": Domain("sex", 2.0, 1e-6, 6, Tree(prefix=(1,), codes=("female", "male", "never declared"))),
 }
-RAW = ("grid", "powers", "dates", "domain")
+RAW = ("grid", "powers", "dates", "domain", "tree", "public tree")
 
 
 def sealed(frame, name):
@@ -169,6 +176,49 @@ def test_domain_threshold_lets_a_lone_category_through_with_probability_delta():
     noise = Noise(3)
     passed = sum("alone" in question.noised({"alone": 1.0}, noise) for _ in range(4000))
     assert passed / 4000 == pytest.approx(0.05, abs=5 * (0.05 * 0.95 / 4000) ** 0.5)
+
+
+LETTERS = [a + b + c for a in "ab" for b in "01" for c in "xy"]
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("codes", ["learn", tuple(LETTERS), tuple(LETTERS[:3])])
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_no_unit_moves_a_tree_s_counts_by_more_than_is_charged(most, codes, relation):
+    """Every set of so many codes that one unit may hold, beside others, twice for replace_one: a unit adds one to a node at most."""
+    tree = Tree(prefix=(1, 2), codes=codes)
+    question = Domain("code", 1.0, 1e-6, most * 3, tree)
+    others = pd.DataFrame({"code": ["a0x", "b1y", "zz", None], "patient": ["p", "p", "q", "r"]})
+    declared = {
+        "patient": {"kind": "identifier"},
+        "code": {"kind": "categorical", "categories": "learn", "missing": True},
+    }
+    schema = Schema.from_dict({"columns": declared, "unit": "patient", "max_records_per_unit": most})
+
+    def counted(codes):
+        unit = pd.DataFrame({"code": list(codes), "patient": "new"}) if codes else others[:0]
+        return question.bounded(seal(pd.concat([others, unit], ignore_index=True), schema, b"k" * 32))
+
+    held = [(), *itertools.combinations_with_replacement([*LETTERS, "zzz"], most), ("a0x",) * (most + 2)]
+    found = [counted(each) for each in held]
+    moved = max(question.movement(found[0], each) for each in found)
+    assert moved <= question.sensitivity == pytest.approx((most * 3) ** 0.5)
+    nodes = 3 if most == 1 else {"learn": 9, len(LETTERS): 8, 3: 6}[codes if codes == "learn" else len(codes)]
+    assert moved == pytest.approx(nodes**0.5), "unknown letters may have a root of their own"
+    if relation == "replace_one":
+        twice = max(question.movement(one, other) for one, other in itertools.combinations(found, 2))
+        assert twice <= 2 * question.sensitivity
+
+
+def test_a_public_tree_is_charged_as_a_gaussian_and_any_other_as_a_threshold():
+    public, learned = QUESTIONS["public tree"], QUESTIONS["tree"]
+    assert list(public.events) == [Gaussian(2.0)]
+    assert list(learned.events) == [Threshold(2.0, 1e-6, 6)]
+    assert public.bounded(sealed(make_frame(0).astype(object), "public tree")).shape == (len(public.tree.nodes),)
+    noisy = [public.noised(np.zeros(6), Noise(seed)) for seed in range(400)]
+    assert 0 < sum(map(len, noisy)) < 20, "of 2,400 counts of nothing, one in 741 lies three deviations up"
+    with pytest.raises(BadInput, match="at most 2 records"):
+        Domain("sex", 2.0, 1e-6, 4, public.tree).bounded(sealed(make_frame(9), "public tree"))
 
 
 def test_bounds_and_quantiles_from_clear_counts():

@@ -184,11 +184,12 @@ def test_what_several_processes_cannot_answer_is_refused_with_nothing_charged(tm
 
 
 def test_what_is_learned_by_sums_is_learned_together(tmp_path):
-    schema = make_schema(units="learn", columns=LEARNED["bounds"])
+    tree = {"kind": "categorical", "categories": ["female", "male"], "tree": {"prefix": [1]}}
+    schema = make_schema(units="learn", columns={**LEARNED["bounds"], "sex": tree})
     made = Synthesizer("independent", schema=schema, budget=Budget(50.0, 1e-5))
     made.fit(make_frame(600), ranks=Pair(), ledger=tmp_path / "ledger.jsonl")
     counts = [entry.count for entry in Ledger.read(tmp_path / "ledger.jsonl").entries()]
-    assert sum(counts) == 4  # units, two grids of the bounds, the tables
+    assert sum(counts) == 5  # units, two grids of the bounds, the nodes of a public tree, the tables
 
 
 def test_what_is_no_sum_is_refused_by_name():

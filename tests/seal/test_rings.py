@@ -162,6 +162,7 @@ LEARNED = {
         "sex": {"kind": "categorical", "categories": "learn"},
         "age": {"kind": "integer", "bounds": "learn", "bins": 6},
         "dose": {"kind": "continuous", "bounds": [0, 10], "bins": "learn", "missing": True},
+        "stage": {"kind": "categorical", "categories": "learn", "tree": {"prefix": [1]}, "missing": True},
     },
 }
 RULED = {

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from datetime import time
 
 import numpy as np
 import pandas as pd
@@ -119,6 +120,36 @@ def test_a_column_that_says_whose_record_it_is_lists_no_categories(name, number)
     kinds = {column.name: column.kind for column in schema.columns}
     assert kinds == {name: "identifier", "patient_type": "categorical"}
     assert "p11" not in text
+
+
+def test_codes_that_look_like_a_public_list_s_are_proposed_with_their_tree():
+    rng = np.random.default_rng(0)
+    icd, atc = rng.integers(0, 999, 2000), rng.integers(0, 99, 2000)
+    codes = [f"{'ABC'[place % 3]}{place % 40:02d}.{place % 7}" for place in icd]
+    drugs = [f"{'ABC'[place % 3]}0{place % 4}AB{place:02d}" for place in atc]
+    _, schema, seen = drafted(pd.DataFrame({"dx": codes, "drug": drugs, "town": [f"T{place}" for place in icd]}))
+    trees = {column.name: column.tree and column.tree.prefix for column in schema.columns}
+    assert trees == {"dx": (1, 3), "drug": (1, 3, 4, 5), "town": None}
+    assert schema.learned == [(name, "categories") for name in ("dx", "drug", "town")]
+    assert all(column.review for column in schema.columns)
+    assert not any(column.observed for column in seen.columns)
+
+
+@pytest.mark.parametrize("times", [["08:30", "23:59:01"], [time(8, 30), time(23, 59, 1)]])
+def test_times_of_day_are_left_out_with_what_to_do(times):
+    text, schema, _ = drafted(pd.DataFrame({"at": times * 40, "x": range(80)}))
+    assert [column.name for column in schema.ignored] == ["at"]
+    assert "minutes since midnight as integers" in text
+    text, schema, _ = drafted(pd.DataFrame({"at": [*times, "noon"] * 40, "x": range(120)}))
+    assert not schema.ignored
+
+
+def test_the_decimals_of_a_typed_file_are_drafted(tmp_path):
+    frame = pd.DataFrame({"dose": [0.1, 2.25, None] * 20, "exact": np.random.default_rng(0).random(60), "n": range(60)})
+    frame.to_parquet(tmp_path / "t.parquet")
+    found = record_files.look(tmp_path / "t.parquet")
+    made = Schema.from_dict(yamlfile.parse(draft(found.frame, "t.parquet", found=found).schema, "draft"))
+    assert (made.column("dose").decimals, made.column("exact").decimals) == (2, None)
 
 
 def test_only_identifiers_still_make_a_schema():

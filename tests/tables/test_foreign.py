@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from mixed_tables import MIXED, every_code
 
+from synthdp.cli.real_records import reviewed
+from synthdp.cli.settings import Data
 from synthdp.errors import BadInput
 from synthdp.files import limits
 from synthdp.schema import yamlfile
@@ -250,6 +252,45 @@ UGLY = [
     ["P3", "w", -9, "0,75", None, "15.06.1970", "A1"],
     ["P4", "m", 61, 1, datetime.date(2023, 1, 31), "", "=1+1"],
 ]
+
+
+@pytest.mark.parametrize("titles", [[["Export of 2025"]], [["Clinic"], [None], ["of May"]]])
+def test_titles_above_the_header_are_skipped_and_told(tmp_path, titles):
+    path = workbook(tmp_path / "t.xlsx", [*titles, *UGLY])
+    found = record_files.look(path)
+    rows = "row 1 is" if len(titles) == 1 else "rows 1 to 3 are"
+    assert f"{rows} taken as titles above the header" in found.mind
+    plain = record_files.look(workbook(tmp_path / "u.xlsx", UGLY))
+    pd.testing.assert_frame_equal(found.frame, plain.frame)
+    assert not any("titles" in text for text in plain.mind)
+
+
+@pytest.mark.parametrize("first", [["Export", "2025"], ["Export", 2025]])
+def test_a_title_of_several_cells_is_refused_with_what_to_do(tmp_path, first):
+    path = workbook(tmp_path / "t.xlsx", [first, *UGLY])
+    assert "delete titles above the header" in said(record_files.look, path)
+
+
+def test_a_folder_of_workbooks_is_one_table(tmp_path):
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    path = workbook(folder / "may.xlsx", UGLY)
+    found = record_files.look(path)
+    text = draft(found.frame, path, found=found).schema
+    (tmp_path / "s.yaml").write_text(text)
+    schema = Schema.load(tmp_path / "s.yaml")
+    one = record_files.read(path, schema)
+    workbook(folder / "june.xlsx", [["a title"], *UGLY])
+    (folder / "~$may.xlsx").write_bytes(b"the lock of an open workbook")
+    _, read = reviewed(Data(path=str(folder), schema=str(tmp_path / "s.yaml")))
+    pd.testing.assert_frame_equal(read, pd.concat([one, one], ignore_index=True))
+    (folder / "august.csv").write_text("x\na\n")
+    assert record_files.workbooks(folder) == []
+
+
+def test_a_table_of_one_column_has_no_titles(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", [["x"], ["a"], ["b"]])
+    assert record_files.read(path)["x"].tolist() == ["a", "b"]
 
 
 def test_an_ugly_workbook_is_drafted_and_read_by_its_draft(tmp_path):

@@ -1,0 +1,174 @@
+"""Codes with a tree above them, such as ICD-10: which coarser code stands for a finer one that noise hides."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from synthdp.errors import BadInput
+
+MOST_LEVELS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    """What lies above each code of a column. `prefix`: the lengths of its beginnings that are coarser codes. `parents`: pairs of a
+    code and the one above it, which a code has in the place of a beginning, and a beginning above itself.
+
+    `codes` are those that cells may hold, declared, or `learn`; None in a column that is being declared, which fills it in (see
+    `Categorical`). A fit keeps some nodes of the tree as the column's categories; a code belongs to the finest of them on its
+    `chain`. `leaves`: synthetic records hold codes, drawn uniformly from those that belong to a node. Raises `BadInput`.
+    """
+
+    prefix: tuple[int, ...] = ()
+    parents: tuple[tuple[str, str], ...] = ()
+    codes: tuple[str, ...] | Literal["learn"] | None = None
+    leaves: bool = False
+
+    def __post_init__(self) -> None:
+        lengths = self.prefix
+        if any(type(n) is not int or n < 1 for n in lengths) or sorted(set(lengths)) != list(lengths):
+            raise BadInput("tree: prefix must list lengths of codes' beginnings, rising, such as [1, 3]")
+        if not lengths and not self.parents:
+            raise BadInput(
+                "tree: needs prefix, such as {prefix: [1, 3]}, or a file, such as {file: icd10.csv, parent: parent}"
+            )
+        if isinstance(self.codes, tuple) and not len(set(self.codes)) == len(self.codes) > 0:
+            raise BadInput("tree: codes must list one or more, each once")
+        if self.leaves and self.codes == "learn":
+            raise BadInput(
+                "tree: leaves: true draws from the declared codes; list them in categories, or leave leaves out"
+            )
+        if len(self._above) < len(self.parents):
+            raise BadInput("tree: a code has two parents; keep one of each")
+        if self.levels > MOST_LEVELS:
+            raise BadInput(f"tree: has over {MOST_LEVELS} levels, or a code that is above itself")
+
+    @classmethod
+    def from_dict(cls, values: Any) -> "Tree":
+        """Raises `BadInput` for anything but the form of `to_dict`, which may leave out `codes`."""
+        if not isinstance(values, Mapping):
+            raise BadInput("tree: expected a mapping, such as {prefix: [1, 3]}")
+        known = [field.name for field in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise BadInput(f"tree: unknown key {key!r}; known keys: {', '.join((*known[:2], 'file', *known[2:]))}")
+        prefix, parents = values.get("prefix", ()), values.get("parents", {})
+        codes, leaves = values.get("codes"), values.get("leaves", False)
+        if not isinstance(prefix, list | tuple) or not isinstance(leaves, bool):
+            raise BadInput("tree: prefix must be a list of lengths, such as [1, 3], and leaves true or false")
+        if not isinstance(parents, Mapping) or not all(_is_text(each) for pair in parents.items() for each in pair):
+            raise BadInput("tree: parents must map codes to the codes above them, all as text")
+        listed = isinstance(codes, list | tuple) and all(_is_text(code) for code in codes)
+        if not listed and codes not in (None, "learn"):
+            raise BadInput("tree: codes must be a list of texts, or learn")
+        return cls(
+            prefix=tuple(prefix),
+            parents=tuple(parents.items()),
+            codes=tuple(codes) if listed and codes is not None else codes,
+            leaves=leaves,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-able form without what is not there."""
+        plain = {
+            "prefix": list(self.prefix),
+            "parents": dict(self.parents),
+            "codes": self.codes if isinstance(self.codes, str) else list(self.codes or ()),
+            "leaves": self.leaves,
+        }
+        return {key: value for key, value in plain.items() if value}
+
+    def of(self, codes: Sequence[str] | Literal["learn"], other: str | None) -> "Tree":
+        """The same tree over these codes, of which `other` is none."""
+        if isinstance(codes, str):
+            return replace(self, codes="learn")
+        return replace(self, codes=tuple(code for code in codes if code != other))
+
+    @property
+    def declared(self) -> bool:
+        """Whether the codes are public, and need not be bought."""
+        return self.codes != "learn"
+
+    @cached_property
+    def _above(self) -> dict[str, str]:
+        return dict(self.parents)
+
+    @cached_property
+    def _listed(self) -> frozenset[str]:
+        return frozenset({*self._above, *self._above.values()})
+
+    @cached_property
+    def levels(self) -> int:
+        """The most nodes on the chain of a code."""
+        if self.declared and self.codes:
+            return max(len(self._chain(code)) for code in self.codes)
+        return max((len(self._chain(code)) for code in self._above), default=1) + len(self.prefix)
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """Every node above or at a declared code, in order."""
+        codes = () if self.codes is None or isinstance(self.codes, str) else self.codes
+        return tuple(sorted({node for code in codes for node in self.chain(code)}))
+
+    @cached_property
+    def coarsest(self) -> tuple[str, ...]:
+        """The last nodes of the declared codes' chains, in order."""
+        codes = () if self.codes is None or isinstance(self.codes, str) else self.codes
+        return tuple(sorted({self.chain(code)[-1] for code in codes}))
+
+    def chain(self, code: str) -> tuple[str, ...]:
+        """A code and what lies above it, finest first; at most `levels`."""
+        return self._chain(code)[: self.levels]
+
+    def _chain(self, code: str) -> tuple[str, ...]:
+        found = [code]
+        for length in reversed(self.prefix):
+            if found[-1] in self._listed:
+                break
+            if length < len(found[-1]):
+                found.append(code[:length])
+        while found[-1] in self._above and len(found) <= MOST_LEVELS:
+            found.append(self._above[found[-1]])
+        return tuple(found)
+
+    def finest(self, code: str, kept: Collection[str]) -> str | None:
+        """The finest node on a code's chain that is kept; None where none is."""
+        return next((node for node in self.chain(code) if node in kept), None)
+
+    def used(self, kept: Collection[str]) -> tuple[str, ...]:
+        """The kept nodes that codes belong to, in order: of declared codes not those whose codes all belong to finer ones."""
+        if self.codes is None or isinstance(self.codes, str):
+            return tuple(sorted(kept))
+        return tuple(sorted({node for code in self.codes if (node := self.finest(code, kept)) is not None}))
+
+    def below(self, kept: Sequence[str]) -> list[tuple[str, ...]]:
+        """For each kept node the declared codes that belong to it; the node itself where there are none."""
+        found: dict[str, list[str]] = {node: [] for node in kept}
+        for code in () if self.codes is None or isinstance(self.codes, str) else self.codes:
+            if (node := self.finest(code, found)) is not None:
+                found[node].append(code)
+        return [tuple(codes) or (node,) for node, codes in found.items()]
+
+    def depth(self, node: str) -> int:
+        """The level of a node, 1 for the coarsest."""
+        return len(self.chain(node))
+
+
+class Codes(dict[str, int]):
+    """A table of categories' codes that has every other text under the finest category on its chain."""
+
+    def __init__(self, table: Mapping[str, int], tree: Tree) -> None:
+        super().__init__(table)
+        self._tree, self._met = tree, dict(table)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Total; what was found is remembered."""
+        if key not in self._met:
+            node = self._tree.finest(key, self)
+            self._met[key] = default if node is None else self[node]
+        return self._met[key]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)

@@ -1,0 +1,65 @@
+"""`quiet=true` and `log=FILE`, which every command takes."""
+
+import stat
+
+import pytest
+
+from synthdp import Schema
+from synthdp.cli import run
+
+TABLE = "age,ill\n" + "".join(f"{20 + row % 50},{row % 2}\n" for row in range(200))
+SCHEMA = {
+    "declared_by": "the tests",
+    "units": 200,
+    "columns": {"age": {"kind": "integer", "bounds": [0, 110]}, "ill": {"kind": "boolean"}},
+}
+FIT = [
+    "fit",
+    "data.path=t.csv",
+    "data.schema=s.yaml",
+    "generator=independent",
+    "budget.epsilon=1",
+    "budget.delta=1e-5",
+    "out=run",
+]
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(TABLE)
+    Schema.from_dict(SCHEMA).save(tmp_path / "s.yaml")
+    return tmp_path
+
+
+def test_a_log_has_all_that_was_said_and_is_the_owner_s(table, capsys):
+    assert run([*FIT, "log=fit.log"]) == 0
+    said, log = capsys.readouterr(), (table / "fit.log").read_text()
+    assert "next       synthdp sample release=run/release rows=1000 out=synthetic.csv" in said.out
+    assert all(line in log for line in (said.out + said.err).splitlines())
+    assert stat.S_IMODE((table / "fit.log").stat().st_mode) == 0o600
+    assert run(["sample", "release=run/release", "rows=nothing", "out=x.csv", "log=fit.log"]) == 2
+    more = (table / "fit.log").read_text().removeprefix(log)
+    assert capsys.readouterr().err in more, "added to"
+    assert "synthdp: " in more
+
+
+def test_a_quiet_command_says_only_what_is_amiss(table, capfd):
+    assert run([*FIT, "quiet=true"]) == 0
+    assert capfd.readouterr() == ("", "")
+    assert run([*FIT, "quiet=true"]) == 2
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n"), err.startswith("synthdp: ")) == ("", 1, True)
+    assert run(["sample", "release=run/release", "rows=5", "out=-", "quiet=true"]) == 0
+    out, err = capfd.readouterr()
+    assert (out.count("\n"), err) == (6, ""), "records are no message"
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [("quiet=yes", "true or false"), ("log=", "name a file"), ("log=no/such/folder", "cannot be written")],
+)
+def test_what_is_no_such_option_is_refused_before_anything_else(table, capsys, word, said):
+    assert run([*FIT, word]) == 2
+    assert said in capsys.readouterr().err
+    assert not (table / "run").exists()

@@ -1,0 +1,149 @@
+"""Codes with a tree: what a schema may say of it, where each code belongs, and what synthetic cells hold."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synthdp import BadInput
+from synthdp.schema.codec import Codec
+from synthdp.schema.columns import LEARN, Categorical
+from synthdp.schema.schema import Schema
+from synthdp.schema.trees import Tree
+
+CODES = ["A00.0", "A00.1", "A01.0", "B20.9", "V45"]
+PARENTS = {"A00": "gut", "A01": "gut", "B20": "virus", "V45": "status", "status": "rest"}
+
+
+def schema(tree=None, categories=CODES, **column):
+    dx = {"kind": "categorical", "categories": categories, "tree": tree or {"prefix": [1, 3]}, **column}
+    return Schema.from_dict({"declared_by": "the tests", "columns": {"dx": dx}})
+
+
+def kept(*nodes, **declared):
+    return schema(**declared).with_learned("dx", categories=nodes)
+
+
+def test_declared_codes_become_the_tree_s_and_the_rest_is_to_be_learned():
+    column = schema().column("dx")
+    assert column.categories == LEARN
+    assert column.tree.codes == tuple(CODES)
+    assert column.tree.levels == 3
+    assert column.tree.nodes == ("A", "A00", "A00.0", "A00.1", "A01", "A01.0", "B", "B20", "B20.9", "V", "V45")
+    assert schema(categories=LEARN).column("dx").tree.codes == LEARN
+    assert schema(categories=LEARN).column("dx").tree.levels == 3
+    assert schema(categories=[250, 251], tree={"prefix": [2]}).column("dx").tree.codes == ("250", "251")
+
+
+@pytest.mark.parametrize("declared", [{}, {"categories": LEARN}, {"tree": {"prefix": [1], "leaves": True}}])
+def test_a_schema_with_a_tree_comes_back_before_and_after_it_is_learned(declared, tmp_path):
+    for made in (schema(**declared), kept("A", "A00", **declared)):
+        assert Schema.from_dict(made.to_dict()) == made
+        made.save(tmp_path / "s.yaml")
+        assert Schema.load(tmp_path / "s.yaml") == made
+        assert hash(made) == hash(Schema.load(tmp_path / "s.yaml"))
+
+
+def test_a_code_s_parent_in_a_file_comes_in_the_place_of_its_beginning(tmp_path):
+    (tmp_path / "icd.csv").write_text("code;up\n" + "\n".join(f"{a};{b}" for a, b in PARENTS.items()) + "\nA02;\n")
+    text = """
+declared_by: the tests
+columns:
+  dx: {kind: categorical, categories: learn, tree: {prefix: [3], file: icd.csv, column: code, parent: up, leaves: false}}
+  by: {kind: categorical, categories: {file: icd.csv, column: code}, tree: {file: icd.csv, parent: up}}
+"""
+    (tmp_path / "s.yaml").write_text(text)
+    read = Schema.load(tmp_path / "s.yaml")
+    tree = read.column("dx").tree
+    assert dict(tree.parents) == PARENTS
+    assert tree.chain("A00.1") == ("A00.1", "A00", "gut")
+    assert tree.chain("V45") == ("V45", "status", "rest")
+    assert tree.chain("V45.8") == ("V45.8", "V45", "status", "rest")
+    assert tree.chain("gut") == ("gut",)
+    assert tree.levels == 4
+    assert read.column("by").tree.levels == 3
+    assert read.column("by").tree.codes == (*PARENTS, "A02")
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        ({"prefix": []}, "needs prefix"),
+        ({"prefix": [3, 1]}, "rising"),
+        ({"prefix": [0]}, "rising"),
+        ({"prefix": [True]}, "rising"),
+        ({"prefix": 3}, "list of lengths"),
+        ({"prefixes": [1]}, "unknown key 'prefixes'"),
+        ({"parents": {"A": "B", "B": "A"}}, "above itself"),
+        ({"parents": {"A": 3}}, "as text"),
+        ({"parents": [["A", "B"]]}, "map codes"),
+        ({"prefix": [1], "codes": [1]}, "list of texts"),
+        ({"prefix": [1], "codes": []}, "each once"),
+        ({"prefix": [1], "codes": ["A", "A"]}, "each once"),
+        ({"prefix": [1], "leaves": "yes"}, "true or false"),
+        ("prefix", "expected a mapping"),
+        ([1, 3], "expected a mapping"),
+    ],
+)
+def test_a_tree_that_is_none_is_refused_by_column(tree, said):
+    with pytest.raises(BadInput, match=f"column 'dx'.*{said}"):
+        schema(tree)
+
+
+def test_leaves_need_declared_codes_and_files_their_columns(tmp_path):
+    with pytest.raises(BadInput, match="column 'dx': tree: leaves: true draws from the declared codes"):
+        schema({"prefix": [1], "leaves": True}, categories=LEARN)
+    for content, tree, said in (
+        ("code,up\nA,B\n", "{file: icd.csv, parent: up}", "needs the columns of its file"),
+        ("code,up\nA,B\n", "{file: icd.csv, column: code, parent: above}", "no column 'above'"),
+        ("code,up\nA,B\nA,C\n", "{file: icd.csv, column: code, parent: up}", "'A' two parents"),
+    ):
+        (tmp_path / "icd.csv").write_text(content)
+        (tmp_path / "s.yaml").write_text(f"columns: {{dx: {{kind: categorical, categories: learn, tree: {tree}}}}}")
+        with pytest.raises(BadInput, match=said):
+            Schema.load(tmp_path / "s.yaml")
+
+
+def test_each_code_is_encoded_as_the_finest_node_that_was_kept():
+    made = kept("A", "A00.0", "V45", "A00", missing=True)
+    frame = pd.DataFrame({"dx": ["A00.0", "A00.1", "A01.0", "B20.9", "V45", "A77.7", "other", None, "A00"]})
+    codec = Codec(made)
+    words = [
+        None if code == codec.sizes[0] - 1 else made.column("dx").categories[code] for code in codec.encode(frame)[:, 0]
+    ]
+    assert words == ["A00.0", "A00", "A", "other", "V45", "A", "other", None, "A00"]
+    back = codec.decode(codec.encode(frame), np.random.default_rng(0))
+    assert (codec.encode(back) == codec.encode(frame)).all()
+
+
+def test_leaves_are_drawn_uniformly_below_what_was_kept():
+    made = kept("A", "A00.0", "V45", tree={"prefix": [1, 3], "leaves": True})
+    codec = Codec(made)
+    place = made.column("dx").categories.index("A")
+    cells = codec.decode(np.full((3000, 1), place), np.random.default_rng(0))["dx"]
+    assert set(cells) == {"A00.1", "A01.0"}  # A00.0 was kept by itself
+    assert abs((cells == "A01.0").mean() - 0.5) < 0.05
+    for code in range(codec.sizes[0]):
+        again = codec.decode(np.full((50, 1), code), np.random.default_rng(1))
+        assert (codec.encode(again) == code).all()
+
+
+def test_nodes_whose_codes_are_all_kept_finer_are_no_categories():
+    tree = schema().column("dx").tree
+    assert tree.used(["A", "A00", "A00.0", "A00.1", "V", "V45"]) == ("A", "A00.0", "A00.1", "V45")
+    assert schema(categories=LEARN).column("dx").tree.used(["B", "A"]) == ("A", "B")
+
+
+def test_the_pre_check_knows_declared_codes_only():
+    with pytest.raises(BadInput, match="column 'dx': some values are not one of the declared categories"):
+        schema().validate(pd.DataFrame({"dx": ["A00.7"]}))
+    schema().validate(pd.DataFrame({"dx": CODES}))
+    schema(categories=LEARN).validate(pd.DataFrame({"dx": ["A00.7"]}))
+    schema(categories=[*CODES, "else"], other="else").validate(pd.DataFrame({"dx": ["Z"]}))
+
+
+def test_a_column_made_in_python_is_the_same():
+    made = Categorical(name="dx", categories=CODES, tree=Tree(prefix=(1, 3)))
+    assert made == schema().column("dx")
+    assert dataclasses.replace(made, missing=True).tree.codes == tuple(CODES)
