@@ -150,6 +150,12 @@ class DPGAN:
         f"gradients; {_default('penalty')}",
         not_negative(),
     )
+    weight_clip: float | None = option(
+        None,
+        "tables only: bound on each weight of the discriminator, kept after every step (Arjovsky et al. 2017); with penalty=0 and "
+        "start=none this is the DPGAN of Xie et al. 2018, also known as DP-WGAN",
+        positive(),
+    )
     table_weight: float = option(2.0, "weight of the tables in the generator's loss", not_negative())
     average: float = option(0.995, "decay of the moving average of the generator's weights", number("[0, 1)"))
     discriminator_average: float = option(

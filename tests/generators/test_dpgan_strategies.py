@@ -335,3 +335,16 @@ def test_a_stopped_fit_is_resumed(way, tmp_path):
     release = synthesizer.fit(make_frame(150), seed=2, resume=True, **files)
     assert release.statement.epsilon <= BUDGET.epsilon
     make_schema().validate(release.sample(30, seed=1), "error")
+
+
+def test_weights_of_a_wasserstein_discriminator_stay_within_their_bound():
+    """Arjovsky et al. 2017, algorithm 1: clamped after every step."""
+    free, held = (
+        game(DPGAN(steps=6, batch=40, hidden=(8,), start="none", penalty=0.0, discriminator_rate=0.1, weight_clip=clip))
+        for clip in (None, 0.05)
+    )
+    for one in (free, held):
+        play(one, range(6))
+    largest = [max(float(p.detach().abs().max()) for p in one.d.parameters()) for one in (free, held)]
+    assert largest[0] > 0.1
+    assert largest[1] == pytest.approx(0.05)

@@ -64,6 +64,10 @@ class Game:
             if parameter.grad is not None:
                 parameter.grad.add_(real[name], alpha=1 / expected)
         self.d_optimizer.step()
+        if settings.weight_clip is not None:
+            with torch.no_grad():
+                for parameter in self.d.parameters():
+                    parameter.clamp_(-settings.weight_clip, settings.weight_clip)
         average(self.d_average, self.d, settings.discriminator_average, step)
 
     def real_loss(self, module: nn.Module, codes: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ ARCHITECTURES = {
     "conv": "convolutions of stride 2",
 }
 WIDTHS = {"basis": (128, 128), "mlp": (512, 256), "conv": (16, 32)}  # hidden of each
-FOR_TABLES, FOR_IMAGES = ("table_weight", "temperature"), ("architecture",)
+FOR_TABLES, FOR_IMAGES = ("table_weight", "temperature", "weight_clip"), ("architecture",)
 
 
 class Settings(clipping_strategies.Settings, table_player.Settings, image_player.Settings, Protocol):
@@ -49,6 +49,8 @@ class Settings(clipping_strategies.Settings, table_player.Settings, image_player
     def discriminator_average(self) -> float: ...
     @property
     def penalty(self) -> float: ...
+    @property
+    def weight_clip(self) -> float | None: ...
     @property
     def batch(self) -> int: ...
     @property
