@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import make_frame, make_schema, picture_schema, quick, reseal
+from sweeps import heavy
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, generators, load, marginal_tables, verify
 from synthdp.cli import run
@@ -75,7 +76,7 @@ def with_tree(rows=4000):
     return records(rows).assign(code=codes)
 
 
-@pytest.mark.parametrize("generator", ["independent", "dpgan"])
+@pytest.mark.parametrize("generator", ["independent", heavy("dpgan")])
 def test_what_was_lost_says_at_which_level_codes_were_kept(generator, tmp_path):
     declared = schema(columns={**COLUMNS, "code": TREE}, units=4000)
     release = fit(quick(generator), with_tree(), declared, seed=1)

@@ -120,6 +120,7 @@ def awful(path, encoding="cp1252", rows=240):
     return path
 
 
+@pytest.mark.heavy  # twenty seconds of DuckDB; test_any_cell.py has the same for a column at a time
 def test_every_cell_has_one_code_in_memory_and_in_the_database(tmp_path):
     there = schema(encoding="utf-8-sig")
     path = awful(tmp_path / "t.csv", "utf-8-sig")
