@@ -193,7 +193,7 @@ class PATEGANOriginal:
         for step in data.steps(self.vote(noise), total, game.state, times=self.queries):
             game.step(step)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
-                progress(step + 1, total, {"generator loss": player.loss})
+                progress(step + 1, total, {"generator loss": player.loss, "labelled real": game.real})
         return NetworkModel(schema, player.finish(), player.labels, label, self.latent)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
@@ -225,6 +225,7 @@ class Original:
         saved: training_state.State | None,
     ) -> None:
         self.settings, self.player, self.aggregator, self.total = settings, player, aggregator, total
+        self.real = 0.0  # share of the step's rows that the teachers took for real, by the noisy labels
         blocks, columns = player.blocks, len(data.codec.sizes)
         self.student = Discriminator(blocks.width, settings.hidden, columns, player.random).to(player.device)
         self.optimizer = torch.optim.Adam(self.student.parameters(), settings.student_rate, betas=BETAS)
@@ -255,6 +256,7 @@ class Original:
         asked = player.fakes(settings.queries)
         said = self.teachers.ask(asked.cpu().numpy(), self.aggregator)
         real = torch.from_numpy(np.asarray(said)).float().to(player.device)
+        self.real = float(np.mean(said))
         loss = functional.binary_cross_entropy_with_logits(self.student(player.rows(asked)), real)
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)
