@@ -96,7 +96,7 @@ class Fit:
         None, "with select=private: generators to choose from, such as [independent,{name:mixture,starts:1}]"
     )
     mean_runs: float = option(
-        5.0, "with select=private: how many fits are made on average; more of them need more noise in each"
+        5.0, "with select=private: how many fits are made on average; more fits need more noise in each"
     )
     trust: str | None = option(
         None, "package whose generator may run although it is not part of synthdp; separate several by commas"
@@ -108,7 +108,7 @@ class Fit:
     )
     answers: bool = option(
         False,
-        "release the noisy tables of counts that the fit asked for too, in release/tables/; they are paid for already",
+        "also release the noisy tables of counts that the fit asked for, in release/tables/, at no further charge",
     )
 
 
@@ -117,9 +117,7 @@ class PlanOf(Fit):
     """Options of `synthdp plan`: those of the fit, and how to tell."""
 
     out: str = option(".", "folder of the fit; nothing is written")
-    time: bool = option(
-        False, "make the whole fit on made-up records, and tell how long it takes and how much memory it needs"
-    )
+    time: bool = option(False, "make the whole fit on made-up records, and report its time and memory")
     format: Format = option("text", "text or json")
 
 
@@ -132,12 +130,14 @@ class PateOf:
         MISSING, "file of public records that the teachers label: the columns of the sensitive ones, without the target"
     )
     teachers: int = option(
-        250, "how many teachers, each on its own part of the records; from public knowledge only", whole()
+        250,
+        "number of teachers, each trained on its own part of the records; choose it from public knowledge only",
+        whole(),
     )
     teacher: Literal["forest", "network"] = option("forest", "what a teacher is: a random forest, or a neural network")
     aggregator: Literal["gnmax", "lnmax", "counts", "shares"] = option(
         "gnmax",
-        "how votes are answered: gnmax or lnmax (the class of most votes, under Gaussian or Laplace noise), counts (noisy counts of "
+        "how votes are answered: gnmax or lnmax (the class with the most votes, under Gaussian or Laplace noise), counts (noisy counts of "
         "all classes) or shares (of two classes)",
     )
     queries: int = option(
@@ -151,10 +151,13 @@ class PateOf:
         False, "with aggregator=counts or shares: the student learns the noisy shares, not the likeliest class alone"
     )
     rounds: int = option(
-        1, "ask in so many rounds: in each but the first, about the records that the student is least sure of", whole()
+        1,
+        "number of rounds of queries; each round after the first asks about the records that the student is least sure of",
+        whole(),
     )
     features: Literal["one_hot", "codes"] = option(
-        "one_hot", "what teachers and student see: a one for each value, or a number for each column"
+        "one_hot",
+        "how teachers and student see a record: one_hot (an indicator for each value) or codes (a number for each column)",
     )
     seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped not for release")
     invalid: Literal["error", "clamp"] = option(
@@ -168,7 +171,7 @@ class Check:
     """Options of `synthdp check`."""
 
     out: str | None = option(None, "file for the report as JSON (internal); default: print it")
-    values: bool = option(False, "show the cells that break a rule too; the report says that they were shown")
+    values: bool = option(False, "also show the cells that break a rule; the report says that they were shown")
     force: bool = option(False, "overwrite an existing file")
 
 
@@ -178,13 +181,13 @@ class Split:
 
     path: str = option(
         MISSING,
-        "records to part: a file of a table as fit reads it, URL#TABLE of a database (into .parquet), or pictures",
+        "records to split: a file of a table as fit reads it, URL#TABLE of a database (into .parquet), or pictures",
     )
     schema: str | None = option(None, "schema.yaml of the records")
     share: float = option(0.2, "expected share of units that are held out")
     out: str = option(MISSING, "folder for train and held_out, with the ending of path, and split.key (internal)")
     key: str | None = option(
-        None, "file of the secret key; with the key of an earlier split each unit lies where it lay"
+        None, "file of the secret key; the key of an earlier split puts each unit in the same part again"
     )
     force: bool = option(False, "write into an existing folder")
 
@@ -395,8 +398,8 @@ class Draft:
     )
     dictionary: str | None = option(
         None,
-        "in the place of path: a data dictionary of REDCap (.csv), Frictionless or CSVW (.json), or a file of SPSS or Stata, of which "
-        "the labels are read and no record",
+        "instead of path: a data dictionary of REDCap (.csv), Frictionless or CSVW (.json), or a file of SPSS or Stata, of which "
+        "only the labels are read, no record",
     )
     table: str | None = option(
         None, "with path=postgresql://user@host/name or duckdb:///file.db: the table of the records"
