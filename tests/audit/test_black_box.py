@@ -43,7 +43,7 @@ def test_no_generator_leaks_more_than_it_claims(name, images):
 @pytest.mark.heavy
 def test_shares_of_large_tables_show_nearly_what_is_claimed():
     """The auditor is no straw man: on counts that the noise leaves above zero it finds most of epsilon 4, and no more."""
-    found = audited("independent", runs=500)
+    found = audited("independent", runs=1000)  # of 500 the bound falls below 2 now and then
     assert not found.verdict.contradicted
     assert found.gaussian_epsilon >= 2.0
     assert found.estimate[1] < found.estimate[0] < found.estimate[2]
