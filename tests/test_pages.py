@@ -106,7 +106,7 @@ def test_the_python_runs(page, tmp_path, monkeypatch, capsys):
     make_schema().save("schema.yaml")
     make_frame(300).to_csv("patients.csv", index=False)
     unlabelled = make_frame(60, seed=1).drop(columns="ill")
-    names = {"df": make_frame(300), "public": unlabelled, "new": unlabelled}
+    names = {"df": make_frame(300), "public": unlabelled, "new": unlabelled, "held_out": make_frame(80, seed=2)}
     for block in blocks(page, "python"):
         sooner = (
             block.replace("teachers=250", "teachers=10")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from synthdp.budgets import AccountFile
     from synthdp.pate import PATE, Classifier
+    from synthdp.schema.columns import Column
 
 Config = Mapping[str, Any]
 LABELLED = "labelled"  # the public records, with the student's labels
@@ -34,7 +35,7 @@ def pate(config: Config) -> None:
     target, made = target_of(schema), teaching(options)
     wanted = public_schema(schema, target)
     public = _public(Path(options.public), schema, target)
-    known = wanted.validate(public, options.invalid)
+    known = _valid(wanted, public, options)
     made.validate(schema, config["budget"], target=target, public=len(known))
     account = account_of(config["account"], config["data"])
     fits.check_account(account, config, schema, out)
@@ -48,10 +49,12 @@ def pate(config: Config) -> None:
     labelled = out / f"{LABELLED}{ending or '.csv'}"
     columns = tuple(column for column in schema.columns if column.name in (*wanted.names, target))
     with_target = known.assign(**{target: classifier.predict(known)})[[column.name for column in columns]]
-    record_files.write([with_target], labelled, dataclasses.replace(wanted, columns=columns))
+    record_files.write([with_target], labelled, _rows_of(schema, columns))
     statement = classifier.statement
     print(f"release    {out / 'release'}: the student, its noisy labels, and the statement")
-    print(f"labelled   {labelled}: {len(known)} public records, with {target!r} as the student tells it")
+    left = [column.name for column in schema.columns if column not in columns] + [each.name for each in schema.ignored]
+    without = f", without {', '.join(map(repr, left))}" if left else ""
+    print(f"labelled   {labelled}: {len(known)} public records{without}, with {target!r} as the student tells it")
     print(f"guarantee  {fits.guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     for line in brief(account):
         print(line)
@@ -86,12 +89,31 @@ def teaching(options: settings.PateOf) -> "PATE":
 
 
 def _public(path: Path, schema: Schema, target: str) -> "pd.DataFrame":
-    """The public records, read as the sensitive ones are. They have no label: one that lies in the file is refused, not ignored."""
+    """The public records, read as the sensitive ones are, without what says whose they are. A label that lies in the file is refused,
+    not ignored."""
     from synthdp.sets import record_files
 
-    left = tuple(column for column in schema.columns if column.name != target)
-    unlabelled = dataclasses.replace(schema, columns=left, targets=(), rules=(), honoured=None)
-    return record_files.read(path, unlabelled)
+    frame = record_files.read(path, _rows_of(schema, tuple(each for each in schema.columns if each.name != target)))
+    if target in frame:
+        raise BadInput(f"public={path} has the target {target!r}: its labels would not be used, so drop the column")
+    return frame.drop(columns=[each.name for each in schema.columns if each.kind == "identifier"], errors="ignore")
+
+
+def _rows_of(schema: Schema, columns: "tuple[Column, ...]") -> Schema:
+    """Rows of some of the schema's columns, written as its files are."""
+    return dataclasses.replace(
+        schema, columns=columns, unit=None, max_records_per_unit=1, units=None, targets=(), rules=(), honoured=None
+    )
+
+
+def _valid(wanted: Schema, public: "pd.DataFrame", options: settings.PateOf) -> "pd.DataFrame":
+    """The public records as teachers are asked about them; what does not fit is told of their file."""
+    try:
+        return wanted.validate(
+            public.drop(columns=[each.name for each in wanted.ignored], errors="ignore"), options.invalid
+        )
+    except BadInput as error:
+        raise BadInput(f"public={options.public}: {error}") from None
 
 
 def _fitted(

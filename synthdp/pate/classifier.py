@@ -16,7 +16,7 @@ from synthdp.pate.students import Learned, Lesson, Probabilities, Student
 from synthdp.pate.students.named_students import called, settings_of, student_of
 from synthdp.report.folder import FORMAT, LEDGER, RELEASE, written
 from synthdp.report.folder import STUDENT as MODEL
-from synthdp.report.statement import Statement
+from synthdp.report.statement import CLASSIFIER, Statement
 from synthdp.schema.codec import Codec, Codes
 from synthdp.schema.columns import Boolean
 from synthdp.schema.schema import Schema
@@ -24,7 +24,7 @@ from synthdp.schema.schema import Schema
 if TYPE_CHECKING:
     import pandas as pd
 
-KIND = "pate"  # of a release; a statement has it in the place of the generator's name
+KIND = CLASSIFIER  # of a release
 INDEPENDENT = "Synthetic rows are independent"  # the line of a statement that is about generators
 PUBLIC = (
     "The public records that the teachers were asked about, {count} of {all}: the steward declared them public. They and their noisy "

@@ -11,7 +11,7 @@ from typing import Literal
 
 from synthdp.ledger.events import Capped, Revealed, Threshold
 from synthdp.report import fitness_words, promise, words
-from synthdp.report.statement import Statement, read_off
+from synthdp.report.statement import CLASSIFIER, Statement, read_off
 
 Finding = Literal["answered", "weak point", "left to the steward"]
 
@@ -201,11 +201,10 @@ def _side_channels(s: Statement) -> Hazard:
 
 
 def _query_model(s: Statement) -> Hazard:
-    del s
+    use = "asking it about any number of records" if s.generator == CLASSIFIER else "drawing any number of rows from it"
     return _hazard(
         "Query model",
-        "Nobody outside can ask the records anything: one model was trained, and drawing any number of rows from it costs no further "
-        "budget.",
+        f"Nobody outside can ask the records anything: one model was trained, and {use} costs no further budget.",
     )
 
 

@@ -28,6 +28,7 @@ from synthdp.schema.schema import Schema
 
 Read = TypeVar("Read")
 SCHEMA_VERSION = 1
+CLASSIFIER = "pate"  # in the place of a generator: the statement is of a classifier
 LATER = {
     "release_id",
     "fitness",

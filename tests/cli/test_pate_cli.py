@@ -1,5 +1,6 @@
 """`synthdp pate`: from two files to a student that may leave, labelled public records, and an account that knows of it."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from clinic import make_frame
@@ -19,7 +20,10 @@ columns:
   patient: {kind: identifier}
   age: {kind: integer, bounds: [0, 99], bins: [20, 40, 60, 80]}
   sex: {kind: categorical, categories: [female, male]}
+  note: {kind: ignore}
   ill: {kind: boolean}
+reading:
+  columns: {ill: {words: [N, J]}}
 """
 QUICK = ("teachers=6", "queries=20", "teacher=network", "budget.epsilon=4")
 
@@ -28,8 +32,10 @@ QUICK = ("teachers=6", "queries=20", "teacher=network", "budget.epsilon=4")
 def files(tmp_path):
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     columns = ["patient", "age", "sex", "ill"]
-    make_frame(400, seed=1)[columns].to_csv(tmp_path / "records.csv", index=False)
-    make_frame(90, seed=2)[["age", "sex"]].to_csv(tmp_path / "public.csv", index=False)
+    records = make_frame(400, seed=1)[columns]
+    records.assign(ill=records.ill.map({True: "J", False: "N"})).to_csv(tmp_path / "records.csv", index=False)
+    public = make_frame(90, seed=2)[["age", "sex"]].assign(note="free text")
+    public.to_csv(tmp_path / "public.csv", index=False)
     return tmp_path
 
 
@@ -47,13 +53,25 @@ def test_a_student_labelled_records_and_a_charged_account(files, capsys):
     labelled = pd.read_csv(files / "out" / "labelled.csv")
     public = pd.read_csv(files / "public.csv")
     assert list(labelled) == ["age", "sex", "ill"]
-    assert labelled[["age", "sex"]].equals(public)
-    assert (labelled.ill == student.predict(public)).all()
+    assert labelled[["age", "sex"]].equals(public[["age", "sex"]])
+    assert (labelled.ill == np.where(student.predict(public), "J", "N")).all()  # in the words of the schema
+    assert "90 public records, without 'patient', 'note'" in said
     assert student.statement.epsilon <= 4
     assert len(Ledger.read(files / "out" / "internal" / "ledger.jsonl").entries()) >= 1
     assert run(["verify", f"release={files / 'out' / 'release'}"]) == 0
     assert run(["report", f"release={files / 'out' / 'release'}", f"out={files / 'page'}"]) == 0
-    assert "public records" in (files / "page" / "statement.html").read_text()
+    page = (files / "page" / "statement.html").read_text()
+    assert "a classifier that learned from public records" in page
+    assert "synthetic data made from" not in page
+    assert "any number of rows" not in page
+
+
+def test_identifiers_of_public_records_are_left_aside_and_errors_name_the_file(files, capsys):
+    make_frame(90, seed=2)[["patient", "age", "sex"]].to_csv(files / "named.csv", index=False)
+    assert run(words(files, public="named.csv")) == 0
+    make_frame(90, seed=2)[["age"]].to_csv(files / "short.csv", index=False)
+    assert run(words(files, "force=true", public="short.csv")) == 2
+    assert f"public={files / 'short.csv'}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -77,7 +95,9 @@ def test_what_cannot_be_fitted_is_refused_before_anything_is_charged(files, caps
 def test_labels_in_the_public_file_are_refused_not_ignored(files, capsys):
     make_frame(90, seed=2)[["age", "sex", "ill"]].to_csv(files / "known.csv", index=False)
     assert run(words(files, public="known.csv")) == 2
-    assert "'ill'" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "public=" in said
+    assert "'ill'" in said
 
 
 def test_the_schema_must_name_one_target(files, capsys):
