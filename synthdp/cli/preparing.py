@@ -29,6 +29,10 @@ def check(config: Config) -> None:
     found = review(schema, frame, values=options.values)
     if config["data"].schema is not None:
         looks.keep(Path(config["data"].schema), looks.VALUES if options.values else looks.CHECK, schema)
+    if schema.unit is None:
+        print(
+            "unit       none: each record is protected by itself. Where a patient may have several, name the column in unit:"
+        )
     if out is None:
         for line in _findings(found):
             print(line)

@@ -18,7 +18,7 @@ from synthdp.report import fitness_words, lost, promise, statement_plots, words
 from synthdp.report.folder import Verified
 from synthdp.report.hazards import hazards
 from synthdp.report.lost import FITNESS, MODEL, Counted
-from synthdp.report.statement import Statement, read_off
+from synthdp.report.statement import CLASSIFIER, Statement, read_off
 
 # ---- The data dictionary: what is public of each column, in words.
 
@@ -197,6 +197,7 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
     plot = statement_plots.epsilon_curve(statement.curve, statement.delta, statement.epsilon)
     return environment.get_template("statement.html.j2").render(
         s=statement,
+        classifier=statement.generator == CLASSIFIER,
         verified=verified,
         script=Markup(pages.SORT),  # noqa: S704 - a file of this package
         policy=Markup(pages.policy(pages.SORT)),  # noqa: S704 - fixed words and a hash

@@ -14,6 +14,7 @@ import pandas as pd
 from synthdp.schema import cells
 from synthdp.schema.check import MISSING, NOBODY, UNKNOWN, UNTRUE, broken, check
 from synthdp.schema.columns import LEARN, Column, Identifier, Image, Numeric
+from synthdp.schema.rule_rows import broken as breaking
 from synthdp.schema.schema import Schema
 
 ROWS = 20  # that are named of each rule
@@ -57,7 +58,7 @@ def review(schema: Schema, frame: pd.DataFrame, *, values: bool = False) -> list
     found = [
         finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], values=values)
     ]
-    return [*found, *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
+    return [*found, *_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
 
 
 def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", *, values: bool) -> Iterator[Finding]:
@@ -72,6 +73,22 @@ def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", *, values: 
             every=bool(wrong.all()) and len(series) > 0,
             cells=tuple(str(cells.text(series.iloc[place])) for place in places) if values else (),
         )
+
+
+def _rules(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
+    """Rules that records break: most of them a fit makes synthetic records keep all the same."""
+    kept, _ = schema.rules_apart()
+    for rule in schema.rules:
+        wrong = breaking(rule, frame, schema)
+        if wrong.any():
+            then = "are made to keep" if rule in kept else "may break as well"
+            yield Finding(
+                column="",
+                what=f"some records break the rule {rule.text!r}, which synthetic records {then}",
+                remedy="mend the records, or take the rule out; of two dates a day without a time counts as its midnight",
+                count=int(wrong.sum()),
+                rows=tuple(int(place) + 1 for place in np.flatnonzero(wrong)[:ROWS]),
+            )
 
 
 def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:

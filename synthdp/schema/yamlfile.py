@@ -32,7 +32,11 @@ _RULES = (
     ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
     ("tag:yaml.org,2002:null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("tag:yaml.org,2002:int", r"[-+]?(?:0|[1-9][0-9]*)", _NUMBER_STARTS),
-    ("tag:yaml.org,2002:float", r"[-+]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?", _NUMBER_STARTS),
+    (
+        "tag:yaml.org,2002:float",
+        r"[-+]?(?=\.?[0-9])(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?",
+        _NUMBER_STARTS,
+    ),
 )
 for _tag, _pattern, _first in _RULES:
     for _kind in (_Loader, _Dumper):

@@ -26,6 +26,7 @@ TREES = {  # the form of codes -> the beginnings that stand for chapters and gro
 }
 ALIKE = 0.95  # of the distinct codes
 CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
+NAMES = 0.5  # of the records: texts of more different values name somebody, who may have several records
 LISTED = 30  # categories are listed up to here
 HEAD = """\
 # DRAFT of a schema for {file}: what may be known to everyone about these records.
@@ -264,7 +265,7 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
         return _dated(read.cells)
     if _are_times(held) or (len(distinct) > LISTED and _is_prose(distinct)):
         return {"kind": "ignore"}
-    if len(distinct) > LISTED and len(distinct) > 0.9 * len(held):
+    if len(distinct) > LISTED and len(distinct) > NAMES * len(held) and not _tree(distinct):
         return {"kind": "identifier"}
     if not 0 < len(distinct) <= LISTED:
         return {"kind": "categorical", "categories": LEARN, **_tree(distinct)}

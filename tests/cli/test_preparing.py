@@ -87,6 +87,31 @@ def test_check_says_which_way_the_units_are_off_and_never_how_many(place, capsys
     assert "60" not in said.replace("60 of them", "")  # records beyond the cap may be counted
 
 
+def test_check_tells_which_records_break_a_rule_that_a_fit_would_impose(place, capsys):
+    columns = {**COLUMNS, "later": {"kind": "integer", "bounds": [0, 99], "bins": [20, 40, 60, 80]}}
+    facts = {**FACTS, "columns": columns, "rules": ["age <= later", {"never": {"sex": "f", "ill": True}}]}
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    frame = records().assign(later=98)
+    frame.loc[[2, 5], ["age", "later"]] = [50, 49]
+    frame["ill"] = "no"
+    frame.to_csv(place / "a.csv", index=False)
+    found = {what: each for (_, what), each in findings(capsys).items() if "rule" in what}
+    ((what, each),) = found.items()
+    assert "'age <= later', which synthetic records are made to keep" in what
+    assert each["rows"] == [3, 6]
+    assert each["count"] == 2
+    assert "midnight" in each["remedy"]
+
+
+def test_check_says_where_each_record_is_protected_by_itself(place, capsys):
+    assert run(["check", *DATA]) == 0
+    assert "unit       none" not in capsys.readouterr().out
+    facts = {key: value for key, value in FACTS.items() if key not in ("unit", "max_records_per_unit")}
+    (place / "schema.yaml").write_text(yaml.safe_dump({**facts, "columns": COLUMNS}, sort_keys=False))
+    assert run(["check", *DATA]) == 0
+    assert "each record is protected by itself" in capsys.readouterr().out
+
+
 def test_check_finds_ids_that_repeat_and_a_column_that_is_lost(place, capsys):
     facts = {key: value for key, value in FACTS.items() if key not in ("unit", "max_records_per_unit", "units")}
     (place / "schema.yaml").write_text(yaml.safe_dump({**facts, "columns": COLUMNS}, sort_keys=False))

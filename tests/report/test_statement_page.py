@@ -461,3 +461,9 @@ def test_fitness_that_tells_nothing_is_no_figure():
     assert fitness_words.brief(make_fitness(single=wide)) == [
         "fitness    single columns: noise hides how far they are off"
     ]
+
+
+def test_rules_that_are_imposed_on_every_record_are_shown():
+    declared = {**make_statement().declared, "rules": {"kept": ["came <= left"], "counted": ["a < b"]}}
+    text = Page(render(make_statement(declared=declared))).text
+    assert "Rules that every synthetic record keeps, whether the records do or not came <= left" in text

@@ -6,6 +6,7 @@ from mixed_tables import MIXED
 
 from synthdp.errors import BadInput
 from synthdp.schema import columns as kinds
+from synthdp.schema import yamlfile
 from synthdp.schema.schema import LEARN, Categorical, Continuous, Datetime, Integer, Schema
 
 MINIMAL = {"columns": {"age": {"kind": "integer", "bounds": [0, 99]}}}
@@ -230,3 +231,12 @@ def test_bought_items_take_the_place_of_learn():
 def test_columns_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         MIXED.columns[1].missing = False
+
+
+def test_signs_alone_are_text_in_a_schema_file():
+    """`decimal: .` and `missing: [., -99]` need no quotes."""
+    assert yamlfile.parse("{a: ., b: [., -, +, -99, .5, 5., 1e3]}", "here") == {
+        "a": ".",
+        "b": [".", "-", "+", -99, 0.5, 5.0, 1000.0],
+    }
+    assert yamlfile.parse(yamlfile.dump({"a": "."}), "here") == {"a": "."}

@@ -187,3 +187,20 @@ def test_a_column_of_two_truths_fits_its_own_draft(tmp_path, cells):
     schema = drafted(record_files.read(path))[1]
     assert schema.column("ill").kind == "boolean"
     schema.validate(record_files.read(path, schema))
+
+
+def test_numbers_of_patients_with_several_records_are_no_categories():
+    """0009116 and the like: text, of which more than half of the records have their own."""
+    rng = np.random.default_rng(0)
+    stays = pd.DataFrame(
+        {"patnr": [f"{number:07d}" for number in rng.integers(0, 700, 900)], "ward": rng.choice(list("ab"), 900)}
+    )
+    assert 0.5 < stays.patnr.nunique() / len(stays) < 0.9
+    assert kinds_of(stays)["patnr"] == "identifier"
+    codes = [f"{letter}{first:02d}.{last}" for letter in "AJK" for first in range(100) for last in range(3)]
+    assert kinds_of(stays.assign(code=codes))["code"] == "categorical"  # of a public list
+
+
+def kinds_of(frame):
+    drafted = yamlfile.parse(draft(frame, "stays.csv").schema, "draft")
+    return {name: column["kind"] for name, column in drafted["columns"].items()}
