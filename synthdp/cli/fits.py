@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from synthdp.api import Release
+    from synthdp.report.statement import Statement
     from synthdp.schema.schema import Schema
     from synthdp.seal.processes import Ranks
     from synthdp.tables.source import Source
@@ -94,11 +95,11 @@ def best(
         ledger=ledger,
         account=account,
         trust=options.trust,
-        edited_after=_edited_after(config, schema),
+        edited_after=edited_after(config, schema),
     )
 
 
-def _edited_after(config: Config, schema: "Schema") -> tuple[str, ...]:
+def edited_after(config: Config, schema: "Schema") -> tuple[str, ...]:
     """The looks at the records after which the schema's file was edited; a named data set has no such file."""
     file = getattr(config.get("data"), "schema", None)
     return () if file is None else looks.edited_after(Path(file), schema)
@@ -163,9 +164,7 @@ def trust(config: Config) -> str | None:
 def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
     from synthdp.report import fitness_words, lost
-    from synthdp.report import statement as stating
     from synthdp.report.manifest import TABLES
-    from synthdp.report.statement import read_off
     from synthdp.schema.schema import CLAMPED
     from synthdp.seal.processes import joined
 
@@ -199,17 +198,25 @@ def fit(config: Config) -> None:
         print(f"tables     {out / 'release' / TABLES}: the noisy counts that were asked for, as CSV and Parquet")
     for line in (*fitness_words.brief(statement.fitness), *lost.brief(statement), *brief(account)):
         print(line)
-    if math.isinf(statement.epsilon):
-        print("no privacy epsilon is infinite, so nothing protects the records. Do not release this")
-    if statement.rehearsal:
-        print("rehearsal  the noise comes from a seed and can be regenerated. Do not release this")
-    for line in stating.edited(statement.declared.get("edited_after", ())):
-        print(f"edited     {line}")
-    if seen := read_off(statement.columns):
-        print(f"observed   {seen} Not for release")
+    for line in cautions(statement):
+        print(line)
     if release.schema.image is None:
         print(places.then("sample", release=out / "release", rows=1000, out="synthetic.csv"))
     return None
+
+
+def cautions(statement: "Statement") -> Iterator[str]:
+    """What speaks against a release, or for a second look at its schema."""
+    from synthdp.report.statement import edited, read_off
+
+    if math.isinf(statement.epsilon):
+        yield "no privacy epsilon is infinite, so nothing protects the records. Do not release this"
+    if statement.rehearsal:
+        yield "rehearsal  the noise comes from a seed and can be regenerated. Do not release this"
+    for line in edited(statement.declared.get("edited_after", ())):
+        yield f"edited     {line}"
+    if seen := read_off(statement.columns):
+        yield f"observed   {seen} Not for release"
 
 
 def foretold(schema: "Schema", budget: Budget) -> list[str]:
@@ -302,7 +309,7 @@ def fitted(
                     audit=audits.told(internal),
                     fitness=getattr(options, "fitness", None),
                     answers=getattr(options, "answers", False),
-                    edited_after=_edited_after(config, schema),
+                    edited_after=edited_after(config, schema),
                     progress=seen,
                 )
             release.save(out / "release", force=True)

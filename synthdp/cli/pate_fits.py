@@ -58,8 +58,8 @@ def pate(config: Config) -> None:
     print(f"guarantee  {fits.guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     for line in brief(account):
         print(line)
-    if statement.rehearsal:
-        print("rehearsal  the noise comes from a seed and can be regenerated. Do not release this")
+    for line in fits.cautions(statement):
+        print(line)
 
 
 def target_of(schema: Schema) -> str:
@@ -141,6 +141,7 @@ def _fitted(
                 invalid=options.invalid,
                 ledger=ledger,
                 account=account,
+                edited_after=fits.edited_after(config, schema),
                 progress=step,
             )
             classifier.save(Path(config["out"]) / "release", force=True)

@@ -6,7 +6,7 @@ and a student learns from them. Everything after the votes is post-processing.
 
 import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,13 +99,14 @@ class PATE:
         invalid: str = "error",
         ledger: Path | str | None = None,
         account: AccountFile | Path | str | None = None,
+        edited_after: Sequence[str] = (),
         progress: Progress = silent,
         recorder: Any = None,
     ) -> Classifier:
         """Seal the frame, train the teachers, ask about `public` records within the budget, and train a student.
 
         `schema` describes `frame`; `public` has the same columns without the target (identifiers are not needed). `target` is
-        the class to learn: categorical, ordinal or boolean. `seed`, `invalid`, `ledger` and `account` are as in
+        the class to learn: categorical, ordinal or boolean. `seed`, `invalid`, `ledger`, `account` and `edited_after` are as in
         `Synthesizer.fit`; a fit that is stopped cannot be resumed, and what was asked stays charged. `recorder` is for tests and
         for the steward's internal figures: it sees exact votes, so that it needs a seed, which makes the run a rehearsal.
         Raises `BadInput` for frames that do not fit the schema, and for a budget too small for the plan.
@@ -143,6 +144,7 @@ class PATE:
                 rehearsal=data.rehearsal,
                 account=entry.statement,
                 invalid=invalid,
+                edited_after=edited_after,
             )
         return run.classifier(_with_public(said, len(public)), book)
 

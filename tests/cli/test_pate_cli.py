@@ -118,3 +118,17 @@ def test_a_fit_that_is_stopped_says_what_it_cost(files, capsys, monkeypatch):
     assert "resume" not in caught.out
     assert (files / "out" / "internal" / "ledger.new.jsonl").exists()
     assert not (files / "out" / "release").exists()
+
+
+def test_an_edit_after_a_look_and_facts_read_off_records_are_said(files, capsys):
+    data = (f"data.path={files / 'records.csv'}", f"data.schema={files / 'schema.yaml'}")
+    assert run(["check", *data]) == 0
+    text = (files / "schema.yaml").read_text()
+    (files / "schema.yaml").write_text(text.replace("bounds: [0, 99]", "bounds: [0, 120], observed: true"))
+    assert run(words(files)) == 0
+    said = capsys.readouterr().out
+    assert "edited     " in said
+    assert "observed   " in said
+    statement = load(files / "out" / "release").statement
+    assert statement.declared["edited_after"]
+    assert run(["verify", f"release={files / 'out' / 'release'}"]) == 0
