@@ -11,6 +11,7 @@ few runs, to see that all of it works. Exit status 3: a claim is contradicted.
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ import pandas as pd
 import readme
 import record
 import torch
+from trained_weights import Trainings
 
 from synthdp import Budget, Schema, selecting
 from synthdp.audit import black_box, many_fits, one_run, plant, white_box, worst_pairs
@@ -32,7 +34,7 @@ from synthdp.audit.repeated_answers import NUMBERS, Choices, Grids, Numbers, Sel
 from synthdp.audit.vector_canaries import KINDS, Vectors
 from synthdp.audit.white_box import Attack
 from synthdp.generators import Traits
-from synthdp.ledger.events import Entry, Plan
+from synthdp.ledger.events import Entry, Plan, Relation
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
@@ -40,9 +42,12 @@ from synthdp.seal.door import Sensitive
 DELTA, EPSILON = 1e-5, 4.0
 ERROR = 0.05  # of each bound that is shown
 GATE = 1e-3  # of all verdicts of this report together
+AUDITS = 250  # at most so many rows, among which it is shared: another row leaves the others as they are
 HALF = 0.5
+CASES = {images: worst_pairs.cases(images=images) for images in (False, True)}
 KEPT = record.HOME / "outputs" / "audit.jsonl"
 CANARIES, UNITS, STEPS = 1000, 2000, 100  # of a fit that is audited in one run
+BESIDE = 5  # units that share a canary's category: enough that noise seldom takes a count below zero
 REPLICAS = 10_000  # a side, at the door
 QUICK = 50
 LEAST, LEAST_TUNING, MOST_TUNING = 50, 80, 300  # fits a side: judged, and of the adversary's own
@@ -72,34 +77,60 @@ MORE = (  # of one question alone
     Vectors(question="tables", noise=0.9, rate=0.1, steps=16, stopped=14, supposed="coins"),
     Vectors(question="tables", noise=1.4, steps=2, capped=True, stopped=12),
 )
+LOOPS = "two loops"
+OTHER = (  # ways of asking what has no coordinates: beside one unit more
+    ("one unit more", 1.0, {}),
+    ("another unit", 2.0, {"relation": "replace_one"}),
+    ("units of 4 records", 1.0, {"records": 4}),
+)
+TWICE = (LOOPS, math.sqrt(2), {"phases": 2})  # as precise together as once outside of loops
+SAMPLED = (("samples", {"noise": 0.7, "rate": 0.5}), (LOOPS, {"noise": 1.0, "rate": 0.5, "phases": 2, "coins": True}))
+
+
+def votes(aggregator: str, noise: float, *, once: bool = False, **settings: Any) -> dict[str, Attack]:
+    """An aggregator in every way; `once`: a run in two loops has twice as many answers, elsewhere as many."""
+    ways = (*OTHER, (LOOPS, math.sqrt(2) if once else 1.0, {"phases": 2}))
+    return {way: Votes(aggregator=aggregator, noise=noise * factor, **settings, **more) for way, factor, more in ways}
+
+
+def numbers(question: str) -> dict[str, Attack]:
+    """A number in every way; the size does not tell one unit from another in its place."""
+    ways = [way for way in OTHER if question != "size" or "relation" not in way[2]]
+    of_all = {way: Numbers(question=question, noise=factor, **more) for way, factor, more in ways}
+    return of_all | {way: Numbers(question=question, **settings) for way, settings in SAMPLED}
+
+
 DRAWS: dict[str, dict[str, Attack]] = {
     "choice": {
         "one unit more": Choices(epsilon=1.0),
         "another unit": Choices(epsilon=1.0, relation="replace_one"),
         "units of 4 records": Choices(epsilon=1.0, records=4),
         "4 records, another unit": Choices(epsilon=1.0, records=4, relation="replace_one"),
+        LOOPS: Choices(epsilon=1.0, phases=2),
     },
-    "votes, LNMax": {"one unit more": Votes(aggregator="LNMax", noise=4.0)},
-    "votes, GNMax": {"one unit more": Votes(aggregator="GNMax", noise=3.5)},
-    "votes, Counts": {"one unit more": Votes(aggregator="Counts", noise=3.5)},
-    "votes, Shares": {"one unit more": Votes(aggregator="Shares", noise=1.0)},
-    "votes, Confident": {"one unit more": Votes(aggregator="Confident", noise=4.2)},
-    "votes, Interactive": {"one unit more": Votes(aggregator="Interactive", noise=4.2)},
-    "cost of votes": {"one unit more": Votes(aggregator="Cost", noise=1.0, times=1)},
+    **{f"votes, {name}": votes(name, noise) for name, noise in {"LNMax": 4.0, "GNMax": 3.5, "Counts": 3.5}.items()},
+    "votes, Shares": votes("Shares", 1.0, once=True),
+    "votes, Shares by ranks": votes("ranks", 1.0, once=True),
+    "votes, Shares by margins": votes("margins", 1.0, once=True),
+    "votes, Confident": votes("Confident", 3.5),
+    "votes, Interactive": votes("Interactive", 3.5),
+    "cost of votes": votes("Cost", 1.0, once=True, times=1),
     "thresholds": {
-        "one unit more": Thresholds(noise=1.0, delta=1e-6),
-        "units of 4 records": Thresholds(noise=1.0, delta=1e-6, records=4),
+        **{way: Thresholds(noise=factor, delta=1e-6, **more) for way, factor, more in (*OTHER, TWICE)},
+        "4 records, another unit": Thresholds(noise=2.0, delta=1e-6, records=4, relation="replace_one"),
         "a tree of learned codes": Thresholds(noise=1.0, delta=1e-6, codes="learned"),
         "a tree of public codes": Thresholds(noise=1.0, delta=1e-6, codes="public", records=4),
     },
     "grid": {
-        "one unit more": Grids(noise=1.0),
-        "another unit": Grids(noise=2.0, relation="replace_one"),
-        "units of 4 records": Grids(noise=1.0, records=4),
+        **{way: Grids(noise=factor, **more) for way, factor, more in (*OTHER, TWICE)},
         "4 records, another unit": Grids(noise=2.0, records=4, relation="replace_one"),
     },
-    **{question: {"one unit more": Numbers(noise=1.0, question=question)} for question in NUMBERS},
+    **{question: numbers(question) for question in NUMBERS},
     "best of several runs": {"selected among 5": Selections(noise=2.0, mean=5.0)},
+}
+TRAININGS: dict[Relation, str] = {
+    "add_remove": "Poisson samples",
+    "replace_one": "another unit, samples of fixed size",
 }
 SETTINGS = ("dpgan:gradients", "kernel_teachers:votes")  # their worst case is small already
 SLOW_DRAWS = {  # runs a side of what is asked one by one
@@ -107,7 +138,9 @@ SLOW_DRAWS = {  # runs a side of what is asked one by one
     "size": 3000,
     "distance": 3000,
     "best of several runs": 500,
-    **dict.fromkeys(("votes, Shares", "cost of votes", "gradient of a microbatch", "gradient with a count"), 800),
+    **dict.fromkeys((each for each in NUMBERS if each.startswith("gradient")), 800),
+    **dict.fromkeys(("votes, Shares", "votes, Shares by ranks", "votes, Shares by margins"), 800),
+    "cost of votes": 3000,
 }
 
 
@@ -181,18 +214,29 @@ def main() -> None:
     ends = None if chosen.minutes is None else time.monotonic() + 60 * chosen.minutes
     provenance = {**record.provenance(), "synthdp": commit_of("synthdp")}
     tasks = list(everything())
+    if len(tasks) > AUDITS:
+        raise ValueError(
+            f"{len(tasks)} rows, but their error is shared among {AUDITS}: raise AUDITS, which remakes them all"
+        )
     terms = Terms(
         commit=provenance["synthdp"],
         uncommitted=provenance["uncommitted_changes"],
-        gate_error=GATE / len(tasks),
+        gate_error=GATE / AUDITS,
         quick=chosen.quick,
     )
     rows = made([task for task in tasks if chosen.only in task.name], terms, chosen.workers, ends)
     if not chosen.only:
-        config = {"delta": DELTA, "epsilon": EPSILON, "error": ERROR, "gate_error": GATE, "audits": len(tasks)}
+        config = {
+            "delta": DELTA,
+            "epsilon": EPSILON,
+            "error": ERROR,
+            "gate_error": GATE,
+            "audits": len(tasks),
+            "shared_among": AUDITS,
+        }
         config |= {"quick": chosen.quick, "limited": chosen.minutes is not None}
         result = {"config": config, "rows": rows, "provenance": provenance}
-        record.write("audit", result, audit_page.report(result, list(WAYS), questions()))
+        record.write("audit", result, audit_page.report(result, [*WAYS, LOOPS], questions()))
         audit_page.plot(rows, EPSILON).savefig(record.REPORTS / "audit.png", dpi=150)
         readme.main()
     if any(row["verdict"] == "contradicted" for row in rows):
@@ -216,17 +260,21 @@ def everything() -> Iterator[Task]:
         for way, attack in ways.items():
             yield at_door(what, way, attack, SLOW_DRAWS.get(what, REPLICAS))
     for images in (False, True):
-        for name, case in worst_pairs.cases(images=images).items():
+        for name, case in CASES[images].items():
             yield of_generator(name, case.pair, "its own", images=images)
-    for name in worst_pairs.cases():
+    for name in CASES[False]:
         if name.partition(":")[0] in worst_pairs.SMALL and name not in SETTINGS:
             row = of_generator(name, worst_pairs.worst_case, "4 x (0, 0, 0) and (1, 1, 1)", images=False)
             yield replace(row, weight=SPARED)
     yield of_selection()
+    for relation, how in TRAININGS.items():
+        yield of_trainer(Trainings(budget=Budget(EPSILON, DELTA, relation)), how)
     for attack in (Vectors(noise=1.0), Vectors(noise=0.8, rate=0.3, steps=3)):
         yield Task(part="one run", what="gradient", how=f"{CANARIES} canaries, {attack.name}", run=in_one_run(attack))
-    for name in ("independent", "dpgan"):
-        yield Task(part="one run", what=name, how=f"{CANARIES} canaries, drawn records", run=in_one_fit(name))
+    how = f"{CANARIES} canaries, a category for each"
+    yield Task(part="one run", what="independent", how=how, run=in_one_column)
+    how = f"{CANARIES} canaries, drawn records"
+    yield Task(part="one run", what="dpgan", how=how, run=in_one_fit("dpgan"))
 
 
 def questions() -> list[str]:
@@ -236,6 +284,11 @@ def questions() -> list[str]:
 
 def at_door(what: str, how: str, attack: Attack, runs: int = REPLICAS) -> Task:
     """White box, replicas side by side."""
+    return Task(part="door", what=what, how=how, run=by_scores(attack), runs=runs)
+
+
+def by_scores(attack: Attack) -> Run:
+    """An attack that gives each run a score."""
 
     def run(gate_error: float, share: float, runs: int) -> Audit:
         return white_box.audit(
@@ -248,12 +301,23 @@ def at_door(what: str, how: str, attack: Attack, runs: int = REPLICAS) -> Task:
             drawn=None if share == 1 else attack.halved(),
         )
 
-    return Task(part="door", what=what, how=how, run=run, runs=runs)
+    return run
+
+
+def of_trainer(attack: Trainings, how: str) -> Task:
+    """Black box, training by training, judged by the weight that leaves."""
+
+    def seconds() -> float:
+        start = time.monotonic()
+        attack.sides(3)
+        return (time.monotonic() - start) / 6
+
+    return Task(part="generator", what="PrivateTrainer", how=how, run=by_scores(attack), runs=1000, seconds=seconds)
 
 
 def of_generator(name: str, pair: Callable[[], worst_pairs.Pair], how: str, *, images: bool) -> Task:
     """Black box, fit by fit."""
-    runs = 200 if worst_pairs.cases(images=images)[name].slow else 1000
+    runs = 200 if CASES[images][name].slow else 1000
     what = f"{name} (images)" if images else name
     return in_many_fits(what, how, lambda: worst_pairs.made(name, images=images), pair, runs)
 
@@ -314,6 +378,26 @@ def in_one_run(attack: Vectors) -> Run:
     return run
 
 
+def in_one_column(gate_error: float, share: float, runs: int) -> one_run.OneRun:  # noqa: ARG001
+    """Guesses about canaries that each have a category of their own, beside `BESIDE` others, by the shares that a fit learned."""
+    names = [f"c{place}" for place in range(CANARIES)]
+    included = np.random.default_rng().random(CANARIES) < HALF
+    held = np.repeat(np.array(names), BESIDE + included)
+    column = {"kind": "categorical", "categories": names}
+    schema = Schema.from_dict({"units": BESIDE * CANARIES, "columns": {"who": column}})
+    generator = worst_pairs.generators.make("independent", {})
+    model = generator.fit(sealed(generator, pd.DataFrame({"who": held}), schema, share), seed=0)
+    scores = black_box.features(model)
+    return one_run.verdict(scores, included, EPSILON, DELTA, error=ERROR, gate_error=gate_error)
+
+
+def sealed(generator: Any, table: pd.DataFrame, schema: Schema, share: float) -> Sensitive:
+    """A table behind the door, where so large a share of the noise that the budget asks for is drawn."""
+    noise = Account(Budget(EPSILON, DELTA)).commit(lambda z: generator.plan(schema, z))
+    budget = Budget(EPSILON if share == 1 else float("inf"), DELTA)
+    return Sensitive(table, schema, Account(budget, Ledger(), noise=noise * share))
+
+
 def in_one_fit(name: str) -> Run:
     """Guesses about planted canaries of an ordinary fit of a made-up table, from records that it draws."""
 
@@ -325,10 +409,7 @@ def in_one_fit(name: str) -> Run:
         frame = pd.DataFrame({column: rng.choice(list("abcdef"), UNITS, p=shares) for column in columns})
         table, canaries = plant(frame, schema, CANARIES)
         generator = worst_pairs.generators.make(name, {"steps": STEPS} if name == "dpgan" else {})
-        noise = Account(Budget(EPSILON, DELTA)).commit(lambda z: generator.plan(schema, z))
-        budget = Budget(EPSILON if share == 1 else float("inf"), DELTA)
-        data = Sensitive(table, schema, Account(budget, Ledger(), noise=noise * share))
-        model = generator.fit(data, seed=0)
+        model = generator.fit(sealed(generator, table, schema, share), seed=0)
         return one_run.audit_model(model, canaries, EPSILON, DELTA, error=ERROR, gate_error=gate_error)
 
     return run

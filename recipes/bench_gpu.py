@@ -1,7 +1,7 @@
 """What a GPU gains: `make bench-gpu` -> reports/bench_gpu.{json,md}. Without a CUDA device it says so and writes nothing.
 
 Steps a second of DP-SGD and their ratio to a plain step of the same network and batch, peak memory, and pictures sampled a
-second by `dpdm`; and whole fits of `dpgan` and `dpmerf` on the digits, on the GPU and on the CPU of the same machine. Wall-clock
+second by `dpdm`; and whole fits of `dpgan_images` and `dpmerf` on the digits, on the GPU and on the CPU of the same machine. Wall-clock
 seconds with the device synchronised, ways interleaved, medians of ratios.
 """
 
@@ -25,7 +25,7 @@ CASES = (
 )
 WARM = 3
 PICTURES = 20_000
-FITS: dict[str, dict[str, Any]] = {"dpgan": {}, "dpgan, conv": {"architecture": "conv"}, "dpmerf": {}}
+FITS: dict[str, dict[str, Any]] = {"dpgan_images": {}, "dpgan_images, conv": {"architecture": "conv"}, "dpmerf": {}}
 FIT_ROUNDS = 3
 
 

@@ -7,7 +7,11 @@ diagnoses. Their tree is public: chapters by the ranges of ICD-9-CM, below them 
 250 (diabetes) its codes of five digits, of which the file has no others but one. Flat, the same columns have a declared list of the
 three-digit codes that occur, which nobody would know without a look: that favours the flat list. The rule that keeps
 a code and the share of the budget that trees get were set by argument and tried on made-up tables; other shares and thresholds were run
-here once (one seed), to see what limits the distance, and no default followed from that.
+here once (one seed), to see what limits the distance, and no default followed from that. What limits it, with exact counts at the kept
+nodes in the place of the noisy ones (R = 1, then 3): 0.177 and 0.172 where codes that are lost to their chapter count as wrong, 0.121 and
+0.106 with leaves drawn uniformly. Of these 0.050 and 0.016 are what the cap alone does: the first records of each patient
+are not distributed as all records. The counts of the tree alone come to 0.128 and 0.132 with leaves, the counts of the column
+alone to 0.163 and 0.200. The fit weighs both.
 """
 
 import argparse

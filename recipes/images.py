@@ -31,9 +31,9 @@ MODELS = ("lr", "mlp", "cnn")
 GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("classgauss", "classgauss", {}),
     ("dpmerf", "dpmerf", {}),
-    ("dpgan", "dpgan", {}),
+    ("dpgan", "dpgan_images", {}),
     ("dpdm", "dpdm", {}),
-    ("kernel_teachers", "kernel_teachers", {}),
+    ("kernel_teachers", "kernel_teachers_images", {}),
     ("independent", "independent", {}),
 )
 FIGURES = (*MODELS, "fid", "fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")

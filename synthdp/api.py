@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors.numpy import save as dump
 
 import synthdp
 from synthdp import generators, marginal_tables
@@ -25,12 +24,12 @@ from synthdp.generators import Generator, Model, Progress
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Plan
 from synthdp.ledger.ledger import Ledger
-from synthdp.report.folder import FORMAT, LEDGER, MODEL, RELEASE, Verified, opened, written
+from synthdp.report.folder import MODEL, Verified, opened, put, written
 from synthdp.report.lost import FITNESS
 from synthdp.report.manifest import TABLES
 from synthdp.report.statement import Statement, state
 from synthdp.schema.codec import Codec
-from synthdp.schema.schema import Schema
+from synthdp.schema.schema import Schema, nearest
 from synthdp.schema.where import allowed
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account
@@ -132,19 +131,10 @@ class Release:
         return saved
 
     def _write(self, folder: Path) -> None:
-        tensors = {name: np.ascontiguousarray(array) for name, array in self.model.tensors().items()}
-        (folder / MODEL).write_bytes(dump(tensors))
-        description = {
-            "format": FORMAT,
-            "generator": {"name": self.statement.generator, "settings": self.statement.settings},
-            "schema": self.schema.to_dict(),
-            "statement": self.statement.to_json(),
-        }
-        text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False)
-        (folder / RELEASE).write_text(text + "\n", encoding="utf-8")
-        self.ledger.write(folder / LEDGER)
+        about = {"generator": {"name": self.statement.generator, "settings": self.statement.settings}}
+        put(folder, MODEL, self.model.tensors(), about, self.schema, self.statement, self.ledger)
         if self._tables is not None:
-            marginal_tables.write(self._tables, folder / TABLES)
+            marginal_tables.write(self._tables, folder / TABLES, self.schema.reading)
 
 
 def load(folder: Path | str, *, public: Path | str | None = None) -> Release:
@@ -170,7 +160,7 @@ def _read(folder: Path, public: Path | str | None, *, costly: bool) -> tuple[Rel
     found = opened(folder, MODEL, public=public)
     try:
         name, settings = (found.description["generator"][key] for key in ("name", "settings"))
-        generator = generators.make(name, settings)
+        generator = generators.make(name, settings, found.schema)
         origin = generators.origin(generator)
         verified = found.check(name, settings, package=None if origin is None else origin["package"], costly=costly)
         model = generator.restore(found.schema, found.tensors)
@@ -185,11 +175,14 @@ def _read(folder: Path, public: Path | str | None, *, costly: bool) -> tuple[Rel
 
 @dataclass(frozen=True, init=False)
 class Synthesizer:
-    """A generator with its settings, the schema and the budget. `fit` seals a frame and returns a release."""
+    """A generator with its settings, the schema and the budget. `fit` seals a frame and returns a release.
+
+    `get_params` and `set_params` are those of scikit-learn, so that its `clone` and its searches take a `Synthesizer`."""
 
     generator: Generator
     schema: Schema
     budget: Budget
+    trust: str | None = dataclasses.field(default=None, repr=False)
 
     def __init__(
         self,
@@ -214,7 +207,9 @@ class Synthesizer:
         if generator is None:
             generator = generators.default(schema)
         if isinstance(generator, str):
-            generator = generators.make(generator, settings)
+            named, generator = generator, generators.make(generator, settings, schema)
+            if generator.name != named:
+                generators.warn_of_name(named, generator.name)
         elif settings:
             raise BadInput("give settings with a generator's name, or a generator that has them already, not both")
         generators.check_trust([generator], trust)
@@ -222,6 +217,32 @@ class Synthesizer:
         object.__setattr__(self, "generator", generator)
         object.__setattr__(self, "schema", schema)
         object.__setattr__(self, "budget", budget)
+        object.__setattr__(self, "trust", trust)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """What it was made of; with `deep` the generator's settings too, such as `generator__iterations`."""
+        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        own = _settings_of(self.generator) if deep else []
+        return found | {f"generator__{name}": getattr(self.generator, name) for name in own}
+
+    def set_params(self, **params: Any) -> "Synthesizer":
+        """Take other settings, by the names of `get_params`, all of them or none, and return itself: the one way in which a
+        `Synthesizer` changes. Raises `BadInput` as making one does."""
+        given = self.get_params(deep=False)
+        own = {name.partition("__")[2]: value for name, value in params.items() if name.startswith("generator__")}
+        mine = {name: value for name, value in params.items() if not name.startswith("generator__")}
+        generator = mine.get("generator", self.generator)
+        known = [*given, *(f"generator__{name}" for name in _settings_of(generator))]
+        if unknown := [name for name in [*mine, *(f"generator__{each}" for each in own)] if name not in known]:
+            raise BadInput(f"Synthesizer has no parameter {unknown[0]!r}{nearest(unknown[0], known)}")
+        if isinstance(generator, str):
+            generator = generators.make(generator, own)
+        elif own:
+            generator = dataclasses.replace(generator, **own)
+        made = Synthesizer(**{**given, **mine, "generator": generator})
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, getattr(made, field.name))
+        return self
 
     def fit(
         self,
@@ -460,6 +481,12 @@ def check_seed(seed: Any) -> None:
     """Refuse a seed that is not a whole number of 0 or more (or None)."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
         raise BadInput(f"seed must be a whole number of 0 or more, got {seed!r}")
+
+
+def _settings_of(generator: Any) -> list[str]:
+    """Names of the settings of a generator, or of the one of that name."""
+    kind: Any = generators.find(generator) if isinstance(generator, str) else generator
+    return [field.name for field in dataclasses.fields(kind) if field.init]
 
 
 def settings_of(generator: Any) -> Mapping[str, Any]:

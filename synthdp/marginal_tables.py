@@ -22,7 +22,8 @@ from synthdp.report.lost import LITTLE, MODEL, Counted, Levels, Lost, Merged, al
 from synthdp.report.manifest import TABLES
 from synthdp.schema.codec import Codec
 from synthdp.schema.coders import LabelCoder
-from synthdp.schema.columns import Categorical, Column, Image
+from synthdp.schema.columns import Categorical, Column, Image, Numeric
+from synthdp.schema.file_coding import PLAIN, Reading
 from synthdp.schema.schema import Schema
 from synthdp.schema.ties import JOINT
 from synthdp.schema.trees import Tree
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
 ROWS, CHUNK = 100_000, 50_000  # synthetic records that tables are set beside
 FEW_ROWS, FEW_PICTURES = 20_000, 2_000  # that show a share where no table does
 CLEAR = 2.0  # standard errors
+SURE = 3.0  # the same of a bin that holds somebody
+WIDE, FEW_BINS = (
+    0.25,
+    8,
+)  # bounds are wide where the bins that surely hold somebody lie in such a part of them, of so many bins or more
 NEXT_TO_NONE = 0.05  # of the records, which is what a column that shows nothing valid may hold besides
 WAYS = ("one", "two", "three", "four")  # columns of a table, in words
 # Cells that no column allows, or that go to the ends of a range: where the codec puts them is where clamping does.
@@ -111,6 +117,8 @@ def lost(heard: Heard, model: Model, fine: Codec, *, counts: bool, clamped: bool
     single = _most_exact(heard, fine)
     frame: pd.DataFrame | None = None
     merged, empty, levels = [], [], []
+    bins = _most_exact(heard, fine, dict(zip(fine.names, Codec(fine.schema).sizes, strict=True)))
+    wide = [column.name for column in fine.columns if _is_wide(bins.get(column.name), column, fine)]
     for column in fine.columns:
         answer = single.get(column.name)
         if clamped and answer is not None and _shows_nothing(answer, column, fine):
@@ -133,7 +141,25 @@ def lost(heard: Heard, model: Model, fine: Codec, *, counts: bool, clamped: bool
         alone=known,
         empty=tuple(empty),
         levels=tuple(levels),
+        wide=tuple(wide),
     )
+
+
+def _is_wide(answer: Answer | None, column: Column, fine: Codec) -> bool:
+    """Whether the bins that stand clear of the noise lie within a small part of declared bounds, which evenly wide bins share, and the
+    others surely hold few records: where noise hides too much, nothing is said."""
+    if not isinstance(column, Numeric) or isinstance(column.bins, tuple) or answer is None:
+        return False
+    if column.name not in fine.schema.names or fine.schema.column(column.name) != column:
+        return False
+    cells = answer.cells[: len(answer.cells) - column.missing - len(getattr(column, "atoms", ()))]
+    clear = np.flatnonzero(cells > max(SURE * answer.deviation, 0.5))
+    if len(cells) < FEW_BINS or not len(clear) or answer.deviation <= 0:
+        return False
+    first, last = int(clear[0]), int(clear[-1]) + 1
+    rest = np.concatenate([cells[:first], cells[last:]])
+    most = max(0.0, float(rest.sum())) + CLEAR * answer.deviation * math.sqrt(max(1, len(rest)))
+    return last - first <= len(cells) * WIDE and most < WIDE * answer.total
 
 
 def _counts(answer: Answer | None, column: Categorical) -> Array | None:
@@ -165,12 +191,14 @@ def _levels(answer: Answer | None, column: Categorical, tree: Tree, frame: "pd.D
     )
 
 
-def _most_exact(heard: Heard, fine: Codec) -> dict[str, Answer]:
-    """For every column the table of it alone that has the least noise, by codes that nothing ties."""
+def _most_exact(heard: Heard, fine: Codec, sizes: Mapping[str, int] | None = None) -> dict[str, Answer]:
+    """For every column the table of it alone that has the least noise, by codes that nothing ties; of those with as many cells as
+    `sizes` says."""
     found: dict[str, Answer] = {}
     for answer in heard.answers(fine):
         name = answer.names[0]
-        if len(answer.names) == 1 and (name not in found or answer.deviation < found[name].deviation):
+        fits = sizes is None or answer.cells.size == sizes[name]
+        if len(answer.names) == 1 and fits and (name not in found or answer.deviation < found[name].deviation):
             found[name] = answer
     return found
 
@@ -299,18 +327,26 @@ def _joined(labels: Sequence[str]) -> str:
     return " | ".join(labels)
 
 
-def write(tables: "Mapping[str, pd.DataFrame]", folder: Path) -> None:
-    """A CSV and a Parquet file of each sort of table, in a new folder. Texts that a spreadsheet would run are neutralised in CSV."""
+def write(tables: "Mapping[str, pd.DataFrame]", folder: Path, reading: Reading | None = None) -> None:
+    """A CSV and a Parquet file of each sort of table, in a new folder. Texts that a spreadsheet would run are neutralised in CSV, which
+    has the encoding, separator and decimals of the schema's `reading`."""
     from synthdp.tables import csvfile
 
     folder.mkdir()
     for name, frame in tables.items():
         path = folder / f"{name}.csv"
-        csvfile.write([frame], path, _as_schema(frame), path)
+        csvfile.write([frame], path, _as_schema(frame, _plain(reading)), path)
         frame.to_parquet(folder / f"{name}.parquet", index=False, compression="zstd")
 
 
-def _as_schema(frame: "pd.DataFrame") -> Schema:
+def _plain(reading: Reading | None) -> Reading:
+    """What of a reading is not of single columns."""
+    if reading is None:
+        return PLAIN
+    return Reading(encoding=reading.encoding, separator=reading.separator, decimal=reading.decimal)
+
+
+def _as_schema(frame: "pd.DataFrame", reading: Reading = PLAIN) -> Schema:
     def kind(name: str) -> dict[str, Any]:
         if name == "table":
             return {"kind": "integer", "bounds": [0, max(1, len(frame))]}
@@ -323,7 +359,8 @@ def _as_schema(frame: "pd.DataFrame") -> Schema:
             }
         )
 
-    return Schema.from_dict({"columns": {name: kind(name) for name in frame.columns}})
+    columns = {name: kind(name) for name in frame.columns}
+    return Schema.from_dict({"columns": columns} | ({} if reading == PLAIN else {"reading": reading.to_dict()}))
 
 
 def read(folder: Path, counted: Sequence[Counted] | None, schema: Schema) -> "dict[str, pd.DataFrame]":
@@ -343,7 +380,7 @@ def read(folder: Path, counted: Sequence[Counted] | None, schema: Schema) -> "di
                 raise BadInput(f"{path}: holds a table that was not asked for; {ALTERED}")
             _check_table(path, part, *asked[place])
             seen.add(place)
-        _check_csv(path.with_suffix(".csv"), frame)
+        _check_csv(path.with_suffix(".csv"), frame, _plain(schema.reading))
         found[name] = frame
     extra = {each.name for each in (folder / TABLES).iterdir()} - {way + end for way in found for end in OF_TABLES}
     if len(seen) != len(asked) or extra:
@@ -383,7 +420,9 @@ def _parquet(path: Path, columns: int) -> "pd.DataFrame":
     return frame
 
 
-def _check_csv(path: Path, frame: "pd.DataFrame") -> None:
+def _check_csv(path: Path, frame: "pd.DataFrame", reading: Reading) -> None:
+    if reading != PLAIN and _is_coded(path, frame, reading):
+        return  # else it may be one of the releases that did not heed the reading
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
@@ -402,6 +441,18 @@ def _check_csv(path: Path, frame: "pd.DataFrame") -> None:
         raise BadInput(f"{path}: cannot be read as CSV ({type(error).__name__}); {ALTERED}") from None
     if not same:
         raise BadInput(f"{path}: does not hold what its Parquet file does; {ALTERED}")
+
+
+def _is_coded(path: Path, frame: "pd.DataFrame", reading: Reading) -> bool:
+    """Whether a CSV file in the reading's encoding, separator and decimals holds just this."""
+    from synthdp.tables import csvfile
+
+    try:
+        found = csvfile.read(path, _as_schema(frame, reading))
+    except (BadInput, OSError):
+        return False
+    same = list(found.columns) == list(frame.columns) and len(found) == len(frame)
+    return same and all(found[name].tolist() == frame[name].tolist() for name in frame.columns)
 
 
 def _check_table(path: Path, part: "pd.DataFrame", names: Sequence[str], deviation: float) -> None:

@@ -76,6 +76,7 @@ MOVED = {
     "evaluate.risk": "evaluate.findings",
     "evaluate.sections": "evaluate.evaluation_page",
     "evaluate.trials": "evaluate.utility",
+    "generators.adversarial.gan_settings": "generators.adversarial.game",
     "generators.adversarial.losses": "generators.adversarial.clipping_strategies",
     "generators.adversarial.optimizers": "generators.parts.training_state",
     "generators.adversarial.original_mode": "generators.pategan_original",

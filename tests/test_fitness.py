@@ -191,7 +191,9 @@ def test_a_share_that_is_none_is_refused_before_anything_is_written(share, tmp_p
 
 def test_pictures_are_compared_by_what_stands_beside_them():
     frame, schema = make_pictures(60), picture_schema()
-    release = Synthesizer(quick("dpgan", "images"), schema=schema, budget=BUDGET).fit(frame, seed=1, fitness=SHARE)
+    release = Synthesizer(quick("dpgan_images", "images"), schema=schema, budget=BUDGET).fit(
+        frame, seed=1, fitness=SHARE
+    )
     said = release.statement.fitness
     assert [table.columns for table in said.single.tables] == [("finding",)]
     assert said.with_target is None

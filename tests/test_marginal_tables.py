@@ -114,6 +114,18 @@ def test_clamp_says_by_noisy_counts_which_columns_show_nothing_valid(column, cel
     assert ruined.statement.lost.empty == (), "where noise hides all, nothing is said"
 
 
+@pytest.mark.parametrize("generator", ["independent", "mixture"])
+def test_bounds_in_whose_larger_part_nobody_is_are_told(generator, tmp_path):
+    numbers = {"kind": "integer", "bounds": [0, 3000]}
+    columns = {**COLUMNS, "stay": numbers, "marked": {**numbers, "bins": [5, 10, 100]}}
+    stay = np.random.default_rng(0).integers(1, 10, 1000)
+    declared = schema(columns=columns)
+    release = fit(generator, records().assign(stay=stay, marked=stay), declared, invalid="clamp")
+    assert release.statement.lost.wide == ("stay",)
+    assert any("Bounds far wider" in line and "stay" in line for line in sentences(release.statement))
+    assert load(release.save(tmp_path / "release")).statement.lost == release.statement.lost
+
+
 @pytest.mark.parametrize("generator", ["independent", "mst", "mixture"])
 def test_tables_are_what_was_asked_with_the_deviation_of_its_noise(generator, tmp_path):
     release = fit(generator, invalid="clamp", answers=True)
@@ -133,6 +145,28 @@ def test_tables_are_what_was_asked_with_the_deviation_of_its_noise(generator, tm
     values = set(release.tables()["one_way"].query("column == 'day'")["value"])
     assert "missing" in values
     assert any(value.startswith("[2020-01-01, ") for value in values)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "separator", "decimal"), [("utf-8-sig", ";", ","), ("cp1252", ",", "."), ("utf-16", "\t", ".")]
+)
+def test_tables_are_written_as_the_files_are(tmp_path, encoding, separator, decimal):
+    columns = {**COLUMNS, "code": {"kind": "categorical", "categories": ["\u00e4", "=b", "rest"], "other": "rest"}}
+    reading = {"encoding": encoding, "separator": separator, "decimal": decimal}
+    release = fit(declared=schema(columns=columns, reading=reading), invalid="clamp", answers=True)
+    folder = release.save(tmp_path / "release")
+    path = folder / "tables" / "one_way.csv"
+    found = pd.read_csv(path, sep=separator, decimal=decimal, encoding=encoding)
+    table = release.tables()["one_way"]
+    np.testing.assert_allclose(found["count"], table["count"])
+    assert set(found.query("column == 'code'")["value"]) == {"\u00e4", "'=b", "rest"}
+    assert load(folder).tables().keys() == release.tables().keys()
+    text = path.read_bytes().replace("rest".encode(encoding.removesuffix("-sig")[:6]), b"r", 1)
+    forged = text if encoding != "utf-16" else path.read_bytes()[:-40]
+    path.write_bytes(forged)
+    reseal(folder)
+    with pytest.raises(BadInput, match=r"one_way.csv"):
+        load(folder)
 
 
 def test_tied_columns_are_told_by_what_they_stand_for():

@@ -1,5 +1,7 @@
 """README and docs/ are true: their commands and their Python run, their schemas load, their tables are the ones that recipes wrote."""
 
+import ast
+import json
 import os
 import re
 import runpy
@@ -55,7 +57,8 @@ def quick(words):
     return MIXTURE if words[1] == "fit" and not chosen else []
 
 
-LONG = ("docs/budgets.md", "docs/images.md", "docs/large.md")  # several processes, sweeps, networks
+# Evaluations, several processes, sweeps, networks.
+LONG = ("docs/budgets.md", "docs/evaluate.md", "docs/images.md", "docs/large.md", "docs/steward.md")
 
 
 @pytest.mark.parametrize("page", sweep(having("console"), lambda page: page not in LONG))
@@ -98,9 +101,10 @@ def together(command, words):
     assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in having("python") if page != "docs/own_generator.md"]
-)  # see test_testing
+IN_PYTHON = [page for page in having("python") if page != "docs/own_generator.md"]  # see test_testing
+
+
+@pytest.mark.parametrize("page", sweep(IN_PYTHON, lambda page: page not in ("docs/pate.md", "docs/trainer.md")))
 def test_the_python_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     make_schema().save("schema.yaml")
@@ -155,6 +159,24 @@ def test_the_tables_are_those_of_the_reports(page, mark):
 def test_links_lead_somewhere(page):
     for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", TEXTS[page]):
         assert (PAGES[page].parent / link).exists(), link
+
+
+def test_every_cell_of_the_notebook_runs():
+    """As a notebook shows them: the last expression of a cell is what it shows."""
+    book = json.loads((HOME / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
+    assert book["nbformat"] == 4
+    names, shown = {}, []
+    for cell in book["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [], "outputs are not kept"
+            *body, last = ast.parse("".join(cell["source"])).body
+            exec(compile(ast.Module(body, []), "cell", "exec"), names)  # noqa: S102
+            if isinstance(last, ast.Expr):
+                shown.append(eval(compile(ast.Expression(last.value), "cell", "eval"), names))  # noqa: S307
+            else:
+                exec(compile(ast.Module([last], []), "cell", "exec"), names)  # noqa: S102
+    assert len(names["synthetic"]) == len(names["records"])
+    assert sum(hasattr(each, "_repr_html_") for each in shown) >= 5
 
 
 def test_the_readme_is_one_page():

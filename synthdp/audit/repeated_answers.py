@@ -7,7 +7,7 @@ own noise.)
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -15,11 +15,25 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr
+from scipy.stats import binom, norm
 from torch import Tensor, nn
 
+from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
-from synthdp.ledger.events import RECORD, Choice, Entry, Gaussian, Plan, Relation, Selection, merged, scoped
+from synthdp.ledger.events import (
+    RECORD,
+    Choice,
+    Entry,
+    Event,
+    Gaussian,
+    Plan,
+    Relation,
+    Sampled,
+    Selection,
+    merged,
+    scoped,
+)
 from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
 from synthdp.seal import Estimators, GNMax, Gradient, LNMax, Misfit, Sensitive, best_of
@@ -42,19 +56,20 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """`times` choices between two columns by the exponential mechanism; the pair's unit speaks for the one that is behind, by log-odds
-    of `behind`."""
+    """`times` choices between two columns by the exponential mechanism, in `phases` loops where these are 2 or more; the pair's unit
+    speaks for the one that is behind, by log-odds of `behind`."""
 
     epsilon: float
     behind: float = 2.0
     times: int = 4
     records: int = 1
     relation: Relation = "add_remove"
+    phases: int = 1
 
     @property
     def name(self) -> str:
         """What is asked."""
-        return f"choices, epsilon {self.epsilon:g}, times {self.times}{_of(self.records, self.relation)}"
+        return f"choices, epsilon {self.epsilon:g}, times {self.times}{_of(self.records, self.relation, self.phases)}"
 
     @property
     def plan(self) -> Plan:
@@ -82,29 +97,41 @@ class Choices:
             frame[UNIT] = [f"p{place}" for place in frame.index]
             data = _opened(frame, columns, self.plan, runs, self.relation, self.records)
             data.resolve()
-            found = [data.choose([("one",), ("other",)], score, self.epsilon) == 0 for _ in range(runs * self.times)]
-            return _sums(found, runs)
+            places = _places(data, [Choice(self.epsilon)], runs * self.times, self.phases)
+            return _sums(
+                [data.choose([("one",), ("other",)], score, self.epsilon) == 0 for _ in places], runs, self.phases
+            )
 
         return chosen(False), chosen(True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Votes:
-    """`times` questions to two teachers, who agree until the pair's unit makes one of them change its mind."""
+    """`times` questions to teachers, in `phases` loops where these are 2 or more. Two teachers agree until the pair's unit makes one
+    of them change its mind. Of ranks there is one teacher alone, whose order the unit turns round.
+
+    Shares and a cost are charged for a batch: there `times` is the size of a batch, and each loop has one.
+    """
 
     aggregator: str
-    noise: float  # scale of LNMax's, deviation of each vote's and each check's, or multiple of a sensitivity (Shares, Cost)
+    noise: float  # scale of LNMax's, deviation of each check's and of each vote's, or multiple of a sensitivity (Shares, Cost)
     times: int = 6
+    records: int = 1
+    relation: Relation = "add_remove"
+    phases: int = 1
 
     @property
     def name(self) -> str:
         """What is asked."""
-        return f"votes, {self.aggregator}, noise {self.noise:g}, times {self.times}"
+        rest = _of(self.records, self.relation, self.phases)
+        return f"votes, {self.aggregator}, noise {self.noise:g}, times {self.times}{rest}"
 
     @property
     def plan(self) -> Plan:
         """Of one run."""
-        return merged(Entry(event) for event in self._made(self.times).events(self.times))
+        batch, asked = (self.times, self.phases) if self._by_batch else (1, self.times)
+        events = [*self._made(batch).events(batch)] * asked
+        return scoped(merged(map(Entry, events)), relation=self.relation, unit=_unit(self.records))
 
     def halved(self) -> "Votes":
         """The same at half the noise."""
@@ -112,45 +139,61 @@ class Votes:
 
     def sides(self, runs: int) -> tuple[Array, Array]:
         """For each run how much its answers, as `_read`, speak for the unit."""
-        from sklearn.neighbors import KNeighborsClassifier
-
-        nearest = Estimators(estimator=KNeighborsClassifier(1), features=lambda codes: codes[:, :1], target="y")
-        columns = {"x": {"kind": "boolean"}, "y": {"kind": "boolean"}}
-        together, apart = (runs, 1) if self.aggregator not in BY_BATCH else (1, runs)
+        batch, asked = (self.times, runs * self.phases) if self._by_batch else (runs, self.times)
+        ranked = self.aggregator == "ranks"
+        queries = np.zeros((batch, 2), np.int32)
+        queries[:, 0] = np.arange(batch) if ranked else 1
 
         def told(inside: bool) -> Array:
-            values = [False] * 4 + [True] * inside
-            data = _opened(pd.DataFrame({"x": values, "y": values}), columns, self.plan, runs)
-            teachers = data.partition(2, nearest)
+            data = _opened(*self._table(inside), self.plan, runs, self.relation, self.records)
+            teachers = data.partition(1 if ranked else 2, _line(self.times) if ranked else _nearest())
             teachers.train()
-            queries = np.tile([[1, 0]], (together * self.times, 1))
-            asked = self._made(len(queries))
-            return _sums([self._read(teachers.ask(queries, asked)) for _ in range(apart)], runs)
+            aggregator = self._made(batch)
+            places = _places(data, aggregator.events(batch), asked, self.phases)
+            found = [self._read(teachers.ask(queries, aggregator)) for _ in places]
+            return _sums(found, runs, self.phases) if self._by_batch else np.sum(found, axis=0)
 
         return told(False), told(True)
 
+    @property
+    def _by_batch(self) -> bool:
+        return self.aggregator in BY_BATCH
+
+    def _table(self, inside: bool) -> tuple[pd.DataFrame, dict[str, Any]]:
+        """Others, and the pair's unit, which is left out or says the contrary on the other side."""
+        ranked, replaced = self.aggregator == "ranks", self.relation == "replace_one"
+        last = self.times - 1
+        own = [("far" if ranked else "1", not inside if ranked else inside)] * (inside or replaced)
+        units = [*([("0", False), (str(last), True)] * 4 if ranked else [("0", False)] * 4), *own]
+        frame = pd.DataFrame(units, columns=["x", "y"]).loc[np.repeat(np.arange(len(units)), self.records)]
+        frame[UNIT] = [f"p{place}" for place in frame.index]
+        kinds = [*(str(place) for place in range(max(2, self.times))), "far"]
+        return frame, {"x": {"kind": "categorical", "categories": kinds}, "y": {"kind": "boolean"}}
+
     def _made(self, queries: int) -> Any:
+        vote = self.noise * math.sqrt(2)
+        check = vote / math.sqrt(2)  # to the last bit the event of a vote: a loop holds one event
         found: dict[str, Callable[[], Any]] = {
             "LNMax": lambda: LNMax(1 / self.noise),
             "GNMax": lambda: GNMax(self.noise),
             "Counts": lambda: Counts(self.noise),
             "Shares": lambda: Shares(self.noise),
-            "Confident": lambda: Confident(1.5, self.noise, self.noise, queries),
-            "Interactive": lambda: Interactive(
-                0.5, self.noise, self.noise, queries, np.tile([[1.0, 0.0]], (queries, 1))
-            ),
+            "ranks": lambda: Shares(self.noise, "ranks"),
+            "margins": lambda: Shares(self.noise, "margins", CLIP),
+            "Confident": lambda: Confident(1.5, check, vote, queries),
+            "Interactive": lambda: Interactive(0.5, check, vote, queries, np.tile([[1.0, 0.0]], (queries, 1))),
             "Cost": lambda: Cost(sigma=0.5, order=2.0, beta=0.01, noise=self.noise, delta=DELTA),
         }
         return found[self.aggregator]()
 
     def _read(self, answer: Any) -> Array:
-        """Numbers that speak for the unit: votes for its class, a cost that grows when teachers differ, or the log-likelihood ratio of
-        silence (or the student's own class) and of either label."""
+        """What speaks for the unit, (queries,) or of a batch one number: votes for its class, ranks that fall, a cost that grows when
+        teachers differ, or the log-likelihood ratio of silence (or the student's own class) and of either label."""
         if self.aggregator == "Counts":
             lead: Array = answer[:, 1] - answer[:, 0]
             return lead
         if self.aggregator == "Cost":
-            return np.array([answer.divergence])
+            return np.array(answer.divergence)
         if self.aggregator in ("Confident", "Interactive"):
             off, ahead = (
                 (0.5, -0.5) if self.aggregator == "Confident" else (-0.5, 0.5)
@@ -158,34 +201,61 @@ class Votes:
             one, other = (self._chances(*pair) for pair in ((ahead, 0.0), (off, -2.0)))
             ratios: Array = np.log(one / other)[np.where(answer.confirmed, -1, answer.labels)]
             return ratios
-        return np.asarray(answer, np.float64)
+        if self.aggregator == "ranks":
+            return np.array(answer @ (np.arange(self.times)[::-1] - (self.times - 1) / 2))
+        found: Array = np.asarray(answer, np.float64)
+        return found.sum() if self._by_batch else found
 
     def _chances(self, above: float, lead: float) -> Array:
         """Of labels 0 and 1, and of a check that fails, where a peak is so far above the threshold and class 1 leads by so much."""
-        passed, second = ndtr(above / self.noise), ndtr(lead / self.noise / math.sqrt(2))
+        passed, second = ndtr(above / self.noise), ndtr(lead / self.noise / 2)
         return np.array([passed * (1 - second), passed * second, 1 - passed])
+
+
+def _nearest() -> Estimators:
+    """Whoever has the pair's unit answers as it does, whatever the others are."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    return Estimators(estimator=KNeighborsClassifier(1), features=lambda codes: codes[:, :1] == 1, target="y")
+
+
+def _line(last: int) -> Estimators:
+    """Scores along a line, whose slope has the sign that a unit far out gives it."""
+    from sklearn.linear_model import RidgeClassifier
+
+    features = lambda codes: np.where(codes[:, :1] == last, FAR, codes[:, :1])  # noqa: E731 - as a generator hands them in
+    return Estimators(estimator=RidgeClassifier(), features=features, target="y")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """Which categories enough units hold. The pair's unit holds `records` categories that lack one unit to the threshold; with `codes`,
-    "learned" or "public", each has a node of a tree above it that lacks one too."""
+    """Which categories enough units hold, asked in each of `phases` loops. The pair's unit holds `records` categories that lack one
+    unit to the threshold, or under replace_one else as many others; with `codes`, "learned" or "public", each has a node of a tree
+    above it that lacks one too."""
 
     noise: float
     delta: float
     records: int = 1
+    relation: Relation = "add_remove"
+    phases: int = 1
     codes: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.codes is not None and self.relation == "replace_one":
+            raise BadInput("a tree of codes is asked about one unit more")
 
     @property
     def name(self) -> str:
         """What is asked."""
         tree = "" if self.codes is None else f" of a tree of {self.codes} codes"
-        return f"thresholds{tree}, noise {self.noise:g}, delta {self.delta:g}{_of(self.records)}"
+        rest = _of(self.records, self.relation, self.phases)
+        return f"thresholds{tree}, noise {self.noise:g}, delta {self.delta:g}{rest}"
 
     @property
     def plan(self) -> Plan:
         """Of one run."""
-        return scoped(map(Entry, self._asked(["k"]).events), relation="add_remove", unit=_unit(self.records))
+        plan = [Entry(event, self.phases) for event in self._asked(["k"]).events]
+        return scoped(plan, relation=self.relation, unit=_unit(self.records))
 
     def _asked(self, names: list[str]) -> Domain:
         if self.codes is None:
@@ -198,46 +268,56 @@ class Thresholds:
         return replace(self, noise=self.noise / 2)
 
     def sides(self, runs: int) -> tuple[Array, Array]:
-        """How many of each unit's categories passed."""
+        """How many of each unit's categories passed, less those of the others that it may hold."""
         return _side_by_side(self._passed, runs, TOGETHER // self.records // 2)
 
     def _passed(self, inside: NDArray[np.bool_]) -> Array:
-        categories = np.arange(len(inside) * self.records)
-        names = np.array([f"k{category:07}x" for category in categories])
+        replaced = self.relation == "replace_one"
+        kinds = 2 if replaced else 1  # of categories: those that a unit holds when it is out, and when it is in
+        names = np.array([f"k{category:07}x" for category in range(len(inside) * kinds * self.records)])
+        of_unit = np.arange(len(names)).reshape(len(inside), kinds, self.records)
         question = self._asked(list(names))
         others = max(0, round(question.threshold - PASSING))
-        owner = np.repeat(np.arange(len(inside)), self.records)
-        held = np.concatenate([np.repeat(categories, others), categories[inside[owner]]])
+        there = np.flatnonzero(inside | replaced)
+        own = of_unit[there, inside[there].astype(int) if replaced else 0]
+        held = np.concatenate([np.repeat(np.arange(len(names)), others), own.ravel()])
         units = [
-            *(f"o{place}" for place in range(len(categories) * others)),
-            *(f"c{unit}" for unit in owner[inside[owner]]),
+            *(f"o{place}" for place in range(len(names) * others)),
+            *(f"c{unit}" for unit in np.repeat(there, self.records)),
         ]
         frame = pd.DataFrame({"held": names[held], UNIT: units})
         columns = {"held": {"kind": "categorical", "categories": ["k0"]}}
-        passed = _opened(frame, columns, self.plan, 1, records=self.records).ask(question)
-        kept = np.isin(names, passed).astype(int)
-        if self.codes is not None:
-            kept += np.isin([name[:-1] for name in names], passed)
-        return _sums(kept, len(inside))
+        data = _opened(frame, columns, self.plan, 1, self.relation, self.records)
+        kept = np.zeros(len(names))
+        for _ in _places(data, question.events, self.phases, self.phases):
+            passed = question.passed(data.ask(question))
+            kept += np.isin(names, passed)
+            if self.codes is not None:
+                kept += np.isin([name[:-1] for name in names], passed)
+        counts = kept.reshape(len(inside), kinds, self.records).sum(axis=2)
+        found: Array = counts[:, 1] - counts[:, 0] if replaced else counts[:, 0]
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grids:
-    """Counts on a public grid. The records of the pair's unit lie in a cell of its own, or else in the cell before it."""
+    """Counts on a public grid, asked in each of `phases` loops. The records of the pair's unit lie in a cell of its own, or else in the
+    cell before it."""
 
     noise: float
     records: int = 1
     relation: Relation = "add_remove"
+    phases: int = 1
 
     @property
     def name(self) -> str:
         """What is asked."""
-        return f"grid, noise {self.noise:g}{_of(self.records, self.relation)}"
+        return f"grid, noise {self.noise:g}{_of(self.records, self.relation, self.phases)}"
 
     @property
     def plan(self) -> Plan:
         """Of one run."""
-        return scoped((Entry(Gaussian(self.noise)),), relation=self.relation, unit=_unit(self.records))
+        return scoped((Entry(Gaussian(self.noise), self.phases),), relation=self.relation, unit=_unit(self.records))
 
     def halved(self) -> "Grids":
         """The same at half the noise."""
@@ -253,62 +333,155 @@ class Grids:
         frame = pd.DataFrame({"x": 2.0 * own + inside[own], UNIT: [f"c{place}" for place in own]})
         columns = {"x": {"kind": "continuous", "bounds": [0, 1]}}
         question = Grid("x", tuple(map(float, range(2 * len(inside) + 1))), self.noise, self.records)
-        counts = _opened(frame, columns, self.plan, 1, self.relation, self.records).ask(question).reshape(-1, 2)
+        data = _opened(frame, columns, self.plan, 1, self.relation, self.records)
+        said = [data.ask(question) for _ in _places(data, question.events, self.phases, self.phases)]
+        counts = np.sum(said, axis=0).reshape(-1, 2)
         found: Array = counts[:, 1] - counts[:, 0] if replaced else counts[:, 1]
         return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class Numbers:
-    """An answer that is read as one number, which the pair's unit moves by 1 and the noise by `noise`."""
+    """An answer that is read as one number, which the pair's unit moves by 1 and the noise by `noise`; `steps` times in each of
+    `phases` loops, of a Poisson sample of `rate` or of all units where that is 1.
+
+    Under replace_one the unit is, or is one of the others. With `coins` the adversary holds it as likely that answers at the same
+    place of two loops are of one sample as that they are not.
+    """
 
     noise: float
     question: str = "size"
+    records: int = 1
+    relation: Relation = "add_remove"
+    rate: float = 1.0
+    steps: int = 1
+    phases: int = 1
+    coins: bool = False
 
     @property
     def name(self) -> str:
         """What is asked."""
-        return f"{self.question}, noise {self.noise:g}"
+        sampled = f", rate {self.rate:g}, steps {self.steps}" if self.rate < 1 else ""
+        supposed = ", supposed coins" if self.coins else ""
+        return (
+            f"{self.question}, noise {self.noise:g}{_of(self.records, self.relation, self.phases)}{sampled}{supposed}"
+        )
 
     @property
     def plan(self) -> Plan:
         """Of one run."""
-        return merged(Entry(event) for event in self._asked.events)
+        events, count = tuple(self._asked.events), self.steps * self.phases
+        entries = [Entry(event, count) for event in events]
+        plan = merged(entries) if self.rate == 1 else (Entry(Sampled(self.rate, events), count),)
+        return scoped(plan, relation=self.relation, unit=_unit(self.records))
 
     def halved(self) -> "Numbers":
         """The same at half the noise."""
         return replace(self, noise=self.noise / 2)
 
     def sides(self, runs: int) -> tuple[Array, Array]:
-        """What was said."""
-        read = NUMBERS[self.question][1]
+        """A score for each run: the log-likelihood ratio of its answers, or what it is a monotone function of."""
+        others = UNITS if self.rate == 1 else self._number.sampled
 
-        def told(inside: int) -> Array:
-            data = _opened(pd.DataFrame({"x": [False] * UNITS + [True] * inside}), BOOLEAN, self.plan, runs)
+        def told(inside: bool) -> Array:
+            units = [False] * others + [inside] * (inside or self.relation == "replace_one")
+            frame = pd.DataFrame({"x": np.repeat(np.array(units, np.bool_), self.records)})
+            frame[UNIT] = [f"p{place // self.records}" for place in frame.index]
+            data = _opened(frame, BOOLEAN, self.plan, runs, self.relation, self.records)
             data.resolve()
-            return np.array([read(data.ask(self._asked)) for _ in range(runs)])
+            said = [self._number.read(answer) for answer in self._said(data, runs)]
+            return self._evidence(np.reshape(said, (self.phases, runs, self.steps)))
 
-        return told(0), told(1)
+        return told(False), told(True)
+
+    def _said(self, data: Sensitive, runs: int) -> Iterator[Any]:
+        """All answers, loop by loop."""
+        asked, each = self._asked, runs * self.steps
+        if self.rate == 1:
+            for _ in _places(data, asked.events, each * self.phases, self.phases):
+                yield data.ask(asked)
+            return
+        for _ in range(self.phases):
+            for _ in data.steps(Sampled(self.rate, tuple(asked.events)), each, dict):
+                with data.sample(self.rate) as batch:
+                    answer = batch.ask(asked)
+                yield answer
+
+    def _evidence(self, said: Array) -> Array:
+        """Scores, (runs,), of answers (phases, runs, steps)."""
+        if self.rate == 1:
+            return _sums(said, said.shape[1], self.phases)
+        apart = self._apart(said.transpose(1, 0, 2).reshape(1, said.shape[1], -1))
+        if self.coins:
+            with_, without = (np.logaddexp(*both) for both in zip(apart, self._apart(said), strict=True))
+        else:
+            with_, without = apart
+        found: Array = with_ - without
+        return found
+
+    def _apart(self, said: Array) -> tuple[Array, Array]:
+        """Log-likelihoods, (runs,), with the unit and without it, where each step has one sample for all loops."""
+        with_, without = (self._likely(said, self._number.counted + more).sum(axis=1) for more in (1, 0))
+        return with_, without
+
+    def _likely(self, said: Array, units: int) -> Array:
+        """Log-likelihoods, (runs, steps), of answers (loops of one sample, runs, steps) that count each of so many units by a coin."""
+        number, drawn = self._number, np.arange(units + 1)
+        means = (number.base + drawn)[:, None, None, None]
+        exact, cut = norm.logpdf(said, means, self.noise), norm.logcdf(said, means, self.noise)
+        chances = binom.logpmf(drawn, units, self.rate)[:, None, None]
+        found: Array = logsumexp(np.where(said <= number.least, cut, exact).sum(axis=1) + chances, axis=0)
+        return found
+
+    @property
+    def _number(self) -> "Number":
+        return NUMBERS[self.question]
 
     @property
     def _asked(self) -> Any:
-        return NUMBERS[self.question][0](self.noise)
+        return self._number.ask(self)
 
 
-def _distance(noise: float) -> Distance:
-    """To a table without a unit: how many there are."""
-    return Distance(((0,),), (2,), (np.zeros(2),), noise)
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """How a number is asked, and read. Of a sample of `sampled` other units `counted` move the answer as the pair's unit does; without
+    any it is `base`, and it is never below `least`."""
+
+    ask: Callable[[Numbers], Any]
+    read: Callable[[Any], float]
+    sampled: int = 0
+    counted: int = 0
+    base: float = 0.0
+    least: float = -math.inf
 
 
-def _turned(noise: float) -> Gradient:
+def _size(attack: Numbers) -> Size:
+    return Size(attack.noise)
+
+
+def _distance(attack: Numbers) -> Distance:
+    """To a table without a unit: how many there are. Of another unit: to one where all are alike, which it is not."""
+    if attack.relation == "replace_one":
+        return Distance(((0,),), (2,), (np.array([UNITS + 1.0, 0.0]),), attack.noise)
+    return Distance(((0,),), (2,), (np.zeros(2),), attack.noise)
+
+
+def _turned(attack: Numbers) -> Gradient:
     """One microbatch, whose mean gradient the pair's unit turns round."""
-    return Gradient(nn.Linear(1, 1, bias=False), _pulling(-1.0), CLIP, noise, microbatches=1)
+    return Gradient(nn.Linear(1, 1, bias=False), _pulling(-1.0), CLIP, attack.noise, microbatches=1)
 
 
-def _counted(noise: float) -> Counted:
+def _counted(attack: Numbers) -> Counted:
     """A gradient that the pair's unit alone has, beyond the clip; together as precise as one question of `noise`."""
-    each = noise * math.sqrt(2)
+    each = attack.noise * math.sqrt(2)
     return Counted(Gradient(nn.Linear(1, 1, bias=False), _pulling(0.0), CLIP, each), each / 2)
+
+
+def _batches_counted(attack: Numbers) -> Counted:
+    """One microbatch, which the pair's unit turns round and carries beyond the clip; the same precision."""
+    each = attack.noise * math.sqrt(2)
+    module, pulling = nn.Linear(1, 1, bias=False), _pulling(-WITHIN * CLIP / attack.records)
+    return Counted(Gradient(module, pulling, CLIP, each, microbatches=1), each)
 
 
 def _pulling(others: float) -> Callable[[nn.Module, Tensor], Tensor]:
@@ -320,19 +493,31 @@ def _pulling(others: float) -> Callable[[nn.Module, Tensor], Tensor]:
 
 
 def _of_counted(answer: Any) -> float:
-    """The gradient in units of its clip, and how many units beyond those that were there lie beyond it."""
+    """The gradient in units of its clip, and how many units lie beyond it; those within, which are always as many, are a constant."""
     sums, within = answer
-    return (float(sums["weight"]) / CLIP + UNITS - 2 * float(within)) / 2
+    return (float(sums["weight"]) / CLIP - 2 * float(within)) / 2
+
+
+def _of_batches(answer: Any) -> float:
+    """The gradient in units of two clips, and whether the microbatch lies beyond one."""
+    sums, within = answer
+    return (float(sums["weight"]) / (2 * CLIP) - float(within)) / 2
 
 
 CLIP, FAR = 0.5, 1e3  # of a gradient, and the length of that of the pair's unit
+WITHIN = (
+    0.95  # of the clip: the mean gradient of the others; from here on their count is a ramp down to that of one beyond
+)
 BOOLEAN = {"x": {"kind": "boolean"}}
-BY_BATCH = ("Shares", "Cost")  # aggregators that are charged for a batch of queries as a whole
-NUMBERS: dict[str, tuple[Callable[[float], Any], Callable[[Any], float]]] = {  # question -> how it is asked, and read
-    "size": (Size, float),
-    "distance": (_distance, float),
-    "gradient of a microbatch": (_turned, lambda answer: float(answer["weight"]) / (2 * CLIP)),
-    "gradient with a count": (_counted, _of_counted),
+BY_BATCH = ("Shares", "ranks", "margins", "Cost")  # aggregators that are charged for a batch of queries as a whole
+NUMBERS = {
+    "size": Number(ask=_size, read=float, sampled=2, counted=2, least=1.0),
+    "distance": Number(ask=_distance, read=float),
+    "gradient of a microbatch": Number(
+        ask=_turned, read=lambda answer: float(answer["weight"]) / (2 * CLIP), sampled=UNITS, base=-0.5
+    ),
+    "gradient with a count": Number(ask=_counted, read=_of_counted),
+    "gradient with a count of microbatches": Number(ask=_batches_counted, read=_of_batches, sampled=UNITS, base=-0.5),
 }
 
 
@@ -374,9 +559,19 @@ class Selections:
         return told(UNITS), told(UNITS + 1)
 
 
-def _sums(answers: Any, runs: int) -> Array:
-    """Of each run's answers, (runs,)."""
-    sums: Array = np.reshape(answers, (runs, -1)).sum(axis=1).astype(np.float64)
+def _places(data: Sensitive, events: Sequence[Event], asked: int, phases: int) -> Iterator[int]:
+    """So many places for a question of these events: in `phases` loops, or outside of any where that is 1."""
+    if phases == 1:
+        yield from range(asked)
+        return
+    (event,) = set(events)
+    for _ in range(phases):
+        yield from data.steps(event, asked // phases, dict, times=len(events))
+
+
+def _sums(answers: Any, runs: int, phases: int = 1) -> Array:
+    """Of each run's answers, (runs,): a run has as many in each loop."""
+    sums: Array = np.reshape(answers, (phases, runs, -1)).sum(axis=(0, 2)).astype(np.float64)
     return sums
 
 
@@ -395,9 +590,9 @@ def _unit(records: int) -> str:
     return UNIT if records > 1 else RECORD
 
 
-def _of(records: int, relation: Relation = "add_remove") -> str:
+def _of(records: int, relation: Relation, phases: int) -> str:
     several = f", records {records}" if records > 1 else ""
-    return several + (f", {relation}" if relation != "add_remove" else "")
+    return several + (f", {relation}" if relation != "add_remove" else "") + (f", loops {phases}" if phases > 1 else "")
 
 
 def _units(number: int, plan: Plan, runs: int) -> Sensitive:

@@ -153,7 +153,8 @@ class Vectors:
 
     def evidence(self, values: Array, noises: Array, places: Places) -> Array:
         """A score for each canary, (canaries,), higher for "in": the log-likelihood ratio under what is supposed, which is the best test
-        there is (Neyman & Pearson); where noise is supposed to repeat, how many differences are just what a unit adds."""
+        there is (Neyman & Pearson). Coins that repeat are held as likely as coins that do not, since a test for the first alone is
+        blind to too little noise. Where noise is supposed to repeat, how many differences are just what a unit adds."""
         if self.supposed == "noise":
             apart = [np.abs(np.diff(values[places == place], axis=0)) for place in np.unique(places)]
             same: Array = (np.abs(np.concatenate(apart) - 1) < ONE).sum(axis=0).astype(np.float64)
@@ -161,16 +162,25 @@ class Vectors:
         here, there = (self._kind.reach, -self._kind.reach) if self.relation == "replace_one" else (1.0, 0.0)
         squares = np.square(np.maximum(noises, LEAST))[:, None]
         one, other = ((mean * values - mean**2 / 2) / squares for mean in (here, there))
-        if self.rate < 1:
-            one, other = self._mixed(one, places), self._mixed(other, places)
-        total: Array = (one - other).sum(axis=0)
-        return total
-
-    def _mixed(self, ratios: Array, places: Places) -> Array:
-        """Log-likelihood ratios to a sample without the canary, of samples that hold it with probability `rate`."""
+        if self.rate == 1:
+            total: Array = (one - other).sum(axis=0)
+            return total
         if self.supposed == "coins":
-            ratios = np.stack([ratios[places == place].sum(axis=0) for place in np.unique(places)])
-        mixed: Array = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + ratios)
+            one, other = (self._either(ratios, places) for ratios in (one, other))
+        else:
+            one, other = self._mixed(one), self._mixed(other)
+        found: Array = one - other
+        return found
+
+    def _either(self, ratios: Array, places: Places) -> Array:
+        """Half of the odds that each answer has coins of its own, half that those at one place of their loops share them."""
+        shared = np.stack([ratios[places == place].sum(axis=0) for place in np.unique(places)])
+        mixed: Array = np.logaddexp(self._mixed(ratios), self._mixed(shared)) - math.log(2)
+        return mixed
+
+    def _mixed(self, ratios: Array) -> Array:
+        """Log-likelihood ratios to samples without the canary, (canaries,), of samples that each hold it with probability `rate`."""
+        mixed: Array = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + ratios).sum(axis=0)
         return mixed
 
     def _asked(self, table: "_Table", data: Sensitive, *, stop: bool = False) -> list[Said]:

@@ -87,6 +87,11 @@ def _few() -> Pair:
     return booleans(((0,), 4), ((1,), 0))
 
 
+def _rarest() -> Pair:
+    """So few that the teacher of the last record has hardly another, and says what that record makes it say."""
+    return booleans(((1,), 2), ((0,), 0))
+
+
 def _pictures() -> Pair:
     """Enough of them, and different ones, that principal axes stand still."""
     return pictures(1000, (60, 196))
@@ -101,6 +106,10 @@ TINY = {"hidden": (4,), "latent": 2, "fake_batch": 8}
 GRADIENTS = {"start": "none", "rate": 1.0, "steps": 1, "optimizer": "sgd", "discriminator_rate": 0.3, "fake_batch": 32}
 # Half of the precision: at so much noise the start has one Gaussian a class.
 TOUCHING = {"hidden": (4,), "fake_batch": 8, "tables": 0.5}
+# The generator that leaves is the last one, and is not drawn towards where it began.
+DECIDING = {"average": 0.0, "fake_batch": 64}
+# Teachers who learn what few records say; with one query the label that they give decides which of two models leaves.
+QUICK = {"teacher_rate": 0.3, "teacher_batch": 8, "teacher_hidden": ()}
 DIFFUSING = {"rate": 1.0, "multiplicity": 1, "depth": 1, "sampler_steps": 2}
 
 # Settings at which thousands of fits to a table are cheap.
@@ -127,11 +136,13 @@ TABLES = {
     "dpmerf": Case(pair=_single, settings={"hidden": (16,)}),
     "imle": Case(pair=_single),
     "kernel_teachers": Case(pair=_single),
-    "kernel_teachers:votes": Case(pair=_few, settings={"start": "none"}),
+    "kernel_teachers:votes": Case(
+        pair=_rarest, settings={"start": "none", **DECIDING, "steps": 24, "queries": 16, "teachers": 1}
+    ),
     "mixture": Case(pair=_second, settings={"iterations": 50}),
     "mst": Case(pair=_second, settings={"iterations": 300, "least": 0.0}),
     "pategan": Case(pair=_single),
-    "pategan_original": Case(pair=_few),
+    "pategan_original": Case(pair=_rarest, settings={**DECIDING, **QUICK, "queries": 1}),
     "privbayes": Case(pair=_second),
     "rongauss": Case(pair=_single),
 }
@@ -146,9 +157,11 @@ IMAGES = {
         pair=_few_pictures,
         settings={**DIFFUSING, "start": "none", "architecture": "unet", "steps": 2, "hidden": 2, "average": 0.0},
     ),
-    "dpgan": Case(pair=_pictures, settings={**TOUCHING, "steps": 2, "rate": 1.0, "generator_every": 1}),
+    "dpgan_images": Case(pair=_pictures, settings={**TOUCHING, "steps": 2, "rate": 1.0, "generator_every": 1}),
     "dpmerf": Case(pair=_pictures, settings={"features": 8, "steps": 3, "batch": 8, "hidden": (4,), "latent": 2}),
-    "kernel_teachers": Case(pair=_pictures, settings={**TOUCHING, "steps": 2, "queries": 8, "teachers": 2}, slow=True),
+    "kernel_teachers_images": Case(
+        pair=_pictures, settings={**TOUCHING, "steps": 2, "queries": 8, "teachers": 2}, slow=True
+    ),
 }
 
 

@@ -34,6 +34,7 @@ COMMANDS = {
     "schema": "draft a schema from a file or a folder of pictures, for review",
     "data": "list the named data sets",
     "demo": "run the whole job on the embedded data set",
+    "completion": "write what completes commands and options in a shell: completion bash, or zsh",
 }
 ELSEWHERE = {
     "check": "preparing",
@@ -137,6 +138,8 @@ def _run(command: str, arguments: list[str]) -> int:
         near = difflib.get_close_matches(command, COMMANDS, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise BadInput(f"no command {command!r}{hint} Commands: {' '.join(COMMANDS)}")
+    if command == "completion" and arguments[:1] and arguments[0].isalpha():
+        arguments = [f"shell={arguments[0]}", *arguments[1:]]
     compose = importlib.import_module("synthdp.cli.compose")
     commands = importlib.import_module(f"synthdp.cli.{ELSEWHERE.get(command, 'commands')}")
     if any(argument in ("-h", "--help") for argument in arguments):

@@ -15,6 +15,7 @@ from synthdp.errors import BadInput
 if TYPE_CHECKING:
     from synthdp.api import Release
     from synthdp.report.statement import Statement
+    from synthdp.schema.schema import Schema
     from synthdp.sets.dialect import Found
 
 Config = Mapping[str, Any]
@@ -82,7 +83,6 @@ def schema(config: Config) -> None:
     """Draft a schema from a file, or from a folder of pictures, for review; and show beside it what was seen."""
     from synthdp.files import whole
     from synthdp.images import first_look
-    from synthdp.schema.schema import Schema
     from synthdp.sets import record_files
     from synthdp.sets.draft import draft
     from synthdp.tables import database_url
@@ -119,11 +119,30 @@ def schema(config: Config) -> None:
         part.write_text(drafted.seen, encoding="utf-8")
     with whole.file(out) as part:
         part.write_text(drafted.schema, encoding="utf-8")
-    looks.keep(out, looks.DRAFT, Schema.load(out))
-    print(f"draft     {out}: go through its review marks, and name in declared_by who answers for it")
+    left = {} if found is None else found.open
+    looks.keep(out, looks.DRAFT, _closed(drafted.schema, left))
+    first = f"replace TODO under reading ({', '.join(map(repr, left))}), " if left else ""
+    print(f"draft     {out}: {first}go through its review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
     if not database_url.is_url(given):
         print(places.then("check", data__path=given, data__schema=out))
+
+
+def _closed(text: str, left: Mapping[str, Any]) -> "Schema":
+    """The draft as a schema, without how the columns are written of which something is left open."""
+    from synthdp.schema import schema, yamlfile
+
+    values = yamlfile.parse(text, "draft")
+    for name in left:
+        values["reading"]["columns"].pop(name, None)
+    return schema.Schema.from_dict(values)
+
+
+def completion(config: Config) -> None:
+    """What a shell reads to complete synthdp's words."""
+    from synthdp.cli import completion as written
+
+    print(written.text(config["options"].shell), end="")
 
 
 def _from_dictionary(path: Path, out: Path | None) -> None:

@@ -1,6 +1,7 @@
 """From `key=value` words to a checked configuration, by Hydra; nothing is written, no `.hydra` folder appears."""
 
 import difflib
+import functools
 import itertools
 import json
 import math
@@ -23,7 +24,7 @@ from synthdp import generators
 from synthdp.cli import real_records, settings
 from synthdp.errors import BadInput, without_passwords
 from synthdp.schema import yamlfile
-from synthdp.sets.named import conf_dir
+from synthdp.sets.named import NAMES, conf_dir
 
 MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
 MOST_LETTERS = 50_000  # of a word
@@ -36,6 +37,7 @@ UNREADABLE = (
 WHERE = "where"  # of sample: a mapping whose names are columns
 ACCOUNT = "account.path"  # account=FILE is short for it
 DEFAULT = "default"  # of the group generator: nobody chose one
+FILES = "files"  # of the group data: no named set, but data.path= and data.schema=
 Config = dict[str, Any]
 
 
@@ -54,7 +56,7 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
     if command in settings.GROUPS and "data" in settings.GROUPS[command]:
         keys = {word.split("=", 1)[0] for word in words}
         if "data" not in keys and keys & {"data.path", "data.train"}:
-            overrides.append("data=files")
+            overrides.append(f"data={FILES}")
     runs = list(_sweep(overrides)) if multirun else [(overrides, "")]
     configs = [_one(command, run, folders) for run, _ in runs]
     if multirun:
@@ -71,8 +73,8 @@ def help_text(command: str, summary: str, words: Sequence[str]) -> str:
     rows: list[tuple[str, Any, str]] = []
     lists: list[str] = []
     for group, default in settings.GROUPS.get(command, {}).items():
-        choices = f"NAME   one of: {', '.join(_options(group))}   (default: {_default(command, group, default)})"
-        lists.append(f"  {group}={'FILE' if group == 'account' else choices}")
+        known = f"NAME   one of: {', '.join(choices(group))}   (default: {_default(command, group, default)})"
+        lists.append(f"  {group}={'FILE' if group == 'account' else known}")
         kind = _kind(group, chosen)
         rows += [(f"{group}.{field}", value, text) for field, value, text in settings.helps(kind)]
     rows = [*settings.helps(settings.OPTIONS[command]), *rows]
@@ -128,7 +130,7 @@ def _flags(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
 def _check_experiment(words: Sequence[str], folders: Sequence[str]) -> None:
     """An optional group is skipped by Hydra where its name is wrong; a steward who named one wants that one."""
     theirs = [file.stem for folder in folders for file in sorted(Path(folder, "experiment").glob("*.yaml"))]
-    known = [*_options("experiment"), *theirs]
+    known = [*choices("experiment"), *theirs]
     for word in words:
         key, _, name = word.partition("=")
         if key == "experiment" and name not in ("null", *known):
@@ -139,7 +141,7 @@ def _check_groups(command: str, words: Sequence[str]) -> None:
     for word in words:
         key, _, name = word.partition("=")
         if key in settings.GROUPS.get(command, {}) and name.lower() in ("null", "none"):
-            raise BadInput(f"{key}={name} chooses nothing: give one of {', '.join(_options(key))}, or leave {key}= out")
+            raise BadInput(f"{key}={name} chooses nothing: give one of {', '.join(choices(key))}, or leave {key}= out")
 
 
 def _quoted(word: str, command: str) -> str:
@@ -203,25 +205,33 @@ def _sweep(overrides: Sequence[str]) -> Iterator[tuple[list[str], str]]:
 
 
 def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
-    _register(command)
+    _register(command, overrides, folders)
     if "generator" in settings.GROUPS.get(command, {}):
-        overrides = [*overrides, *_chosen(command, overrides, folders)]
+        overrides = _chosen(command, overrides, folders)
+        _register(command, overrides, folders)
     return _typed(command, _resolved(command, overrides, _composed(command, overrides, folders), whole=True))
 
 
-def _chosen(command: str, overrides: Sequence[str], folders: Sequence[str]) -> list[str]:
-    """The override that says which generator the schema gets, where neither a word nor an experiment says so."""
-    if any(word.startswith("generator=") and word != f"generator={DEFAULT}" for word in overrides):
-        return []
+def _chosen(command: str, overrides: list[str], folders: Sequence[str]) -> list[str]:
+    """With the generator that the schema gets, where neither a word nor an experiment says so, or where what they say had two halves
+    (`generators.IMAGE_HALVES`)."""
+    named = [word for word in overrides if word.startswith("generator=")]
+    if named and named[-1].partition("=")[2] not in (DEFAULT, *generators.IMAGE_HALVES):
+        return overrides
     others = [word for word in overrides if not word.startswith("generator.")]  # settings of a generator not yet known
     plain = _resolved(command, others, _composed(command, others, folders))
-    if plain["generator"]["name"] != DEFAULT:
-        return []
+    name = plain["generator"]["name"]
+    if name not in (DEFAULT, *generators.IMAGE_HALVES):
+        return overrides
     given = plain.get("data", {})
     data = settings.made(settings.Data, given, "data.") if isinstance(given, Mapping) else settings.Data()
-    if data.name is None and data.schema is None:  # no records, or what the command will refuse
-        return [f"generator={generators.DEFAULT[generators.TABLE]}"]
-    return [f"generator={generators.default(real_records.declared(data))}"]
+    known = data.name is not None or data.schema is not None  # else no records, or what the command will refuse
+    images = known and real_records.declared(data).image is not None
+    kind = generators.IMAGES if images else generators.TABLE
+    chosen = generators.DEFAULT[kind] if name == DEFAULT else generators.IMAGE_HALVES[name] if images else name
+    if name not in (DEFAULT, chosen):
+        generators.warn_of_name(name, chosen)
+    return overrides if chosen == name else [*(word for word in overrides if word not in named), f"generator={chosen}"]
 
 
 def _composed(command: str, overrides: Sequence[str], folders: Sequence[str]) -> Any:
@@ -255,7 +265,8 @@ def _resolved(command: str, overrides: Sequence[str], node: Any, *, whole: bool 
     return plain
 
 
-def _register(command: str) -> None:
+def _register(command: str, overrides: Sequence[str], folders: Sequence[str]) -> None:
+    """Tell Hydra of the command's options. Generators are loaded only where they may be chosen: most of them load torch."""
     store = ConfigStore.instance()
     groups = settings.GROUPS.get(command, {})
     # A file of a group, the house's or a user's, need not name every option.
@@ -266,12 +277,29 @@ def _register(command: str) -> None:
         **settings.defaults(settings.OPTIONS[command]),
     }
     store.store(name=command, node=node)
+    _register_groups()
+    if "generator" not in groups:
+        return
+    named = {word.partition("=")[2] for word in overrides if word.startswith("generator=")}
+    files = folders or any(word.startswith("experiment=") for word in overrides)  # which may name any
+    _register_generators(tuple(name for name in generators.names() if files or name in named))
+
+
+@functools.cache
+def _register_groups() -> None:
+    store = ConfigStore.instance()
     for group, kind in settings.KINDS.items():
         store.store(group=group, name="default", node=settings.defaults(kind))
-    if "generator" in groups:
-        store.store(group="generator", name=DEFAULT, node={"name": DEFAULT})
-        for name in generators.names():
-            store.store(group="generator", name=name, node={"name": name, **settings.defaults(generators.find(name))})
+    for name in choices("data"):
+        store.store(group="data", name=name, node={"name": None if name == FILES else name})
+    store.store(group="generator", name=DEFAULT, node={"name": DEFAULT})
+
+
+@functools.cache
+def _register_generators(names: tuple[str, ...]) -> None:
+    store = ConfigStore.instance()
+    for name in names:
+        store.store(group="generator", name=name, node={"name": name, **settings.defaults(generators.find(name))})
 
 
 def _typed(command: str, plain: Config) -> Config:
@@ -327,10 +355,12 @@ def _unreadable(error: Exception) -> str:
     return f"{where}: not valid YAML: {reason or 'nested too deep'}"
 
 
-def _options(group: str) -> list[str]:
+def choices(group: str) -> list[str]:
+    """The names that a group of options may have."""
     own = [file.stem for file in sorted((conf_dir() / group).glob("*.yaml"))]
     own += ["default"] if group in ("budget", "evaluate", "account", "audit") else []
-    return sorted({*own, *(generators.names() if group == "generator" else ())})
+    found = {"generator": generators.names(), "data": (FILES, *NAMES)}
+    return sorted({*own, *found.get(group, ())})
 
 
 def _explained(command: str, overrides: Sequence[str], error: Exception) -> str:
@@ -348,7 +378,7 @@ def _explained(command: str, overrides: Sequence[str], error: Exception) -> str:
         return f"{command} has no option {match[1]!r}{hint} (see synthdp {command} --help)"
     match = re.search(r"Could not find '([^/']+)/([^']+)'", str(error))
     if match:
-        return f"no {match[1]} named {match[2]!r}; known: {', '.join(_options(match[1]))}"
+        return f"no {match[1]} named {match[2]!r}; known: {', '.join(choices(match[1]))}"
     return _line(error)
 
 

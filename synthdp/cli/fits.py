@@ -232,6 +232,24 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
             f"learned    {names}: noise hides a category or a range of numbers that fewer than about {max(found.values()):,.0f} "
             f"{schema.unit or 'record'}s share. What is public is better declared"
         )
+    return [*lines, *compared(schema)]
+
+
+def compared(schema: "Schema") -> list[str]:
+    """The rules that compare a day with a time."""
+    from synthdp.schema.columns import Datetime
+    from synthdp.schema.rules import Order
+
+    lines = []
+    for rule in schema.rules:
+        found = [schema.column(name) for name in rule.columns]
+        days = [each.name for each in found if isinstance(each, Datetime) and each.resolution == "day"]
+        times = [each.name for each in found if isinstance(each, Datetime) and each.resolution != "day"]
+        if isinstance(rule, Order) and days and times:
+            lines.append(
+                f"rule       {rule.text!r} compares the day {days[0]} with the time {times[0]}: the day counts as its midnight, so that "
+                "a time of the same day is later. Declare both with one resolution, or leave the rule out"
+            )
     return lines
 
 

@@ -12,10 +12,12 @@ from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
     from synthdp.planning import Planned, Table
+    from synthdp.schema.schema import Schema
     from synthdp.schema.table_review import Finding
 
 Config = Mapping[str, Any]
 SHOWN = 8  # columns or pairs of a line
+LIFTED = 0.05  # of the synthetic records, which noise may put where nobody is
 
 
 def check(config: Config) -> None:
@@ -33,6 +35,8 @@ def check(config: Config) -> None:
         print(
             "unit       none: each record is protected by itself. Where a patient may have several, name the column in unit:"
         )
+    for line in fits.compared(schema):
+        print(line)
     if out is None:
         for line in _findings(found):
             print(line)
@@ -73,6 +77,14 @@ def _findings(found: "list[Finding]") -> Iterator[str]:
     )
 
 
+def evenly(schema: "Schema", name: str) -> bool:
+    """Whether a column has bins of equal width between declared bounds."""
+    from synthdp.schema.columns import LEARN, Numeric
+
+    column = schema.column(name)
+    return isinstance(column, Numeric) and column.bounds != LEARN and not isinstance(column.bins, tuple | str)
+
+
 def _more(finding: "Finding") -> str:
     rest = (finding.count or 0) - len(finding.rows)
     return f" and {rest:,} more" if rest > 0 else ""
@@ -95,7 +107,7 @@ def plan(config: Config) -> None:
     if options.format == "json":
         print(json.dumps(found.to_json(), allow_nan=False))
         return
-    for line in _lines(found, schema.unit or "record", schema.units):
+    for line in _lines(found, schema):
         print(line)
     print(f"account    {spent_of(account)}")
 
@@ -122,7 +134,8 @@ def split(config: Config) -> None:
     print(places.then("fit", data__path=train, data__schema=options.schema, budget__epsilon=1, out="run"))
 
 
-def _lines(found: "Planned", unit: str, units: Any) -> list[str]:
+def _lines(found: "Planned", schema: "Schema") -> list[str]:
+    unit, units = schema.unit or "record", schema.units
     singles = [table for table in found.tables if len(table.columns) == 1]
     larger = [table for table in found.tables if len(table.columns) > 1]
     lines = [
@@ -156,6 +169,14 @@ def _lines(found: "Planned", unit: str, units: Any) -> list[str]:
                 f"drowned    {len(drowned)} of {len(tables)} {name} have cells that hold fewer than two deviations on average: "
                 f"{shown}{more}. Declare fewer categories or wider bins, or raise epsilon"
             )
+    wide = [table for table in singles if not table.fine and table.lifted > LIFTED and evenly(schema, table.columns[0])]
+    if wide:
+        names = _listed([table.columns[0] for table in wide])
+        lines.append(
+            f"spread     {names}: noise alone puts up to {max(table.lifted for table in wide):.0%} of synthetic records into bins that "
+            "hold nobody. Bounds no wider than plausible, or bins: at public marks, keep these values where real ones may be"
+        )
+    lines += fits.compared(schema)
     if found.seconds is not None:
         lines.append(
             f"rehearsal  {found.seconds:.0f} s and {found.megabytes:.0f} MiB on made-up records, on this machine as it is now"

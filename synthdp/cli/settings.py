@@ -405,7 +405,7 @@ class Draft:
         None, "with path=postgresql://user@host/name or duckdb:///file.db: the table of the records"
     )
     query_file: str | None = option(None, "the same: a file with the SELECT that gives the records")
-    sheet: str | None = option(None, "sheet of an .xlsx workbook; default: the first one that is visible and not empty")
+    sheet: str | None = option(None, "sheet of an .xlsx workbook; default: the first visible one with a table")
     out: str | None = option(
         None, "file to write; what was seen goes to NAME.seen.internal.yaml beside it; default: print the draft"
     )
@@ -435,6 +435,13 @@ class Demo:
     force: bool = option(False, "run again in an existing folder")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Completion:
+    """Options of `synthdp completion`."""
+
+    shell: Literal["bash", "zsh"] = option("bash", "bash or zsh; the word alone will do")
+
+
 # The flat options of each command, and its groups with the option that is chosen when none is named.
 OPTIONS: dict[str, Any] = {
     "check": Check,
@@ -456,6 +463,7 @@ OPTIONS: dict[str, Any] = {
     "budget": BudgetOf,
     "audit": Audit,
     "demo": Demo,
+    "completion": Completion,
 }
 GROUPS: dict[str, dict[str, str]] = {
     "check": {"data": "files"},

@@ -204,7 +204,9 @@ def _labels(axis: Axis, regular: int) -> list[str]:
 
 
 def _plain(number: float) -> str:
-    return f"{number:,.0f}" if abs(number) >= 1000 or number == round(number) else f"{number:.4g}"
+    if abs(number) < 1000 and number != round(number):
+        return f"{number:.4g}"
+    return f"{number:,.0f}" if abs(number) >= 10_000 else f"{number:.0f}"  # 2010 may be a year
 
 
 # ---- Wasserstein-1 distance of each numeric column: how far its values must move, on average, to become the real ones.

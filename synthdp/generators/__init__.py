@@ -10,6 +10,7 @@ import importlib
 import importlib.metadata
 import pkgutil
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points, version
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Plan
+from synthdp.options import MOST
 from synthdp.schema.schema import Schema
 from synthdp.tables import source as tables
 
@@ -54,6 +56,9 @@ MODES: dict[Any, tuple[str, dict[str, Any]]] = {
         {"witness_weight": 1.0, "degree": None, "rare_floor": 0.02, "clip_quantile": 0.5},
     ),
 }
+
+# Up to version 0.1 these learned images too: what was their image half is a generator of its own.
+IMAGE_HALVES = {"dpgan": "dpgan_images", "kernel_teachers": "kernel_teachers_images"}
 
 ROUNDED = 1e-3  # by which shares that were added up in float32 may miss 1
 SHOWN = 60  # characters of a name that is somebody else's
@@ -194,24 +199,24 @@ def names() -> tuple[str, ...]:
     return (*own, *sorted(point.name for point in entry_points(group=GROUP) if point.name not in own))
 
 
+@functools.cache
 def _own() -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg))
 
 
 def find(name: str) -> type[Generator]:
     """The settings class of a generator; raises `BadInput` for an unknown name."""
-    if not isinstance(name, str) or name not in names():
-        near = difflib.get_close_matches(str(name), names(), 1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise BadInput(f"no generator named {name!r}{hint} Known: {', '.join(names())}")
-    for point in entry_points(group=GROUP):
+    if name in _own():
+        found: type[Generator] = importlib.import_module(f"{__name__}.{name}").GENERATOR
+        return found
+    for point in entry_points(group=GROUP):  # reads the metadata of every installed distribution
         if point.name == name:
             loaded: type[Generator] = point.load()
             _check_traits(loaded, name)
             return loaded
-    module = importlib.import_module(f"{__name__}.{name}")
-    found: type[Generator] = module.GENERATOR
-    return found
+    near = difflib.get_close_matches(str(name), names(), 1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    raise BadInput(f"no generator named {name!r}{hint} Known: {', '.join(names())}")
 
 
 def _check_traits(kind: type[Generator], name: str) -> None:
@@ -227,10 +232,45 @@ def default(schema: Schema) -> str:
     return DEFAULT[_kind(schema)]
 
 
-def renamed(name: str, settings: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Name and settings as they are called now: a `pategan` with a `mode` is one of the two that it was (`MODES`)."""
-    if name != "pategan" or "mode" not in settings:
+def renamed(name: str, settings: Mapping[str, Any], schema: Schema | None = None) -> tuple[str, Mapping[str, Any]]:
+    """Name and settings as they are called now, of older releases too. A `pategan` with a `mode` is one of the two that it was
+    (`MODES`); what learned images beside tables is, for a schema with an image column, the generator of images (`IMAGE_HALVES`)."""
+    if name == "pategan" and "mode" in settings:
+        name, settings = _without_mode(settings)
+    if name not in IMAGE_HALVES:
         return name, settings
+    settings = {key: value for key, value in settings.items() if value is not None}  # which stood for a default
+    if schema is None or schema.image is None:
+        return name, settings
+    return IMAGE_HALVES[name], _of_images(name, settings)
+
+
+def warn_of_name(old: str, new: str) -> None:
+    """Say that what was named is called otherwise now."""
+    warnings.warn(f"generator {old} is now {new} for these records; the next version drops the old name", stacklevel=3)
+
+
+def _of_images(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a generator of tables and images, as its image half has them."""
+    read = {field.name for field in dataclasses.fields(find(IMAGE_HALVES[name]))}  # type: ignore[arg-type]
+    read -= {"batch"} if "rate" in settings else set()
+    read -= {"tables"} if settings.get("start") == "none" else set()
+    for field in dataclasses.fields(find(name)):  # type: ignore[arg-type]
+        if field.name not in read and settings.get(field.name) == field.default:  # releases held every default
+            settings.pop(field.name, None)
+    if name == "kernel_teachers" and settings.get("start") == "gauss":  # there is no other
+        settings.pop("start")
+    if name == "dpgan":
+        if "steps" in settings:  # were taken however few the records
+            settings.setdefault("passes", MOST)
+        if settings.get("architecture") == "conv" and "hidden" in settings:
+            settings["channels"] = settings.pop("hidden")
+        elif settings.get("architecture") == "mlp":
+            settings.setdefault("hidden", [512, 256])
+    return settings
+
+
+def _without_mode(settings: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     mode = settings["mode"]
     if not isinstance(mode, str) or mode not in MODES:
         raise BadInput(
@@ -244,9 +284,10 @@ def renamed(name: str, settings: Mapping[str, Any]) -> tuple[str, Mapping[str, A
     }
 
 
-def make(name: str, settings: Mapping[str, Any]) -> Generator:
-    """A generator with these settings; raises `BadInput` for an unknown setting or a value that it refuses."""
-    name, settings = renamed(name, settings)
+def make(name: str, settings: Mapping[str, Any], schema: Schema | None = None) -> Generator:
+    """A generator with these settings, for records of this schema; raises `BadInput` for an unknown setting or a value that it
+    refuses."""
+    name, settings = renamed(name, settings, schema)
     kind: Any = find(name)
     known = [field.name for field in dataclasses.fields(kind)]
     for given in settings:

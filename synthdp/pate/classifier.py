@@ -1,6 +1,5 @@
 """What a fit of PATE returns: a classifier that may leave the hospital, with the statement of its guarantee."""
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save as dump
 
 from synthdp.ledger.ledger import Ledger
 from synthdp.pate.code_features import check_frame, classes, feature_map, public_codes, public_schema
 from synthdp.pate.students import Learned, Lesson, Probabilities, Student
 from synthdp.pate.students.named_students import called, settings_of, student_of
-from synthdp.report.folder import FORMAT, LEDGER, RELEASE, written
 from synthdp.report.folder import STUDENT as MODEL
+from synthdp.report.folder import put, written
 from synthdp.report.statement import CLASSIFIER, Statement
 from synthdp.schema.codec import Codec, Codes
 from synthdp.schema.columns import Boolean
@@ -111,11 +109,9 @@ class Classifier:
 
     def _write(self, folder: Path) -> None:
         student = self.learned.tensors()
-        tensors = {f"{STUDENT}{name}": np.ascontiguousarray(array) for name, array in (student or {}).items()}
+        tensors: dict[str, NDArray[Any]] = {f"{STUDENT}{name}": array for name, array in (student or {}).items()}
         tensors |= {f"{ANSWERS}{name}": getattr(self.answers, name) for name in ("codes", "places", "targets")}
-        (folder / MODEL).write_bytes(dump(tensors))
-        description = {
-            "format": FORMAT,
+        about = {
             "kind": KIND,
             "student": {
                 "name": self.student.name,
@@ -125,12 +121,8 @@ class Classifier:
             "draw": self.draw,
             "features": called(self.features),
             "target": self.target,
-            "schema": self.schema.to_dict(),
-            "statement": self.statement.to_json(),
         }
-        text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False)
-        (folder / RELEASE).write_text(text + "\n", encoding="utf-8")
-        self.ledger.write(folder / LEDGER)
+        put(folder, MODEL, tensors, about, self.schema, self.statement, self.ledger)
 
 
 def limits(statement: Statement, lines: Iterable[str]) -> tuple[str, ...]:

@@ -1,13 +1,16 @@
 """The folder of a release: written whole or not at all, and read back with every part checked before any of it is used."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
+from safetensors.numpy import save as dump
 
 from synthdp.errors import BadInput
 from synthdp.files import strict_json, whole
@@ -41,6 +44,23 @@ def check_replaced(folder: Path) -> None:
         )
     if other:
         raise BadInput(f"{folder}: {other[0]!r} is not part of a release and would be lost; choose another folder")
+
+
+def put(
+    folder: Path,
+    file: str,
+    tensors: Mapping[str, NDArray[Any]],
+    about: Mapping[str, Any],
+    schema: Schema,
+    statement: Statement,
+    ledger: Ledger,
+) -> None:
+    """The parts of every release: its arrays in `file`, the description with what is `about` its kind, and the ledger."""
+    (folder / file).write_bytes(dump({name: np.ascontiguousarray(array) for name, array in tensors.items()}))
+    description = {"format": FORMAT, **about, "schema": schema.to_dict(), "statement": statement.to_json()}
+    text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False)
+    (folder / RELEASE).write_text(text + "\n", encoding="utf-8")
+    ledger.write(folder / LEDGER)
 
 
 def written(folder: Path | str, write: Callable[[Path], None], *, force: bool) -> Path:

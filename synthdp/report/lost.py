@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from synthdp.ledger.events import RECORD
-from synthdp.schema.columns import Categorical
+from synthdp.schema.columns import Categorical, Numeric
 from synthdp.schema.schema import CLAMPED, Schema
 
 if TYPE_CHECKING:
@@ -125,12 +125,14 @@ def codes_of(column: Categorical) -> tuple[int, ...]:
 class Lost:
     """What the model cannot show. `merged` by noisy counts or synthetic records; `alone` the columns that a generator of tables
     counted in no table of several columns; `empty` those in which noisy counts show nothing but what clamping puts there; `levels`
-    of the columns whose codes have a tree."""
+    of the columns whose codes have a tree; `wide` the numeric ones whose noisy counts stand clear of the noise in a small part of
+    their declared bounds alone."""
 
     merged: tuple[Merged, ...] = ()
     alone: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
     levels: tuple[Levels, ...] = ()
+    wide: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Lost":
@@ -140,6 +142,7 @@ class Lost:
             alone=tuple(_text(name) for name in values["alone"]),
             empty=tuple(_text(name) for name in values["empty"]),
             levels=tuple(Levels.from_json(each) for each in values.get("levels", ())),
+            wide=tuple(_text(name) for name in values.get("wide", ())),
         )
 
     def matches(self, schema: Schema, counted: Iterable[Counted] | None, *, clamped: bool) -> bool:
@@ -148,7 +151,9 @@ class Lost:
         others = all(getattr(known.get(each.column), "other", None) == each.other for each in self.merged)
         apart = counted is None or not self.alone or self.alone == alone(schema, counted)
         levelled = all(each.matches(schema) for each in self.levels)
-        return others and apart and levelled and set(self.alone) <= set(known) and (clamped or not self.empty)
+        numeric = {column.name for column in schema.columns if isinstance(column, Numeric)}
+        named = set(self.alone) <= set(known) and set(self.wide) <= numeric
+        return others and apart and levelled and named and (clamped or not self.empty)
 
 
 def alone(schema: Schema, counted: Iterable[Counted]) -> tuple[str, ...]:
@@ -185,6 +190,11 @@ def sentences(statement: "Statement") -> Iterator[str]:
         yield (
             f"Known only by themselves, without any relation to another column: {_listed(lost.alone)}. Synthetic records show no "
             "association of these columns but by chance."
+        )
+    if lost.wide:
+        yield (
+            f"Bounds far wider than where the noisy counts stand clear of the noise: {_listed(lost.wide)}. Noise spreads rare values "
+            "over the rest, so that means and tails of these columns are too large or too wide; declare plausible bounds, or bins."
         )
     if unit != RECORD:
         yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted; any others were left out."

@@ -12,7 +12,7 @@ from synthdp import pages
 from synthdp.accounting import COMPARED
 from synthdp.errors import BadInput
 from synthdp.files import whole
-from synthdp.ledger.events import Capped, Gaussian
+from synthdp.ledger.events import Capped, Gaussian, Threshold
 from synthdp.pages import pdf as printer
 from synthdp.report import fitness_words, lost, promise, statement_plots, words
 from synthdp.report.folder import Verified
@@ -114,6 +114,7 @@ class Question:
 def questions(statement: Statement) -> list[Question]:
     """Every event that touched the records."""
     found: dict[tuple[Any, ...], list[Asking]] = {}
+    learned = tuple(promise.bought(statement))
     noises = {entry.event.noise for entry in statement.events if isinstance(entry.event, Gaussian)}
     for entry in statement.events:
         told, event = words.tell(entry.event), entry.event
@@ -123,7 +124,9 @@ def questions(statement: Statement) -> list[Question]:
             if (isinstance(event, Gaussian) and each.noise == event.noise)
             or (isinstance(event, Capped) and each.noise not in noises)
         ]
-        asking = Asking(times=entry.count, parameters=told.parameters, counted=tuple(_counted(held)))
+        learnt = learned if statement.counted and not held and isinstance(event, Gaussian | Threshold) else ()
+        listed = (("to learn facts of", learnt),) if learnt else tuple(_counted(held))
+        asking = Asking(times=entry.count, parameters=told.parameters, counted=listed)
         found.setdefault((told.title, told.sentence, told.inner), []).append(asking)
     return [
         Question(title=title, sentence=sentence, inner=inner, askings=tuple(askings))
@@ -221,7 +224,7 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         columns=[(column, facts(column, statement)) for column in statement.columns],
         bought=bool(promise.bought(statement)),
         seen=read_off(statement.columns),
-        reading=[f"{name} {text}" for name, text, _ in rows(statement.declared.get("reading", {}))],
+        reading=_written(statement.declared.get("reading", {})),
         lost=list(lost.sentences(statement)),
         fits=[] if statement.fitness is None else fitness_words.told(statement.fitness),
         fold=FOLD,
@@ -230,6 +233,25 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         digest=hashlib.sha256(to_text(statement).encode()).hexdigest(),
         delta_text=repr(statement.delta),
     )
+
+
+def _written(reading: Mapping[str, Any]) -> list[str]:
+    """How files are written, a text for the file and one for each column that is written otherwise."""
+    columns = reading.get("columns", {})
+    whole = {name: value for name, value in reading.items() if name != "columns"}
+    return [*filter(None, [_said(whole)]), *(f"{name}: {_said(each)}" for name, each in columns.items())]
+
+
+def _said(coding: Mapping[str, Any]) -> str:
+    """Signs stand in quotation marks, so that a comma is not taken for one of the list."""
+    found = []
+    for name, value in coding.items():
+        held = value if isinstance(value, list) else [value]
+        if isinstance(value, Mapping):
+            held = [f"{code} = {label}" for code, label in value.items()]
+        texts = [words.number(each) if isinstance(each, bool | int) else f"\u201c{each}\u201d" for each in held]
+        found.append(f"{name} {' '.join(texts)}")
+    return ", ".join(found)
 
 
 def rows(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str, bool]]:

@@ -27,9 +27,11 @@ from synthdp.schema.columns import (
 ENCODINGS = ("utf-8", "utf-8-sig", "cp1252", "utf-16")
 SEPARATORS = (",", ";", "\t", "|")
 POINTS = (".", ",")
+THOUSANDS = (".", ",", "'", "\u2019", " ", "\u00a0", "\u202f")  # signs between thousands
 TODO = "TODO"
 SPACE = " \t\n\r\f\v\u00a0"  # around cells: what `strip` takes away
 MOST_DECIMALS = 15
+MOST_TITLE = 255  # letters; Stata keeps 80, SPSS 255, SAS 40
 TOKENS = {
     "yyyy": r"[0-9]{4}",
     "yy": r"[0-9]{2}",
@@ -45,6 +47,9 @@ TOKENS = {
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _TOKEN = re.compile(rf"{'|'.join(TOKENS)}|T|[^A-Za-z0-9]")
 _NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
+_SUFFIX = re.compile(
+    rf"[{SPACE}]?[^0-9.,+\-'eE{SPACE}\x00]([^0-9.,+\-'\x00]{{0,10}}[^0-9.,+\-'{SPACE}\x00])?"
+)  # after a number
 _FORMULA = re.compile(r"'*[=+\-@\t\r\x00]")  # what a spreadsheet would run: see `csvfile.neutral`
 
 
@@ -141,8 +146,10 @@ class Coding:
 
     `missing`: texts that say that a value is missing, beside the blank cell; synthetic records have the first of them. `date`: see
     `DateFormat`; `latest` with it. `words`: what is written for false and for true. `decimal`: the sign before decimals where it
-    is not that of the file. `places`: so many decimals are always written. `pattern` of an identifier: what fresh ones look like, such
-    as P#####, where # are digits. `labels`: (code, category) where cells hold codes, such as 1 for male; a mapping will do.
+    is not that of the file. `places`: so many decimals are always written. `thousands`: the sign between thousands, which a number
+    may do without. `suffix`: what follows every number, such as % or " mg"; it is no part of the number, which stays as it is
+    written. `pattern` of an identifier: what fresh ones look like, such as P#####, where # are digits. `labels`: (code, category)
+    where cells hold codes, such as 1 for male; a mapping will do. `title`: what files of Stata, SPSS and SAS call the column.
     """
 
     missing: tuple[str, ...] = ()
@@ -151,13 +158,16 @@ class Coding:
     words: tuple[str, str] | None = None
     decimal: str | None = None
     places: int | None = None
+    thousands: str | None = None
+    suffix: str | None = None
     pattern: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    title: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing", _codes(self.missing))
         object.__setattr__(self, "labels", _labels(self.labels))
-        for key in ("date", "latest", "decimal"):
+        for key in ("date", "latest", "decimal", "thousands"):
             if getattr(self, key) == TODO:
                 raise BadInput(f"{key} says {TODO}: the cells do not tell; write what it is")
         if self.date is not None and not isinstance(self.date, str):
@@ -172,6 +182,14 @@ class Coding:
             _one_of("decimal", self.decimal, POINTS)
         if self.places is not None and (not _is_whole(self.places) or not 0 <= self.places <= MOST_DECIMALS):
             raise BadInput(f"places must be a whole number from 0 to {MOST_DECIMALS}")
+        if self.title is not None and not (
+            isinstance(self.title, str) and 0 < len(self.title) <= MOST_TITLE and self.title.isprintable()
+        ):
+            raise BadInput(f"title must be text of at most {MOST_TITLE} letters on one line")
+        if self.thousands is not None:
+            _one_of("thousands", self.thousands, THOUSANDS, "a point, a comma, an apostrophe or a space")
+        if self.suffix is not None and not (isinstance(self.suffix, str) and _SUFFIX.fullmatch(self.suffix)):
+            raise BadInput("suffix must be text that may follow a number, such as % or ' mg', without digits and signs")
         if self.pattern is not None and not (
             isinstance(self.pattern, str) and re.fullmatch("[^#]*#+[^#]*", self.pattern)
         ):
@@ -322,7 +340,8 @@ class Coded:
     @property
     def is_plain(self) -> bool:
         """Whether every cell is in the plain coding already."""
-        changed = self.reading.strip or self.missing or self.date or self.words or self.labels
+        signs = self.coding.thousands or self.coding.suffix
+        changed = self.reading.strip or self.missing or self.date or self.words or self.labels or signs
         return not changed and not (self.decimal == "," and (self.numeric or self.whole))
 
     def plain(self, text: str) -> str | None:
@@ -333,8 +352,9 @@ class Coded:
             text = text.strip(SPACE)
         if text in self.missing or not text:
             return None if text in self.missing else text
-        if self.numeric and self.decimal == ",":
-            return UNREADABLE if "." in text else text.replace(",", ".")
+        if self.numeric:
+            number = self._number(text)
+            return UNREADABLE if number is None else number
         if self.date is not None:
             return self.date.iso(text) or UNREADABLE
         if isinstance(self.column, Boolean) and self.words:
@@ -342,6 +362,40 @@ class Coded:
         if self.labels:
             return self.labels.get(text) or self.labels.get(_spelled(self._whole(text)), text)
         return self._whole(text) if self.whole else text
+
+    def _number(self, text: str) -> str | None:
+        """A number with a point before its decimals and nothing else; None where it is not written as declared."""
+        suffix, sign = self.coding.suffix, self.coding.thousands
+        if suffix is not None:
+            if not text.endswith(bare := suffix.strip(SPACE)):
+                return None
+            text = text[: -len(bare)].rstrip(SPACE)
+        if sign is not None and sign in text:
+            if not re.fullmatch(self.in_thousands, text):
+                return None
+            text = text.replace(sign, "")
+        if self.decimal == ",":
+            return None if "." in text else text.replace(",", ".")
+        return text
+
+    @property
+    def in_thousands(self) -> str:
+        """A regular expression of the numbers that have signs between their thousands."""
+        sign, point = re.escape(self.coding.thousands or ""), re.escape(self.decimal)
+        return f"[+-]?[0-9]{{1,3}}({sign}[0-9]{{3}})+({point}[0-9]*)?"
+
+    def number(self, text: str) -> str:
+        """What is written for a number in the plain coding."""
+        sign, suffix = self.coding.thousands, self.coding.suffix or ""
+        whole, point, rest = text.partition(".")
+        if sign is not None and (digits := whole.lstrip("-")).isdecimal():
+            whole = whole[: len(whole) - len(digits)] + f"{int(digits):,}".replace(",", sign)
+        return whole + (self.decimal if point else "") + rest + suffix
+
+    def of_number(self) -> "Coded":
+        """The same of cells that are numbers already: no sign belongs to them."""
+        plain = replace(self.coding, decimal=None, thousands=None, suffix=None)
+        return replace(self, reading=replace(self.reading, decimal="."), coding=plain)
 
     def _whole(self, text: str) -> str:
         return text.replace(",", ".") if self.decimal == "," and re.fullmatch("[+-]?[0-9]+,0*", text) else text
@@ -382,8 +436,11 @@ class Coded:
             )
         if twice := [code for code in coding.missing if code in self.labels]:
             raise BadInput(f"{twice[0]!r} has a label and is a code for missing values; it can be one of them")
-        if coding.places is not None and not self.numeric:
-            raise BadInput(f"places belong to numbers, and it is {column.kind}")
+        for key in ("places", "thousands", "suffix"):
+            if getattr(coding, key) is not None and not self.numeric:
+                raise BadInput(f"{key} belongs to numbers, and it is {column.kind}")
+        if coding.thousands == self.decimal:
+            raise BadInput(f"{self.decimal!r} cannot stand both between thousands and before decimals")
         declared = MOST_DECIMALS + 1 if getattr(column, "decimals", 0) is None else getattr(column, "decimals", 0)
         if coding.places is not None and declared > coding.places:
             raise BadInput(
@@ -444,11 +501,8 @@ class Coded:
             return cells.instant(code if self.date is None else self.date.iso(code) or "") is not None
         if not isinstance(column, Integer | Continuous):
             return False
-        found = (
-            None
-            if self.decimal == "," and "." in code
-            else cells.number(code.replace(",", ".") if self.decimal == "," else code)
-        )
+        number = self._number(code)
+        found = None if number is None else cells.number(number)
         return (
             found is not None and not isinstance(column.bounds, str) and column.bounds[0] <= found <= column.bounds[1]
         )

@@ -29,6 +29,7 @@ from synthdp.schema.rules import Rule
 from synthdp.schema.trees import Tree
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pandas import DataFrame
 
 __all__ = [
@@ -305,6 +306,23 @@ class Schema:
                 "noise"
             )
         return made
+
+    @classmethod
+    def draft(cls, frame: "pd.DataFrame", *, name: str = "table") -> "Schema":
+        """A schema to review, guessed by looking at a frame: kinds, each marked for review, and `learn` for all else, as `synthdp schema`
+        drafts it from a file. No fit takes it before the marks are gone and somebody declares it: `save` it, edit the file and
+        `load` that. Raises `BadInput` for a frame without columns, or with two of one name."""
+        from synthdp.schema.guesses import guessed, proposed
+
+        names = [str(column) for column in frame.columns]
+        if not names or len(set(names)) < len(names):
+            raise BadInput("a draft needs a frame with columns, each of another name")
+        found = {str(column): guessed(frame[column]) for column in frame.columns}
+        if all(guess["kind"] in ("identifier", "ignore") for guess in found.values()):
+            found[names[-1]] = {"kind": "categorical"}  # a schema needs a column to model
+        return cls.from_dict(
+            {"name": name, "units": LEARN, "columns": {column: proposed(guess) for column, guess in found.items()}}
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":

@@ -22,7 +22,7 @@ from synthdp.seal import best_of, callbacks, learn
 from synthdp.seal.asking import NOT_COUNTED, AsksTables, Batch, Safe, checked, plain
 from synthdp.seal.charging import Account
 from synthdp.seal.choice import Chosen
-from synthdp.seal.learn import Size
+from synthdp.seal.learn import Domain, Size
 from synthdp.seal.marginals import Distance, Grouping, Marginals, Table
 from synthdp.seal.processes import ALONE, Ranks, check_additive, check_plan
 from synthdp.seal.questions import Answer, Question, Reveal
@@ -55,7 +55,8 @@ class Sensitive(AsksTables):
     `seed` the noise can be regenerated: the run is a rehearsal, not for release. A fit that was stopped goes on from
     `resumed` and from `answers`; `checkpoint` is where the state of its loops is kept meanwhile, and `answers` holds what it
     was answered outside of them. `ranks` are the processes that share the records: this one keeps its shard of the units.
-    `declared` is the schema as it was given, which plans are made of; `schema` is the same until `resolve` completes it.
+    `declared` is the schema as it was given, which plans are made of; `schema` is the same until `resolve` completes it. `nodes` has,
+    by the column of declared codes with a tree, how many units hold each node, noisy, and the deviation: `resolve` bought it.
     `recorder` is for tests (replay). `heard` is told each noisy table of all records, after its answer was kept, with the question.
     `beside` is what will be asked of these records beside the plan that is committed: events of
     fixed noise, committed with it.
@@ -108,6 +109,7 @@ class Sensitive(AsksTables):
         self._loop = -1  # which loop of `steps` this is
         self._beside = beside
         self._heard = heard
+        self.nodes: dict[str, tuple[dict[str, float], float]] = {}
         self._by_row: set[Any] = set()  # functions of loops that were checked on made-up rows
         self._process = os.getpid()
 
@@ -212,7 +214,9 @@ class Sensitive(AsksTables):
         return answer
 
     def _tell(self, question: Any, answer: Any) -> None:
-        """Tell `heard` of tables: the answer is noisy, charged, and kept."""
+        """Tell `heard` of tables, and keep `nodes`: the answer is noisy, charged, and kept."""
+        if type(question) is Domain and question.tree is not None and isinstance(answer, np.ndarray):
+            self.nodes[question.column] = dict(zip(question.tree.nodes, answer, strict=True)), question.deviation
         if self._heard is not None and type(question) is Marginals:
             self._heard(question, answer)
 

@@ -74,7 +74,7 @@ class Domain:
     A unit adds one to at most `categories` counts: L2 sensitivity sqrt(categories). A category of one unit alone has a count
     of one and passes 1 + deviation * z with probability 1 - Phi(z), which is set so that any of the unit's `categories` passes
     with a probability of at most `delta` (Korolova et al. 2009; Wilkins et al. 2024). Where the tree's codes are declared all its
-    nodes are counted, also those that nobody has: no delta, and a threshold for use alone.
+    nodes are counted, also those that nobody has: no delta, a threshold for use alone (`passed`), and the answer is all counts.
     """
 
     column: str
@@ -105,7 +105,7 @@ class Domain:
     @property
     def threshold(self) -> float:
         """What a noisy count must exceed: half a step more than for a Gaussian that is not rounded to a grid."""
-        deviation = self.noise * self.sensitivity
+        deviation = self.deviation
         if self.public:
             return max(0.5, CLEAR * deviation)
         each = -math.expm1(math.log1p(-self.delta) / self.categories)
@@ -127,14 +127,26 @@ class Domain:
                 counts[value] = counts.get(value, 0.0) + 1.0
         return np.array(list(counts.values())) if self.public else counts
 
-    def noised(self, bounded: "Mapping[str, float] | Numbers", noise: Noise) -> tuple[str, ...]:
-        """The categories that passed, in alphabetical order, so that the order says nothing."""
+    def noised(self, bounded: "Mapping[str, float] | Numbers", noise: Noise) -> "tuple[str, ...] | Numbers":
+        """The categories that passed, in alphabetical order, so that the order says nothing; of a public tree all counts (nodes,)."""
         if isinstance(bounded, np.ndarray):
-            names, counts = [] if self.tree is None else list(self.tree.nodes), bounded
-        else:
-            names = sorted(bounded)
-            counts = np.array([bounded[name] for name in names], dtype=np.float64)
-        noisy = noise.added(counts, self.noise * self.sensitivity)
+            return noise.added(bounded, self.deviation)
+        names = sorted(bounded)
+        noisy = noise.added(np.array([bounded[name] for name in names], dtype=np.float64), self.deviation)
+        return self._over(names, noisy)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of each count."""
+        return self.noise * self.sensitivity
+
+    def passed(self, answer: "tuple[str, ...] | Numbers") -> tuple[str, ...]:
+        """The categories, or nodes, that the answer keeps."""
+        if isinstance(answer, tuple):
+            return answer
+        return self._over(() if self.tree is None else self.tree.nodes, answer)
+
+    def _over(self, names: Sequence[str], noisy: "Numbers") -> tuple[str, ...]:
         least = self.threshold if self.noise > 0 else 0.0
         return tuple(name for name, count in zip(names, noisy, strict=True) if count > least)
 
@@ -303,7 +315,8 @@ def resolve(schema: Schema, terms: Purchase, data: Asks) -> Schema:
 
 def _bought(column: Column, most: int, terms: Purchase, ask: Ask) -> dict[str, Any]:
     if isinstance(column, Categorical) and column.categories == LEARN:
-        found = ask(_domain(column, most, terms))
+        question = _domain(column, most, terms)
+        found = question.passed(ask(question))
         if not found:
             warnings.warn(
                 f"column {column.name!r}: at this budget noise hides every category; declare the categories in the schema",

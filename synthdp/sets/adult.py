@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from synthdp.errors import BadInput
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted, lacking_of
 
 SUMMARY = "UCI Adult census extract: 32,561 training and 16,281 test records, income above 50K"
 SOURCE = "UCI Machine Learning Repository, Adult (Becker & Kohavi 1996), CC BY 4.0: archive.ics.uci.edu/dataset/2/adult"
@@ -22,16 +22,16 @@ COLUMNS = (
 )  # fmt: skip
 NUMBERS = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 TRAIN = Wanted(
-    "adult", {"adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"}, packed=True
+    "adult", {"adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"}, SOURCE, packed=True
 )  # fmt: skip
 TEST = Wanted(
-    "adult", {"adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"}, packed=True
+    "adult", {"adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"}, SOURCE, packed=True
 )  # fmt: skip
 
 
 def lacking(folder: Path) -> str:
     """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TRAIN, TEST), folder, SOURCE)
+    return lacking_of((TRAIN, TEST), folder)
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
@@ -40,7 +40,7 @@ def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
     if missing:
         raise BadInput(f"data set adult is not here: {missing}")
     notes = ("? (not known) is a category of its own in workclass, occupation and native-country",)
-    return _table(content(TRAIN, folder)[1]), _table(content(TEST, folder)[1]), notes
+    return _table(TRAIN.content(folder)[1]), _table(TEST.content(folder)[1]), notes
 
 
 def _table(raw: bytes) -> pd.DataFrame:

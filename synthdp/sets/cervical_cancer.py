@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from synthdp.errors import BadInput
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted
 
 SUMMARY = "858 patients, habits, contraception and diseases: biopsy for cervical cancer"
 SOURCE = (
@@ -21,6 +20,7 @@ UNIT = None
 TABLE = Wanted(
     "cervical_cancer",
     {"risk_factors_cervical_cancer.csv": "f749419274544950bdb971781b26187bc16440b0a86ad96f932854ac7dc530a7"},
+    SOURCE,
 )
 YEARS = ("Smokes (years)", "Hormonal Contraceptives (years)", "IUD (years)")
 PACKS = "Smokes (packs/year)"
@@ -30,19 +30,12 @@ ASKED_COUNTS = (
     "STDs: Time since first diagnosis", "STDs: Time since last diagnosis",
 )  # fmt: skip
 KNOWN_FLAGS = ("Dx:Cancer", "Dx:CIN", "Dx:HPV", "Dx", "Hinselmann", "Schiller", "Cytology", "Biopsy")
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TABLE,), folder, SOURCE)
+lacking = TABLE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     """The patients, no official test part, and what was done to them."""
-    missing = lacking(folder)
-    if missing:
-        raise BadInput(f"data set cervical_cancer is not here: {missing}")
-    return typed(pd.read_csv(io.BytesIO(content(TABLE, folder)[1]), na_values="?"))
+    return typed(pd.read_csv(io.BytesIO(TABLE.content(folder)[1]), na_values="?"))
 
 
 def typed(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:

@@ -4,13 +4,11 @@ The names in the file are made up and are dropped all the same; so is the PCR's 
 off.
 """
 
-import io
 from pathlib import Path
 
 import pandas as pd
 
-from synthdp.errors import BadInput
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted
 
 SUMMARY = "15,524 COVID-19 tests of 12,344 subjects at a children's hospital: clinic, payer, times, result"
 SOURCE = (
@@ -19,24 +17,19 @@ SOURCE = (
 )
 UNIT = "subject_id"
 TABLE = Wanted(
-    "covid_testing", {"covid_testing.parquet": "a8570e3ca985a0a5fd683cd5969e3490f2603c67fb63217339f3e4d572a11d68"}
+    "covid_testing",
+    {"covid_testing.parquet": "a8570e3ca985a0a5fd683cd5969e3490f2603c67fb63217339f3e4d572a11d68"},
+    SOURCE,
 )
 DROPPED = ("fake_first_name", "fake_last_name", "test_id", "ct_result")
 FLAGS = ("drive_thru_ind", "orderset")
 CLAMPED = {"age": (0, 100), "col_rec_tat": (0, 48), "rec_ver_tat": (0, 48)}
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TABLE,), folder, SOURCE)
+lacking = TABLE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     """The tests, no official test part, and what was done to them."""
-    missing = lacking(folder)
-    if missing:
-        raise BadInput(f"data set covid_testing is not here: {missing}")
-    return typed(pd.read_parquet(io.BytesIO(content(TABLE, folder)[1])))
+    return typed(TABLE.parquet(folder))
 
 
 def typed(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:

@@ -4,13 +4,11 @@ V1 to V28 are principal components, whose meaning the donors withhold. This part
 16-bit numbers (three digits): for trials, not for comparisons with published figures.
 """
 
-import io
 from pathlib import Path
 
 import pandas as pd
 
-from synthdp.errors import BadInput
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted
 
 SUMMARY = "56,962 card payments (a fifth of the published ones), 28 principal components: fraud or not"
 SOURCE = (
@@ -21,20 +19,14 @@ UNIT = None
 TABLE = Wanted(
     "creditcard_sample",
     {"creditcard_20pct.parquet": "f2162319ba356f0f28662060f02a54dbdfecef03855836000082daacefa3b501"},
+    SOURCE,
 )
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TABLE,), folder, SOURCE)
+lacking = TABLE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     """The payments, no official test part, and what was done to them."""
-    missing = lacking(folder)
-    if missing:
-        raise BadInput(f"data set creditcard_sample is not here: {missing}")
-    raw = pd.read_parquet(io.BytesIO(content(TABLE, folder)[1]))
+    raw = TABLE.parquet(folder)
     components = raw.drop(columns="Class").astype("float64")
     # Cents again, after 16 bits: beyond 2,048 they had been rounded to whole units and more.
     frame = components.assign(Amount=components["Amount"].round(2), Class=raw["Class"].astype("bool"))

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from synthdp.errors import BadInput
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted
 
 SUMMARY = "101,766 hospital encounters of 71,518 diabetic patients: diagnoses, medication, readmission"
 SOURCE = (
@@ -26,6 +25,7 @@ TABLE = Wanted(
         PARQUET: "40593d6f4fbd687c5e138a8eb44f646c2494622e419e75be2cc5d7fb18662a52",
         CSV: "0689e7ec031237dc63031b938805c48377748761a3b26acab621567afa24df97",
     },
+    SOURCE,
 )
 DROPPED = ("encounter_id", "weight", "examide", "citoglipton")
 DIAGNOSES = ("diag_1", "diag_2", "diag_3")
@@ -45,19 +45,12 @@ GROUPS = {
     "neoplasms": ((140, 239),),
 }
 SPECIALTIES = ("InternalMedicine", "Emergency/Trauma", "Family/GeneralPractice", "Cardiology")
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TABLE,), folder, SOURCE)
+lacking = TABLE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     """The encounters, no official test part, and what was done to them."""
-    missing = lacking(folder)
-    if missing:
-        raise BadInput(f"data set diabetes130 is not here: {missing}")
-    name, raw = content(TABLE, folder)
+    name, raw = TABLE.content(folder)
     if name == PARQUET:
         return grouped(pd.read_parquet(io.BytesIO(raw)))
     return grouped(pd.read_csv(io.BytesIO(raw), dtype="str", keep_default_na=False))

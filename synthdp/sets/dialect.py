@@ -19,7 +19,7 @@ from synthdp.errors import BadInput
 from synthdp.files import limits
 from synthdp.schema import cells
 from synthdp.schema.columns import Boolean, Categorical, Column, Continuous, Datetime
-from synthdp.schema.file_coding import SEPARATORS, SPACE, Coding, DateFormat, Reading
+from synthdp.schema.file_coding import MOST_TITLE, POINTS, SEPARATORS, SPACE, THOUSANDS, Coding, DateFormat, Reading
 from synthdp.tables import csv_lines, csvfile, excel
 from synthdp.tables.foreign_parser import BLANK, DAY, INSTANT, NUMBER, TEXT
 
@@ -40,7 +40,29 @@ TRUTHS = (
 POINT, COMMA = (re.compile(rf"[+-]?([0-9]+{sign}?[0-9]*|{sign}[0-9]+)([eE][+-]?[0-9]+)?") for sign in (r"\.", ","))
 LEADING_ZERO = re.compile("[+-]?0[0-9]")
 THOUSAND = re.compile(r"[+-]?[0-9]{1,3}[.,][0-9]{3}")
-GROUPED = re.compile(r"[+-]?[0-9]{1,3}(([.][0-9]{3})+,[0-9]+|(,[0-9]{3})+[.][0-9]+|([.,' ][0-9]{3}){2,})")
+GROUPED = re.compile(
+    "[+-]?[0-9]{1,3}(([.][0-9]{3})+,[0-9]+|(,[0-9]{3})+[.][0-9]+|([.,][0-9]{3}){2,}|(['\u2019 \u00a0\u202f][0-9]{3})+([.,][0-9]+)?)"
+)
+SUFFIXES = (
+    "%",
+    "\u2030",
+    "\u20ac",
+    "$",
+    "\u00a3",
+    "kg",
+    "g",
+    "mg",
+    "l",
+    "ml",
+    "cm",
+    "mm",
+    "\u00b0C",
+    "mmHg",
+    "h",
+    "min",
+    "d",
+)
+SUFFIX = re.compile(rf"([{SPACE}]?)({'|'.join(map(re.escape, sorted(SUFFIXES, key=len, reverse=True)))})$")
 LIKE_A_DATE = re.compile(r"[0-9]{1,4}[./ -]?([0-9]{1,2}|[A-Za-z]{3})[./ -]?[0-9]{2,4}([T :].*)?")
 YEAR_FIRST = ("yyyy-mm-dd", "yyyy/mm/dd", "yyyy.mm.dd")
 DAY_FIRST = tuple(
@@ -103,6 +125,10 @@ class _Values:
             [self.first[place] for place in kept],
             self.blank,
         )
+
+    def without(self, suffix: str) -> "_Values":
+        """The texts, which all end so, without it."""
+        return replace(self, texts=[text.removesuffix(suffix.strip(SPACE)).rstrip(SPACE) for text in self.texts])
 
     def matching(self, fits: Any) -> float:
         """The share of the cells whose text fits."""
@@ -169,6 +195,10 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         codings[str(name)] = coding
         plain = csvfile.plain_texts(array, Reading(columns=((str(name), coding),)).of(look.column))
         made = made.assign(**{name: csvfile.guessed(plain, text=boolean).set_axis(frame.index)})
+    for name, title in (facts or {}).get("titles", {}).items():
+        plain = "".join(each if each.isprintable() else " " for each in title).strip()[:MOST_TITLE]
+        if plain and name in made:
+            codings[name] = replace(codings.get(name, Coding()), title=plain)
     codings = {name: coding for name, coding in codings.items() if coding != Coding()}
     if not codings:
         return Found(frame=made, reading=None, mind=tuple(mind))
@@ -177,6 +207,8 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
     said = ["typed columns"]
     said += [f"missing values as {', '.join(codes)} too"] if codes else []
     said += ["words or numbers for true and false"] if any(coding.words for coding in codings.values()) else []
+    titles = sum(coding.title is not None for coding in codings.values())
+    said += [f"labels of {titles} column{'s' * (titles > 1)}"] if titles else []
     said += [f"value labels of {len(categories)} column{'s' * (len(categories) > 1)}"] if categories else []
     ordinal = {name for name, measure in (facts or {}).get("measures", {}).items() if measure == "ordinal"}
     return Found(
@@ -225,6 +257,12 @@ def sheet(path: Path, wanted: str | None) -> Found:
         made = replace(made, mind=(f"{rows} taken as titles above the header", *made.mind))
     if not found.others:
         return made
+    if found.covers:
+        before = ", ".join(map(repr, found.covers))
+        text = (
+            f"the sheet {found.name!r} is taken, since {before} before it hold{'s' * (len(found.covers) == 1)} no table"
+        )
+        made = replace(made, mind=(text, *made.mind))
     others = ", ".join(map(repr, found.others))
     return replace(made, mind=(f"the sheets {others} are left out; sheet= names another one", *made.mind))
 
@@ -387,13 +425,11 @@ class _Look:
             codes, rest = (), values
         if any(LEADING_ZERO.match(text) for text in rest.texts):  # codes of somebody's list
             return False
+        if (suffix := _suffix(rest.texts)) is not None:
+            rest = rest.without(suffix)
         grouped = rest.matching(GROUPED.fullmatch)
         if grouped and rest.matching(lambda text: _is_number(text) or GROUPED.fullmatch(text)) >= MOST:
-            line = self._line(rest, lambda text: not GROUPED.fullmatch(text))
-            raise BadInput(
-                f"{self.path}: line {line}: column {self.name!r}: expected numbers without signs between thousands; save the file "
-                "without them"
-            )
+            return self._grouped(rest, codes, suffix)
         shares = {",": rest.matching(COMMA.fullmatch), ".": rest.matching(POINT.fullmatch)}
         both = rest.matching(_is_number)
         usual = self.reading.decimal
@@ -414,16 +450,44 @@ class _Look:
         pointed = [text for text in numbers if decimal in text]
         if pointed and decimal != usual and all(THOUSAND.fullmatch(text) for text in pointed):
             self.open["decimal"] = (
-                f'"{decimal}" if 1{decimal}234 is a little more than one; if it is a thousand, save the file without such signs'
+                f'"{decimal}" if 1{decimal}234 is a little more than one; if it is a thousand, write thousands: "{decimal}" in its place'
             )
         places = {len(text.partition(decimal)[2]) for text in numbers}
         fixed = (
             next(iter(places)) if len(places) == 1 and not any(sign in text for text in numbers for sign in "eE") else 0
         )
         self.column = Continuous(name=self.name, bounds="learn", missing=True)
-        self.coding = Coding(decimal=None if decimal == usual else decimal, places=fixed or None)
+        self.coding = Coding(decimal=None if decimal == usual else decimal, places=fixed or None, suffix=suffix)
         self.codes = codes
         return True
+
+    def _grouped(self, rest: _Values, codes: tuple[str, ...], suffix: str | None) -> bool:
+        """Numbers with one sign between thousands and another before decimals; what mixes them is refused."""
+        usual = self.reading.decimal
+        for decimal in (usual, *(sign for sign in POINTS if sign != usual)):
+            for sign in THOUSANDS:
+                if sign == decimal:
+                    continue
+                coded = Reading(decimal=decimal).of(Continuous(name=self.name, bounds="learn"))
+                coded = replace(coded, coding=Coding(thousands=sign))
+                pattern = COMMA if decimal == "," else POINT
+                if all(pattern.fullmatch(text) or re.fullmatch(coded.in_thousands, text) for text in rest.texts):
+                    places = {len(text.partition(decimal)[2]) for text in rest.texts}
+                    fixed = next(iter(places)) if len(places) == 1 else 0
+                    self.column = Continuous(name=self.name, bounds="learn", missing=True)
+                    self.coding = Coding(
+                        decimal=None if decimal == usual else decimal,
+                        places=fixed or None,
+                        thousands=sign,
+                        suffix=suffix,
+                    )
+                    self.codes = codes
+                    return True
+        line = self._line(rest, lambda text: not GROUPED.fullmatch(text))
+        raise BadInput(
+            f"{self.path}: line {line}: column {self.name!r}: expected the same sign between the thousands of all numbers, and another "
+            "one before decimals; save the file so, or without the signs between thousands"
+        )
 
     def _dates(self, values: _Values) -> bool:
         least = MOST if len(values.texts) >= FEW else 1.0
@@ -490,6 +554,14 @@ class _Look:
 
 def _is_number(text: str) -> bool:
     return COMMA.fullmatch(text) is not None or POINT.fullmatch(text) is not None
+
+
+def _suffix(texts: list[str]) -> str | None:
+    """What follows the number in every text, of a public list."""
+    found = {match and match[0] for match in map(SUFFIX.search, texts)}
+    (suffix, *others) = found or {None}
+    bare = [] if others or suffix is None else [text.removesuffix(suffix) for text in texts]
+    return suffix if bare and all(_is_number(text) or GROUPED.fullmatch(text) for text in bare) else None
 
 
 def _alike(text: str, word: str, other: str) -> str:

@@ -14,8 +14,8 @@ from synthdp.files import limits, strict_json
 from synthdp.schema import code_lists, yamlfile
 from synthdp.schema.columns import LEARN
 from synthdp.schema.file_coding import Reading
+from synthdp.schema.guesses import names_somebody
 from synthdp.schema.schema import Schema
-from synthdp.sets.draft import names_somebody
 from synthdp.tables import foreign
 
 HEAD = """\

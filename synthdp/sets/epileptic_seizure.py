@@ -5,13 +5,11 @@ table cut 23 windows out of each of 500 recordings without saying which: what ca
 not a person.
 """
 
-import io
 from pathlib import Path
 
 import pandas as pd
 
-from synthdp.errors import BadInput
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted
 
 SUMMARY = "11,500 one-second EEG windows of 178 samples: seizure or not"
 SOURCE = (
@@ -22,21 +20,15 @@ UNIT = None
 TABLE = Wanted(
     "epileptic_seizure",
     {"epileptic_seizure.parquet": "521c322cd865192b05a8febfa7e3f69d30edf5a2fe7bbec4039f15c1e71d322d"},
+    SOURCE,
 )
 SEIZURE = 1  # the class of the windows recorded during a seizure
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TABLE,), folder, SOURCE)
+lacking = TABLE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     """The windows, no official test part, and what was done to them."""
-    missing = lacking(folder)
-    if missing:
-        raise BadInput(f"data set epileptic_seizure is not here: {missing}")
-    return decided(pd.read_parquet(io.BytesIO(content(TABLE, folder)[1])))
+    return decided(TABLE.parquet(folder))
 
 
 def decided(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from synthdp.errors import BadInput
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted
 
 SUMMARY = "1,559 spoken letters (the test part of ISOLET), 617 features: vowel or consonant"
 SOURCE = (
@@ -19,22 +18,18 @@ SOURCE = (
 )
 UNIT = None
 TABLE = Wanted(
-    "isolet_part", {"isolet5_test.csv": "e14eb62addf13e4268e011929e2829e78fd21b7ebb07829ee477fd7daaf2c244"}, packed=True
-)  # fmt: skip
+    "isolet_part",
+    {"isolet5_test.csv": "e14eb62addf13e4268e011929e2829e78fd21b7ebb07829ee477fd7daaf2c244"},
+    SOURCE,
+    packed=True,
+)
 VOWELS = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ".index(letter) + 1 for letter in "AEIOU")
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TABLE,), folder, SOURCE)
+lacking = TABLE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     """The letters, no official split within this part, and what was done to them."""
-    missing = lacking(folder)
-    if missing:
-        raise BadInput(f"data set isolet_part is not here: {missing}")
-    return decided(pd.read_csv(io.BytesIO(content(TABLE, folder)[1])))
+    return decided(pd.read_csv(io.BytesIO(TABLE.content(folder)[1])))
 
 
 def decided(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:

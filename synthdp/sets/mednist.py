@@ -21,17 +21,14 @@ FILE = Packed(
         "is_test": "61426f9259dfd06c8c7f7257880c76eb200f7594dd761c29c8de3edc59d96010",
         "classes": "4d432faa9a2857fa0914c8195158d6cc99a39e9d0b4a92128a0d5f79ccc5c3db",
     },
+    SOURCE,
 )
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return FILE.lacking(folder, SOURCE)
+lacking = FILE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
     """Training and test pictures, and what was done to them."""
-    held = FILE.arrays(folder, SOURCE)
+    held = FILE.arrays(folder)
     parts = [
         frame(held["images"][chosen], "region", held["classes"][held["labels"][chosen]].tolist())
         for chosen in (~held["is_test"], held["is_test"])

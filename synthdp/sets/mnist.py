@@ -24,17 +24,14 @@ FILE = Packed(
         "x_test": "6d87418db22cc8025d05968bec9bd5c3932904b23485740db143a061a2c9d161",
         "y_test": "ddeff807876a9661a1110d45c266c86239a3a1b7d37da0c3716a7a683c852ff5",
     },
+    SOURCE,
 )
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return FILE.lacking(folder, SOURCE)
+lacking = FILE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
     """Training and test pictures, and what was done to them: nothing."""
-    held = FILE.arrays(folder, SOURCE)
+    held = FILE.arrays(folder)
     parts = [frame(held[f"x_{part}"], "digit", held[f"y_{part}"].astype(str).tolist()) for part in ("train", "test")]
     notes = ("writers are not named here: about 250 wrote the training part, and each picture is a unit",)
     return parts[0], parts[1], notes

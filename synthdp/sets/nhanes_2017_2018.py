@@ -4,16 +4,14 @@ A wide and sparse table: most questions are asked of some ages only. Which cells
 what lies beyond its bounds (777 refused, 999 not known, ...) is missing.
 """
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from synthdp.errors import BadInput
 from synthdp.schema.columns import LEARN, Boolean, Categorical, Continuous, Integer, Ordinal
 from synthdp.sets import named
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted
 
 if TYPE_CHECKING:
     from synthdp.schema.columns import Column
@@ -30,24 +28,18 @@ UNIT = None
 TABLE = Wanted(
     "nhanes_2017_2018",
     {"nhanes_2017_2018.parquet": "9f24bc790f27eb9fafd9d2cf7a068680b16eb032e1ecf602f16969f2dcc0d9c2"},
+    SOURCE,
 )
 ZERO = 1e-70  # the file's zeros are 5.4e-79, as its SAS transport format wrote them
 BEDTIME = "UsualSleepTimeOnWeekdaysOrWorkdays"
 CLOCK = (BEDTIME, "UsualWakeTimeOnWeekdaysOrWorkdays")
 NOON = 12.0
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TABLE,), folder, SOURCE)
+lacking = TABLE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     """The people, no official test part, and what was done to them."""
-    missing = lacking(folder)
-    if missing:
-        raise BadInput(f"data set nhanes_2017_2018 is not here: {missing}")
-    return typed(pd.read_parquet(io.BytesIO(content(TABLE, folder)[1])), named.schema_of("nhanes_2017_2018"))
+    return typed(TABLE.parquet(folder), named.schema_of("nhanes_2017_2018"))
 
 
 def typed(raw: pd.DataFrame, schema: "Schema") -> tuple[pd.DataFrame, None, tuple[str, ...]]:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from synthdp.errors import BadInput
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted
 
 SUMMARY = "27,253 people of the American Community Survey 2019 in 20 areas: household, work, income decile"
 SOURCE = (
@@ -21,25 +20,19 @@ UNIT = None
 TABLE = Wanted(
     "nist_acs",
     {"national2019.csv": "9e039c8e47c9e998d60f66fd50ec620fc2d0703decdc21f3069c9844fbef979b"},
+    SOURCE,
     packed=True,
 )
 DERIVED = ("DENSITY", "INDP", "PINCP")
 WEIGHTS = ("PWGTP", "WGTP")
 COUNTS = ("NOC", "NPF", "POVPIP")
 NOT_APPLICABLE = "N"
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TABLE,), folder, SOURCE)
+lacking = TABLE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     """The people, no official test part, and what was done to them."""
-    missing = lacking(folder)
-    if missing:
-        raise BadInput(f"data set nist_acs is not here: {missing}")
-    return typed(pd.read_csv(io.BytesIO(content(TABLE, folder)[1]), dtype="str", keep_default_na=False))
+    return typed(pd.read_csv(io.BytesIO(TABLE.content(folder)[1]), dtype="str", keep_default_na=False))
 
 
 def typed(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:

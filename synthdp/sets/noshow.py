@@ -4,13 +4,11 @@ The time at which an appointment was made becomes the days from then to the appo
 published as two instants tells a model of tables little, and their difference is what the target hangs on.
 """
 
-import io
 from pathlib import Path
 
 import pandas as pd
 
-from synthdp.errors import BadInput
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted
 
 SUMMARY = "110,527 medical appointments of 62,299 patients in Vitoria: who did not come"
 SOURCE = (
@@ -18,21 +16,16 @@ SOURCE = (
     "kaggle.com/datasets/joniarroba/noshowappointments, as a Parquet file"
 )
 UNIT = "PatientId"
-TABLE = Wanted("noshow", {"noshow_may2016.parquet": "ed474a9348e00c262530e4e93646356a636d5aa74b1babab64c828b2b80cbd2c"})
+TABLE = Wanted(
+    "noshow", {"noshow_may2016.parquet": "ed474a9348e00c262530e4e93646356a636d5aa74b1babab64c828b2b80cbd2c"}, SOURCE
+)
 FLAGS = ("Scholarship", "Hipertension", "Diabetes", "Alcoholism", "SMS_received")
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TABLE,), folder, SOURCE)
+lacking = TABLE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     """The appointments, no official test part, and what was done to them."""
-    missing = lacking(folder)
-    if missing:
-        raise BadInput(f"data set noshow is not here: {missing}")
-    return typed(pd.read_parquet(io.BytesIO(content(TABLE, folder)[1])))
+    return typed(TABLE.parquet(folder))
 
 
 def typed(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:

@@ -21,16 +21,17 @@ class Packed:
     folder: str
     file: str
     sums: Mapping[str, str]
+    source: str
 
-    def lacking(self, root: Path, source: str) -> str:
+    def lacking(self, root: Path) -> str:
         """What is missing for this data set, in words; empty if nothing is."""
         if (root / self.folder / self.file).is_file():
             return ""
-        return f"put {self.file} into {root / self.folder} (SYNTHDP_DATA names the data folder); source: {source}"
+        return f"put {self.file} into {root / self.folder} (SYNTHDP_DATA names the data folder); source: {self.source}"
 
-    def arrays(self, root: Path, source: str) -> dict[str, NDArray[Any]]:
+    def arrays(self, root: Path) -> dict[str, NDArray[Any]]:
         """Every array, checked. Raises `BadInput` where the file is absent or holds something else."""
-        missing = self.lacking(root, source)
+        missing = self.lacking(root)
         if missing:
             raise BadInput(f"data set {self.folder} is not here: {missing}")
         path = root / self.folder / self.file

@@ -22,18 +22,14 @@ SOURCE = (
     "train_images, train_labels, and so on for val and test"
 )
 UNIT = None
-FILE = Packed("pneumoniamnist", "pneumoniamnist.npz", {})
+FILE = Packed("pneumoniamnist", "pneumoniamnist.npz", {}, SOURCE)
 FINDINGS = ("normal", "pneumonia")
 PARTS = {  # sha256 over the sorted sums of (picture, label)
     "train": "6f4f175d8f284b761e4bac8adbbc53909ab5bf726091ff048df60e31b0285e79",
     "val": "96fd11f8a8ae3d1112cc8a9eb5228b9dd9d012f03b065853d718c1e0b0a7b046",
     "test": "76775cc8c143ecff72cb3bcb0a321228f0926dbed65082df8a321d5ea26be326",
 }
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return FILE.lacking(folder, SOURCE)
+lacking = FILE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:

@@ -4,14 +4,12 @@ As in Deb & Trivedi (2002). The target, visits to a physician in a year, is a nu
 sums, products) are left out, and values that were imputed by a mean are read as missing.
 """
 
-import io
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from synthdp.errors import BadInput
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted
 
 SUMMARY = "20,190 years of 5,912 people in an insurance experiment: plan, health, spending, visits to a physician"
 SOURCE = (
@@ -19,7 +17,9 @@ SOURCE = (
     "github.com/statsmodels/statsmodels, randhie.csv, as a Parquet file"
 )
 UNIT = "zper"
-TABLE = Wanted("randhie", {"randhie.parquet": "9f4728f3aeeaf92cc16502091fa4520233ea50bc1b7c035d980433260ee9bef2"})
+TABLE = Wanted(
+    "randhie", {"randhie.parquet": "9f4728f3aeeaf92cc16502091fa4520233ea50bc1b7c035d980433260ee9bef2"}, SOURCE
+)
 DERIVED = (
     "meddol", "lnmeddol", "binexp", "linc", "lnum", "lfam", "lpi", "logc", "fmde", "fchild", "xghindx",
 )  # fmt: skip
@@ -30,19 +30,12 @@ ROUNDED = {
     "income": 0, "xage": 1, "educdec": 1, "time": 2, "outpdol": 2, "drugdol": 2, "suppdol": 2, "mentdol": 2, "inpdol": 2,
     "mhi": 1, "disea": 1, "ghindx": 1, "mdeoff": 0, "pioff": 0,
 }  # fmt: skip
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TABLE,), folder, SOURCE)
+lacking = TABLE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     """The person-years, no official test part, and what was done to them."""
-    missing = lacking(folder)
-    if missing:
-        raise BadInput(f"data set randhie is not here: {missing}")
-    return typed(pd.read_parquet(io.BytesIO(content(TABLE, folder)[1])))
+    return typed(TABLE.parquet(folder))
 
 
 def typed(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:

@@ -241,17 +241,45 @@ def _write_pictures(chunks: "Iterable[DataFrame]", where: Path, schema: Schema) 
         raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
 
 
-def _parquet(path: Path) -> "DataFrame":
+def check_parquet(path: Path) -> None:
+    """Raise `BadInput` for a Parquet file whose footer is too long, or that would unpack to far more than it is: a text that is stored
+    once may be that of every record. Texts are counted by their places in the dictionary, and not unpacked."""
     limits.check_footer(path)
+    with pq.ParquetFile(path) as file:
+        names, packed = file.schema_arrow.names, file.metadata
+        _check_names(path, names)
+        done = 8 * packed.num_rows * len(names)
+        _check_size(path, done)
+        rows = range(packed.num_row_groups)
+        columns = [packed.row_group(row).column(place) for row in rows[:1] for place in range(packed.num_columns)]
+        texts = [column.path_in_schema for column in columns if column.physical_type == "BYTE_ARRAY"]
+        if packed.num_rows * sum(packed.row_group(row).total_byte_size for row in rows) <= limits.FREE:
+            return  # were the longest text that of every record
+    with pq.ParquetFile(path, read_dictionary=texts) as file:
+        for row in rows:
+            for name in texts:
+                done += _unpacked(file.read_row_group(row, columns=[name]))
+                _check_size(path, done)
+
+
+def _unpacked(table: pa.Table) -> int:
+    """Bytes of texts, which stay packed."""
+    chunks = [chunk for column in table.columns for chunk in column.chunks if pa.types.is_dictionary(chunk.type)]
+    texts = [chunk for chunk in chunks if not pa.types.is_primitive(chunk.type.value_type)]
+    return sum(pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0 for chunk in texts)
+
+
+def _check_size(path: Path, unpacked: int) -> None:
+    if unpacked > limits.FREE and unpacked > limits.RATIO * path.stat().st_size:
+        raise BadInput(
+            f"{path}: would unpack to over {limits.RATIO} times its size; data.engine=duckdb counts it where it lies"
+        )
+
+
+def _parquet(path: Path) -> "DataFrame":
     try:
+        check_parquet(path)
         with pq.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            _check_names(path, names)
-            cells = 8 * file.metadata.num_rows * len(names)
-            if cells > limits.FREE and cells > limits.RATIO * path.stat().st_size:
-                raise BadInput(
-                    f"{path}: would unpack to over {limits.RATIO} times its size; data.engine=duckdb counts it where it lies"
-                )
             table = file.read()
             table.validate(full=True)  # text that is no UTF-8 would be found later, one cell at a time
             return _framed(table)
@@ -311,9 +339,7 @@ def _plain(frame: "DataFrame", schema: Schema) -> "DataFrame":
             continue
         series, coded = frame[column.name], schema.reading.of(column)
         if is_numeric_dtype(series.dtype):  # which has no sign before decimals
-            coded = replace(
-                coded, reading=replace(coded.reading, decimal="."), coding=replace(coded.coding, decimal=None)
-            )
+            coded = coded.of_number()
         if not coded.is_plain:
             array = pa.chunked_array([pa.array(cells.texts(series), pa.string())])
             frame = frame.assign(**{column.name: csvfile.typed(array, coded).set_axis(frame.index)})
@@ -381,7 +407,8 @@ def _write_statistics(chunks: "Iterable[DataFrame]", part: Path, schema: Schema,
     frame = pd.concat([_coded(each, schema) for each in frames], ignore_index=True)
     codings = [] if schema.reading is None else [schema.reading.of(column) for column in schema.columns]
     labels = {each.column.name: each.coding.labels for each in codings if each.labels}
-    return statistics_files.write(frame, part, where, ending, labels)
+    titles = {each.column.name: each.coding.title for each in codings if each.coding.title is not None}
+    return statistics_files.write(frame, part, where, ending, labels, titles)
 
 
 def _arrow_type(column: Any) -> pa.DataType:

@@ -1,12 +1,10 @@
 """Spambase (Hopkins et al. 1999): 4,601 messages, percentages of words and characters, runs of capitals; spam or not."""
 
-import io
 from pathlib import Path
 
 import pandas as pd
 
-from synthdp.errors import BadInput
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted
 
 SUMMARY = "4,601 e-mail messages as percentages of words and characters: spam or not"
 SOURCE = (
@@ -14,18 +12,13 @@ SOURCE = (
     "Parquet file with the column names of spambase.names"
 )
 UNIT = None
-TABLE = Wanted("spambase", {"spambase.parquet": "39ed78014e2da9dce700a5b10dc84c40c2182f9d349ffa39329c4a9e8f42ddc7"})
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TABLE,), folder, SOURCE)
+TABLE = Wanted(
+    "spambase", {"spambase.parquet": "39ed78014e2da9dce700a5b10dc84c40c2182f9d349ffa39329c4a9e8f42ddc7"}, SOURCE
+)
+lacking = TABLE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     """The messages, no official test part, and what was done to them."""
-    missing = lacking(folder)
-    if missing:
-        raise BadInput(f"data set spambase is not here: {missing}")
-    frame = pd.read_parquet(io.BytesIO(content(TABLE, folder)[1]))
+    frame = TABLE.parquet(folder)
     return frame.astype({"spam": "bool"}), None, ("391 rows repeat others, as published; each is a unit",)

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.files import whole
+from synthdp.files import limits, whole
 from synthdp.schema import cells
 from synthdp.schema.file_coding import PLAIN, SPACE
 from synthdp.schema.schema import Schema
@@ -117,6 +117,8 @@ def _split_lines(path: Path, schema: Schema, side: _Side, targets: tuple[Path, P
     encoding = getattr(reading, "encoding", None) or "utf-8"
     mark = getattr(reading, "separator", None) or ("\t" if path.suffix.lower() == ".tsv" else ",")
     packed = path.name.lower().endswith(".gz")
+    if packed:
+        limits.check_unpacked(path)
     try:
         with ExitStack() as stack:
             parts = [stack.enter_context(whole.file(target)) for target in targets]
@@ -158,6 +160,7 @@ def _split_parquet(path: Path, schema: Schema, side: _Side, targets: tuple[Path,
     import pyarrow.parquet as pq
 
     try:
+        record_files.check_parquet(path)
         with ExitStack() as stack:
             file = stack.enter_context(pq.ParquetFile(path))
             place = _place(path, schema, file.schema_arrow.names)
@@ -194,7 +197,7 @@ def _split_statistics(path: Path, schema: Schema, side: _Side, targets: tuple[Pa
     import pyarrow.parquet as pq
 
     ending = path.suffix.lower()
-    found = foreign.parsed(path, ending)
+    found = foreign.parsed(path, ending, "coded")
     place = _place(path, schema, found.table.column_names)
     names = _numbered(0, len(found.table)) if place is None else found.table.column(place).to_pylist()
     held = np.array([side.held_out(cells.text(name) or "") for name in names], np.bool_)
@@ -205,7 +208,8 @@ def _split_statistics(path: Path, schema: Schema, side: _Side, targets: tuple[Pa
                 pq.write_table(rows.replace_schema_metadata(None), part)
                 continue
             frame = statistics_files.frame(rows)
-            statistics_files.write(frame, part, target, ending, found.facts["labels"], found.facts["titles"])
+            facts = found.facts
+            statistics_files.write(frame, part, target, ending, facts["labels"], facts["titles"], facts["missing"])
 
 
 def _split_database(address: database_url.Address, schema: Schema, side: _Side, out: Path) -> tuple[Path, Path]:

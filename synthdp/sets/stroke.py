@@ -3,13 +3,11 @@
 `Unknown` stays a category of smoking_status, as published; a body mass index that is not known is a missing value.
 """
 
-import io
 from pathlib import Path
 
 import pandas as pd
 
-from synthdp.errors import BadInput
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted
 
 SUMMARY = "5,110 patients: age, habits, diseases, glucose, body mass index; who had a stroke"
 SOURCE = (
@@ -17,21 +15,14 @@ SOURCE = (
     "kaggle.com/datasets/fedesoriano/stroke-prediction-dataset, as a Parquet file"
 )
 UNIT = None
-TABLE = Wanted("stroke", {"stroke.parquet": "201ca36992a080cbd7d68432d36a51d16dd90fb29e75b5a7ced9e947160fe652"})
+TABLE = Wanted("stroke", {"stroke.parquet": "201ca36992a080cbd7d68432d36a51d16dd90fb29e75b5a7ced9e947160fe652"}, SOURCE)
 FLAGS = ("hypertension", "heart_disease", "stroke")
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TABLE,), folder, SOURCE)
+lacking = TABLE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     """The patients, no official test part, and what was done to them."""
-    missing = lacking(folder)
-    if missing:
-        raise BadInput(f"data set stroke is not here: {missing}")
-    return typed(pd.read_parquet(io.BytesIO(content(TABLE, folder)[1])))
+    return typed(TABLE.parquet(folder))
 
 
 def typed(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:

@@ -4,20 +4,20 @@ The target is death in hospital. What is known only afterwards (follow-up and th
 left out, as are the predictions of the study's own models and of the physicians.
 """
 
-import io
 from pathlib import Path
 
 import pandas as pd
 
-from synthdp.errors import BadInput
-from synthdp.sets.files import Wanted, content, lacking_of
+from synthdp.sets.files import Wanted
 
 SUMMARY = "9,105 seriously ill hospital patients: diagnoses, physiology, costs, death in hospital"
 SOURCE = (
     "Vanderbilt Biostatistics, SUPPORT2 (Knaus et al. 1995; UCI 880), CC BY 4.0: hbiostat.org/data, as a Parquet file"
 )
 UNIT = None
-TABLE = Wanted("support2", {"support2.parquet": "4157fca7edeeee874c4b12abb96e5ecaa562b055db42658a6ecc3fb8c291f3a0"})
+TABLE = Wanted(
+    "support2", {"support2.parquet": "4157fca7edeeee874c4b12abb96e5ecaa562b055db42658a6ecc3fb8c291f3a0"}, SOURCE
+)
 PREDICTIONS = ("sps", "aps", "surv2m", "surv6m", "prg2m", "prg6m")
 AFTERWARDS = ("death", "d.time", "sfdm2")
 FLAGS = ("hospdead", "diabetes", "dementia")
@@ -27,19 +27,12 @@ PLACES = {
     "alb": 1, "bili": 1, "crea": 1, "ph": 2, "glucose": 0, "bun": 0, "urine": 0, "adlsc": 1,
 }  # fmt: skip
 CLAMPED = {"totmcst": (0, 1_000_000), "alb": (0, 10)}
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return lacking_of((TABLE,), folder, SOURCE)
+lacking = TABLE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, None, tuple[str, ...]]:
     """The patients, no official test part, and what was done to them."""
-    missing = lacking(folder)
-    if missing:
-        raise BadInput(f"data set support2 is not here: {missing}")
-    return typed(pd.read_parquet(io.BytesIO(content(TABLE, folder)[1])))
+    return typed(TABLE.parquet(folder))
 
 
 def typed(raw: pd.DataFrame) -> tuple[pd.DataFrame, None, tuple[str, ...]]:

@@ -22,17 +22,14 @@ FILE = Packed(
         "x_test": "a13227ce51400bfd1f9dff0d4c8eafdf8692958514ac093db43bf6981eea73cb",
         "y_test": "0b8b792b8ca1c5c704fd9d5bbd1b261623a359e6c8c65b23db428257beea7800",
     },
+    SOURCE,
 )
-
-
-def lacking(folder: Path) -> str:
-    """What is missing for this data set, in words; empty if nothing is."""
-    return FILE.lacking(folder, SOURCE)
+lacking = FILE.lacking
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
     """Training and test pictures, and what was done to them."""
-    held = FILE.arrays(folder, SOURCE)
+    held = FILE.arrays(folder)
     parts = []
     for part in ("train", "test"):
         pictures = np.rint(held[f"x_{part}"].astype(np.float64) * 255).astype(np.uint8)

@@ -44,6 +44,7 @@ HARMLESS, HARMLESS_NUMBER = r"^''*[=+\-@\t\r\x00]", r"^'[+-]?([0-9]+(\.[0-9]*)?|
 
 
 ODD = "unreadable"  # no number, no instant
+EDGES_AFTER = r"[ \t\n\r\f\v\x{a0}]+$"
 EDGES = r"^[ \t\n\r\f\v\x{a0}]+|[ \t\n\r\f\v\x{a0}]+$"  # `SPACE` at the ends of a cell
 
 
@@ -109,8 +110,8 @@ def _plain(cell: "Value", coded: Coded) -> "Value":
         cell = cell.re_replace(EDGES, "")
     cell = _without(cell, coded.missing)
     comma = coded.decimal == ","
-    if coded.numeric and comma:
-        return ibis.ifelse(cell.contains("."), ibis.literal(ODD), cell.replace(",", "."))
+    if coded.numeric:
+        return _number(cell, coded)
     if coded.date is not None:
         return _iso(cell, coded.date)
     if coded.whole and comma:
@@ -124,6 +125,29 @@ def _plain(cell: "Value", coded: Coded) -> "Value":
         found = spelled(coded.column, harmless)
         return ibis.cases(*((found == word, truth) for word, truth in coded.words.items()), else_=cell)
     return cell
+
+
+def _number(cell: "Value", coded: Coded) -> "Value":
+    """As `Coded.plain` of a number. Blank cells stay so."""
+    import ibis
+
+    blank, odd = cell == "", ibis.literal(ODD)
+    wrong: list[Value] = []
+    sign, suffix = coded.coding.thousands, coded.coding.suffix
+    number = cell
+    if suffix is not None:
+        bare = suffix.strip(file_coding.SPACE)
+        wrong.append(~number.endswith(bare))
+        number = number.substr(0, number.length() - len(bare)).re_replace(EDGES_AFTER, "")
+    if sign is not None:
+        wrong.append(number.contains(sign) & ~number.re_search(f"^{coded.in_thousands}$"))
+        number = number.replace(sign, "")
+    if coded.decimal == ",":
+        wrong.append(number.contains("."))
+        number = number.replace(",", ".")
+    if not wrong:
+        return number
+    return ibis.cases((blank, cell), *((each, odd) for each in wrong), else_=number)
 
 
 def _iso(cell: "Value", form: DateFormat) -> "Value":

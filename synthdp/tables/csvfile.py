@@ -198,8 +198,7 @@ def _written(array: pa.Array, coded: Coded, found: dict[str, set[str]]) -> list[
 
 def _number_written(value: float, coded: Coded) -> str:
     places = coded.coding.places
-    text = repr(value) if places is None else f"{value:.{places}f}"
-    return text.replace(".", coded.decimal)
+    return coded.number(repr(value) if places is None else f"{value:.{places}f}")
 
 
 def separator(path: Path, reading: Reading | None) -> str | None:

@@ -32,7 +32,8 @@ FIRST_DAY = date(1900, 3, 1)  # before it, Excel's calendar has a day that never
 @dataclass(frozen=True)
 class Sheet:
     """The cells of a sheet: of each column the texts, null where they are blank, and what each cell is (`foreign_parser`). `lines`: the row
-    of each record; `others`: further sheets that hold something; `titles`: rows above the header that are no records."""
+    of each record; `others`: further sheets that hold something; `covers`: those of them that come before it and hold no table;
+    `titles`: rows above the header that are no records."""
 
     name: str
     names: list[str]
@@ -41,10 +42,11 @@ class Sheet:
     lines: NDArray[np.int64]
     others: list[str]
     titles: int = 0
+    covers: tuple[str, ...] = ()
 
 
 def opened(path: Path, wanted: str | None) -> Sheet:
-    """The sheet of that name, by default the first one that is visible and holds something. Raises `BadInput`."""
+    """The sheet of that name, by default the first one that is visible and holds a table. Raises `BadInput`."""
     found = foreign.parsed(path, foreign.XLSX, wanted)
     facts, table = found.facts, found.table
     places = range(len(facts["names"]))
@@ -56,6 +58,7 @@ def opened(path: Path, wanted: str | None) -> Sheet:
         lines=table.column("line").to_numpy(),
         others=facts["others"],
         titles=facts["titles"],
+        covers=tuple(facts["covers"]),
     )
 
 
@@ -82,11 +85,8 @@ def plain_texts(texts: pa.ChunkedArray, kinds: NDArray[np.int8], coded: Coded) -
     """The cells in the plain coding, null where they are missing. Typed ones have neither a sign before decimals nor a format of dates."""
     if coded.is_plain:
         return texts
-    typed = replace(
-        coded,
-        reading=replace(coded.reading, decimal="."),
-        coding=replace(coded.coding, decimal=None, date=None, latest=None),
-    )
+    typed = coded.of_number()
+    typed = replace(typed, coding=replace(typed.coding, date=None, latest=None))
     written = csvfile.plain_texts(texts, coded)
     return pc.if_else(pa.array(kinds == TEXT), written, csvfile.plain_texts(texts, typed))
 
@@ -158,7 +158,7 @@ def _put(table: Any, at: tuple[int, int], text: str | None, kind: int, days: dic
 
 def _cells(chunk: "DataFrame", coded: Coded) -> Cells:
     """The cells of a column, and what they are: text where the real file has them as text."""
-    as_text = coded.coding.decimal is not None
+    as_text = any(key is not None for key in (coded.coding.decimal, coded.coding.thousands, coded.coding.suffix))
     typed = coded if as_text else replace(coded, reading=replace(coded.reading, decimal="."))
     texts = [csvfile.restored(text) for text in csvfile.written(chunk, typed, {})]
     kinds = np.fromiter((_kind(coded, text, as_text=as_text) for text in texts), np.int8, len(texts))

@@ -57,16 +57,17 @@ def workbook(path: str, wanted: str, most_columns: int) -> pa.Table:
 
     try:
         with calamine.CalamineWorkbook.from_path(path) as book:
-            sheet, others = _sheet(book, wanted)
-            return _table(sheet, others, most_columns)
+            sheet, others, covers = _sheet(book, wanted)
+            return _table(sheet, others, covers, most_columns)
     except calamine.PasswordError:
         raise RefusedError("has a password; save it without one") from None
     except calamine.CalamineError as error:
         raise RefusedError(f"cannot be read as an Excel workbook ({type(error).__name__})") from None
 
 
-def _sheet(book: Any, wanted: str) -> tuple[Any, list[str]]:
-    """The sheet of that name, or the first one that is seen and holds something; and the names of the others that do."""
+def _sheet(book: Any, wanted: str) -> tuple[Any, list[str], list[str]]:
+    """The sheet of that name, or the first one that is seen and holds a table, or else something; the names of the others that hold
+    something, and of those among them that come before it."""
     from python_calamine import SheetTypeEnum, SheetVisibleEnum
 
     sheets = [each for each in book.sheets_metadata if each.typ == SheetTypeEnum.WorkSheet]
@@ -74,18 +75,27 @@ def _sheet(book: Any, wanted: str) -> tuple[Any, list[str]]:
     if wanted:
         if wanted not in book.sheet_names:
             raise RefusedError(f"has no sheet {wanted!r}; its sheets are {', '.join(map(repr, seen[:20]))}")
-        return book.get_sheet_by_name(wanted), []
-    first, others = None, list[str]()
-    for name in seen:
-        sheet = book.get_sheet_by_name(name)
-        if sheet.end is not None:
-            first, others = (first, [*others, name]) if first is not None else (sheet, others)
-    if first is None:
+        return book.get_sheet_by_name(wanted), [], []
+    filled = [sheet for name in seen if (sheet := book.get_sheet_by_name(name)).end is not None]
+    if not filled:
         raise RefusedError("holds no sheet with cells")
-    return first, others
+    place = next((place for place, sheet in enumerate(filled) if _is_table(sheet)), 0)
+    names = [sheet.name for sheet in filled]
+    return filled[place], [*names[:place], *names[place + 1 :]], names[:place]
 
 
-def _table(sheet: Any, others: list[str], most_columns: int) -> pa.Table:
+def _is_table(sheet: Any) -> bool:
+    """Whether a sheet has a header of several names, all of them text, and a record below: a cover sheet has none."""
+    first = list(islice(sheet.iter_rows(), MOST_TITLES + 2))
+    titles = _titles(first[: MOST_TITLES + 1])
+    header = [cell for cell in first[titles] if spelled(cell)[1] != BLANK]
+    below = [sum(spelled(cell)[1] != BLANK for cell in row) for row in first[titles + 1 :]]
+    return (
+        len(header) > 1 and all(isinstance(cell, str) for cell in header) and 1 < max(below, default=0) <= len(header)
+    )
+
+
+def _table(sheet: Any, others: list[str], covers: list[str], most_columns: int) -> pa.Table:
     if sheet.end is None:
         raise RefusedError(f"its sheet {sheet.name!r} is empty")
     (top, left), (_, right) = sheet.start, sheet.end
@@ -119,7 +129,15 @@ def _table(sheet: Any, others: list[str], most_columns: int) -> pa.Table:
         arrays[f"k{len(names)}"] = pa.array(np.frombuffer(bytes(seen), np.int8))
         names.append(name or "")
     return told(
-        pa.table(arrays), {"sheet": sheet.name, "names": names, "others": others, "line": top + 1, "titles": titles}
+        pa.table(arrays),
+        {
+            "sheet": sheet.name,
+            "names": names,
+            "others": others,
+            "covers": covers,
+            "line": top + 1,
+            "titles": titles,
+        },
     )
 
 
@@ -156,9 +174,10 @@ def spelled(cell: Any) -> tuple[str | None, int]:
 # ---- Stata, SPSS and SAS: typed columns, and what the file says of them.
 
 
-def statistics(path: str, ending: str, *, dictionary: bool = False) -> pa.Table:
+def statistics(path: str, ending: str, *, dictionary: bool = False, coded: bool = False) -> pa.Table:
     """The columns by their names (without a record, if the `dictionary` alone is wanted), null where a value is missing; dates as
-    instants. In the metadata: value labels, formats, measures, titles, and codes for missing values that the file declares."""
+    instants. In the metadata: value labels, formats, measures, titles, and codes for missing values that the file declares; `coded`:
+    these stay in the cells of SPSS."""
     import pyreadstat
 
     read: Callable[..., Any] = {
@@ -166,9 +185,13 @@ def statistics(path: str, ending: str, *, dictionary: bool = False) -> pa.Table:
         ".sas7bdat": pyreadstat.read_sas7bdat, ".xpt": pyreadstat.read_xport,
     }[ending]  # fmt: skip
     try:
-        columns, meta = read(path, disable_datetime_conversion=True, output_format="dict", metadataonly=dictionary)
+        spss = ending in (".sav", ".zsav")
+        kept = {"user_missing": True} if spss and coded else {}
+        columns, meta = read(
+            path, disable_datetime_conversion=True, output_format="dict", metadataonly=dictionary, **kept
+        )
         declared: Any = meta
-        if ending in (".sav", ".zsav"):
+        if spss:
             declared = read(path, metadataonly=True, user_missing=True)[1]
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError) as error:
         raise RefusedError(f"cannot be read as a {ending} file ({type(error).__name__})") from None
@@ -285,7 +308,7 @@ def main(path: str, ending: str, sheet: str, most_columns: str, allowed: str) ->
         table = (
             workbook(path, sheet, int(most_columns))
             if ending == ".xlsx"
-            else statistics(path, ending, dictionary=bool(sheet))
+            else statistics(path, ending, dictionary=sheet == "dictionary", coded=sheet == "coded")
         )
     except RefusedError as refused:
         table = told(pa.table({}), {"refused": str(refused)})

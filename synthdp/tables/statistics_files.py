@@ -82,9 +82,16 @@ def check_names(path: Path, ending: str, names: Iterable[str]) -> None:
 
 
 def write(
-    records: "DataFrame", part: Path, path: Path, ending: str, labels: Labels, titles: Mapping[str, str] | None = None
+    records: "DataFrame",
+    part: Path,
+    path: Path,
+    ending: str,
+    labels: Labels,
+    titles: Mapping[str, str] | None = None,
+    missing: Mapping[str, Iterable[tuple[str, str]]] | None = None,
 ) -> int:
-    """Write a frame of numbers, texts, truth values (as 0 and 1) and instants, and return its number of records."""
+    """Write a frame of numbers, texts, truth values (as 0 and 1) and instants, and return its number of records. `titles` are labels
+    of columns; `missing` from which code to which one a value of SPSS is missing."""
     check_names(path, ending, records.columns)
     try:
         import pyreadstat
@@ -97,6 +104,8 @@ def write(
             name: _values(made[name], pairs) for name, pairs in labels.items() if name in made
         }
     writer = {".dta": pyreadstat.write_dta, ".xpt": pyreadstat.write_xport}.get(ending, pyreadstat.write_sav)
+    if missing and ending in (".sav", ".zsav"):
+        options["missing_ranges"] = {name: _ranges(made[name], ends) for name, ends in missing.items() if name in made}
     if ending == ".zsav":
         options["compress"] = True
     try:
@@ -137,6 +146,15 @@ def _values(series: "Series[Any]", pairs: Iterable[tuple[str, str]]) -> dict[Any
     return {
         _number(code) if numeric else code: label for code, label in pairs if not numeric or _number(code) is not None
     }
+
+
+def _ranges(series: "Series[Any]", ends: Iterable[tuple[str, str]]) -> list[Any]:
+    """Codes for missing values as the column has them."""
+    from pandas.api import types
+
+    if not types.is_numeric_dtype(series.dtype):
+        return [low for low, _ in ends]
+    return [{"lo": _number(low), "hi": _number(high)} for low, high in ends]
 
 
 def _number(code: str) -> int | float | None:

@@ -1,6 +1,5 @@
 """What a training returns: a module that may leave the hospital, with the statement of its guarantee; and reading it back."""
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,13 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import save as dump
 from torch import nn
 
 from synthdp.errors import BadInput
 from synthdp.ledger.ledger import Ledger
 from synthdp.pate.code_features import public_codes, public_schema
-from synthdp.report.folder import FORMAT, LEDGER, MODULE, RELEASE, Opened, Verified, opened, written
+from synthdp.report.folder import MODULE, Opened, Verified, opened, put, written
 from synthdp.report.statement import Statement
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Boolean, Column, Continuous, Integer
@@ -105,17 +103,8 @@ class Trained:
         return saved
 
     def _write(self, folder: Path) -> None:
-        weights = {name: np.ascontiguousarray(value.numpy()) for name, value in self.module.state_dict().items()}
-        (folder / MODULE).write_bytes(dump(weights))
-        description = {
-            "format": FORMAT,
-            "kind": NAME,
-            "schema": self.schema.to_dict(),
-            "statement": self.statement.to_json(),
-        }
-        text = json.dumps(description, indent=2, ensure_ascii=False, allow_nan=False)
-        (folder / RELEASE).write_text(text + "\n", encoding="utf-8")
-        self.ledger.write(folder / LEDGER)
+        weights = {name: value.numpy() for name, value in self.module.state_dict().items()}
+        put(folder, MODULE, weights, {"kind": NAME}, self.schema, self.statement, self.ledger)
 
 
 def _ends(column: Column) -> tuple[float, float]:

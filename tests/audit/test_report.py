@@ -4,12 +4,14 @@ import dataclasses
 import importlib
 import importlib.util
 import json
+import math
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from synthdp import generators
+from synthdp import Budget, generators
 from synthdp.audit import one_run, white_box
 from synthdp.audit.repeated_answers import Numbers
 from synthdp.audit.vector_canaries import KINDS, Vectors
@@ -48,11 +50,48 @@ def test_there_is_a_row_for_everything(recipe):
     ):
         assert any(map(needed, ways))
     assert set(recipe.DRAWS) == {what for what, _ in at_door} - set(KINDS)
+    assert {task.how for task in tasks if task.what == "PrivateTrainer"} == set(recipe.TRAININGS.values())
     audited = {task.what for task in tasks if task.part == "generator"}
     for name in generators.names():
         kinds = generators.find(name).traits.kinds
         assert "table" not in kinds or name in audited
         assert "images" not in kinds or f"{name} (images)" in audited
+
+
+def test_another_row_leaves_the_error_of_the_others_as_it_is(recipe):
+    """The error is shared among a fixed number, and there are no more rows than that."""
+    assert len(list(recipe.everything())) <= recipe.AUDITS
+    errors = [row["gate_error"] for row in REPORT["rows"] if row["verdict"] != "not run"]
+    assert len(set(errors)) == 1
+    assert sum(errors) <= recipe.GATE * (1 + 1e-9)
+
+
+def test_every_question_is_asked_in_every_way_that_there_is_or_the_page_says_why_not(recipe):
+    at_door = {(task.what, task.how) for task in recipe.everything() if task.part == "door"}
+    ways = ("another unit", "units of 4 records", "samples", "loops")
+    excused = {(what, way) for whats, way in recipe.audit_page.NOT_ASKED for what in whats.split(", ") if way in ways}
+    lacking, asked = set(), set()
+    for what in {what for what, _ in at_door}:
+        kind = "votes" if what.startswith("votes") else what
+        for way in ways:
+            there = any(how == way or (way == "loops" and how.endswith("loops")) for _, how in at_door if _ == what)
+            (asked if there else lacking).add((kind, way))
+    assert lacking == excused
+    assert not asked & excused
+
+
+@pytest.mark.parametrize(("relation", "other"), [("add_remove", 0.0), ("replace_one", -1.0)])
+def test_trainings_of_a_worst_case_pair_move_the_weight_by_just_a_clip(recipe, relation, other):
+    """Through the public class, and without noise, so that the samples alone tell trainings apart."""
+    attack = recipe.Trainings(budget=Budget(math.inf, 1e-5, relation))
+    (entry,) = attack.plan
+    assert (entry.count, entry.event.rate, entry.event.relation) == (2, 0.75, relation)
+    assert entry.event.sampler == sys.modules[recipe.Trainings.__module__].SAMPLING[relation]
+    step = 1e-3 * 0.1 / 6  # learning rate, clip, units in a sample
+    moved = np.array(attack.sides(6)) / step
+    np.testing.assert_allclose(moved, np.rint(moved), atol=0.05)
+    assert set(np.rint(moved[0])) <= {0.0, other, 2 * other}
+    assert {1.0, 2.0} & set(np.rint(moved[1])) <= set(np.rint(moved[1])) <= {0.0, 1.0, 2.0}
 
 
 PARTS = {  # classes of the house that answer nothing by themselves
@@ -118,7 +157,14 @@ def test_a_row_names_every_figure_s_estimator_error_and_delta(recipe, noise, ver
 
 def result_of(rows):
     provenance = {"processor": "one", "cores": 1, "synthdp": "abc", "uncommitted_changes": False}
-    config = {"delta": 1e-5, "epsilon": 4.0, "error": 0.05, "gate_error": 1e-3, "audits": len(rows)}
+    config = {
+        "delta": 1e-5,
+        "epsilon": 4.0,
+        "error": 0.05,
+        "gate_error": 1e-3,
+        "audits": len(rows),
+        "shared_among": 250,
+    }
     config["limited"] = False
     return {"config": config, "rows": rows, "provenance": provenance}
 
@@ -206,4 +252,4 @@ def test_the_committed_report_says_what_each_figure_is_and_of_which_code(recipe)
     assert commits == {REPORT["provenance"]["synthdp"]}
     page = (HOME / "reports" / "audit.md").read_text(encoding="utf-8")
     assert commits.pop() in page
-    assert page == recipe.audit_page.report(REPORT, list(recipe.WAYS), recipe.questions())
+    assert page == recipe.audit_page.report(REPORT, [*recipe.WAYS, recipe.LOOPS], recipe.questions())

@@ -101,6 +101,7 @@ def test_tables_that_unpack_to_far_more_than_they_are(folder, refused, monkeypat
     for engine in ("memory", "duckdb"):
         assert "over 200 times its size" in refused(*fit(f"data.engine={engine}", path="bomb.csv.gz"))
     assert "over 200 times its size" in refused("schema", "path=bomb.csv.gz")
+    assert "over 200 times its size" in refused("split", "path=bomb.csv.gz", "schema=good.yaml", "out=parts")
     (folder / "torn.csv.gz").write_bytes(gzip.compress(b"age,sex\n30,M\n" * 1_000)[:-30])
     assert "not a whole gzip file" in refused("schema", "path=torn.csv.gz")
     ages = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()).take(pa.array([0] * 100_000)), pa.array([30]))
@@ -108,6 +109,13 @@ def test_tables_that_unpack_to_far_more_than_they_are(folder, refused, monkeypat
         for _ in range(10):
             writer.write_table(pa.table({"age": ages}))
     assert "over 200 times its size" in refused("schema", "path=bomb.parquet")
+    texts = pa.table({"age": ["x" * 10_000] * 20_000, "sex": ["M"] * 20_000})  # each text is stored once
+    dictionary = pa.table({"age": pa.array(texts["age"].combine_chunks().dictionary_encode()), "sex": texts["sex"]})
+    for name, table in (("texts.parquet", texts), ("dictionary.parquet", dictionary)):
+        pq.write_table(table, folder / name)
+        assert "over 200 times its size" in refused("schema", f"path={name}")
+        assert "over 200 times its size" in refused(*fit(path=name))
+        assert "over 200 times its size" in refused("split", f"path={name}", "schema=good.yaml", f"out=parts of {name}")
 
 
 @pytest.mark.parametrize("name", ["wide.csv", "wide.parquet"])

@@ -1,10 +1,15 @@
 """Every option that `--help` names can be given."""
 
+import re
+import shlex
+import subprocess
+
 import pytest
 from sweeps import sweep
 
-from synthdp.cli import COMMANDS, compose, settings
+from synthdp.cli import COMMANDS, compose, run, settings
 from synthdp.cli.settings import GROUPS, KINDS, OPTIONS
+from synthdp.sets.named import NAMES
 
 GIVEN = {True: "true", False: "false", None: "null"}
 
@@ -23,7 +28,7 @@ def word(name, value):
             for command, groups in GROUPS.items()
             for group, default in groups.items()
             if group in KINDS
-            for chosen in sorted({default, *compose._options(group)})
+            for chosen in sorted({default, *compose.choices(group)})
         ],
         lambda case: case[2] == GROUPS[case[0]][case[1]],
     ),
@@ -36,8 +41,44 @@ def test_options_of_groups(command, group, chosen):
     assert isinstance(config[group], KINDS[group])
 
 
+def test_a_data_set_is_chosen_by_its_name():
+    found = {name: compose.compose("check", [f"data={name}"])[0]["data"] for name in compose.choices("data")}
+    assert found == {name: settings.Data(name=name if name in NAMES else None) for name in ("files", *NAMES)}
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_options_of_commands(command):
     required = [f"{name}=1" for name, value, _ in settings.helps(OPTIONS[command]) if value == "???"]
     given = [word(name, value) for name, value, _ in settings.helps(OPTIONS[command]) if value != "???"]
     assert compose.compose(command, [*required, *given])
+
+
+def completed(script, *words, part=True):
+    """What bash offers for the last word; `part`: = is a word of its own, as in bash."""
+    typed = [each for word in words for each in (re.split("(=)", word) if part and "=" in word else [word])]
+    typed = [word for place, word in enumerate(typed) if word or place == len(typed) - 1]
+    line = " ".join(shlex.quote(word) for word in ["synthdp", *typed])
+    shell = f"{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(typed)}; _synthdp; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    done = subprocess.run(["bash", "--norc", "-c", shell], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_a_shell_completes_commands_options_and_values(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "patients.csv").touch()
+    assert run(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    assert {"sample", "schema", "split", "sign"} == set(completed(script, "s"))
+    assert completed(script, "fit", "budget.e") == ["budget.epsilon="]
+    assert "generator.components=" in completed(script, "fit", "generator.c")
+    for part in (True, False):
+        before = "" if part else "generator="
+        assert completed(script, "fit", "generator=mi", part=part) == [f"{before}mixture"]
+        assert set(completed(script, "fit", "invalid=", part=part)) == {
+            f"{'' if part else 'invalid='}{each}" for each in ("error", "clamp")
+        }
+        assert completed(script, "fit", "data.path=pat", part=part) == [f"{'' if part else 'data.path='}patients.csv"]
+    assert run(["completion", "zsh"]) == 0
+    assert "bashcompinit" in capsys.readouterr().out
+    assert run(["completion", "fish"]) == 2
+    assert "shell" in capsys.readouterr().err

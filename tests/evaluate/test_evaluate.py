@@ -154,6 +154,7 @@ def test_the_page_holds_the_figures_of_a_real_result(page, result):
     assert "&lt;b&gt;east" in page
 
 
+@pytest.mark.heavy
 def test_several_samples(schema, train, test):
     """Two samples of two seeds are four runs; real rows are none of the samples' business."""
     found = evaluate(

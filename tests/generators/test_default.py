@@ -3,8 +3,9 @@
 import pytest
 from clinic import make_schema
 
-from synthdp import BadInput, Budget, Schema, Synthesizer
+from synthdp import BadInput, Budget, Schema, Synthesizer, generators
 from synthdp.cli import compose, settings
+from synthdp.options import MOST
 
 BUDGET = Budget(1.0, 1e-5)
 PICTURES = Schema.from_dict(
@@ -47,6 +48,49 @@ def test_settings_without_a_name_are_the_default_s():
 def test_on_the_command_line(command, words, name):
     (config,) = compose.compose(command, [*words, *(["out=out"] if command == "fit" else [])])
     assert config["generator"].name == name
+
+
+@pytest.mark.parametrize("name", ["dpgan", "kernel_teachers"])
+def test_what_learned_images_beside_tables_names_the_generator_of_images(name):
+    """Up to version 0.1 one generator had both halves."""
+    now = f"{name}_images"
+    with pytest.warns(
+        UserWarning, match=f"generator {name} is now {now} for these records; the next version drops the old name"
+    ):
+        assert Synthesizer(name, schema=PICTURES, budget=BUDGET, steps=7, tables=None).generator.name == now
+    with pytest.warns(UserWarning, match=f"generator {name} is now {now} for these records"):
+        (config,) = compose.compose("fit", ["data=digits", f"generator={name}", "generator.steps=7", "out=out"])
+    assert config["generator"] == generators.find(now)(steps=7)
+    with pytest.raises(BadInput, match=f"generator {name} does not learn images, but .* use .*{now}"):
+        Synthesizer(generators.find(name)(), schema=PICTURES, budget=BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("name", "then", "now"),
+    [
+        ("dpgan", {"rate": 0.5, "batch": 384, "table_weight": 2.0}, {"rate": 0.5}),
+        (
+            "dpgan",
+            {"start": "none", "architecture": "mlp", "tables": 0.25},
+            {"start": "none", "architecture": "mlp", "hidden": (512, 256)},
+        ),
+        (
+            "dpgan",
+            {"architecture": "conv", "hidden": [4], "steps": 9},
+            {"architecture": "conv", "channels": (4,), "steps": 9, "passes": MOST},
+        ),
+        ("kernel_teachers", {"start": "gauss", "latent": 32, "degree": None}, {}),
+    ],
+)
+def test_settings_of_images_are_found_by_those_of_the_older_generator(name, then, now):
+    """Releases held every default, and None for those that tables and images did not share."""
+    older = {"steps": None, "tables": None, "architecture": None, "temperature": 1.0, **then}
+    assert generators.make(name, older, PICTURES) == generators.find(f"{name}_images")(**now)
+
+
+def test_what_was_for_tables_is_refused_for_images():
+    with pytest.raises(BadInput, match="has no setting 'temperature'"):
+        generators.make("dpgan", {"temperature": 0.5}, PICTURES)
 
 
 def test_a_sweep_over_data_sets_gets_the_generator_of_each():

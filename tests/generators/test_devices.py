@@ -9,7 +9,8 @@ from elsewhere import DEVICE, Away, Elsewhere, Mixed, elsewhere
 from sweeps import heavy, sweep
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.generators.adversarial import kernel_rounds, pair_kernel, table_player
+from synthdp.generators import kernel_teachers
+from synthdp.generators.adversarial import pair_kernel, table_player
 from synthdp.generators.adversarial.pair_kernel import Interactions
 from synthdp.generators.images import image_player
 from synthdp.generators.images.diffusion import Prior
@@ -30,10 +31,12 @@ CONTRACTS = {
 EVERY = [(data, name) for data, names in CONTRACTS.items() for name in names]
 SHORT = {  # on a stand-in every operation takes its time
     "dpgan": {"steps": 12},
-    "dpgan:conv": {"steps": 5},
-    "dpgan:mlp": {"steps": 5},
+    "dpgan_images": {"steps": 12},
+    "dpgan_images:conv": {"steps": 5},
+    "dpgan_images:mlp": {"steps": 5},
     "dpdm:none": {"steps": 6},
     "kernel_teachers": {"steps": 6, "queries": 40},
+    "kernel_teachers_images": {"steps": 6, "queries": 40},
     "pategan": {"steps": 6, "queries": 40},
     "pategan_original": {"rounds": 1},
     "mixture": {"iterations": 10},
@@ -43,7 +46,7 @@ MORE = [  # paths that the contract's settings do not take
     ("table", "kernel_teachers", {"start": "none"}),
     ("table", "dpgan", {"clipping": "per_layer", "start": "none"}),
     ("table", "dpgan", {"start": "columns", "optimizer": "momentum"}),
-    ("images", "dpgan", {"start": "none", "architecture": "conv", "hidden": (4, 8)}),
+    ("images", "dpgan_images:conv", {"start": "none"}),
 ]
 # Where the CPU may wait for the device. Within a step: the seal's noise, which is made on the CPU of the sums (`added_flat`), and
 # the count of adaptive clipping, noised there too; with start=gauss, dpdm asks how many records of each label there are.
@@ -68,11 +71,13 @@ ENDS = {
     "dpdm.py:finished",
     "dpmerf.py:fit",
 }
-BEGINNINGS = {"kernel_rounds.py:space_of"}
+BEGINNINGS = {"kernel_teachers.py:space_of"}
 CHECKS = {"question.py:_losses"}  # of a loss on made-up rows, once for each event
 PLACES = {
     "dpgan": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS,
-    "kernel_teachers": ROUNDS | SHOWN | ENDS | BEGINNINGS | {"image_kernel_rounds.py:finish"},
+    "dpgan_images": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS,
+    "kernel_teachers": ROUNDS | SHOWN | ENDS | BEGINNINGS,
+    "kernel_teachers_images": ROUNDS | SHOWN | ENDS | {"image_kernel_rounds.py:finish"},
     "pategan": ROUNDS | SHOWN | ENDS | {"pategan.py:_ask", "pategan.py:_units", "pategan.py:_public_rows"},
     "pategan_original": ROUNDS | SHOWN | ENDS,
     "dpmerf": SHOWN | ENDS,
@@ -124,8 +129,10 @@ def test_all_that_train_networks_have_the_option():
     assert {name.partition(":")[0] for _, name in EVERY} == {
         "dpdm",
         "dpgan",
+        "dpgan_images",
         "dpmerf",
         "kernel_teachers",
+        "kernel_teachers_images",
         "mixture",
         "pategan",
         "pategan_original",
@@ -156,10 +163,10 @@ FORGOTTEN = [  # (data, generator, where, what, instead)
     ("table", "dpgan", Tables, "to", stay),
     ("table", "dpgan", devices, "moved", stay),
     ("table", "dpgan", Records, "encoded_on", lambda records, _: torch.from_numpy(records.encoded())),
-    ("images", "dpgan", devices, "moved", stay),
+    ("images", "dpgan_images", devices, "moved", stay),
     ("table", "kernel_teachers", pair_kernel, "moved", stay),
     ("table", "kernel_teachers", Interactions, "to", stay),
-    ("images", "kernel_teachers", Coefficients, "to", stay),
+    ("images", "kernel_teachers_images", Coefficients, "to", stay),
     ("table", "dpmerf", devices, "moved", stay),
     ("table", "mixture", Evidence, "to", stay),
     ("images", "dpdm", Prior, "to", lambda prior, device, dtype: prior),  # noqa: ARG005
@@ -194,18 +201,18 @@ def test_a_number_that_is_read_in_every_step_is_noticed(data, kind, monkeypatch)
 
     monkeypatch.setattr(kind, "step", step)
     with pytest.raises(AssertionError):
-        check_elsewhere(monkeypatch, data, "dpgan")
+        check_elsewhere(monkeypatch, data, "dpgan" if data == "table" else "dpgan_images")
 
 
 def test_labels_counted_on_the_device_are_noticed(monkeypatch):
     """Of the student's lessons: how many rows are of a label is known on the CPU, which drew them."""
-    columns = kernel_rounds.Columns.lesson
+    columns = kernel_teachers.Columns.lesson
 
     def lesson(self, *answers):
         judged = columns(self, *answers)
         return lambda rows, label: judged(rows, label.to(rows.device))
 
-    monkeypatch.setattr(kernel_rounds.Columns, "lesson", lesson)
+    monkeypatch.setattr(kernel_teachers.Columns, "lesson", lesson)
     with pytest.raises(AssertionError):
         check_elsewhere(monkeypatch, "table", "kernel_teachers")
 
@@ -267,7 +274,7 @@ def test_a_release_of_a_gpu_opens_anywhere(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("data", "name"), [("table", "dpgan"), heavy(("images", "dpgan")), heavy(("images", "dpdm:none"))]
+    ("data", "name"), [("table", "dpgan"), heavy(("images", "dpgan_images")), heavy(("images", "dpdm:none"))]
 )
 def test_a_fit_stopped_elsewhere_goes_on_here(data, name, tmp_path, monkeypatch):
     """Law 23: what is kept are arrays, and chance is drawn on the CPU: where a fit was stopped says nothing of what becomes of it."""
@@ -278,7 +285,7 @@ def test_a_fit_stopped_elsewhere_goes_on_here(data, name, tmp_path, monkeypatch)
     def stop(*_):
         raise Stop
 
-    for kind in ("dpgan", "dpdm"):
+    for kind in ("adversarial.game", "dpdm"):
         monkeypatch.setattr(f"synthdp.generators.{kind}.SHOW_EVERY", 5)
 
     def stopped(folder):

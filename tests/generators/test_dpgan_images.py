@@ -10,9 +10,7 @@ from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer, load
 from synthdp.generators.adversarial.clipping_strategies import STRATEGIES, Clipper
-from synthdp.generators.adversarial.game import ImageGame
-from synthdp.generators.adversarial.gan_settings import settled
-from synthdp.generators.dpgan import DPGAN
+from synthdp.generators.dpgan_images import DPGANImages
 from synthdp.generators.images.image_networks import Critic, principal_axes
 from synthdp.generators.images.pixel_rows import Canvas, in_range
 from synthdp.generators.parts.table_networks import random
@@ -25,7 +23,7 @@ from synthdp.seal.replay import Recorder
 from synthdp.seal.resume import Checkpoint
 
 BUDGET = Budget(3.0, 1e-5)
-MODES = {"basis": "dpgan", "conv": "dpgan:conv", "mlp": "dpgan:mlp"}
+MODES = {"basis": "dpgan_images", "conv": "dpgan_images:conv", "mlp": "dpgan_images:mlp"}
 CANVAS = Canvas(shape=(6, 7, 2), start=1, columns=85, label=0, labels=3)
 
 
@@ -52,7 +50,7 @@ def game(generator, frame, seed=5, answers=None):
     data = Sensitive(frame, schema, Account(BUDGET, Ledger()), seed=seed, recorder=answers)
     terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z)))
     data.resolve()
-    return ImageGame(settled(generator, data.schema), generator.label(data.schema), data, terms, random(seed))
+    return generator.game(data, terms, random(seed))
 
 
 def play(one, steps):
@@ -93,7 +91,7 @@ def test_generated_pictures_are_bounded_as_records_are(mode, clipping):
     """Each picture's weighted gradient is what the real half would make of a record with its loss (law 13)."""
     network, batch = critic(mode), rows(5)
     network.recentre(rows(30, seed=2), 1.0)
-    generator = DPGAN(clipping=clipping, clip=0.2)
+    generator = DPGANImages(clipping=clipping, clip=0.2)
     clipper = Clipper(generator, network, 1.0, None)
     slope = torch.sigmoid(network(batch).detach())
     weights = clipper.weights(network.layer_squares(batch) * slope.square())
@@ -256,13 +254,13 @@ def test_columns_beside_image_and_label_are_those_of_the_start():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"table_weight": 1.0}, "table_weight is for tables"),
-        ({"temperature": 0.5}, "temperature is for tables"),
         ({"latent": 7}, "latent would be ignored"),
-        ({"start": "columns"}, r"start of images must be one of gauss, label, none"),
+        ({"start": "columns"}, r"start must be one of gauss, label, none"),
         ({"start": "label"}, "architecture=basis"),
         ({"start": "none", "architecture": "mlp", "tables": 0.5}, "tables would be ignored"),
-        ({"architecture": "conv", "hidden": (4, 4, 4, 4)}, "pixels or more"),
+        ({"architecture": "conv", "channels": (4, 4, 4, 4)}, "pixels or more"),
+        ({"architecture": "conv", "hidden": (4,)}, "generator.channels"),
+        ({"channels": (4,)}, "channels applies to architecture=conv"),
         ({"architecture": "transformer"}, "basis, mlp, conv"),
         ({"penalty": -1.0}, "generator.penalty"),
         ({"clipping": "per_group", "clip_shares": (1.0,)}, "clip_shares"),
@@ -270,20 +268,16 @@ def test_columns_beside_image_and_label_are_those_of_the_start():
 )
 def test_settings_that_images_would_not_read_are_refused_by_name(given, said):
     with pytest.raises(BadInput, match=said):
-        DPGAN(**given).validate(picture_schema(), BUDGET)
+        DPGANImages(**given).validate(picture_schema(), BUDGET)
 
 
 def test_a_start_at_labels_needs_a_label():
     with pytest.raises(BadInput, match="needs a label"):
-        DPGAN(architecture="mlp", start="label").validate(picture_schema(targets=[]), BUDGET)
+        DPGANImages(architecture="mlp", start="label").validate(picture_schema(targets=[]), BUDGET)
 
 
-@pytest.mark.parametrize("given", [{"architecture": "conv"}, {"start": "gauss"}])
-def test_tables_refuse_what_is_for_images(given, schema):
-    with pytest.raises(BadInput, match=next(iter(given))):
-        DPGAN(**given).validate(schema, BUDGET)
-
-
-def test_settings_of_releases_that_held_every_default_are_read():
-    assert DPGAN(rate=0.1, batch=384) == DPGAN(rate=0.1)
-    assert DPGAN(start="none", tables=0.25) == DPGAN(start="none")
+def test_few_records_are_passed_over_a_few_times():
+    assert DPGANImages().steps_on(picture_schema(units=60_000)) == 300
+    assert DPGANImages().steps_on(picture_schema(units=4096)) == 50
+    assert DPGANImages(passes=3).steps_on(picture_schema(units=100)) == 3
+    assert DPGANImages(rate=0.5).steps_on(picture_schema(units=None)) == 50

@@ -12,8 +12,6 @@ from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer, accounting
 from synthdp.generators.adversarial.clipping_strategies import APPLIES, STRATEGIES, Clipper, rule
-from synthdp.generators.adversarial.game import TableGame
-from synthdp.generators.adversarial.gan_settings import settled
 from synthdp.generators.dpgan import DPGAN
 from synthdp.generators.parts.table_networks import Blocks, Discriminator, random
 from synthdp.generators.parts.training_state import OPTIMIZERS
@@ -110,7 +108,7 @@ def game(generator, seed=5, rows=150):
     data = Sensitive(make_frame(rows), schema, Account(BUDGET, Ledger()), seed=seed)
     terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z)))
     data.resolve()
-    return TableGame(settled(generator, data.schema), generator.label(data.schema), data, terms, random(seed))
+    return generator.game(data, terms, random(seed))
 
 
 def play(one, steps):

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from clinic import make_frame, make_pictures, make_schema, picture_schema, quick
+from clinic import make_pictures, picture_schema, quick
 from torch.testing import assert_close
 
-from synthdp import BadInput, Budget, Synthesizer, generators
+from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators.adversarial.pair_kernel import weights_of
 from synthdp.generators.images.image_kernel_rounds import FINE, Lesson, Pupil, coefficients
 from synthdp.generators.images.pixel_rows import WHITE, Canvas
-from synthdp.generators.kernel_teachers import KernelTeachers
+from synthdp.generators.kernel_teachers_images import KernelTeachersImages
 from synthdp.ledger.events import Entry, Vote
 from synthdp.schema.codec import Codec
 from synthdp.seal.teachers import Witness
@@ -139,7 +139,7 @@ def test_the_student_recovers_exact_evaluations():
 
 def test_a_network_that_is_no_nearer_gives_way_to_the_start():
     schema = picture_schema()
-    release = Synthesizer(quick("kernel_teachers", "images"), schema=schema, budget=BUDGET).fit(
+    release = Synthesizer(quick("kernel_teachers_images", "images"), schema=schema, budget=BUDGET).fit(
         make_pictures(150), seed=1
     )
     source = release.model.source
@@ -166,7 +166,7 @@ def test_a_network_that_is_no_nearer_gives_way_to_the_start():
 
 
 def test_plans_hold_one_event_a_vote_and_the_starts_share():
-    settings = quick("kernel_teachers", "images", rounds=3, tables=0.75)
+    settings = quick("kernel_teachers_images", "images", rounds=3, tables=0.75)
     *start, votes = settings.plan(picture_schema(), 2.0)
     assert votes == Entry(Vote(2.0, "gaussian"), 3)
     own = sum(entry.count * entry.event.noise**-2 for entry in start)
@@ -181,7 +181,7 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(number,
         pass
 
     def fit(folder, *, resume=False):
-        synth = Synthesizer(quick("kernel_teachers", "images"), schema=picture_schema(), budget=BUDGET)
+        synth = Synthesizer(quick("kernel_teachers_images", "images"), schema=picture_schema(), budget=BUDGET)
         files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
         return synth.fit(make_pictures(150), seed=3, resume=resume, **files)
 
@@ -203,35 +203,12 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(number,
         np.testing.assert_array_equal(resumed.model.tensors()[key], value)
 
 
-@pytest.mark.parametrize(
-    ("bad", "named"),
-    [
-        ({"start": "label"}, "start"),
-        ({"start": "none"}, "start"),
-        ({"latent": 8}, "latent"),
-        ({"temperature": 0.5}, "temperature"),
-        ({"table_weight": 1.0}, "table_weight"),
-        ({"rare_floor": 0.1}, "rare_floor"),
-    ],
-)
-def test_settings_that_mean_nothing_for_images_are_refused_by_name(bad, named):
-    with pytest.raises(BadInput, match=f"generator.{named}"):
-        KernelTeachers(**bad).validate(picture_schema(), BUDGET)
-
-
-def test_a_start_of_images_is_refused_for_tables():
-    with pytest.raises(BadInput, match=r"generator\.start=gauss is for images"):
-        KernelTeachers(start="gauss").validate(make_schema(), BUDGET)
-    with pytest.raises(BadInput, match=r"generator\.start=gauss is for images"):
-        Synthesizer("kernel_teachers", schema=make_schema(), budget=BUDGET, start="gauss").fit(make_frame(10), seed=0)
-
-
 def test_teachers_follow_from_public_numbers():
-    assert KernelTeachers().settled(picture_schema()).teachers_of(4000) == 1000
-    assert KernelTeachers(teachers=7).settled(picture_schema()).teachers_of(4000) == 7
+    assert KernelTeachersImages().teachers_of(4000) == 1000
+    assert KernelTeachersImages(teachers=7).teachers_of(4000) == 7
     with pytest.raises(BadInput, match="units"):
-        KernelTeachers().validate(picture_schema(units=None), BUDGET)
-    generators.make("kernel_teachers", {"teachers": 5}).validate(picture_schema(units=None), BUDGET)
+        KernelTeachersImages().validate(picture_schema(units=None), BUDGET)
+    KernelTeachersImages(teachers=5).validate(picture_schema(units=None), BUDGET)
 
 
 def test_pictures_without_a_label_and_with_other_columns():
@@ -243,7 +220,7 @@ def test_pictures_without_a_label_and_with_other_columns():
     frame = make_pictures(150).drop(columns="patient").assign(sex="male")
     schema = picture_schema(columns=columns, targets=[])
     sample = (
-        Synthesizer(quick("kernel_teachers", "images"), schema=schema, budget=BUDGET)
+        Synthesizer(quick("kernel_teachers_images", "images"), schema=schema, budget=BUDGET)
         .fit(frame, seed=1)
         .sample(30, seed=1)
     )

@@ -6,8 +6,6 @@ from clinic import make_frame, make_schema
 
 from synthdp import Budget
 from synthdp.generators import dpgan
-from synthdp.generators.adversarial.game import TableGame
-from synthdp.generators.adversarial.gan_settings import settled
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 
@@ -22,13 +20,7 @@ def test_the_fake_half_does_not_see_a_record():
         data = Sensitive(frame, make_schema(), Account(BUDGET), seed=4)
         noise = data.commit(lambda z, settings=settings: settings.plan(make_schema(), z))
         schema = data.resolve()
-        game = TableGame(
-            settled(settings, schema),
-            settings.label(schema),
-            data,
-            settings.terms(schema, noise),
-            torch.Generator().manual_seed(1),
-        )
+        game = settings.game(data, settings.terms(schema, noise), torch.Generator().manual_seed(1))
         fakes = game.player.fakes(64)
         game.d.recentre(game.player.blocks.one_hot(fakes), 1.0, game.d_average)
         game.fake_gradient(game.player.blocks.one_hot(fakes))

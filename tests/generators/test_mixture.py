@@ -16,6 +16,11 @@ from synthdp.generators.marginals.grouping import Counts, Groups, agreed, groupe
 from synthdp.generators.marginals.product_mixture import Evidence, Products, fit, stratified
 from synthdp.generators.mixture import Mixture
 from synthdp.schema.codec import Codec
+from synthdp.schema.columns import Boolean, Categorical
+from synthdp.schema.schema import Schema
+from synthdp.schema.trees import Tree
+from synthdp.seal import Sensitive
+from synthdp.seal.charging import Account
 
 BUDGET = Budget(1e6, 1e-5)
 
@@ -529,3 +534,43 @@ def test_small_bins_join_whole():
     fine = np.where(of < 3, 1.0, 40.0)
     groups = grouped(agreed(np.bincount(of, fine), 1.0, fine, 1.0, of), schema.column("a"), codec, 60.0, 32, 1e9)
     assert [np.unique(groups.of[of == place]).tolist() for place in range(4)] == [[0], [0], [0], [1]]
+
+
+def test_counts_of_a_tree_and_of_its_column_are_weighed_by_their_precision():
+    """By hand: what is kept at A is its 10 units less the 6 of A00, with both noises; B is not kept."""
+    column = Categorical(
+        name="code",
+        categories=("A", "A00", "other"),
+        other="other",
+        tree=Tree(prefix=(1,), codes=("A00", "A01", "B00")),
+    )
+    told = Counts.of(np.array([3.0, 7.0, 1.0, 2.0]), 2.0).and_of(
+        {"A": 10.0, "A00": 6.0, "B": 1.0}, 1.0, column, 13.0, 3
+    )
+    np.testing.assert_allclose(told.held, [(3 / 4 + 4 / 2) / (1 / 4 + 1 / 2), (7 / 4 + 6) / (1 / 4 + 1), 1.0, 2.0])
+    np.testing.assert_allclose(told.variances, [1 / (1 / 4 + 1 / 2), 1 / (1 / 4 + 1), 4.0, 4.0])
+    twice = Counts.of(np.array([6.0, 14.0, 1.0, 2.0]), 2.0).and_of({"A": 10.0, "A00": 6.0}, 1.0, column, 23.0, 3)
+    np.testing.assert_allclose(
+        twice.held[1], (14 / 4 + 12 / 4) / (1 / 4 + 1 / 4), err_msg="units hold two records each"
+    )
+    assert Counts.of(told.held, 2.0).and_of({}, 1.0, column, 13.0, 3).held is told.held
+
+
+def test_a_fit_hears_of_its_tree_from_the_counts_that_it_bought():
+    codes = tuple(f"{letter}{number:02d}" for letter in "ABCD" for number in range(40))
+    dx = Categorical(name="dx", categories="learn", tree=Tree(prefix=(1,), codes=codes))
+    schema = Schema(columns=(dx, *(Boolean(name=f"x{place}") for place in range(12))), units=4000, declared_by="test")
+    rng = np.random.default_rng(0)
+    shares = np.repeat([0.4, 0.3, 0.2, 0.1], 40) * np.tile(np.r_[[0.2] * 4, [0.2 / 36] * 36], 4)
+    frame = pd.DataFrame(
+        {"dx": rng.choice(codes, 4000, p=shares)} | {f"x{place}": rng.random(4000) < 0.5 for place in range(12)}
+    )
+    data = Sensitive(frame, schema, Account(Budget(2.0, 1e-6)), seed=0)
+    model = Mixture(components=5, iterations=20).fit(data, seed=0)
+    nodes, deviation = data.nodes["dx"]
+    assert list(nodes) == list(dx.tree.nodes)
+    real = frame["dx"].value_counts()
+    apart = [(nodes[code] - real.get(code, 0)) / deviation for code in codes]
+    assert max(map(abs, apart)) < 5
+    kept = model.schema.column("dx").categories
+    assert {f"{letter}00" for letter in "ABC"} <= set(kept)

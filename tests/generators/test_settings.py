@@ -183,8 +183,8 @@ def test_whatever_is_learned_is_fitted(data, name):
     ("data", "name", "settings", "schema", "said"),
     [
         ("table", "dpgan", {"condition": "patient"}, {}, "generator.condition"),
-        ("images", "dpgan:mlp", {"start": "label"}, {"targets": []}, "generator.start"),
-        ("images", "dpgan:conv", {"hidden": (4,) * (SIDE.bit_length() + 1)}, {}, "generator.hidden"),
+        ("images", "dpgan_images:mlp", {"start": "label"}, {"targets": []}, "generator.start"),
+        ("images", "dpgan_images:conv", {"channels": (4,) * (SIDE.bit_length() + 1)}, {}, "generator.channels"),
         ("images", "dpdm", {"architecture": "unet", "depth": 20}, {}, "generator.depth"),
         ("table", "dpgan", {"clipping": "adaptive", "clip_count_noise": 1e-3}, {}, "generator.clip_count_noise fixes"),
         ("table", "pategan_original", {"gamma": 5.0}, {}, "generator.gamma fixes"),

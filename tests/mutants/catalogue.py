@@ -581,7 +581,7 @@ DECLARED_AND_ENTERED = (
     ),
     Mutant(
         "a draft proposes the bounds that it saw",
-        "synthdp.sets.draft:_proposed",
+        "synthdp.schema.guesses:proposed",
         'column["bounds"] = LEARN',
         'column["bounds"] = guess["bounds"]',
         ("tests/sets/test_draft.py::test_one_record_more_changes_nothing_in_a_draft",),

@@ -128,3 +128,24 @@ def test_notebooks_show_a_release_with_its_guarantee_and_columns(release):
     assert "<th>&lt;b&gt;</th>" in hostile._repr_html_()
     assert "21 of them" in hostile._repr_html_()
     assert "<i>" not in hostile._repr_html_()
+
+
+def test_scikit_learn_clones_and_sets_a_synthesizer():
+    from sklearn.base import clone
+    from sklearn.model_selection import ParameterGrid
+
+    made = Synthesizer("mixture", schema=make_schema(), budget=Budget(1.0, 1e-5), iterations=7)
+    copy = clone(made)
+    assert copy == made
+    assert copy is not made
+    assert copy.get_params()["generator__iterations"] == 7
+    for values in ParameterGrid({"generator__iterations": [3, 4], "budget": [Budget(2.0, 1e-6)]}):
+        again = clone(made).set_params(**values)
+        assert (again.generator.iterations, again.budget) == (values["generator__iterations"], values["budget"])
+    assert copy.set_params(generator="independent").generator.name == "independent"
+    assert copy.set_params(generator="mixture", generator__components=5).generator.components == 5
+    assert made.generator.iterations == 7
+    for wrong, message in (({"budgt": 1}, "did you mean 'budget'"), ({"generator__iterations": -1}, "iterations")):
+        with pytest.raises(BadInput, match=message):
+            made.set_params(**wrong)
+    assert made.generator.iterations == 7, "all of them or none"

@@ -8,15 +8,16 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from clinic import make_frame, make_schema
 
-from synthdp import Budget, pages
+from synthdp import Budget, Schema, Synthesizer, pages
 from synthdp.budgets import Cap, Entered
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
 from synthdp.report import fitness_words
 from synthdp.report.fitness_words import Compared, Fitness, Group
 from synthdp.report.hazards import hazards
 from synthdp.report.lost import FITNESS, Counted, Lost, Merged
-from synthdp.report.statement_page import TEMPLATES, render
+from synthdp.report.statement_page import TEMPLATES, questions, render
 
 from test_statement import make_statement  # isort: skip
 
@@ -467,3 +468,24 @@ def test_rules_that_are_imposed_on_every_record_are_shown():
     declared = {**make_statement().declared, "rules": {"kept": ["came <= left"], "counted": ["a < b"]}}
     text = Page(render(make_statement(declared=declared))).text
     assert "Rules that every synthetic record keeps, whether the records do or not came <= left" in text
+
+
+def test_what_was_learned_and_how_files_are_written_is_told_by_column():
+    columns = {"sex": {"kind": "categorical", "categories": "learn"}}
+    values = make_schema().to_dict()
+    values["columns"] = {name: columns.get(name, column) for name, column in values["columns"].items()}
+    values["reading"] = {"separator": ";", "decimal": ",", "columns": {"dose": {"suffix": " mg", "thousands": "."}}}
+    release = Synthesizer("independent", schema=Schema.from_dict(values), budget=Budget(20.0, 1e-5)).fit(
+        make_frame(400)
+    )
+    (asking,) = (
+        each
+        for question in questions(release.statement)
+        for each in question.askings
+        if each.counted[0][0] == "to learn facts of"
+    )
+    assert asking.counted == (("to learn facts of", ("sex",)),)
+    page = render(release.statement)
+    assert "separator \u201c;\u201d, decimal \u201c,\u201d" in page
+    assert "dose: thousands \u201c.\u201d, suffix \u201c mg\u201d" in page
+    assert "columns.dose" not in page

@@ -215,7 +215,7 @@ def test_a_public_tree_is_charged_as_a_gaussian_and_any_other_as_a_threshold():
     assert list(public.events) == [Gaussian(2.0)]
     assert list(learned.events) == [Threshold(2.0, 1e-6, 6)]
     assert public.bounded(sealed(make_frame(0).astype(object), "public tree")).shape == (len(public.tree.nodes),)
-    noisy = [public.noised(np.zeros(6), Noise(seed)) for seed in range(400)]
+    noisy = [public.passed(public.noised(np.zeros(6), Noise(seed))) for seed in range(400)]
     assert 0 < sum(map(len, noisy)) < 20, "of 2,400 counts of nothing, one in 741 lies three deviations up"
     with pytest.raises(BadInput, match="at most 2 records"):
         Domain("sex", 2.0, 1e-6, 4, public.tree).bounded(sealed(make_frame(9), "public tree"))

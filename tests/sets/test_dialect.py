@@ -135,8 +135,8 @@ def test_a_plain_file_needs_no_reading(tmp_path):
             "line 32: column 'n': expected ',' before decimals",
         ),
         (
-            "n;m\n" + "".join(f"{row},5;1\n" for row in range(30)) + "1.234,5;1\n",
-            "line 32: column 'n': .* without signs between",
+            "n;m\n" + "".join(f"{row},5;1\n" for row in range(30)) + "1,234.5;1\n",
+            "line 32: column 'n': .* sign between the thousands",
         ),
     ],
 )
@@ -178,7 +178,38 @@ def test_days_and_months_that_the_cells_tell_apart(tmp_path):
 def test_a_point_with_three_digits_among_decimal_commas_is_left_open(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a;b;c\n" + "".join(f"1,{n};{n},25;{n}.{n + 100}\n" for n in range(60)))
-    assert "a thousand" in record_files.look(path).open["c"]["decimal"]
+    assert "write thousands" in record_files.look(path).open["c"]["decimal"]
+
+
+def test_thousands_and_what_follows_a_number_are_found_and_written_back(tmp_path):
+    path = export(
+        tmp_path / "t.csv",
+        Kosten=[f"{n % 7}.{100 + n}.{200 + n},{n % 90 + 10} \u20ac" if n % 7 else f"{n},25 \u20ac" for n in range(120)],
+        Auslastung=[f"{n % 100},5 %" if n % 9 else "-" for n in range(120)],
+        Punkte=[f"{n % 3 + 1} {100 + n % 30}" for n in range(120)],
+    )
+    found, schema = drafted(path)
+    codings = dict(found.reading.columns)
+    assert codings["Kosten"] == Coding(thousands=".", places=2, suffix=" \u20ac")
+    assert codings["Auslastung"] == Coding(missing=("-",), places=1, suffix=" %")
+    assert codings["Punkte"] == Coding(thousands=" ")
+    assert {schema.column(name).kind for name in ("Kosten", "Auslastung")} == {"continuous"}
+    assert schema.column("Punkte").kind == "integer"
+    assert found.frame["Kosten"].iloc[1] == 1101201.11
+    columns = ("Kosten", "Auslastung", "Punkte")
+    values = schema.to_dict()
+    for name, bounds in zip(columns, ([0, 9999999], [0, 100], [0, 9999]), strict=True):
+        values["columns"][name]["bounds"] = bounds
+    values["columns"] = {name: values["columns"][name] for name in columns}
+    values["reading"]["columns"] = {name: values["reading"]["columns"][name] for name in columns}
+    narrow = Schema.from_dict(values)
+    real = record_files.read(path, schema)[[*columns]]
+    record_files.write([narrow.validate(real)], tmp_path / "made.csv", narrow)
+    texts = [
+        pd.read_csv(each, sep=";", dtype="str", encoding="cp1252", keep_default_na=False)[[*columns]]
+        for each in (path, tmp_path / "made.csv")
+    ]
+    pd.testing.assert_frame_equal(*texts)
 
 
 def test_parquet_keeps_whole_numbers_for_truths_and_codes_for_missing_values(tmp_path):

@@ -9,9 +9,10 @@ from mixed_tables import AWFUL, MIXED, every_code
 from synthdp import BadInput
 from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
+from synthdp.schema.guesses import outward
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
-from synthdp.sets.draft import draft, outward
+from synthdp.sets.draft import draft
 
 
 def drafted(frame):
@@ -204,3 +205,31 @@ def test_numbers_of_patients_with_several_records_are_no_categories():
 def kinds_of(frame):
     drafted = yamlfile.parse(draft(frame, "stays.csv").schema, "draft")
     return {name: column["kind"] for name, column in drafted["columns"].items()}
+
+
+@pytest.mark.parametrize("name", ["Patienten-Nr.", "FallNummer", "patient_no", "PatID", "CaseNumber"])
+def test_columns_that_are_called_as_numbers_of_patients_are_identifiers(name):
+    assert Schema.draft(pd.DataFrame({name: ["a1", "b2", "c3"] * 9, "x": range(27)})).column(name).kind == "identifier"
+
+
+def test_python_drafts_what_the_command_line_drafts(tmp_path):
+    rows = np.arange(80)
+    frame = pd.DataFrame(
+        {
+            "patient": [f"p{row // 2}" for row in rows], "age": rows % 37, "dose": rows / 7, "ill": rows % 2 == 0,
+            "code": [f"{'ABC'[row % 3]}{row % 40:02d}.1" for row in rows],
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rows, unit="D"),
+            "letter": [f"The patient of record {row} said that it hurts" for row in rows],
+        }
+    )  # fmt: skip
+    made = Schema.draft(frame, name="mine")
+    assert made == Schema.from_dict(yamlfile.parse(draft(frame, "mine.csv").schema, "draft"))
+    assert made.column("code").tree.prefix == (1, 3)
+    assert not any(str(value) in str(made.to_dict()) for value in ("A00", "p1", 36))
+    with pytest.raises(BadInput, match="marked for review"):
+        made.check_declared()
+    made.save(tmp_path / "schema.yaml")
+    assert Schema.load(tmp_path / "schema.yaml") == made
+    for odd in (frame[[]], frame[["age", "age"]]):
+        with pytest.raises(BadInput, match="each of another name"):
+            Schema.draft(odd)

@@ -5,7 +5,6 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
@@ -56,13 +55,6 @@ def test_public_schemas_load_and_need_nothing_learned(name):
     assert len(schema.targets) == 1
     assert schema.declared_by
     Codec(schema)
-
-
-@pytest.mark.parametrize("name", ["files", *named.NAMES])
-def test_configurations_name_their_data_set(name):
-    """What else there is has the option's own default: tests/cli/test_options.py."""
-    values = yaml.safe_load((named.conf_dir() / "data" / f"{name}.yaml").read_text())
-    assert values == {"name": None if name == "files" else name}
 
 
 @pytest.mark.heavy

@@ -15,6 +15,7 @@ from synthdp.errors import BadInput
 from synthdp.files import limits
 from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
+from synthdp.schema.file_coding import Coding
 from synthdp.schema.schema import Schema
 from synthdp.sets import dictionary, record_files
 from synthdp.sets.draft import draft
@@ -67,7 +68,7 @@ def inside(request, monkeypatch):
             table = (
                 parsing.workbook(str(path), sheet or "", 100)
                 if ending == ".xlsx"
-                else parsing.statistics(str(path), ending)
+                else parsing.statistics(str(path), ending, coded=sheet == "coded")
             )
         except parsing.RefusedError as refused:
             raise BadInput(f"{path}: {refused}") from None
@@ -146,6 +147,7 @@ def spss(path, frame):
         path,
         variable_value_labels=LABELS,
         missing_ranges={"severity": [9]},
+        column_labels={"severity": "Severity at admission"},
         variable_measure={"severity": "ordinal"},
     )
 
@@ -171,7 +173,7 @@ def test_labels_are_categories_and_declared_missing_codes_are_missing(tmp_path, 
     assert columns["sex"]["categories"] == ["male", "female", "diverse"]
     assert (columns["severity"]["kind"], columns["severity"]["categories"]) == (kind, ["mild", "severe"])
     assert (columns["admitted"]["kind"], columns["admitted"]["resolution"]) == ("datetime", "day")
-    assert drafted["reading"]["columns"]["severity"] == {"labels": {"1": "mild", "2": "severe"}}
+    assert drafted["reading"]["columns"]["severity"]["labels"] == {"1": "mild", "2": "severe"}
     read = record_files.read(path, Schema.from_dict(drafted))
     expected = frame["severity"].map({1: "mild", 2: "severe"})
     assert read["severity"].fillna("?").tolist() == expected.fillna("?").tolist()
@@ -265,6 +267,20 @@ def test_titles_above_the_header_are_skipped_and_told(tmp_path, titles):
     assert not any("titles" in text for text in plain.mind)
 
 
+@pytest.mark.parametrize(
+    "cover", [[["Export of 2025"], [None], ["for the ethics board"]], [["Clinic"], ["Date", 45000]]]
+)
+def test_a_cover_sheet_is_passed_over_and_the_sheet_that_was_taken_is_named(tmp_path, cover):
+    path = workbook(tmp_path / "t.xlsx", cover, Data=UGLY, Legend=[["x", "y"], ["1", "2"]])
+    found = record_files.look(path)
+    assert found.reading.sheet == "Data"
+    assert any("the sheet 'Data' is taken, since 'Export' before it holds no table" in text for text in found.mind)
+    assert any("'Export', 'Legend' are left out; sheet= names another one" in text for text in found.mind)
+    plain = record_files.look(workbook(tmp_path / "u.xlsx", UGLY))
+    pd.testing.assert_frame_equal(found.frame, plain.frame)
+    assert record_files.look(path, "Legend").reading.sheet == "Legend"
+
+
 @pytest.mark.parametrize("first", [["Export", "2025"], ["Export", 2025]])
 def test_a_title_of_several_cells_is_refused_with_what_to_do(tmp_path, first):
     path = workbook(tmp_path / "t.xlsx", [first, *UGLY])
@@ -350,6 +366,31 @@ def test_a_split_keeps_types_and_labels_and_patients_together(tmp_path, ending):
     whole = record_files.read(path, schema)
     both = pd.concat(parts).sort_values(list(whole)).reset_index(drop=True)
     pd.testing.assert_frame_equal(both, whole.sort_values(list(whole)).reset_index(drop=True), check_dtype=False)
+
+
+def test_codes_and_labels_of_columns_of_spss_outlive_a_split_and_a_release(tmp_path):
+    path = tmp_path / "t.sav"
+    spss(path, patients())
+    found = record_files.look(path)
+    values = yamlfile.parse(draft(found.frame, path, found=found).schema, "draft")
+    assert values["reading"]["columns"]["severity"]["title"] == "Severity at admission"
+    schema = Schema.from_dict({**values, "unit": "patient", "max_records_per_unit": 3})
+    real = pyreadstat.read_sav(path, user_missing=True)
+    parts = [
+        pyreadstat.read_sav(part, user_missing=True)
+        for part in split(path, schema, share=0.3, out=tmp_path, key=tmp_path / "key")
+    ]
+    held = pd.concat([frame for frame, _ in parts])["severity"]
+    assert held.value_counts().to_dict() == real[0]["severity"].value_counts().to_dict()
+    for _, meta in parts:
+        assert meta.missing_ranges == real[1].missing_ranges
+        assert meta.column_names_to_labels == real[1].column_names_to_labels
+    read = record_files.read(path, schema)
+    record_files.write([read], tmp_path / "made.sav", schema)
+    made = pyreadstat.read_sav(tmp_path / "made.sav", metadataonly=True)[1]
+    assert made.column_names_to_labels["severity"] == "Severity at admission"
+    with pytest.raises(BadInput, match="title must be text"):
+        Coding(title="two\nlines")
 
 
 def test_without_the_extra_one_line_names_it(tmp_path, monkeypatch, apart):

@@ -96,7 +96,6 @@ APPLIES = {  # setting -> the only strategy that reads it
 # The deviation of an adaptive clip's count, unless given: the expected batch over 20 (Andrew et al. 2021), or 5 times the
 # gradient's noise where that is more, so that the count never takes more than 1 % of a step's precision.
 COUNT_SHARE, COUNT_LEAST = 20, 5.0
-HIDDEN_LAYERS = 2  # of a discriminator, where no widths are given
 
 
 class Rules(Protocol):
@@ -122,13 +121,6 @@ class Rules(Protocol):
     def clip_allocation(self) -> str: ...
 
 
-class Layered(Rules, Protocol):
-    """The same, for a discriminator of these widths."""
-
-    @property
-    def hidden(self) -> tuple[int, ...] | None: ...
-
-
 class Settings(Rules, Protocol):
     """The same, with the number of steps that it is chosen for."""
 
@@ -136,10 +128,9 @@ class Settings(Rules, Protocol):
     def steps(self) -> int: ...
 
 
-def check(settings: Layered) -> None:
+def check(settings: Rules, layers: int) -> None:
     """Refuse settings that the chosen strategy would not read, and shares that are not one a layer."""
     refuse_unused(settings, "clipping", APPLIES)
-    layers = (HIDDEN_LAYERS if settings.hidden is None else len(settings.hidden)) + 1
     if settings.clip_shares and len(settings.clip_shares) != layers:
         raise BadInput(f"generator.clip_shares must hold one number greater than 0 for each of the {layers} layers")
 

@@ -1,31 +1,243 @@
-"""The adversarial game of the DP-GAN: noisy discriminator steps, exact generator steps, and what a stopped game goes on from."""
+"""What the DP-GANs of tables and of images share: their settings, and the adversarial game.
+
+Noisy discriminator steps, exact generator steps, and what a stopped game goes on from. Only the discriminator's loss on records
+touches them, so only that half of its gradient is clipped and noised (law 14).
+"""
 
 import copy
-from typing import TYPE_CHECKING
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from synthdp.errors import BadInput
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import clipping_strategies
 from synthdp.generators.adversarial.clipping_strategies import Clipper
 from synthdp.generators.adversarial.table_player import Player
-from synthdp.generators.images import image_player
 from synthdp.generators.images.image_networks import Critic
-from synthdp.generators.images.image_player import ImagePlayer, lens_of
-from synthdp.generators.parts import noisy_tables, training_state
-from synthdp.generators.parts.gan_model import NetworkModel
-from synthdp.generators.parts.table_networks import Discriminator, average
+from synthdp.generators.images.image_player import ImagePlayer
+from synthdp.generators.parts import devices, training_state
+from synthdp.generators.parts.gan_model import check_label, label_place
+from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored, refuse_unused
+from synthdp.generators.parts.table_networks import Discriminator, average, random
 from synthdp.generators.parts.training_state import OPTIMIZERS
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled
+from synthdp.options import check, fraction, number, one_of, option, positive, several, text, whole
+from synthdp.schema.schema import LEARN, Schema
+from synthdp.seal import ALLOCATIONS
 
 if TYPE_CHECKING:
-    from synthdp.generators.adversarial.gan_settings import Settings
-    from synthdp.generators.dpgan import Terms
     from synthdp.seal import Sensitive
 
 CPU = torch.device("cpu")
 RECENTRE_EVERY = 10
+SHOW_EVERY = 25
 MODULES = ("d", "d_average")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The public numbers of one fit, fixed before its first answer. `noise` is the gradients'."""
+
+    rate: float
+    noise: float
+    table_noise: float
+    count_deviation: float | None  # of the count of units within the clip; None: there is none
+
+
+@dataclass(frozen=True, kw_only=True)
+class GanSettings:
+    """The options that both DP-GANs have. Those without a default here have one of their own in each of them."""
+
+    name: ClassVar[str]
+    traits: ClassVar[Traits]
+
+    steps: int
+    batch: int
+    rate: float | None = option(
+        None,
+        "Poisson sampling probability, instead of batch; required where the schema does not declare units",
+        number("[1e-9, 1]"),
+    )
+    clip: float = option(
+        1.0, "L2 bound on a unit's gradient; where the bound changes during training, its first value", positive()
+    )
+    clipping: str = option(
+        "flat",
+        "; ".join(f"{name}: {meaning}" for name, meaning in clipping_strategies.STRATEGIES.items()),
+        one_of(*clipping_strategies.STRATEGIES),
+    )
+    clip_quantile: float = option(
+        0.5, "adaptive: share of the units whose gradients the clip should leave unchanged", fraction()
+    )
+    clip_speed: float = option(
+        0.2, "adaptive: each step multiplies the clip by exp(-clip_speed x (share - quantile))", positive()
+    )
+    clip_count_noise: float | None = option(
+        None,
+        "adaptive: standard deviation of the noise on the count; default: batch / 20, or 5 x the gradient's noise if that"
+        " is larger",
+        positive(),
+    )
+    clip_decay: float = option(
+        0.1, "decay: ratio of the clip's last value to its first; it falls exponentially", number("(0, 1]")
+    )
+    clip_gamma: float = option(
+        0.01, "automatic: what is added to the norm that each gradient is divided by", positive()
+    )
+    clip_shares: tuple[float, ...] = option(
+        (), "per_group: proportions of the layers' bounds; default: equal", several(positive())
+    )
+    clip_allocation: str = option(
+        "proportional",
+        "per_group: noise in proportion to the bounds (proportional), or so that its norm is (by_dimension)",
+        one_of(*ALLOCATIONS),
+    )
+    start: str
+    tables: float
+    condition: str | None = option(
+        None,
+        "label column that the generator is conditioned on; default: the first target, if it has at most 64 codes",
+        text(),
+    )
+    hidden: tuple[int, ...]
+    latent: int
+    generator_every: int = option(5, "discriminator steps per generator step", whole())
+    fake_batch: int = option(256, "generated records per step", whole())
+    optimizer: str = option(
+        "adam",
+        f"optimiser of the discriminator, which sees noisy gradients: {', '.join(OPTIMIZERS)}",
+        one_of(*OPTIMIZERS),
+    )
+    momentum: float = option(0.9, "momentum, with optimizer=momentum", number("[0, 1)"))
+    discriminator_rate: float = option(1e-3, "learning rate of the discriminator", positive(100))
+    generator_rate: float = option(
+        1e-3, "learning rate of the generator (Adam); it falls to zero along a cosine", positive(100)
+    )
+    penalty: float
+    average: float = option(0.995, "decay of the moving average of the generator's weights", number("[0, 1)"))
+    discriminator_average: float = option(
+        0.0,
+        "decay of the moving average of the discriminator's weights that teaches the generator; 0 means none",
+        number("[0, 1)"),
+    )
+    device: str = option("auto", devices.HELP, devices.RULE)
+
+    def __post_init__(self) -> None:
+        check(self)
+        clipping_strategies.check(self, len(self.widths) + 1)
+        refuse_unused(self, "optimizer", {"momentum": "momentum"})
+        refuse_ignored(self, ("batch",) if self.rate is not None else (), f"generator.rate={self.rate}")
+        refuse_ignored(self, ("tables",) if self.start == "none" else (), "generator.start=none")
+
+    # What each of the two says for itself.
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of the discriminator's hidden layers."""
+        return self.hidden
+
+    @property
+    def tells_units(self) -> bool:
+        """Whether the start tells a noisy number of units."""
+        raise NotImplementedError
+
+    def steps_on(self, schema: Schema) -> int:  # noqa: ARG002
+        """How many discriminator steps there are on records of this schema."""
+        return self.steps
+
+    def starting(self, schema: Schema, noise: float) -> Plan:
+        """What the start asks, all of it together one Gaussian of this noise."""
+        raise NotImplementedError
+
+    def game(self, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device = CPU) -> "Game":
+        """The game of one fit, once the schema is resolved."""
+        raise NotImplementedError
+
+    def restore(self, schema: Schema, tensors: Tensors) -> Model:
+        """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
+        raise NotImplementedError
+
+    # What they share.
+
+    def validate(self, schema: Schema, budget: Budget) -> None:
+        """The settings go with each other and with the columns, the expected batch is known, and so is the device."""
+        check_label(self.condition, schema)
+        terms = self.terms(schema, 1.0)
+        if self.clip_count_noise is not None:
+            counts = Sampled(terms.rate, (Gaussian(2 * self.clip_count_noise),))
+            refuse_dear("clip_count_noise", (Entry(counts, self.steps_on(schema)),), schema, budget)
+        devices.place(self.device)
+
+    def plan(self, schema: Schema, noise: float) -> Plan:
+        """The start; then sampled gradients, with each a count of units where the clip adapts."""
+        terms = self.terms(schema, noise)
+        return (*self.starting(schema, terms.table_noise), Entry(self.event(terms), self.steps_on(schema)))
+
+    def terms(self, schema: Schema, noise: float) -> Terms:
+        """What a fit at this noise asks with."""
+        rate = self.sampling_rate(schema)
+        units = schema.units if isinstance(schema.units, int) else None
+        expected = None if units is None else rate * units
+        deviation = clipping_strategies.count_deviation(self, expected, noise)
+        together = clipping_strategies.together(noise, deviation)
+        none = self.start == "none"
+        tables = math.inf if none else table_noise(self.tables, self.steps_on(schema), rate, together)
+        return Terms(rate=rate, noise=noise, table_noise=tables, count_deviation=deviation)
+
+    def event(self, terms: Terms) -> Sampled:
+        """One step."""
+        return Sampled(terms.rate, clipping_strategies.events(terms.noise, terms.count_deviation))
+
+    def sampling_rate(self, schema: Schema) -> float:
+        """`rate`, or batch / units; raises `BadInput` where the schema declares no units."""
+        if self.rate is not None:
+            if schema.units is None and not self.tells_units:
+                raise BadInput(
+                    f"{self.name} with generator.start={self.start} needs units in the schema: a count, an estimate, or learn"
+                )
+            return self.rate
+        if schema.units is None or schema.units == LEARN:
+            raise BadInput(
+                f"{self.name} needs the expected batch size: declare units in the schema (a public count or estimate of "
+                "units), or give generator.rate"
+            )
+        return min(1.0, self.batch / schema.units)
+
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+        """The start, then the adversarial game."""
+        device = devices.place(self.device)
+        terms = self.terms(data.declared, data.commit(lambda z: self.plan(data.declared, z)))
+        steps = self.steps_on(data.resolve())
+        game = dataclasses.replace(self, steps=steps).game(data, terms, random(seed), device)
+        saved = data.restored()
+        if saved is None:
+            game.start()
+        else:
+            game.restore(saved)
+        for step in data.steps(self.event(terms), steps, game.state):
+            game.discriminator_step(step)
+            if (step + 1) % self.generator_every == 0:
+                game.generator_step(step // self.generator_every)
+            if (step + 1) % SHOW_EVERY == 0 or step + 1 == steps:
+                progress(step + 1, steps, {"generator loss": game.player.loss})
+        return game.finish()
+
+    def label(self, schema: Schema) -> int | None:
+        """Place of the label among the modelled columns."""
+        return label_place(self.condition, schema)
+
+
+def table_noise(share: float, steps: int, rate: float, noise: float) -> float:
+    """Noise at which the start holds its share of the plan's precision, sum of 1 / noise^2 (a sampled step counts as a
+    Gaussian of noise / rate)."""
+    return noise / (rate * math.sqrt(steps)) * math.sqrt((1 - share) / share)
 
 
 class Game:
@@ -33,16 +245,18 @@ class Game:
 
     def __init__(
         self,
-        settings: "Settings",
+        settings: GanSettings,
         data: "Sensitive",
-        terms: "Terms",
+        terms: Terms,
         player: Player | ImagePlayer,
         d: Discriminator | Critic,
         loss: clipping_strategies.Loss,
+        weight_clip: float | None = None,
     ) -> None:
+        """`weight_clip` bounds each weight of the discriminator after every step."""
         self.settings, self.data, self.terms = settings, data, terms
         self.units = data.schema.units if isinstance(data.schema.units, int) else None
-        self.player, self.d, self.loss = player, d, loss
+        self.player, self.d, self.loss, self.weight_clip = player, d, loss, weight_clip
         self.d_average = copy.deepcopy(d)
         self.clipper = Clipper(settings, d, terms.noise, terms.count_deviation)
         self.d_optimizer = OPTIMIZERS[settings.optimizer](
@@ -64,10 +278,10 @@ class Game:
             if parameter.grad is not None:
                 parameter.grad.add_(real[name], alpha=1 / expected)
         self.d_optimizer.step()
-        if settings.weight_clip is not None:
+        if self.weight_clip is not None:
             with torch.no_grad():
                 for parameter in self.d.parameters():
-                    parameter.clamp_(-settings.weight_clip, settings.weight_clip)
+                    parameter.clamp_(-self.weight_clip, self.weight_clip)
         average(self.d_average, self.d, settings.discriminator_average, step)
 
     def real_loss(self, module: nn.Module, codes: Tensor) -> Tensor:
@@ -116,80 +330,10 @@ class Game:
         training_state.restore_optimizer("d_optimizer", self.d_optimizer, state)
         self.clipper.restore(state)
 
-
-class TableGame(Game):
-    """On one-hot rows, from noisy tables."""
-
-    player: Player
-
-    def __init__(
-        self,
-        settings: "Settings",
-        label: int | None,
-        data: "Sensitive",
-        terms: "Terms",
-        generator: torch.Generator,
-        device: torch.device = CPU,
-    ) -> None:
-        steps = settings.steps // settings.generator_every
-        player = Player(settings, data.codec, label, steps, generator, device)
-        d = Discriminator(player.blocks.width, settings.hidden, len(data.codec.sizes), generator).to(device)
-        super().__init__(settings, data, terms, player, d, clipping_strategies.Linear(settings.penalty))
-
     def start(self) -> None:
-        """Ask for the tables, and begin at them."""
-        if self.settings.start == "none":
-            return
-        player, noise = self.player, self.terms.table_noise
-        tables = noisy_tables.ask(self.data, player.blocks, player.label, self.settings.start, player.labels, noise)
-        player.start(tables)
-        if self.units is None:
-            self.units = round(tables.total)
+        """Ask for what the settings start at, and begin there."""
+        raise NotImplementedError
 
-    def finish(self) -> NetworkModel:
-        """The model of the generator that is kept; its biases are made to agree with the noisy tables once more."""
-        player = self.player
-        return NetworkModel(self.data.schema, player.finish(), player.labels, player.label, self.settings.latent)
-
-
-class ImageGame(Game):
-    """On pictures, from class Gaussians."""
-
-    player: ImagePlayer
-    d: Critic
-    d_average: Critic
-
-    def __init__(
-        self,
-        settings: "Settings",
-        label: int | None,
-        data: "Sensitive",
-        terms: "Terms",
-        generator: torch.Generator,
-        device: torch.device = CPU,
-    ) -> None:
-        steps = settings.steps // settings.generator_every
-        player = ImagePlayer(settings, data.codec, label, steps, generator, device)
-        canvas, convolutional = player.canvas, settings.architecture == "conv"
-        d = Critic(canvas, convolutional, settings.hidden, lens_of(settings, canvas), generator).to(device)
-        super().__init__(settings, data, terms, player, d, clipping_strategies.Logistic())
-
-    def start(self) -> None:
-        """Ask for the class Gaussians, and begin at them."""
-        if self.settings.start == "none":
-            return
-        image_player.begin(self.data, self.settings, self.player, self.terms.table_noise)
-        for network in (self.d, self.d_average):
-            if network.lens is not None:
-                network.focus(self.player.g.get_buffer("lens"))
-
-    def fake_gradient(self, rows: Tensor) -> None:
-        """With the penalty on the squared gradients of D by its input, at generated pictures alone (R2 of Mescheder, Geiger & Nowozin
-        2018)."""
-        super().fake_gradient(rows)
-        if self.settings.penalty > 0:
-            torch.autograd.backward(self.settings.penalty / 2 * self.d.steepness(rows).mean())
-
-    def finish(self) -> image_player.ImageModel:
+    def finish(self) -> Model:
         """The model of the generator that is kept."""
-        return self.player.finish()
+        raise NotImplementedError

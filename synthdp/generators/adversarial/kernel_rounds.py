@@ -1,4 +1,6 @@
-"""The rounds of `kernel_teachers`: teachers' margins on generated rows, a student who keeps them all, a generator that follows.
+"""What kernel teachers of tables and of images share: their settings, and the rounds.
+
+Teachers' margins on generated rows, a student who keeps them all, a generator that follows.
 
 Round by round the generator draws rows, every teacher says how much rather it would see them among its own records, and the
 mean of the clipped answers comes out with Gaussian noise: an unbiased evaluation of the witness function at these rows. What
@@ -9,27 +11,103 @@ none grows old, and the student learns from all of them.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from synthdp.generators import Progress
-from synthdp.generators.adversarial.pair_kernel import ORDERED, Interactions, distance, interactions, learnt
-from synthdp.generators.adversarial.table_player import Judgement, Player
-from synthdp.generators.parts import training_state
+from synthdp.errors import BadInput
+from synthdp.generators import Progress, Traits
+from synthdp.generators.parts import devices, training_state
+from synthdp.generators.parts.gan_model import check_label, label_place
 from synthdp.generators.parts.noisy_tables import Tables
+from synthdp.generators.parts.table_networks import WIDTH
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Event
+from synthdp.options import check, fraction, number, option, positive, several, text, whole
+from synthdp.schema.schema import Schema
 from synthdp.seal import Kernel, Shares, Witness, against
 
 if TYPE_CHECKING:
-    from synthdp.generators.kernel_teachers import KernelTeachers
     from synthdp.seal import Sensitive
 
 GENERATED, LEAST_GENERATED, MOST_GENERATED = 2, 1024, 4096  # rows to compare records with, per query; bounds on all
 MOCK_TEACHERS = 256  # of generated rows, from which the clip is read off
 SHOW_EVERY = 25
-MOST_FEATURES, MOST_DEGREE = 128, 4  # of ordered columns
+MOST_ASKED = 20_000  # queries of a whole fit whose covariances are inverted
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelSettings:
+    """The options that kernel teachers of tables and of images both have. Those without a default here have one of their own in each
+    of them."""
+
+    name: ClassVar[str]
+    traits: ClassVar[Traits]
+    records: ClassVar[int]  # of a teacher, by default: few are best, since noise falls with the number of teachers
+
+    teachers: int | None
+    rounds: int = option(2, "how often the teachers are asked", whole())
+    queries: int
+    steps: int
+    tables: float
+    condition: str | None = option(
+        None,
+        "label column that the generator is conditioned on; default: the first target, if it has at most 64 codes",
+        text(),
+    )
+    hidden: tuple[int, ...] = option((128, 128), "widths of the generator's hidden layers", several(WIDTH, 1))
+    fake_batch: int = option(512, "generated records per generator step", whole())
+    generator_rate: float = option(
+        3e-3, "learning rate of the generator (Adam); it falls to zero along a cosine", positive(100)
+    )
+    average: float = option(0.99, "decay of the moving average of the generator's weights", number("[0, 1)"))
+    witness_weight: float = option(1.0, "weight of the student in the generator's loss", positive())
+    clip_quantile: float = option(
+        0.5, "share of mock teachers, on generated records, that the clip should leave unchanged", fraction()
+    )
+    device: str = option("auto", f"{devices.HELP}; teachers stay on the CPU", devices.RULE)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.rounds * self.queries > MOST_ASKED:
+            raise BadInput(f"generator.rounds x generator.queries must be at most {MOST_ASKED:,}")
+
+    # What each of the two says for itself.
+
+    @property
+    def tells_units(self) -> bool:
+        """Whether the start tells a noisy number of units."""
+        raise NotImplementedError
+
+    # What they share.
+
+    def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
+        """The label is a column, the number of teachers follows from something, and the device is there."""
+        check_label(self.condition, schema)
+        if schema.units is None and self.teachers is None and not self.tells_units:
+            raise BadInput(
+                f"generator.teachers: {self.name} without tables needs the number of units to choose that of its teachers: "
+                "declare units in the schema (a public count or estimate), or give generator.teachers"
+            )
+        devices.place(self.device)
+
+    def teachers_of(self, units: float | None) -> int:
+        """`teachers`, or the default for so many units (declared, bought, or the noisy total of the tables)."""
+        return self.teachers or max(2, round((units or 0) / self.records))
+
+    def label(self, schema: Schema) -> int | None:
+        """Place of the label among the modelled columns."""
+        return label_place(self.condition, schema)
+
+    def vote(self, noise: float) -> Event:
+        """What one round costs."""
+        return Shares(noise, "margins").events(1)[0]
+
+    def table_noise(self, noise: float) -> float:
+        """Noise at which the start holds its share of the plan's precision, sum of 1 / noise^2."""
+        return float(noise / self.rounds**0.5 * ((1 - self.tables) / self.tables) ** 0.5)
 
 
 class Learner(Protocol):
@@ -52,37 +130,12 @@ class Space(Protocol):
     def state(self) -> training_state.Arrays: ...
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The `Space` of tables. `weight`: of the student in the generator's loss, which is computed on the `device`. Teachers, and so
-    the kernel, stay on the CPU: what they answer must have the same bits wherever a record lies (`seal.teachers.mean_embeddings.py`)."""
-
-    space: Interactions
-    weight: float
-    device: torch.device
-
-    @property
-    def kernel(self) -> Kernel:
-        """Of codes."""
-        return self.space.kernel
-
-    def lesson(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Judgement:
-        """The distance of generated rows' mean interactions from those that the student learnt."""
-        taught = learnt(self.space, codes, answers, deviations, self.device)
-        there = self.space.to(self.device)
-        return lambda rows, label: distance(there, rows, label.argmax(1), taught) * self.weight
-
-    def state(self) -> training_state.Arrays:
-        """It follows from the player's."""
-        return {}
-
-
 class Rounds:
     """The state of one training. `spaced` gives the space once the player is where it begins, or goes on."""
 
     def __init__(
         self,
-        settings: "KernelTeachers",
+        settings: KernelSettings,
         data: "Sensitive",
         noise: float,
         player: Learner,
@@ -102,6 +155,13 @@ class Rounds:
         self.units, self.space = units(), spaced()
         self.teachers = data.partition(settings.teachers_of(self.units), Witness(kernel=self.space.kernel))
 
+    def run(self) -> None:
+        """All rounds, or those that a stopped fit had left."""
+        self.catch_up(self.asked())
+        for step in self.data.steps(self.settings.vote(self.noise), self.settings.rounds, self.state):
+            self.step(step)
+        self.catch_up(self.settings.rounds)
+
     def step(self, number: int) -> None:
         """Ask, keep the answer, learn, follow."""
         self._ask()
@@ -116,7 +176,7 @@ class Rounds:
 
     def asked(self) -> int:
         """Rounds whose answers there are."""
-        return len(self.answers) // self.settings.queries_a_round
+        return len(self.answers) // self.settings.queries
 
     def taught(self) -> Any:
         """By all answers that there are."""
@@ -124,8 +184,8 @@ class Rounds:
 
     def _learn(self) -> None:
         lesson = self.taught()
-        steps = int(self.settings.steps or 1)
-        total = self.settings.total_rounds * steps
+        steps = self.settings.steps
+        total = self.settings.rounds * steps
         first = self.learnt_rounds * steps
         for step in range(first, first + steps):
             self.player.step(lesson, step)
@@ -135,7 +195,7 @@ class Rounds:
 
     def _ask(self) -> None:
         """One noisy evaluation of the witness function at freshly generated rows."""
-        queries = self.player.fakes(self.settings.queries_a_round).cpu()
+        queries = self.player.fakes(self.settings.queries).cpu()
         generated = self.player.fakes(min(max(GENERATED * len(queries), LEAST_GENERATED), MOST_GENERATED)).cpu()
         mean, deviation = against(self.space.kernel, generated, queries)
         shares = Shares(self.noise, "margins", self._clip(generated, queries, mean, deviation))
@@ -180,16 +240,3 @@ def units_of(data: "Sensitive", tables: Tables | None) -> float:
     if isinstance(data.schema.units, int):
         return data.schema.units
     return 1.0 if tables is None else tables.total
-
-
-def space_of(settings: "KernelTeachers", data: "Sensitive", player: Player) -> Columns:
-    """The features of the noisy tables; of even tables where none were asked for."""
-    blocks, tables = player.blocks, player.tables
-    even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(player.labels), -1)
-    columns = even if tables is None else tables.columns.cpu()
-    ordered = sum(column.kind in ORDERED for column in data.schema.coded)
-    degree = settings.degree or max(1, min(MOST_DEGREE, MOST_FEATURES // max(1, ordered)))
-    found = interactions(
-        data.schema, blocks, player.label, columns, player.labels, degree=degree, floor=settings.rare_floor
-    )
-    return Columns(found, settings.witness_weight, player.device)

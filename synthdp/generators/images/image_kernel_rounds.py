@@ -1,4 +1,4 @@
-"""`kernel_teachers` on images: what its rounds (`adversarial/kernel_rounds.py`) are about there.
+"""`kernel_teachers_images`: what its rounds (`adversarial/kernel_rounds.py`) are about.
 
 The start are class Gaussians. Teachers tell, at generated pictures q, the mean of k(x, q) over records; less that over pictures
 of the start, which is public, it is a noisy evaluation of the difference of the two mean embeddings (Gretton et al. 2012,
@@ -8,30 +8,19 @@ and what was taught. Pairs of a picture and its retouching estimate the first on
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from synthdp.generators import Progress, Tensors
-from synthdp.generators.adversarial.kernel_rounds import Rounds, units_of
 from synthdp.generators.adversarial.pair_kernel import weights_of
-from synthdp.generators.images import image_player
 from synthdp.generators.images.image_networks import principal_axes
-from synthdp.generators.images.image_player import ImageModel, ImagePlayer, Settings
+from synthdp.generators.images.image_player import ImageModel, ImagePlayer
 from synthdp.generators.images.pixel_rows import WHITE, Canvas, Source
 from synthdp.generators.parts import training_state
 from synthdp.generators.parts.devices import moved
 from synthdp.generators.parts.table_networks import random
-from synthdp.ledger.events import Plan
-from synthdp.schema.schema import Schema
 from synthdp.seal import Kernel
-
-if TYPE_CHECKING:
-    from synthdp.generators.kernel_teachers import KernelTeachers
-    from synthdp.seal import Sensitive
-
 
 # ---- How pictures are compared: by whitened coefficients in axes of pictures that are public.
 #
@@ -251,45 +240,3 @@ def pictures(player: ImagePlayer, degree: int, saved: training_state.State | Non
         return Pictures(player.source, degree, int(saved["pictures"][0]), player.device)
     seed = int(torch.randint(2**62, (1,), generator=player.random))
     return Pictures(player.source, degree, seed, player.device)
-
-
-def plan(settings: "KernelTeachers", schema: Schema, noise: float) -> Plan:
-    """What the start asks, all of it together one Gaussian of this noise; settings are settled."""
-    return image_player.plan(_known(settings), schema, noise)
-
-
-def fit(
-    settings: "KernelTeachers",
-    data: "Sensitive",
-    noise: float,
-    seed: int | None,
-    progress: Progress,
-    device: torch.device,
-) -> ImageModel:
-    """The answers of class Gaussians, then rounds of votes and lessons."""
-    own, total = _known(settings), settings.total_rounds * int(settings.steps or 1)
-    player = ImagePlayer(own, data.codec, settings.label(data.schema), total, random(seed), device)
-    saved = data.restored()
-    if saved is None:
-        image_player.begin(data, own, player, settings.table_noise(noise))
-    pupil = Pupil(player, settings.witness_weight)
-
-    def spaced() -> Pictures:
-        return pictures(player, int(settings.degree or 1), saved)
-
-    game = Rounds(settings, data, noise, pupil, spaced, lambda: units_of(data, None), saved, progress)
-    game.catch_up(game.asked())
-    for step in data.steps(settings.vote(noise), settings.total_rounds, game.state):
-        game.step(step)
-    game.catch_up(settings.total_rounds)
-    return pupil.finish(game.taught())
-
-
-def restored(settings: "KernelTeachers", schema: Schema, tensors: Tensors) -> ImageModel:
-    """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
-    return image_player.restored(_known(settings), schema, tensors, settings.label(schema))
-
-
-def _known(settings: "KernelTeachers") -> Settings:
-    """Settled settings, of which nothing that is read is None."""
-    return cast("Settings", settings)

@@ -42,7 +42,7 @@ class Settings(Protocol):
     @property
     def architecture(self) -> str: ...
     @property
-    def hidden(self) -> tuple[int, ...]: ...
+    def widths(self) -> tuple[int, ...]: ...
     @property
     def latent(self) -> int: ...
     @property
@@ -205,8 +205,8 @@ def network(settings: Settings, canvas: Canvas, generator: torch.Generator | Non
     """The generator's network: with start=gauss it retouches pictures of the start, else it paints from latent values."""
     convolutional = settings.architecture == "conv"
     if settings.start == "gauss":
-        return Retoucher(canvas, convolutional, settings.hidden, lens_of(settings, canvas), generator)
-    hidden = settings.hidden if convolutional else WAITES.get(settings.hidden, settings.hidden[::-1])
+        return Retoucher(canvas, convolutional, settings.widths, lens_of(settings, canvas), generator)
+    hidden = settings.widths if convolutional else WAITES.get(settings.widths, settings.widths[::-1])
     return Painter(canvas, convolutional, hidden, settings.latent, generator)
 
 

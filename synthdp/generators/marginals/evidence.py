@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synthdp.generators.marginals.grouping import Counts, Groups, agreed, grouped
 from synthdp.generators.marginals.mixture_model import beside
 from synthdp.generators.marginals.product_mixture import Evidence
-from synthdp.schema.columns import Continuous, Datetime, Integer
+from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer
 from synthdp.schema.schema import Schema
 from synthdp.seal import Grouping
 
@@ -71,9 +71,10 @@ class Look:
     def noise(self, name: str) -> Array:
         """About the deviation of each group's count: of its codes together, and at most of the bins that they lie in."""
         counts, groups = self.counts[name], self.groups[name]
-        codes, bins = np.bincount(groups.of, minlength=groups.count), int(counts.bins.max(initial=0)) + 1
+        codes = np.bincount(groups.of, weights=counts.variances, minlength=groups.count)
+        bins = int(counts.bins.max(initial=0)) + 1
         met = np.bincount(np.unique(groups.of * bins + counts.bins) // bins, minlength=groups.count)
-        noise: Array = np.minimum(counts.deviation * np.sqrt(codes), self.deviation * np.sqrt(met))
+        noise: Array = np.minimum(np.sqrt(codes), self.deviation * np.sqrt(met))
         return noise
 
 
@@ -100,6 +101,11 @@ def look(data: "Sensitive", noises: Mapping[str, float], least: float, deviation
             way = ways[name]
             of = np.arange(len(codes)) if way is None else way
             counts[name] = agreed(bins[name], alone.deviation, codes, question.deviation, of)
+    most = schema.max_records_per_unit if schema.unit else 1
+    for column in schema.coded:
+        if isinstance(column, Categorical) and column.name in data.nodes:
+            nodes, noise = data.nodes[column.name]
+            counts[column.name] = counts[column.name].and_of(nodes, noise, column, total, most)
     floor = min(least * alone.deviation, total / 2)
     apart = math.sqrt(APART * total * deviation(total))
     groups = {

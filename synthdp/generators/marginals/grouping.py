@@ -7,8 +7,8 @@ keep the shares that the noise lets be told apart. Frequent atoms and the missin
 values. Rare categories become one group.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from synthdp.generators import distributions
 from synthdp.generators.marginals.product_mixture import stratified
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import Column, Continuous, Datetime, Integer, Ordinal
+from synthdp.schema.columns import Categorical, Column, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import Allowed, Shares
 from synthdp.seal import MOST_RECORDS, Marginals
@@ -64,16 +64,46 @@ class Groups:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Counts:
     """What is known of a column: noisy counts (codes,), and the bin of each code, within which they are told apart up to the
-    noise `deviation` of a code."""
+    noise `deviation` of a code, or at most that: `variances` are those of each code."""
 
     held: Array
     bins: Places
     deviation: float
+    variances: Array
 
     @classmethod
     def of(cls, held: Array, deviation: float) -> "Counts":
         """Counts of codes that were asked for once."""
-        return cls(held=held, bins=np.arange(len(held)), deviation=deviation)
+        return cls(
+            held=held, bins=np.arange(len(held)), deviation=deviation, variances=np.full(len(held), deviation**2)
+        )
+
+    def and_of(
+        self, nodes: Mapping[str, float], deviation: float, column: Categorical, known: float, most: int
+    ) -> "Counts":
+        """Together with the noisy numbers of units of a tree's `nodes`, each of this `deviation`: by inverse variance. A kept node has what
+        its code and the codes below hold that belong to no finer one. A unit counts once at a node, with up to `most` records: the
+        numbers are scaled to all records, `known`, less the missing and other ones."""
+        tree, kept = column.tree, [node for node in column.categories if node in nodes]
+        if tree is None or not kept:
+            return self
+        place = {node: column.categories.index(node) for node in kept}
+        own, parts = np.zeros(len(self.held)), np.zeros(len(self.held))
+        for node in kept:
+            own[place[node]] += nodes[node]
+            parts[place[node]] += 1
+            above = next((each for each in tree.chain(node)[1:] if each in place), None)
+            if above is not None:
+                own[place[above]] -= nodes[node]
+                parts[place[above]] += 1
+        told = parts > 0
+        sure = max(deviation, 1e-9)
+        scale = (known - self.held[~told].sum()) / max(own.sum(), 1.0)
+        scale = float(np.clip(scale, 1.0, most))
+        theirs = np.where(told, 1 / (np.maximum(parts, 1) * (scale * sure) ** 2), 0.0)
+        mine = 1 / np.maximum(self.variances, 1e-18)
+        held = (self.held * mine + scale * own * theirs) / (mine + theirs)
+        return replace(self, held=held, variances=1 / (mine + theirs))
 
 
 def agreed(bins: Array, deviation: float, codes: Array, fine: float, of: Places) -> Counts:
@@ -82,7 +112,8 @@ def agreed(bins: Array, deviation: float, codes: Array, fine: float, of: Places)
     size, sums = np.bincount(of, minlength=len(bins)), np.bincount(of, weights=codes, minlength=len(bins))
     precise = 1 / max(deviation, 1e-9) ** 2, 1 / (np.maximum(size, 1) * max(fine, 1e-9) ** 2)
     best = (bins * precise[0] + sums * precise[1]) / (precise[0] + precise[1])
-    return Counts(held=codes + ((best - sums) / np.maximum(size, 1))[of], bins=of, deviation=fine)
+    held = codes + ((best - sums) / np.maximum(size, 1))[of]
+    return Counts(held=held, bins=of, deviation=fine, variances=np.full(len(held), fine**2))
 
 
 def grouped(counts: Counts, column: Column, codec: Codec, least: float, most: int, apart: float = 0.0) -> Groups:

@@ -1,0 +1,143 @@
+"""What kind a column seems to be, guessed by looking at its cells: for a draft of a schema that somebody reviews."""
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synthdp.schema import cells
+from synthdp.schema.columns import LEARN, iso, microseconds
+
+if TYPE_CHECKING:
+    Series = pd.Series[Any]
+
+WHOSE = {"id", "identifier", "mrn", "participant", "patient", "person", "pseudonym", "ssn", "subject", "uid", "uuid"}
+THEIRS = re.compile("(pat|patient|pers|person|fall|case|subject)[a-z]*(nr|nummer|no|num|number|kennung|id)")
+TREES = {  # the form of codes -> the beginnings that stand for chapters and groups
+    r"[A-Z][0-9]{2}[A-Z]{2}[0-9]{2}": [1, 3, 4, 5],  # ATC
+    r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?": [1, 3],  # ICD-10
+}
+ALIKE = 0.95  # of the distinct codes
+CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
+NAMES = 0.5  # of the records: texts of more different values name somebody, who may have several records
+LISTED = 30  # categories are listed up to here
+
+
+def guessed(series: "Series") -> dict[str, Any]:
+    held = series.dropna()
+    column = _kind(series, held)
+    if len(held) < len(series) and column["kind"] not in ("identifier", "ignore"):
+        column["missing"] = True
+    return column
+
+
+def proposed(guess: dict[str, Any]) -> dict[str, Any]:
+    """What a draft says of a column: what kind it is, and no value of a record."""
+    kind = "categorical" if guess["kind"] == "ordinal" else guess["kind"]
+    column: dict[str, Any] = {"kind": kind}
+    if kind == "categorical":
+        column["categories"] = LEARN
+    elif kind in ("integer", "continuous", "datetime"):
+        column["bounds"] = LEARN
+    kept = ("tree", "resolution", "height", "width", "channels", "resize")
+    column |= {key: value for key, value in guess.items() if key in kept}
+    if "window" in guess:
+        column["window"] = None
+    if kind not in ("identifier", "ignore", "image"):
+        column["missing"] = True
+    return {**column, "review": True}
+
+
+def _kind(series: "Series", held: "Series") -> dict[str, Any]:
+    texts = cells.texts(held)
+    distinct = sorted({text for text in texts if text is not None})
+    if distinct and all(text.lower() in cells.TRUTHS for text in distinct) and len(distinct) <= 2:
+        return {"kind": "boolean"}
+    if len(distinct) > 2 and names_somebody(series.name):
+        return {"kind": "identifier"}
+    if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype) and len(held):
+        return _numeric(held, len(distinct))
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        ordered = "ordinal" if series.cat.ordered else "categorical"
+        listed = [cells.text(category) for category in series.cat.categories]
+        return {"kind": ordered, "categories": listed} if listed else {"kind": "categorical", "categories": LEARN}
+    read = cells.instants(held)
+    if len(held) and not read.wrong.any():
+        return _dated(read.cells)
+    if are_times(held) or (len(distinct) > LISTED and _is_prose(distinct)):
+        return {"kind": "ignore"}
+    if len(distinct) > LISTED and len(distinct) > NAMES * len(held) and not _tree(distinct):
+        return {"kind": "identifier"}
+    if not 0 < len(distinct) <= LISTED:
+        return {"kind": "categorical", "categories": LEARN, **_tree(distinct)}
+    return {"kind": "categorical", "categories": distinct}
+
+
+def _tree(codes: list[str]) -> dict[str, Any]:
+    """The tree above codes that look like those of a list that everybody has, and come from several of its chapters."""
+    for form, prefix in TREES.items():
+        if len({code[:1] for code in codes}) > 1 and sum(
+            re.fullmatch(form, code) is not None for code in codes
+        ) >= ALIKE * len(codes):
+            return {"tree": {"prefix": prefix}}
+    return {}
+
+
+def are_times(series: "Series | None") -> bool:
+    """Whether all values of a column are times of day."""
+    texts = [] if series is None or pd.api.types.is_numeric_dtype(series.dtype) else cells.texts(series.dropna())
+    return bool(texts) and all(re.fullmatch(cells.TIME, text or "") is not None for text in texts)
+
+
+def _is_prose(texts: list[str]) -> bool:
+    """Whether texts are sentences rather than codes or names."""
+    return sum(len(text.split()) for text in texts) >= 4 * len(texts) and sum(map(len, texts)) >= 20 * len(texts)
+
+
+def names_somebody(name: Any) -> bool:
+    """Whether a column is called as those are that say whose record it is: its values are no categories to list."""
+    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower())
+    return bool(words) and (words[-1] in WHOSE or THEIRS.fullmatch("".join(words)) is not None)
+
+
+def _numeric(held: "Series", distinct: int) -> dict[str, Any]:
+    values = cells.numbers(held).cells
+    values = values[np.isfinite(values)]
+    if not len(values) or np.abs(values).max() > 1e15:
+        return {"kind": "continuous", "bounds": LEARN}
+    if bool((values == np.rint(values)).all()):
+        if distinct > LISTED and distinct == len(held) and values.min() > 0:
+            return {"kind": "identifier"}
+        low, high = outward(float(values.min())), 0.0 - outward(-float(values.max()))
+        return {"kind": "integer", "bounds": [int(low), int(high)], **_atoms(values, int)}
+    low, high = outward(float(values.min())), 0.0 - outward(-float(values.max()))
+    found: dict[str, Any] = {"kind": "continuous", "bounds": [low, high], **_atoms(values, float)}
+    decimals = next((d for d in range(1, 7) if np.allclose(values, np.round(values, d), rtol=0, atol=1e-9)), None)
+    return found if decimals is None else {**found, "decimals": decimals}
+
+
+def _atoms(values: NDArray[Any], kind: type) -> dict[str, Any]:
+    """Zero gets a bin of its own where a tenth of the records hold it and there are many other values."""
+    many = len(np.unique(values)) > LISTED
+    return {"atoms": [kind(0)]} if many and np.mean(values == 0) > 0.1 else {}
+
+
+def outward(value: float) -> float:
+    """The next lower number with one significant digit and a half (…, 5, 10, 15, 20, …): round, so less of a record."""
+    if abs(value) < 1e-300:  # below, the step itself would be zero
+        return -1e-300 if value < 0 else 0.0
+    step = 10.0 ** math.floor(math.log10(abs(value))) / 2
+    rounded = math.floor(value / step) * step
+    return float(f"{rounded:.12g}") + 0.0  # never -0.0
+
+
+def _dated(instants: NDArray[Any]) -> dict[str, Any]:
+    day = 86_400_000_000
+    whole = bool((instants % day == 0).all())
+    # A table may hold instants beyond the years 1 to 9999, for which Python has no word.
+    first, last = (iso(int(end))[:4] for end in np.clip([instants.min(), instants.max()], *CALENDAR))
+    bounds = [f"{first}-01-01", f"{last}-12-31" if whole else f"{last}-12-31T23:59:59"]
+    return {"kind": "datetime", "bounds": bounds, "resolution": "day" if whole else "second"}
