@@ -159,7 +159,9 @@ def test_the_door_draws_other_noise_after_a_stop(attack):
 @pytest.mark.parametrize("attack", sweep([*FULL, *SLOW], FULL[: len(KINDS)].__contains__), ids=name_of)
 def test_half_the_noise_is_found_whatever_is_asked(attack):
     more = {} if reach(attack) == 1 else {"runs": 3 * RUNS}
-    if attack in SLOW:  # with 300 runs of evidence 1 and 3 deviations apart, 12 of 300 verdicts found nothing; with 600 none
+    if (
+        attack in SLOW
+    ):  # with 300 runs of evidence 1 and 3 deviations apart, 12 of 300 verdicts found nothing; with 600 none
         more = {"runs": 1000, "tuning_runs": 200}
     assert audited(attack, attack.halved(), **more).word == "contradicted"
 

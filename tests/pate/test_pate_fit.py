@@ -28,7 +28,7 @@ AGGREGATORS = {
     "fixed": {"aggregator": GNMax(20.0)},
     "confident": {"aggregator": lambda noise: Confident(60, 3 * noise, 1.5 * noise, 40), "queries": 100},
     "interactive": {
-        "aggregator": lambda noise: Interactive(25, 3 * noise, 1.5 * noise, 40, np.zeros((1, 2))),
+        "aggregator": lambda noise: Interactive(25, 3 * noise, 1.5 * noise, 40),
         "queries": 100,
         "selection": Selection(rounds=2),
     },

@@ -300,6 +300,7 @@ def test_what_is_charged(aggregator, charged):
         (lambda: Interactive(5.0, 1.0, 1.0, 3, np.full((4, 2), 1.5)), "probabilities"),
         (lambda: Interactive(5.0, 0.0, 1.0, 3, np.full((4, 2), 0.5)), "sigma1"),
         (lambda: Interactive(5.0, 1.0, 1.0, 3, np.full((4, 2), 0.5)).check(4, 3), r"shape \(4, 3\)"),
+        (lambda: Interactive(5.0, 1.0, 1.0, 3).check(4, 3), "predictions must be given"),
         (lambda: Shares(-1.0), "noise"),
         (lambda: Shares(math.inf), "noise"),
         (lambda: Shares(1.0, "halves"), "votes, ranks, margins"),

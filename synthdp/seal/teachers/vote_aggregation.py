@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -337,16 +337,17 @@ class Confident:
 class Interactive:
     """Interactive-GNMax (Papernot et al. 2018, algorithm 2): the teachers answer where they contradict the student.
 
-    `predictions` (queries, classes) are the student's probabilities p_j, public. Where max_j (n_j - k p_j) + N(0, sigma1^2) >=
-    threshold, k teachers, the GNMax of deviation sigma2, for the first `answers` such queries; else, where max_j p_j > `sure`,
-    the student's own class is confirmed. Answer: `Labels`. All checks and `answers` are charged, whatever came.
+    `predictions` (queries, classes) are the student's probabilities p_j, public; `PATE` gives its own student's. Where
+    max_j (n_j - k p_j) + N(0, sigma1^2) >= threshold, k teachers, the GNMax of deviation sigma2, for the first `answers` such
+    queries; else, where max_j p_j > `sure`, the student's own class is confirmed. Answer: `Labels`. All checks and `answers` are
+    charged, whatever came.
     """
 
     threshold: float
     sigma1: float
     sigma2: float
     answers: int
-    predictions: Tallies
+    predictions: Tallies = field(default_factory=lambda: np.empty((0, 0)))
     sure: float = 0.9
 
     def __post_init__(self) -> None:
@@ -358,6 +359,8 @@ class Interactive:
     def check(self, queries: int, classes: int) -> None:
         """One row of predictions per query, one column per class."""
         labelled(classes)
+        if not self.predictions.size:
+            raise BadInput("predictions must be given: the teachers answer where they contradict the student")
         if self.predictions.shape != (queries, classes):
             raise BadInput(f"predictions must have shape ({queries}, {classes}), got {self.predictions.shape}")
 
