@@ -77,6 +77,7 @@ recipes: install  ## needs SYNTHDP_DATA; hours, most of them pategan_paper
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/images.py --data pneumoniamnist --picture classgauss dpgan
 	for data in adult meps diabetes130; do OMP_NUM_THREADS=1 $(BIN)/python recipes/compare_generators.py --data $$data || exit 1; done
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/tabular.py
+	$(BIN)/python recipes/papers.py
 	$(BIN)/python recipes/readme.py
 
 any-size: install  ## 10^8 rows; an hour, 15 GiB of disk under outputs/
