@@ -27,6 +27,7 @@ __all__ = [
     "Unproven",
     "answers",
     "best",
+    "by_order",
     "calibrate",
     "calibrate_rate",
     "calibrate_steps",
@@ -43,6 +44,7 @@ CLAIMING = ("pld", "rdp", "analytic_moments")  # whose bound may be the claim (l
 COMPARED = ("moments", "strong", "naive")  # older theorems, shown beside the claim; they never lower it
 ACCOUNTANTS = CLAIMING + COMPARED
 
+ORDERS = tuple(range(2, 65))  # of `by_order`
 QUICK = "rdp"  # answers in milliseconds, a little high: where the search for the noise begins
 
 Entries = Iterable[Entry]  # a plan or a ledger
@@ -126,6 +128,23 @@ def curve(ledger: Entries, deltas: Iterable[float], accountant: str = "pld") -> 
     """(delta, epsilon) for each delta, in the order given."""
     charged = charges(ledger)
     return [(delta, _bound(_accountant(accountant), charged, delta)) for delta in deltas]
+
+
+def by_order(ledger: Entries, delta: float) -> dict[str, list[tuple[int, float]]]:
+    """(order, epsilon) for each of `ORDERS`, by `moments` and by `rdp`, as far as these have a proof; inf where an order has none.
+
+    Orders are Renyi's: that of a log-moment is one less. The figure 3 of Waites 2019 (PyVacy).
+    """
+    charged, found = charges(ledger), {}
+    for name in ("moments", "rdp"):
+        with contextlib.suppress(Unproven):
+            found[name] = [
+                (order, float(value))
+                for order, value in zip(
+                    ORDERS, cast("Any", _accountant(name)).bounds_at(charged, delta, ORDERS), strict=True
+                )
+            ]
+    return found
 
 
 def calibrate(

@@ -3,7 +3,7 @@
 import json
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from synthdp.ledger.events import Entry, Event, Gaussian, Plan, Sampled, scoped
 from synthdp.ledger.ledger import Ledger
 
 Config = Mapping[str, Any]
+Lines = Mapping[str, Sequence[tuple[int, float]]]  # accountant -> (steps or order, epsilon)
 VOTES = ("votes", "aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
 CURVE = tuple(10.0**-power for power in range(2, 11))  # the deltas of `curve=true`
+FAR = 100  # times the least epsilon: orders that give more are not printed
 POINTS = 24  # numbers of steps at which a plot computes epsilon
 
 SHUFFLE = (
@@ -37,14 +39,17 @@ def epsilon(config: Config) -> None:
         vote_costs.epsilon(options)
         return
     plot = None if options.plot is None else _plot_file(options)
+    if options.by_order and options.group > 1:
+        raise BadInput(f"by_order=true is of one unit: leave group={options.group} out")
     entries = _asked(options)
     names = _chosen(options.accountant, accounting.ACCOUNTANTS)
     values, refused = accounting.answers(entries, options.delta, options.group, names)
     if not values:
         raise BadInput("; ".join(refused.values()))
     curves = _curves(entries, options, tuple(values)) if options.curve else {}
+    orders = accounting.by_order(entries, options.delta) if options.by_order else {}
     if plot is not None:
-        _draw(plot, options, tuple(values))
+        _draw(plot, options, orders or _by_steps(options, tuple(values)))
     if options.format == "json":
         answer: dict[str, Any] = {
             "epsilon": {name: _plain(value) for name, value in values.items()},
@@ -52,9 +57,11 @@ def epsilon(config: Config) -> None:
         }
         answer |= {"group": options.group} if options.group > 1 else {}
         answer |= {"curve": curves} if options.curve else {}
+        answer |= {"by_order": _points(orders)} if options.by_order else {}
         print(json.dumps(answer))
     else:
         _print(options, values, refused, curves)
+        _print_orders(orders)
 
 
 def calibrate(config: Config) -> None:
@@ -193,25 +200,30 @@ def _plot_file(options: settings.EpsilonOf) -> Path:
     return path
 
 
-def _draw(path: Path, options: settings.EpsilonOf, names: tuple[str, ...]) -> None:
+def _by_steps(options: settings.EpsilonOf, names: tuple[str, ...]) -> Lines:
     from synthdp import accounting
-    from synthdp.report import compared
 
     # Closer together at the beginning, where epsilon bends.
     counts = sorted({max(1, round(options.steps * (part / POINTS) ** 2)) for part in range(1, POINTS + 1)})
-    lines = {
+    return {
         name: [
             (steps, accounting.group_epsilon(_plan(options, steps), options.delta, options.group, name))
             for steps in counts
         ]
         for name in names
     }
+
+
+def _draw(path: Path, options: settings.EpsilonOf, lines: Lines) -> None:
+    from synthdp.report import compared
+
     path.parent.mkdir(parents=True, exist_ok=True)
     together = f", {options.group} units together" if options.group > 1 else ""
     compared.save(
         path,
         lines,
         f"noise {options.noise:g}, rate {options.rate:g}, delta {options.delta:g}, {options.relation}{together}",
+        across="order" if options.by_order else "steps",
     )
 
 
@@ -234,6 +246,23 @@ def _print(
         for place, delta in enumerate(CURVE):
             row = [points[place]["epsilon"] for points in curves.values()]
             print(f"{delta:>16g} " + " ".join(f"{float(value):>16.6g}" for value in row))
+
+
+def _points(lines: Lines) -> dict[str, list[dict[str, Any]]]:
+    return {
+        name: [{"order": order, "epsilon": _plain(value)} for order, value in points] for name, points in lines.items()
+    }
+
+
+def _print_orders(lines: Lines) -> None:
+    for name, points in lines.items():
+        order, least = min(points, key=lambda point: point[1])
+        near = [(each, value) for each, value in points if value <= FAR * least]
+        print(f"\n{name}, by order: least epsilon {least:.6g}, at order {order}")
+        for start in range(0, len(near), 8):
+            print("  ".join(f"{each:>3}: {value:<9.5g}" for each, value in near[start : start + 8]).rstrip())
+        if len(near) < len(points):
+            print(f"the other orders up to {points[-1][0]} give more than {FAR} times as much")
 
 
 def _check_delta(delta: float) -> None:

@@ -14,7 +14,20 @@ from synthdp.cli import settings
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Entry, Plan, Vote
 
-ELSE = ("rate", "noise", "steps", "sampler", "ledger", "relation", "group", "accountant", "plot", "curve", "force")
+ELSE = (
+    "rate",
+    "noise",
+    "steps",
+    "sampler",
+    "ledger",
+    "relation",
+    "group",
+    "accountant",
+    "plot",
+    "curve",
+    "by_order",
+    "force",
+)
 NEEDS = {"lnmax": ("gamma",), "gnmax": ("sigma",), "confident": ("threshold", "sigma1", "sigma2")}
 MAY = {"confident": ("answers",)}
 WARNING = "INTERNAL, not for release: it is computed from the votes, so it is private itself"

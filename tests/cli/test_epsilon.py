@@ -101,6 +101,29 @@ def test_a_plot(ending, tmp_path, capsys):
     assert path.read_bytes() == first
 
 
+def test_epsilon_by_order_is_least_where_the_accountants_say(tmp_path, capsys):
+    """PyVacy's figure 3; what the orders give is what the accountants minimise."""
+    words = ["epsilon", "rate=0.01", "noise=4", "steps=10000", "delta=1e-5", "by_order=true"]
+    found = answer(capsys, *words, "format=json")
+    for name in ("moments", "rdp"):
+        points = found["by_order"][name]
+        assert [point["order"] for point in points] == list(range(2, 65))
+        least = min(point["epsilon"] for point in points)
+        assert found["epsilon"][name] <= least <= 1.01 * found["epsilon"][name]
+        assert points[0]["epsilon"] > 2 * least  # it bends
+    path = tmp_path / "orders.svg"
+    assert run([*words, f"plot={path}"]) == 0
+    assert "at order" in capsys.readouterr().out
+    other = tmp_path / "steps.svg"
+    assert run([*words[:-1], f"plot={other}"]) == 0
+    assert path.read_bytes() != other.read_bytes()
+    capsys.readouterr()
+    assert (
+        answer(capsys, "epsilon", "noise=0", "by_order=true", "format=json")["by_order"]["rdp"][0]["epsilon"] == "inf"
+    )
+    assert "group" in refused(capsys, *words, "group=3")
+
+
 def test_plots_that_cannot_be(tmp_path, capsys):
     Ledger(tmp_path / "ledger.jsonl").append(Gaussian(2.0))
     ledger = f"ledger={tmp_path / 'ledger.jsonl'}"

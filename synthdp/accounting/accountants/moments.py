@@ -7,7 +7,7 @@ more tightly, but on a fixed grid of orders, so neither is always below the othe
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, singledispatch
 from typing import Any
 
@@ -94,16 +94,9 @@ LEAST_NOISE, MOST_NOISE = 0.05, 1e100  # outside, sampling is not used: it hardl
 
 def epsilon(charges: Charges, delta: float) -> float:
     """Upper bound on epsilon at this delta: the least (alpha(l) + log(1 / delta)) / l over integer and real orders l."""
-    moments = [(rule(entry.event), entry.count) for entry in charges.entries if not isinstance(entry.event, Revealed)]
     if charges.unbounded:
         return math.inf
-
-    def bound(orders: Array) -> Array:
-        with np.errstate(over="ignore"):
-            whole: Array = sum((count * moment(orders) for moment, count in moments), np.zeros(len(orders)))
-        found: Array = (whole - math.log(delta)) / orders
-        return found
-
+    bound = bounds(charges, delta)
     found = bound(INTEGERS)
     best = int(np.argmin(found))
     least = float(found[best])
@@ -116,6 +109,26 @@ def epsilon(charges: Charges, delta: float) -> float:
         least = min(least, float(found[place]))
         low, high = orders[max(place - 1, 0)], orders[min(place + 1, PLACES - 1)]
     return max(0.0, least)
+
+
+def bounds(charges: Charges, delta: float) -> Moment:
+    """The bound on epsilon at this delta that each order l > 0 gives."""
+    moments = [(rule(entry.event), entry.count) for entry in charges.entries if not isinstance(entry.event, Revealed)]
+
+    def bound(orders: Array) -> Array:
+        with np.errstate(over="ignore"):
+            whole: Array = sum((count * moment(orders) for moment, count in moments), np.zeros(len(orders)))
+        found: Array = (whole - math.log(delta)) / orders
+        return found
+
+    return bound
+
+
+def bounds_at(charges: Charges, delta: float, orders: Sequence[int]) -> Array:
+    """The bound on epsilon that each Renyi order above 1 gives, (orders,): the log-moment's order is one less."""
+    if charges.unbounded:
+        return np.full(len(orders), math.inf)
+    return bounds(charges, delta)(np.array(orders, dtype=float) - 1)
 
 
 def integer_epsilon(charges: Charges, delta: float) -> float:

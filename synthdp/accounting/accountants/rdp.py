@@ -6,7 +6,7 @@ its RDP accountant ignores for Gaussians (noise 2, replace_one: it prints 2.1657
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, singledispatch
 from typing import Any
@@ -46,9 +46,19 @@ def converted(total: Array, delta: float) -> float:
 
 def best_order(charges: Charges, delta: float) -> float:
     """The order whose divergence converts to the least epsilon at delta."""
+    return WIDE_ORDERS[int(np.argmin(bounds(charges, delta)))]
+
+
+def bounds(charges: Charges, delta: float) -> Array:
+    """The bound on epsilon at this delta that each of `WIDE_ORDERS` gives, (orders,)."""
     orders = np.array(WIDE_ORDERS)
-    found = divergences(charges) - math.log(delta) / (orders - 1) + _correction(orders)
-    return WIDE_ORDERS[int(np.argmin(found))]
+    found: Array = divergences(charges) - math.log(delta) / (orders - 1) + _correction(orders)
+    return found
+
+
+def bounds_at(charges: Charges, delta: float, orders: Sequence[int]) -> Array:
+    """The same at some of these orders."""
+    return bounds(charges, delta)[[WIDE_ORDERS.index(order) for order in orders]]
 
 
 def divergences(charges: Charges) -> Array:
