@@ -358,14 +358,14 @@ def _of_sums(attack: Vectors, answer: Any) -> Array:  # noqa: ARG001
 
 
 def _joint(attack: Vectors, canaries: int, noise: float) -> Joint:  # noqa: ARG001
-    """Two groups of different scales, clipped as one vector: a canary's is the scales, over their norm."""
+    """Two groups of different alphas, clipped as one vector: a canary's is their inverses, over the norm of these."""
     groups = tuple(Scaled(lambda codes: _towards(codes, canaries), canaries, part) for part in PARTS)
     return Joint(groups, CLIP, noise)
 
 
 def _of_joint(attack: Vectors, answer: Any) -> Array:  # noqa: ARG001
-    norm = math.hypot(*PARTS)
-    found: Array = sum(part**2 / norm * values for values, part in zip(answer, PARTS, strict=True)) / CLIP
+    norm = math.hypot(*(1 / part for part in PARTS))
+    found: Array = sum(values / (part**2 * norm) for values, part in zip(answer, PARTS, strict=True)) / CLIP
     return found
 
 
@@ -419,7 +419,7 @@ def _group(codes: Codes) -> Codes:
     return group
 
 
-PARTS = (1.0, 3.0)  # of the clip, or scales, of two groups
+PARTS = (1.0, 3.0)  # of the clip, or alphas, of two groups
 LEANING, ASIDE = FAR * np.array([0.6, 0.8]), FAR * np.array([0.8, -0.6])
 ACROSS = math.sqrt(0.5)  # two cells, or vectors at right angles: 1 apart each, sqrt(2) together
 KINDS = {

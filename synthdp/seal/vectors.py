@@ -79,24 +79,26 @@ class Sums:
 
 @dataclass(frozen=True)
 class Scaled:
-    """One group of a `Joint` question: like `Group`, but with a scale alpha in place of a clip and a noise of its own."""
+    """One group of a `Joint` question: like `Group`, but with an alpha, which its vectors are divided by, in place
+    of a clip and a noise of its own."""
 
     vectors: Callable[[Codes], Any]
     dimension: int
-    scale: float = 1.0
+    alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.scale < math.inf:
-            raise BadInput(f"scale must be a finite number greater than 0, got {self.scale}")
+        if not 0 < self.alpha < math.inf:
+            raise BadInput(f"alpha must be a finite number greater than 0, got {self.alpha}")
 
 
 @dataclass(frozen=True)
 class Joint:
-    """Several groups clipped together: a unit's vectors v_g, each times its alpha_g, are clipped as one vector to `clip`.
+    """Several groups clipped together (McMahan & Andrew 2018): a unit's vectors v_g, each divided by its alpha_g, are clipped as
+    one vector to `clip`.
 
     That concatenation is one vector per unit of norm at most S = `clip`, so its sum is one Gaussian query of sensitivity S
-    and deviation noise * S, whatever the scales are; dividing group g of the answer by alpha_g is post-processing, and leaves
-    it with the deviation noise * S / alpha_g.
+    and deviation noise * S, whatever the alphas are; multiplying group g of the answer by alpha_g is post-processing, and leaves
+    it with the deviation noise * S * alpha_g.
     """
 
     additive: ClassVar[bool] = True  # a sum over units
@@ -132,7 +134,7 @@ class Joint:
         """One noisy vector per group, in the group's own scale."""
         noisy = noise.added(bounded, self.noise * self.clip)
         ends = np.cumsum([group.dimension for group in self.groups])[:-1]
-        return [part / group.scale for part, group in zip(np.split(noisy, ends), self.groups, strict=True)]
+        return [part * group.alpha for part, group in zip(np.split(noisy, ends), self.groups, strict=True)]
 
     def movement(self, one: Vector, other: Vector) -> float:
         """L2 distance of the scaled groups, stacked."""
@@ -144,7 +146,7 @@ class Joint:
 
     def _together(self, codes: Codes) -> Vector:
         return np.hstack(
-            [group.scale * _checked(group.vectors(codes), codes, group.dimension) for group in self.groups]
+            [_checked(group.vectors(codes), codes, group.dimension) / group.alpha for group in self.groups]
         )
 
 

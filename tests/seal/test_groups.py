@@ -62,14 +62,14 @@ def test_joint_clipping_by_hand():
     total = np.zeros(3)
     for unit in range(data.units):
         codes = data.codes[data.owner == unit]
-        vector = np.concatenate([2.0 * long(codes).sum(0), 0.25 * tall(codes).sum(0)])
+        vector = np.concatenate([long(codes).sum(0) / 2.0, tall(codes).sum(0) / 0.25])
         total += vector * min(1, 1.5 * (1 - 1e-4) / np.linalg.norm(vector))
     assert JOINT.bounded(data) == pytest.approx(total)
     one, other = JOINT.noised(JOINT.bounded(data), Noise(1))
     silent = replace(JOINT, noise=0.0)
     exact = silent.noised(silent.bounded(data), Noise(1))
-    assert exact[0] * 2.0 == pytest.approx(total[:2])
-    assert exact[1] * 0.25 == pytest.approx(total[2:])
+    assert exact[0] / 2.0 == pytest.approx(total[:2])
+    assert exact[1] / 0.25 == pytest.approx(total[2:])
     assert (one.shape, other.shape) == ((2,), (1,))
     assert list(JOINT.events) == [Gaussian(2.0)]
 
@@ -81,11 +81,11 @@ def test_a_million_units_are_added_up_nearly_exactly():
     assert abs(found - math.fsum(rows[:, 0])).max() < 1e-8
 
 
-def test_joint_noise_is_its_charge_divided_by_the_scale():
+def test_joint_noise_is_its_charge_times_alpha():
     data, noise = records(make_frame(0)), Noise(2)
     answers = [JOINT.noised(JOINT.bounded(data), noise) for _ in range(1500)]
-    assert kstest(np.ravel([one for one, _ in answers]), norm(0, 2.0 * 1.5 / 2.0).cdf).pvalue > 1e-4
-    assert kstest(np.ravel([other for _, other in answers]), norm(0, 2.0 * 1.5 / 0.25).cdf).pvalue > 1e-4
+    assert kstest(np.ravel([one for one, _ in answers]), norm(0, 2.0 * 1.5 * 2.0).cdf).pvalue > 1e-4
+    assert kstest(np.ravel([other for _, other in answers]), norm(0, 2.0 * 1.5 * 0.25).cdf).pvalue > 1e-4
 
 
 def test_separate_groups_book_what_combines_and_joint_ones_a_single_event():
