@@ -224,7 +224,8 @@ def glossary(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         "pmse": "pMSE",
         "alpha_precision": "Alpha-precision and beta-recall",
     }
-    return [(names.get(key) or METRIC_LABELS[key], meaning) for key, meaning in GLOSSARY.items() if key in used]
+    names = {key: label for key, (label, _) in FIDELITY.items()} | METRIC_LABELS | names
+    return [(names[key], meaning) for key, meaning in GLOSSARY.items() if key in used]
 
 
 STAMP = "Internal: contains statistics of real records. Do not release"

@@ -463,3 +463,11 @@ def test_distances_to_records_come_last_and_decide_only_where_they_alarm(result,
 def test_bounds_and_verdicts_have_labels_of_their_own_on_a_narrow_screen(text):
     for label in ("Value", "Baseline", "Bound", "Verdict"):
         assert f'data-label="{label}"' in text
+
+
+def test_a_new_measure_needs_a_label_and_a_meaning_and_nothing_more(monkeypatch):
+    monkeypatch.setitem(pages.FIDELITY, "distinct", ("Distinct rows", "0"))
+    monkeypatch.setitem(pages.GLOSSARY, "distinct", "rows that differ from all others.")
+    found = pages.glossary({"targets": {}, "fidelity": {"distinct": {}, "pmse": {}}})
+    assert ("Distinct rows", "rows that differ from all others.") in found
+    assert "pMSE" in dict(found)

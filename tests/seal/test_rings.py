@@ -300,7 +300,8 @@ def test_the_rings_are_as_long_as_privacy_says():
     amiss = set(held) ^ set(every)
     assert not amiss, f"{amiss}: every file of the trusted rooms stands in one row of PRIVACY.md's table of rings"
     assert found["0, its core"][0] <= MOST["0, its core"]
-    assert found["0, its core"][0] + found["0, the rest"][0] <= MOST["0"]
+    trusted = found["0, its core"][0] + found["0, the rest"][0]
+    assert trusted <= MOST["0"], f"ring 0 has {trusted} lines of code: build on a class that exists, or shorten one"
 
 
 def test_what_runs_besides_is_as_long_as_privacy_says():
