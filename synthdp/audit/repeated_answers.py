@@ -164,7 +164,7 @@ class Votes:
         ranked, replaced = self.aggregator == "ranks", self.relation == "replace_one"
         last = self.times - 1
         own = [("far" if ranked else "1", not inside if ranked else inside)] * (inside or replaced)
-        units = [*([("0", False), (str(last), True)] * 4 if ranked else [("0", False)] * 4), *own]
+        units = [*([("0", False), (str(last), True)] * 4 if ranked else [("0", False)] * OTHERS), *own]
         frame = pd.DataFrame(units, columns=["x", "y"]).loc[np.repeat(np.arange(len(units)), self.records)]
         frame[UNIT] = [f"p{place}" for place in frame.index]
         kinds = [*(str(place) for place in range(max(2, self.times))), "far"]
@@ -509,6 +509,7 @@ WITHIN = (
     0.95  # of the clip: the mean gradient of the others; from here on their count is a ramp down to that of one beyond
 )
 BOOLEAN = {"x": {"kind": "boolean"}}
+OTHERS = 24  # units beside the pair's: a side has one partition for all of its runs, and with few of them a teacher may have none
 BY_BATCH = ("Shares", "ranks", "margins", "Cost")  # aggregators that are charged for a batch of queries as a whole
 NUMBERS = {
     "size": Number(ask=_size, read=float, sampled=2, counted=2, least=1.0),
