@@ -5,7 +5,8 @@ Each row is an attack on a neighbouring pair, through the production path (laws 
 claimed noise is drawn: what it finds there is its power. Rows are kept in outputs/audit.jsonl as they come, so that a run that was
 stopped goes on; those of another commit of synthdp/ are made anew. `--minutes N` shares so much time out among the rows of generators:
 the cheapest first, so that what they leave goes to the others; each row says how many fits it had of those that are asked for, and
-one that could not have enough says "not run". `--only TEXT` makes the rows whose names hold it and writes no report; `--quick` takes
+one that could not have enough says "not run". `--only TEXT` makes the rows whose names hold it and writes no report; `--again TEXT`
+puts them in place of the committed report's, which says of which commit they are; `--quick` takes
 few runs, to see that all of it works. Exit status 3: a claim is contradicted.
 """
 
@@ -208,6 +209,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="", help="rows whose names hold this text; no report is written")
+    parser.add_argument("--again", default="", help="as --only, and the report has these rows in place of its own")
     parser.add_argument("--workers", type=int, help="processes; default: one per core")
     parser.add_argument("--minutes", type=float, help="at most so long, in one process: fewer fits of each generator")
     chosen = parser.parse_args()
@@ -224,7 +226,12 @@ def main() -> None:
         gate_error=GATE / AUDITS,
         quick=chosen.quick,
     )
-    rows = made([task for task in tasks if chosen.only in task.name], terms, chosen.workers, ends)
+    named = chosen.only or chosen.again
+    rows = made([task for task in tasks if named in task.name], terms, chosen.workers, ends)
+    if chosen.again:
+        before = json.loads((record.REPORTS / "audit.json").read_text(encoding="utf-8"))
+        later = {row["name"]: row for row in rows}
+        rows, provenance = [later.get(row["name"], row) for row in before["rows"]], before["provenance"]
     if not chosen.only:
         config = {
             "delta": DELTA,

@@ -109,8 +109,18 @@ def report(result: Mapping[str, Any], ways: Sequence[str], asked: Iterable[str] 
         "![claimed against measured](audit.png)",
         f"{seconds / 60:.0f} CPU minutes on {provenance['processor']}, {provenance['cores']} cores. The code is that of commit "
         f"{provenance['synthdp']}, the last that touches synthdp/{changed}.",
+        *again(rows, provenance["synthdp"]),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def again(rows: Iterable[Row], commit: str) -> list[str]:
+    """Which rows are of another commit."""
+    others: dict[str, list[str]] = {}
+    for row in rows:
+        if row.get("synthdp", commit) != commit:
+            others.setdefault(row["synthdp"], []).append(row["name"])
+    return [f"Made again at commit {other}: {'; '.join(names)}." for other, names in others.items()]
 
 
 def because(rows: Iterable[Row]) -> list[str]:

@@ -249,7 +249,7 @@ def test_the_committed_report_says_what_each_figure_is_and_of_which_code(recipe)
             assert {"estimator", "epsilon", "delta"} < set(figure)
             assert ("error" in figure) != ("one standard error" in figure)
     commits = {row["synthdp"] for row in rows if row["verdict"] != "not run"}
-    assert commits == {REPORT["provenance"]["synthdp"]}
+    assert REPORT["provenance"]["synthdp"] in commits
     page = (HOME / "reports" / "audit.md").read_text(encoding="utf-8")
-    assert commits.pop() in page
+    assert all(commit in page for commit in commits)
     assert page == recipe.audit_page.report(REPORT, [*recipe.WAYS, recipe.LOOPS], recipe.questions())
