@@ -371,14 +371,14 @@ ACCOUNTING = (
     ),
     Mutant(
         "missing bracket in the moments",
-        "synthdp.accounting.accountants.moments:epsilon.bound",
+        "synthdp.accounting.accountants.moments:bounds.bound",
         "(whole - math.log(delta)) / orders",
         "whole - math.log(delta) / orders",
         (PUBLISHED,),
     ),
     Mutant(
         "missing log in the moments",
-        "synthdp.accounting.accountants.moments:epsilon.bound",
+        "synthdp.accounting.accountants.moments:bounds.bound",
         "math.log(delta)",
         "delta",
         (PUBLISHED,),
