@@ -96,7 +96,7 @@ class GanSettings:
     )
     clip_allocation: str = option(
         "proportional",
-        "per_group: noise in proportion to the bounds (proportional), or so that its norm is (by_dimension)",
+        "per_group: noise in proportion to the bounds (proportional), or so that its norm is (dimension)",
         one_of(*ALLOCATIONS),
     )
     start: str
