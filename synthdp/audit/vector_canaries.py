@@ -359,7 +359,7 @@ def _of_sums(attack: Vectors, answer: Any) -> Array:  # noqa: ARG001
 
 def _joint(attack: Vectors, canaries: int, noise: float) -> Joint:  # noqa: ARG001
     """Two groups of different alphas, clipped as one vector: a canary's is their inverses, over the norm of these."""
-    groups = tuple(Scaled(lambda codes: _towards(codes, canaries), canaries, part) for part in PARTS)
+    groups = tuple(Scaled(lambda codes: _towards(codes, canaries), canaries, alpha=part) for part in PARTS)
     return Joint(groups, CLIP, noise)
 
 

@@ -3,7 +3,7 @@ al. 2018, sections 2 to 4). How to share noise among groups: `proportional` and 
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -84,7 +84,7 @@ class Scaled:
 
     vectors: Callable[[Codes], Any]
     dimension: int
-    alpha: float = 1.0
+    alpha: float = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha < math.inf:

@@ -54,7 +54,7 @@ def tall(codes):
     return codes[:, 2:3].astype(float) - 2
 
 
-JOINT = Joint((Scaled(long, 2, 2.0), Scaled(tall, 1, 0.25)), 1.5, 2.0)
+JOINT = Joint((Scaled(long, 2, alpha=2.0), Scaled(tall, 1, alpha=0.25)), 1.5, 2.0)
 
 
 def test_joint_clipping_by_hand():
@@ -265,7 +265,7 @@ def test_adaptive_clipping_as_a_whole_costs_what_the_total_noise_does():
         lambda: Together(()),
         lambda: Together((Size(1.0),)),
         lambda: Joint((), 1.0, 1.0),
-        lambda: Scaled(long, 2, 0.0),
+        lambda: Scaled(long, 2, alpha=0.0),
         lambda: Joint((Scaled(long, 2),), -1.0, 1.0),
         lambda: Gradient(module(), real, 1.0, 1.0, FLAT, 0),
         lambda: Counted(Gradient(module(), real, 1.0, 1.0), 0.0),

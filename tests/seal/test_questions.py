@@ -76,7 +76,9 @@ QUESTIONS = {
     "per layer": Gradient(network(), loss, 0.7, 2.0, PerGroup(shares=(1.0, 2.0), noise="dimension")),
     "automatic": Gradient(network(), loss, 0.7, 2.0, Automatic()),
     "microbatches": Gradient(network(), loss, 0.7, 2.0, PerGroup(), 4),
-    "joint": Joint((Scaled(one_hot, WIDTH, 1 / 3), Scaled(lambda c: 1e9 * one_hot(c)[:, :3], 3, 1e3)), 1.5, 2.0),
+    "joint": Joint(
+        (Scaled(one_hot, WIDTH, alpha=1 / 3), Scaled(lambda c: 1e9 * one_hot(c)[:, :3], 3, alpha=1e3)), 1.5, 2.0
+    ),
     "counted": Counted(Gradient(network(), loss, 0.7, 2.0), 1.0),
     "together": Together((Gradient(network(), loss, 0.7, 2.0), Sums((Group(one_hot, WIDTH, 1.5, 2.0),)))),
     "size": Size(3.0),
