@@ -235,11 +235,9 @@ class Synthesizer:
         known = [*given, *(f"generator__{name}" for name in _settings_of(generator))]
         if unknown := [name for name in [*mine, *(f"generator__{each}" for each in own)] if name not in known]:
             raise BadInput(f"Synthesizer has no parameter {unknown[0]!r}{nearest(unknown[0], known)}")
-        if isinstance(generator, str):
-            generator = generators.make(generator, own)
-        elif own:
-            generator = dataclasses.replace(generator, **own)
-        made = Synthesizer(**{**given, **mine, "generator": generator})
+        if own and not isinstance(generator, str):
+            generator, own = dataclasses.replace(generator, **own), {}
+        made = Synthesizer(**{**given, **mine, "generator": generator}, **own)
         for field in dataclasses.fields(self):
             object.__setattr__(self, field.name, getattr(made, field.name))
         return self
