@@ -370,6 +370,8 @@ class Coded:
             if not text.endswith(bare := suffix.strip(SPACE)):
                 return None
             text = text[: -len(bare)].rstrip(SPACE)
+            if not text:
+                return None
         if sign is not None and sign in text:
             if not re.fullmatch(self.in_thousands, text):
                 return None

@@ -139,6 +139,7 @@ def _number(cell: "Value", coded: Coded) -> "Value":
         bare = suffix.strip(file_coding.SPACE)
         wrong.append(~number.endswith(bare))
         number = number.substr(0, number.length() - len(bare)).re_replace(EDGES_AFTER, "")
+        wrong.append(number == "")
     if sign is not None:
         wrong.append(number.contains(sign) & ~number.re_search(f"^{coded.in_thousands}$"))
         number = number.replace(sign, "")

@@ -155,6 +155,21 @@ def test_every_cell_has_one_code_in_memory_and_in_the_database(tmp_path):
     assert str(in_database.value) == str(here.value)
 
 
+def test_a_suffix_without_a_number_is_refused_as_no_number_and_not_taken_for_an_empty_cell(tmp_path):
+    there = Schema.from_dict(
+        {
+            "columns": {"share": {"kind": "integer", "bounds": [0, 100], "missing": True}},
+            "reading": {"columns": {"share": {"suffix": "%"}}},
+        }
+    )
+    (tmp_path / "t.csv").write_text('share\n5%\n""\n%\n')
+    with pytest.raises(BadInput, match="share") as here:
+        there.validate(record_files.read(tmp_path / "t.csv", there))
+    with pytest.raises(BadInput) as in_database, table_check.validated(there, source.csv(tmp_path / "t.csv"), "error"):
+        pass
+    assert str(in_database.value) == str(here.value)
+
+
 def test_what_a_cell_says(tmp_path):
     path = awful(tmp_path / "t.csv")
     found = record_files.read(path, schema())
