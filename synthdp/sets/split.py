@@ -181,7 +181,7 @@ def _split_parquet(path: Path, schema: Schema, side: _Side, targets: tuple[Path,
 
 def _split_sheet(path: Path, schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
     reading = schema.reading or PLAIN
-    sheet = excel.opened(path, reading.sheet)
+    sheet = excel.declared(path, schema)
     place = _place(path, schema, [name.strip(SPACE) if reading.strip else name for name in sheet.names])
     names = _numbered(0, len(sheet.lines)) if place is None else sheet.texts[place].to_pylist()
     held = np.array([side.held_out(name or "") for name in names], np.bool_)

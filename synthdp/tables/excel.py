@@ -62,20 +62,29 @@ def opened(path: Path, wanted: str | None) -> Sheet:
     )
 
 
+def declared(path: Path, schema: Schema) -> Sheet:
+    """The sheet that the schema names, or the only one: which of several is read must not hang on a record. Raises `BadInput`."""
+    sheet = opened(path, (schema.reading or PLAIN).sheet)
+    if sheet.others:
+        names = ", ".join(map(repr, [sheet.name, *sheet.others]))
+        raise BadInput(f"{path}: several sheets hold cells ({names}); name one in the schema, as sheet under reading")
+    return sheet
+
+
 def read(path: Path, schema: Schema | None) -> "DataFrame":
     """See `record_files.read`."""
     import pandas as pd
 
     reading = PLAIN if schema is None or schema.reading is None else schema.reading
-    sheet = opened(path, reading.sheet)
+    sheet = opened(path, None) if schema is None else declared(path, schema)
     names = csvfile.names_of(path, [name.strip(SPACE) if reading.strip else name for name in sheet.names], schema)
-    declared = {column.name: column for column in schema.columns} if schema else {}
+    columns = {column.name: column for column in schema.columns} if schema else {}
     left_out = {column.name for column in schema.ignored} if schema else set()
     made = {}
     for place, name in enumerate(names):
-        if name in declared:
-            plain = plain_texts(sheet.texts[place], sheet.kinds[place], reading.of(declared[name]))
-            made[name] = csvfile.typed(_harmless(plain, declared[name]), PLAIN.of(declared[name]))
+        if name in columns:
+            plain = plain_texts(sheet.texts[place], sheet.kinds[place], reading.of(columns[name]))
+            made[name] = csvfile.typed(_harmless(plain, columns[name]), PLAIN.of(columns[name]))
         elif name not in left_out:
             made[name] = csvfile.guessed(sheet.texts[place])
     return pd.DataFrame(made)

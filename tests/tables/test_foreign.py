@@ -281,6 +281,24 @@ def test_a_cover_sheet_is_passed_over_and_the_sheet_that_was_taken_is_named(tmp_
     assert record_files.look(path, "Legend").reading.sheet == "Legend"
 
 
+def test_a_fit_reads_no_sheet_of_several_that_the_schema_does_not_name(tmp_path):
+    columns = {name: {"kind": "integer", "bounds": [0, 9]} for name in "xy"}
+    rows = [["x", "y"], [1, 2], [3, 4]]
+    path = workbook(tmp_path / "t.xlsx", rows, Other=[["x", "y"], [5, 6]])
+    unnamed = Schema.from_dict({"columns": columns})
+    with pytest.raises(BadInput, match=r"several sheets hold cells \('Export', 'Other'\); name one in the schema"):
+        record_files.read(path, unnamed)
+    with pytest.raises(BadInput, match="several sheets hold cells"):
+        split(path, unnamed, share=0.2, out=tmp_path / "sides", key=tmp_path / "key")
+    named = Schema.from_dict({"columns": columns, "reading": {"sheet": "Other"}})
+    assert record_files.read(path, named)["x"].tolist() == [5]
+    pd.testing.assert_frame_equal(
+        record_files.read(workbook(tmp_path / "u.xlsx", rows), unnamed),
+        pd.DataFrame({"x": [1, 3], "y": [2, 4]}),
+        check_dtype=False,
+    )
+
+
 @pytest.mark.parametrize("first", [["Export", "2025"], ["Export", 2025]])
 def test_a_title_of_several_cells_is_refused_with_what_to_do(tmp_path, first):
     path = workbook(tmp_path / "t.xlsx", [first, *UGLY])
