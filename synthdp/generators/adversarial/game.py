@@ -96,7 +96,7 @@ class GanSettings:
     )
     clip_allocation: str = option(
         "proportional",
-        "per_group: noise in proportion to the bounds (proportional), or so that its norm is (dimension)",
+        "per_group: what follows a group's bound: its noise (proportional) or the norm of its noise (dimension)",
         one_of(*ALLOCATIONS),
     )
     start: str
