@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from synthdp.seal import Sensitive  # imports torch, which a list of names does not need
 
 HOUSE, GROUP = "synthdp", "synthdp.generators"
-TABLE, IMAGES = "table", "images"  # what a generator may learn: `Traits.kinds`
+TABLE, IMAGES, HISTORIES = "table", "images", "histories"  # what a generator may learn: `Traits.kinds`
 DEFAULT = {TABLE: "mixture", IMAGES: "classgauss"}  # the generator of each kind that is fitted where nobody names one
 
 # Up to version 0.1 `pategan` was two generators: its setting `mode` chose one, and the settings of the other kept their defaults.
@@ -114,7 +114,7 @@ class Conditional(Protocol):
 class Traits:
     """What every generator of one class is like, whatever its settings: known before a fit, and asked without one."""
 
-    kinds: tuple[Literal["table", "images"], ...] = ("table",)
+    kinds: tuple[Literal["table", "images", "histories"], ...] = ("table",)
     """What it learns."""
     counted: bool = False
     """It asks for tables of counts and nothing else, so the records may stay in a database."""
@@ -347,15 +347,23 @@ def findable(schema: Schema, budget: Budget) -> dict[str, float]:
 
 
 def check_kind(generator: Generator, schema: Schema) -> None:
-    """Refuse a generator of tables for images, and the other way round; its traits say what it can learn."""
+    """Refuse a generator of tables for images, and the other way round, or one of histories where the schema does not tell in which
+    order a unit's records stand; its traits say what it can learn."""
     given = _kind(schema)
-    if given not in generator.traits.kinds:
-        held = "has no image column" if schema.image is None else f"has the image column {schema.image.name!r}"
-        what = "tables" if given == TABLE else given
+    found = (given, HISTORIES) if schema.order is not None else (given,)
+    if set(found) & set(generator.traits.kinds):
+        return
+    if generator.traits.kinds == (HISTORIES,) and given == TABLE:
         raise BadInput(
-            f"generator {generator.name} does not learn {what}, but the schema {held}: use "
-            f"{', '.join(able(lambda traits: given in traits.kinds))}"
+            f"generator {generator.name} learns histories: name in the schema, as unit, the column that tells whose record a row is, and, "
+            "as order, the column by which a unit's records follow one another; per_unit lists what says something of the unit itself"
         )
+    held = "has no image column" if schema.image is None else f"has the image column {schema.image.name!r}"
+    what = "tables" if given == TABLE else given
+    raise BadInput(
+        f"generator {generator.name} does not learn {what}, but the schema {held}: use "
+        f"{', '.join(able(lambda traits: given in traits.kinds))}"
+    )
 
 
 def able(what: Callable[[Traits], bool]) -> list[str]:

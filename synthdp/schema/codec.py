@@ -170,11 +170,11 @@ class Codec:
             single = [self._single[name].encode(frame[name]) for name in each.names]
             found[each.column.name] = each.encode(np.stack(single, axis=1))
         if self._ties.gaps is not None:
-            read = {name: self._numeric(name).read(frame[name]) for name in self._ties.gaps.order}
+            read = {name: self.numeric(name).read(frame[name]) for name in self._ties.gaps.order}
             points = {name: values for name, (values, _) in read.items()}
             gone = {name: missing for name, (_, missing) in read.items()}
             for name, codes in self._ties.gaps.encode(points, gone).items():
-                found[name] = self._numeric(name, coded=True).or_missing(codes, gone[name])
+                found[name] = self.numeric(name, coded=True).or_missing(codes, gone[name])
         return found
 
     def _decode_tied(self, codes: Codes, rng: np.random.Generator) -> dict[str, Any]:
@@ -188,16 +188,17 @@ class Codec:
                 made[name] = self._single[name].decode(single[:, place], rng)
         if self._ties.gaps is not None:
             known = {
-                name: self._numeric(name, coded=True).known(codes[:, self.names.index(name)].astype(np.int32))
+                name: self.numeric(name, coded=True).known(codes[:, self.names.index(name)].astype(np.int32))
                 for name in self._ties.gaps.order
             }
             inner = {name: codes for name, (codes, _) in known.items()}
             gone = {name: missing for name, (_, missing) in known.items()}
             for name, points in self._ties.gaps.decode(inner, gone, rng).items():
-                made[name] = self._numeric(name).cells(points, gone[name])
+                made[name] = self.numeric(name).cells(points, gone[name])
         return made
 
-    def _numeric(self, name: str, *, coded: bool = False) -> "NumericCoder":
+    def numeric(self, name: str, *, coded: bool = False) -> "NumericCoder":
+        """The coder of a numeric column by itself, or of the column that it is `coded` in; `BadInput` for any other."""
         coder = self._coder_of(name) if coded else self._single[name]
         if not isinstance(coder, NumericCoder):
             raise BadInput(f"column {name!r} is not numeric")

@@ -108,6 +108,19 @@ class NumericCoder:
         gone = np.zeros(len(codes), np.bool_) if self._missing is None else codes == self._missing
         return np.where(gone, 0, codes).astype(np.int32), gone
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and the last point of a whole number's or a date's grid."""
+        return int(self._bins.edges[0]), int(self._bins.edges[-1]) - 1
+
+    def coded(self, points: NDArray[Any]) -> Codes:
+        """Codes of points."""
+        return self._bins.codes(points)
+
+    def draw(self, codes: Codes, rng: np.random.Generator) -> NDArray[Any]:
+        """Points within the bins of codes, none of them missing."""
+        return self._bins.draw(codes, rng)
+
     def decode(self, codes: Codes, rng: np.random.Generator) -> Any:
         inside, gone = self.known(codes)
         return self.cells(self._bins.draw(inside, rng), gone)

@@ -66,6 +66,8 @@ class Schema:
 
     `unit` names the patient column (an identifier); without it every record is a unit. At most
     `max_records_per_unit` records of a unit count. `units` is a public number or estimate of units, or `learn`.
+    `order` names the column, a datetime or whole number, by which a unit's records follow one another, and `per_unit` those that say
+    something of the unit itself, so that its first record tells them: a generator of histories needs them, others leave them be.
     `targets` are the columns that users will predict. `declared_by` says who stands for these facts being public; a schema that a
     program writes down is declared by that program, one that is read from a file (or a mapping) says it itself. Raises `BadInput`
     where the parts contradict each other.
@@ -92,9 +94,11 @@ class Schema:
     honoured: tuple[int, ...] | None = None
     reading: Reading | None = None
     ignored: tuple[Ignored, ...] = ()
+    order: str | None = None
+    per_unit: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for key in ("columns", "targets", "notes", "ignored"):
+        for key in ("columns", "targets", "notes", "ignored", "per_unit"):
             if isinstance(getattr(self, key), list):  # equal schemas are equal, and can be hashed
                 object.__setattr__(self, key, tuple(getattr(self, key)))
         given: tuple[Any, ...] = self.columns
@@ -130,6 +134,7 @@ class Schema:
             raise BadInput("schema: max_records_per_unit needs unit, the column that tells whose record a row is")
         if self.units is not None and self.units != LEARN:
             _check_count("units", self.units)
+        self._check_history()
         if self.rules != ():
             from synthdp.schema.rule_text import parse
 
@@ -143,6 +148,22 @@ class Schema:
                 )
             object.__setattr__(self, "reading", self.reading.only(self.names))
             self.reading.check(self.columns)
+
+    def _check_history(self) -> None:
+        for key, given in (("order", self.order), ("per_unit", self.per_unit)):
+            if given and self.unit is None:
+                raise BadInput(f"schema: {key} needs unit, the column that tells whose record a row is")
+        if self.order is not None:
+            column = self.column(self.order, "order")
+            if not isinstance(column, Datetime | Integer) or column.missing:
+                raise BadInput(
+                    f"schema: order {self.order!r} must be a datetime or an integer that is never missing: records without it have no place"
+                )
+        for name in self.per_unit:
+            if self.column(name, "per_unit").kind in ("identifier", "image") or name == self.order:
+                raise BadInput(f"schema: per_unit {name!r} must be a modelled column other than order; leave it out")
+        if len(set(self.per_unit)) < len(self.per_unit):
+            raise BadInput("schema: per_unit names a column twice; keep one of each")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -283,10 +304,10 @@ class Schema:
         if not isinstance(given, Mapping) or not given:
             raise BadInput("schema: columns must map each column's name to its kind, such as age: {kind: integer, ...}")
         rest = {key: value for key, value in values.items() if key != "columns" and value is not None}
-        for key in ("targets", "notes"):
+        for key in ("targets", "notes", "per_unit"):
             if key in rest:
                 rest[key] = _texts(key, rest[key])
-        for key in ("name", "unit", "declared_by"):
+        for key in ("name", "unit", "declared_by", "order"):
             if key in rest and not isinstance(rest[key], str):
                 raise BadInput(f"schema: {key} must be text; put quotes around it")
         rest.setdefault("declared_by", None)

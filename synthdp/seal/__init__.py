@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from synthdp.seal.door import Sensitive
     from synthdp.seal.gradients.question import Counted, Gradient
+    from synthdp.seal.histories import HistoryTables
     from synthdp.seal.marginals import Grouping, Marginals
     from synthdp.seal.pinned import moved
     from synthdp.seal.replay import tried
@@ -71,6 +72,7 @@ _HOMES = {
         "Counted",
         "Gradient",
     ),
+    "histories": ("HistoryTables",),
     "pinned": ("moved",),
     "replay": ("tried",),
     "marginals": (
@@ -122,6 +124,7 @@ __all__ = [
     "GroupMoments",
     "GroupSums",
     "Grouping",
+    "HistoryTables",
     "Interactive",
     "Kernel",
     "LNMax",

@@ -65,15 +65,25 @@ class Marginals:
 
     def noised(self, bounded: list[Table], noise: "Noise") -> list[Table]:
         """The noisy counts."""
-        flat = [table.ravel() for table in bounded]
-        noisy = noise.added(np.concatenate([np.zeros(0), *flat]), self.deviation)
-        ends = np.cumsum([0, *(len(cells) for cells in flat)])
-        parts = [noisy[start:end] for start, end in pairwise(ends)]
-        return [part.reshape(table.shape) for table, part in zip(bounded, parts, strict=True)]
+        return noisy(bounded, self.deviation, noise)
 
     def movement(self, one: list[Table], other: list[Table]) -> float:
         """L2 distance of the stacked tables."""
-        return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
+        return apart(one, other)
+
+
+def noisy(tables: list[Table], deviation: float, noise: "Noise") -> list[Table]:
+    """The tables, with noise of this deviation in each cell."""
+    flat = [table.ravel() for table in tables]
+    found = noise.added(np.concatenate([np.zeros(0), *flat]), deviation)
+    ends = np.cumsum([0, *(len(cells) for cells in flat)])
+    parts = [found[start:end] for start, end in pairwise(ends)]
+    return [part.reshape(table.shape) for table, part in zip(tables, parts, strict=True)]
+
+
+def apart(one: list[Table], other: list[Table]) -> float:
+    """L2 distance of stacked tables."""
+    return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
 
 
 def _check_groups(sizes: tuple[int, ...], groups: tuple[Grouping | None, ...] | None) -> None:

@@ -27,6 +27,8 @@ HOUSE = frozenset(
         "synthdp.schema.trees:Tree",
         "synthdp.seal.gradients.question:Gradient",
         "synthdp.seal.learn:Grid",
+        "synthdp.seal.histories:HistoryTables",
+        "synthdp.schema.history_view:View",
         "synthdp.seal.marginals:Marginals",
         *(f"synthdp.seal.vectors:{name}" for name in ("GroupMoments", "GroupSums")),
         "synthdp.seal.questions:Reveal",

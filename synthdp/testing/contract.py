@@ -23,7 +23,7 @@ import pandas as pd
 from synthdp import accounting, generators
 from synthdp.api import Release, Synthesizer, load, verify
 from synthdp.errors import BadInput, NotEntered
-from synthdp.generators import TABLE, Model
+from synthdp.generators import HISTORIES, IMAGES, TABLE, Model
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Entry, Plan, scoped
 from synthdp.ledger.ledger import Ledger
@@ -34,7 +34,7 @@ from synthdp.schema.schema import Schema
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.replay import Recorder
-from synthdp.testing.made_up import SIDE, cells_of, make_frame, make_pictures, make_schema, picture_schema
+from synthdp.testing.made_up import ORDERED, SIDE, cells_of, make_frame, make_pictures, make_schema, picture_schema
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 NEARLY = 0.95  # of the budget that a fit must use
@@ -55,18 +55,20 @@ WRONG: dict[type, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class Subject:
-    """A generator with small settings, and the kind of records that it is checked on: "table" or "images"."""
+    """A generator with small settings, and the kind of records that it is checked on: "table", "histories" or "images"."""
 
     generator: Any
     data: str = TABLE
 
     def schema(self, **changes: Any) -> Schema:
-        """The made-up records' schema."""
-        return make_schema(**changes) if self.data == TABLE else picture_schema(**changes)
+        """The made-up records' schema; of a generator that learns histories, with the order of a patient's records."""
+        if self.data == IMAGES:
+            return picture_schema(**changes)
+        return make_schema(**({**ORDERED, **changes} if self.data == HISTORIES else changes))
 
     def frame(self, rows: int, seed: int = 0, repeats: int = 1) -> pd.DataFrame:
         """Made-up records."""
-        return (make_frame if self.data == TABLE else make_pictures)(rows, seed, repeats)
+        return (make_frame if self.data != IMAGES else make_pictures)(rows, seed, repeats)
 
     def fitted(
         self, frame: pd.DataFrame, budget: Budget = BUDGET, schema: Schema | None = None, **options: Any
@@ -98,7 +100,7 @@ class Subject:
 @functools.lru_cache(maxsize=64)
 def usual(subject: Subject) -> Release:
     """One release for all checks that look at an ordinary one; nothing in it changes."""
-    return subject.fitted(subject.frame(400 if subject.data == TABLE else 200))
+    return subject.fitted(subject.frame(400 if subject.data != IMAGES else 200))
 
 
 def require(condition: Any, sentence: str) -> None:
@@ -178,7 +180,9 @@ def the_ledger_is_the_plan(subject: Subject) -> None:
     schema = subject.schema()
     ledgers = {subject.run(subject.frame(rows), schema)[0] for rows in (0, 1, 40, 41)}
     require(len(ledgers) == 1, "what a fit books depends on the records: fits of 0, 1, 40 and 41 records differ")
-    expected = scoped(subject.generator.plan(schema, subject.least_noise()), relation="add_remove", unit=RECORD)
+    expected = scoped(
+        subject.generator.plan(schema, subject.least_noise()), relation="add_remove", unit=schema.unit or RECORD
+    )
     booked = next(iter(ledgers))
     require(
         booked == expected,
@@ -188,7 +192,7 @@ def the_ledger_is_the_plan(subject: Subject) -> None:
 
 def the_budget_is_kept_and_nearly_used(subject: Subject, epsilons: Sequence[float] = (0.5, 3.0)) -> None:
     """The statement's epsilon is at most the budget's, and at least 95 % of it."""
-    frame = subject.frame(400 if subject.data == TABLE else 200)
+    frame = subject.frame(400 if subject.data != IMAGES else 200)
     for epsilon in epsilons:
         found = subject.fitted(frame, Budget(epsilon, BUDGET.delta)).statement.epsilon
         require(found <= epsilon, f"a fit with a budget of epsilon {epsilon} spent {found}")
@@ -200,7 +204,7 @@ def the_budget_is_kept_and_nearly_used(subject: Subject, epsilons: Sequence[floa
 
 def too_small_a_budget_charges_nothing(subject: Subject) -> None:
     """A budget that does not suffice is refused before anything is charged, or is kept; also where something is left to learn."""
-    learned = {"columns": {"sex": {"kind": "categorical", "categories": "learn"}}} if subject.data == TABLE else {}
+    learned = {"columns": {"sex": {"kind": "categorical", "categories": "learn"}}} if subject.data != IMAGES else {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.jsonl"
         try:
@@ -246,7 +250,7 @@ def replay(subject: Subject, unit: str | None = None) -> None:
 def _awkward(subject: Subject, rows: int) -> pd.DataFrame:
     """Records of one more unit, with cells that are nothing: NaN, infinity, unknown categories, pictures of another size."""
     more = subject.frame(rows, seed=8).assign(patient="p-new")
-    if subject.data == TABLE:
+    if subject.data != IMAGES:
         cells: dict[str, Any] = {
             "age": math.nan,
             "dose": math.inf,
@@ -278,7 +282,15 @@ def samples_follow_the_schema(subject: Subject) -> None:
     release, schema = usual(subject), subject.schema()
     sample = release.sample(200, seed=1)
     require(list(sample.columns) == list(schema.names), f"a sample has the columns {list(sample.columns)}")
-    require(sample["patient"].is_unique, "identifiers of a sample must differ: decode codes with `Codec.decode`")
+    if subject.data != HISTORIES:
+        require(sample["patient"].is_unique, "identifiers of a sample must differ: decode codes with `Codec.decode`")
+    else:
+        apart = (sample["patient"] != sample["patient"].shift()).sum()
+        require(apart == sample["patient"].nunique(), "a sample's records of one patient must follow one another")
+        require(
+            sample.groupby("patient")["seen"].is_monotonic_increasing.all(), "a patient's records must stand in order"
+        )
+        require((sample.groupby("patient")["sex"].nunique() == 1).all(), "a patient's records must agree in per_unit")
     for rows in (0, 1, 200):
         found = len(release.sample(rows, seed=1))
         require(found == rows, f"sample({rows}) gave {found} rows")
@@ -287,7 +299,7 @@ def samples_follow_the_schema(subject: Subject) -> None:
 
 def seeds_repeat(subject: Subject) -> None:
     """A rehearsal repeats, bit for bit, and so does a seeded sample; another seed draws another."""
-    release, again = usual(subject), subject.fitted(subject.frame(400 if subject.data == TABLE else 200))
+    release, again = usual(subject), subject.fitted(subject.frame(400 if subject.data != IMAGES else 200))
     same(release.sample(50, seed=9), again.sample(50, seed=9))
     for one, other in ((9, 10), (None, None)):
         differ = not equal(release.sample(50, seed=one), release.sample(50, seed=other))
@@ -338,7 +350,7 @@ def arrays_that_do_not_fit_are_refused(subject: Subject) -> None:
 def a_release_holds_no_rows(subject: Subject) -> None:
     """Law 22: neither canaries nor the bytes of records' codes are in a release."""
     frame, schema = subject.frame(200), subject.schema()
-    text = "sex" if subject.data == TABLE else "finding"
+    text = "sex" if subject.data != IMAGES else "finding"
     frame["patient"] = [f"{CANARY}-{row}" for row in range(len(frame))]
     frame[text] = frame[text].astype(object)
     frame.loc[3, text] = CANARY
@@ -357,7 +369,7 @@ def a_release_holds_no_rows(subject: Subject) -> None:
 def canaries_are_nowhere(subject: Subject) -> None:
     """Law 22: random text in cells of records is in no release, sample, ledger, log, warning or progress."""
     frame, canaries = subject.frame(200), [secrets.token_hex(32) for _ in range(12)]
-    for name in ("patient", "sex", "stage") if subject.data == TABLE else ("patient", "finding"):
+    for name in ("patient", "sex", "stage") if subject.data != IMAGES else ("patient", "finding"):
         frame[name] = [*canaries, *frame[name].astype(object)[12:]]
     said = io.StringIO()
 
@@ -432,7 +444,7 @@ def strange_records_change_no_shape(subject: Subject) -> None:
 
 def _strange(subject: Subject) -> pd.DataFrame:
     frame = subject.frame(150)
-    if subject.data == TABLE:
+    if subject.data != IMAGES:
         frame = frame.astype({"sex": object})
         cells: list[Any] = ["p-strange", 10**9, "never seen", "IX", 1e30, pd.Timestamp("1066-10-14"), True]
         frame.loc[150] = cells

@@ -11,7 +11,7 @@ import pandas as pd
 from synthdp.schema.schema import Schema
 
 SIDE = 8  # of a picture
-# Of tables and of images. "name:mode" is a generator at other settings that deserve the whole suite.
+# Of tables, of histories and of images. "name:mode" is a generator at other settings that deserve the whole suite.
 SMALL: dict[str, dict[str, dict[str, Any]]] = {
     "table": {
         "aim": {"rounds": 4, "iterations": 30, "last": 100},
@@ -26,6 +26,7 @@ SMALL: dict[str, dict[str, dict[str, Any]]] = {
         "privbayes": {"degree": 1},
         "rongauss": {"dimensions": 20, "agreement_rows": 400},
     },
+    "histories": {"histories": {"rounds": 1, "iterations": 10, "pairs": 2}},
     "images": {
         "classgauss": {"dimensions": 20},
         "dpdm": {
@@ -67,6 +68,14 @@ SMALL: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
+ORDERED: dict[str, Any] = {
+    "unit": "patient",
+    "order": "seen",
+    "per_unit": ["sex"],
+    "max_records_per_unit": 2,
+}  # of histories
+
+
 def make_schema(**changes: Any) -> Schema:
     """Every kind of column, fully declared; `changes` are top-level keys, or columns under `columns`."""
     values: dict[str, Any] = {
@@ -102,7 +111,7 @@ def make_frame(rows: int, seed: int = 0, repeats: int = 1) -> pd.DataFrame:
     stage[rng.random(rows) < 0.2] = None
     return pd.DataFrame(
         {
-            "patient": [f"p{row // repeats}" for row in range(rows)],
+            "patient": pd.Series([f"p{row // repeats}" for row in range(rows)], dtype="str"),
             "age": age,
             "sex": rng.choice(["female", "male"], rows),
             "stage": stage,

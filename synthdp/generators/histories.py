@@ -1,0 +1,459 @@
+"""Histories: units, and their records one after another, each drawn given the unit and what came before.
+
+The records of a unit follow one another by the schema's `order`. Noisy tables are asked of a unit's columns and its number of
+records, of each column of a record with what may tell it (the unit, the record's place, the gap, earlier records, and the columns
+drawn already), and of the target with pairs of these. For every column a conditional distribution of greatest entropy is fitted to its
+tables (`marginals/conditional_fit.py`), over histories that the model itself has drawn; these are drawn anew and the fits
+repeated, so that in the end the tables of the drawn histories are those that were asked. A column given what is before it, from
+tables of a few columns at a time: chains of conditionals are as old as Chow & Liu 1968; the method here is our own.
+
+A unit weighs at most `clip` records in a table, however many it has: with r of them each weighs min(1, clip / r). Drawn units are
+weighed in the same way, so that what is fitted is not bent by it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.errors import BadInput
+from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
+from synthdp.generators.marginals.conditional_fit import Conditional, Whole, drawn, fit, softmax
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Entry, Gaussian, Plan, merged
+from synthdp.options import check, fraction, option, positive, whole
+from synthdp.schema import history_view
+from synthdp.schema.codec import Codec
+from synthdp.schema.history_view import EARLIER, FIRST, GAP, LONGEST, NUMBER, PACE, PLACE, PREVIOUS, UNIT_WEIGHT, View
+from synthdp.schema.schema import Schema
+from synthdp.seal import HistoryTables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from synthdp.seal import Sensitive
+
+Array = NDArray[np.float64]
+Clique = tuple[str, ...]
+Tables = dict[Clique, Array]
+MOST_UNITS = 50_000  # drawn while a model is fitted
+BATCH = 100_000  # rows drawn at a time
+LARGEST = 1 << 62  # no gap is larger
+LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoriesSettings:
+    """Settings of histories."""
+
+    name: ClassVar[str] = "histories"
+    traits: ClassVar[Traits] = Traits(kinds=("histories",))
+
+    unit_share: float = option(0.15, "share of the precision spent on tables of a unit, in (0, 1)", fraction())
+    target_share: float = option(
+        0.3,
+        "share of the precision spent on tables of the target with one column; applies if there is a target",
+        fraction(),
+    )
+    pair_share: float = option(
+        0.25,
+        "share of the precision spent on tables of the target with two columns; applies if there is a target",
+        fraction(),
+    )
+    pairs: int = option(8, "number of columns that tell the target together with the previous target", whole(0))
+    clip: float = option(2.0, "records that a unit weighs at most: with more of them, each weighs less", positive(1000))
+    spread: float = option(
+        0.15, "expected size of a parameter: the smaller, the more noisy cells are drawn to the rest", positive(100)
+    )
+    rounds: int = option(3, "how often histories are drawn and fitted", whole(1, 100))
+    iterations: int = option(60, "steps of L-BFGS in each fit", whole())
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.unit_share + self.target_share + self.pair_share >= 1:
+            raise BadInput(
+                "the sum of generator.unit_share, generator.target_share and generator.pair_share must be below 1, so that something is "
+                "left for the tables of records"
+            )
+
+    def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
+        """The schema says whose a record is and in which order records stand; what only a target would make read is left out without."""
+        history_view.check(schema)
+        if _has_target(schema):
+            return
+        for field in fields(self):
+            if field.name in ("target_share", "pair_share", "pairs") and getattr(self, field.name) != field.default:
+                raise BadInput(
+                    f"generator.{field.name} applies if one of a record's own columns is a target: declare one, or leave {field.name} out"
+                )
+
+    def plan(self, schema: Schema, noise: float) -> Plan:
+        """A Gaussian each for the tables of units, of records, of the target, and of the target with two columns."""
+        return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
+
+    def noises(self, schema: Schema, noise: float) -> dict[str, float]:
+        """Noises of what is asked; their precisions, 1 / noise^2, add up to that of `noise`."""
+        shares = {"units": self.unit_share, "records": 0.0}
+        if _has_target(schema):
+            shares |= {"target": self.target_share} | ({"pairs": self.pair_share} if self.pairs else {})
+        shares["records"] = 1 - sum(shares.values())
+        return {name: noise / math.sqrt(share) for name, share in shares.items()}
+
+    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+        """Units, records, target, pairs; then rounds of drawing and fitting."""
+        noise = data.commit(lambda z: self.plan(data.declared, z))
+        noises = self.noises(data.declared, noise)
+        schema = data.resolve()
+        view = View.of(data.codec)
+        rng = np.random.default_rng(seed)
+        of_unit: list[Clique] = [*combinations(view.of_unit, 2)] or [view.of_unit]
+        units = _Asked.of(data, HistoryTables(view, tuple(of_unit), noises["units"]))
+        asked = [(each, name) for name in view.drawn if name != view.target for each in view.before(name)]
+        records = _Asked.of(data, HistoryTables(view, tuple(asked), noises["records"], self.clip))
+        cliques: dict[str, list[Clique]] = {name: [(each,) for each in view.before(name)] for name in view.drawn}
+        answers = [records]
+        if view.target is not None:
+            beside = tuple((each, view.target) for each in view.before(view.target))
+            target = _Asked.of(data, HistoryTables(view, beside, noises["target"], self.clip))
+            answers.append(target)
+            pairs = _pairs(view, target, self.pairs) if self.pairs else []
+            if pairs:
+                cliques[view.target] += pairs
+                question = HistoryTables(
+                    view, tuple((*pair, view.target) for pair in pairs), noises["pairs"], self.clip
+                )
+                answers.append(_Asked.of(data, question))
+        work = _Work(self, Codec(schema), view, cliques, answers, progress)
+        work.units(units, rng)
+        return work.records(rng)
+
+    def restore(self, schema: Schema, tensors: Tensors) -> Model:
+        """Conditionals of every column that is drawn."""
+        return restored(schema, tensors)
+
+
+def _has_target(schema: Schema) -> bool:
+    return any(name not in (*schema.per_unit, schema.order) for name in schema.targets)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Noisy tables by clique, and the deviation of a cell."""
+
+    tables: Tables
+    deviation: float
+
+    @classmethod
+    def of(cls, data: "Sensitive", question: HistoryTables) -> "_Asked":
+        answer = data.ask(question)
+        return cls(dict(zip(question.cliques, answer, strict=True)), max(question.deviation, LEAST_DEVIATION))
+
+    @property
+    def total(self) -> float:
+        """The noisy number of what was counted."""
+        return max(1.0, float(np.mean([table.sum() for table in self.tables.values()])))
+
+
+def _pairs(view: View, asked: _Asked, most: int) -> list[Clique]:
+    """The previous target with each of the columns that tell most of the target, and with the gap."""
+    target = str(view.target)
+    previous, told = PREVIOUS + target, {}
+    for name in view.before(target):
+        table = asked.tables[name, target]
+        held = np.maximum(table.sum(1, keepdims=True), asked.deviation)
+        share = np.clip(table.sum(0) / max(1.0, table.sum()), 0, 1)
+        gained = (table - held * share) ** 2 / held - asked.deviation**2 / held
+        told[name] = float(np.maximum(gained, 0).sum())
+    best = sorted((name for name in told if name not in (previous, GAP)), key=lambda name: -told[name])
+    found: list[Clique] = [(previous, name) for name in (GAP, *best)]
+    return found[:most]
+
+
+@dataclass
+class _Work:
+    """A model on its way: histories are drawn by it and it is fitted to their tables, in turns."""
+
+    settings: HistoriesSettings
+    codec: Codec
+    view: View
+    cliques: Mapping[str, Sequence[Clique]]
+    answers: Sequence[_Asked]
+    progress: Progress
+
+    def units(self, asked: _Asked, rng: np.random.Generator) -> None:
+        """Conditionals of a unit's columns, each given those before it; units that they draw."""
+        view, sizes = self.view, self.view.sizes
+        self.of_unit: dict[str, Conditional] = {}
+        self.number = int(min(MOST_UNITS, max(1.0, asked.total)))
+        self.total = asked.total
+        self.people: dict[str, Whole] = {}
+        for place, name in enumerate(view.of_unit):
+            before = [(each,) for each in view.of_unit[:place]]
+            tables = [_table(asked.tables, each, name) for (each,) in before]
+            if not before:
+                found = [
+                    table.sum(1) if clique[0] == name else table.reshape(len(table), -1).sum(0)
+                    for clique, table in asked.tables.items()
+                    if name in clique
+                ]
+                share = np.clip(np.mean(found, 0), 1e-3, None)
+                self.of_unit[name] = Conditional((), np.log(share)[None, :])
+            else:
+                weights = np.full(self.number, self.total / self.number)
+                deviations = [asked.deviation] * len(tables)
+                self.of_unit[name] = self._fitted(self.people, weights, before, tables, deviations, None)
+            self.people[name] = _drawn(self.of_unit[name], self.people, sizes, self.number, rng)
+
+    def records(self, rng: np.random.Generator) -> "HistoryModel":
+        """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it."""
+        view, held = self.view, {}
+        for name in view.drawn:
+            found = [
+                asked.tables[key].reshape(-1, view.sizes[name]).sum(0)
+                for asked in self.answers
+                for key in asked.tables
+                if key[-1] == name
+            ]
+            held[name] = Conditional((), np.log(np.clip(np.mean(found, 0), 1.0, None))[None, :])
+        model = HistoryModel(self.codec.schema, self.of_unit, held)
+        steps = self.settings.rounds * len(view.drawn)
+        for turn in range(self.settings.rounds):
+            for place, name in enumerate(view.drawn):
+                if turn == 0 or place == 0:
+                    cells, owner = model.histories(self.number, rng, self.people)
+                    cells, weights = self._weighed(cells, owner)
+                model.of_record[name] = self._conditional(name, cells, weights, model.of_record[name])
+                self.progress(turn * len(view.drawn) + place + 1, steps, {})
+        return model
+
+    def _weighed(self, cells: dict[str, Whole], owner: Whole) -> tuple[dict[str, Whole], Array]:
+        """The records that count, as of real units, and what each weighs."""
+        number = np.bincount(owner, minlength=self.number)
+        starts, most = np.cumsum(number) - number, self.codec.schema.max_records_per_unit
+        place = np.arange(len(owner)) - starts[owner]
+        first = (np.arange(self.number) * 2654435761 % (1 << 32)) % np.maximum(1, number - most + 1)
+        counts = (place >= first[owner]) & (place < first[owner] + most)
+        weights = history_view.weights(np.minimum(number, most), self.settings.clip)[owner[counts]] / UNIT_WEIGHT
+        return {name: values[counts] for name, values in cells.items()}, weights * (self.total / self.number)
+
+    def _conditional(self, name: str, cells: dict[str, Whole], weights: Array, start: Conditional) -> Conditional:
+        size = self.view.sizes[name]
+        cliques = list(self.cliques[name])
+        tables, deviations = [], []
+        for clique in cliques:
+            asked = next(each for each in self.answers if (*clique, name) in each.tables)
+            tables.append(asked.tables[(*clique, name)].reshape(-1, size))
+            deviations.append(asked.deviation)
+        if name not in (FIRST, GAP):
+            return self._fitted(cells, weights, cliques, tables, deviations, start)
+        there = cells[PLACE] == 0 if name == FIRST else cells[PLACE] > 0
+        rows = {each: values[there] for each, values in cells.items()}
+        if name == FIRST:  # the last code says that this is another record
+            closed = np.zeros((there.sum(), size), np.bool_)
+            closed[:, -1] = True
+        else:
+            closed = beyond(self.view, self.view.last - rows["points before"])
+        tables = [np.where(closed.all(0), 0.0, table) for table in tables]
+        return self._fitted(rows, weights[there], cliques, tables, deviations, start, closed)
+
+    def _fitted(
+        self,
+        cells: Mapping[str, Whole],
+        weights: Array,
+        cliques: Sequence[Clique],
+        tables: list[Array],
+        deviations: list[float],
+        start: Conditional | None,
+        closed: NDArray[np.bool_] | None = None,
+    ) -> Conditional:
+        return fit(
+            cells,
+            weights,
+            cliques,
+            self.view.sizes,
+            tables,
+            deviations,
+            spread=self.settings.spread,
+            iterations=self.settings.iterations,
+            start=start,
+            closed=closed,
+        )
+
+
+def beyond(view: View, left: Whole) -> NDArray[np.bool_]:
+    """(rows, codes): gaps that do not fit into the steps that are left, and the code that says there is none."""
+    return np.column_stack([np.ones(len(left), np.bool_), np.array(view.gaps)[None, :] > left[:, None]])
+
+
+def _table(tables: Tables, before: str, name: str) -> Array:
+    """(codes of `before`, codes of `name`), however it was asked."""
+    return tables[before, name] if (before, name) in tables else tables[name, before].T
+
+
+def _drawn(
+    conditional: Conditional, cells: Mapping[str, Whole], sizes: Mapping[str, int], rows: int, rng: np.random.Generator
+) -> Whole:
+    """Codes of a column for each row; of one that nothing tells, from its distribution."""
+    if conditional.cliques:
+        return conditional.draw(cells, sizes, rng)
+    share = np.exp(conditional.theta[0] - conditional.theta[0].max())
+    return drawn(np.broadcast_to(share, (rows, len(share))), rng)
+
+
+@dataclass(frozen=True)
+class HistoryModel:
+    """Conditionals of a unit's columns and of a record's, in the order in which they are drawn."""
+
+    schema: Schema
+    of_unit: dict[str, Conditional]
+    of_record: dict[str, Conditional]
+
+    @property
+    def view(self) -> View:
+        """The columns of a history."""
+        return View.of(Codec(self.schema))
+
+    def histories(
+        self, units: int, rng: np.random.Generator, people: Mapping[str, Whole] | None = None
+    ) -> tuple[dict[str, Whole], Whole]:
+        """The columns of every record of `units` units, unit by unit, and whose a record is; `points` is the order column's."""
+        view, codec = self.view, Codec(self.schema)
+        sizes, order = view.sizes, codec.numeric(view.order)
+        if people is None:
+            found: dict[str, Whole] = {}
+            for name in view.of_unit:
+                found[name] = _drawn(self.of_unit[name], found, sizes, units, rng)
+            people = found
+        most = self.schema.max_records_per_unit * LONGEST
+        number = _within(np.array([*view.numbers, most + 1]), people[NUMBER], rng)
+        alive, place = np.arange(units), 0
+        parts: list[dict[str, Whole]] = []
+        past = {PREVIOUS + name: np.full(units, sizes[PREVIOUS + name] - 1) for name in (*view.own, view.order)}
+        past |= {f"{EARLIER}{name} {code}": np.zeros(units, np.int64) for name, code in view.counted}
+        points = np.zeros(units, np.int64)
+        while len(alive):
+            cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
+            cells[PLACE] = np.full(len(alive), int(view.number(np.array([place + 1]))[0]))
+            cells["points before"] = points[alive]
+            if place == 0:
+                cells[FIRST] = self._apart(FIRST, cells, sizes, rng)
+                points[alive] = order.draw(cells[FIRST].astype(np.int32), rng)
+                cells[GAP] = cells[PACE] = np.zeros(len(alive), np.int64)
+            else:
+                cells[FIRST] = np.full(len(alive), sizes[FIRST] - 1)
+                cells[PACE] = view.pace(points[alive], number[alive] - place)
+                left = view.last - points[alive]
+                chances = (
+                    self.of_record[GAP].probabilities(cells, sizes)
+                    if self.of_record[GAP].cliques
+                    else softmax(np.repeat(self.of_record[GAP].theta, len(alive), 0))
+                )
+                codes = drawn(np.where(beyond(view, left), 0, chances), rng) - 1
+                ends = np.array([*view.gaps[1:], LARGEST])
+                starts = np.array(view.gaps)
+                steps = rng.integers(starts[codes], np.minimum(ends[codes], left + 1))
+                points[alive] += steps
+                cells[GAP] = view.gap(steps)
+            cells[view.order] = np.asarray(order.coded(points[alive]), np.int64)
+            cells |= view.calendar(points[alive])
+            for name in view.own:
+                cells[name] = _drawn(self.of_record[name], cells, sizes, len(alive), rng)
+            parts.append({**cells, "unit": alive, "points": points[alive], "at": np.full(len(alive), place)})
+            for name in (*view.own, view.order):
+                past[PREVIOUS + name][alive] = cells[name]
+            for name, code in view.counted:
+                held = past[f"{EARLIER}{name} {code}"]
+                held[alive] = np.minimum(held[alive] + (cells[name] == code), sizes[f"{EARLIER}{name} {code}"] - 1)
+            place += 1
+            alive = alive[number[alive] > place]
+        whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        rank = np.lexsort((whole.pop("at"), whole["unit"]))
+        owner = whole.pop("unit")[rank]
+        return {name: values[rank] for name, values in whole.items()}, owner
+
+    def _apart(self, name: str, cells: dict[str, Whole], sizes: Mapping[str, int], rng: np.random.Generator) -> Whole:
+        """`first` of a first record, or `gap` of a later one: the code that says there is none is not drawn."""
+        conditional = self.of_record[name]
+        apart = sizes[name] - 1 if name == FIRST else 0
+        theta = conditional.theta.copy()
+        theta[:, apart] = -1e6
+        return _drawn(Conditional(conditional.cliques, theta), cells, sizes, len(cells[NUMBER]), rng)
+
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+        """`rows` records, whole histories one after another; that of the last unit ends where the rows do. Units are named from
+        `first_row` on."""
+        import pandas as pd
+
+        rng = np.random.default_rng(seed)
+        parts: list[pd.DataFrame] = []
+        left, units = rows, 0
+        while left > 0 or not parts:
+            frame, count = self._frame(min(left, BATCH), rng, first_row + units)
+            parts.append(frame)
+            left, units = left - len(frame), units + count
+        return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+
+    def _frame(self, most: int, rng: np.random.Generator, first_unit: int) -> "tuple[pd.DataFrame, int]":
+        """Some records, at most so many, and the number of units that they are of."""
+        view, codec = self.view, Codec(self.schema)
+        cells, owner = self.histories(most // 2 + 1, rng)  # some have several: what is lacking is drawn next
+        cells, owner = {name: values[:most] for name, values in cells.items()}, owner[:most]
+        codes = (
+            np.stack([cells[name] for name in codec.names], 1) if most else np.zeros((0, len(codec.names)), np.int32)
+        )
+        frame = codec.decode(codes, rng)
+        starts = np.searchsorted(owner, owner, side="left")
+        for name in view.unit:  # one value for all records of a unit
+            frame[name] = frame[name].take(starts).array
+        none = np.zeros(len(owner), np.bool_)
+        frame[view.order] = codec.numeric(view.order).cells(cells["points"], none)
+        if self.schema.unit is not None:
+            frame[self.schema.unit] = [f"S{first_unit + unit + 1:09d}" for unit in owner]
+        return frame.astype({self.schema.unit: "str"}), int(owner[-1]) + 1 if len(owner) else 0
+
+    def tensors(self) -> Tensors:
+        """Parameters, and which columns tell which: by their places among all, -1 where a clique has fewer."""
+        names = list(self.view.sizes)
+        arrays: Tensors = {}
+        for kind, conditionals in (("unit", self.of_unit), ("record", self.of_record)):
+            for place, conditional in enumerate(conditionals.values()):
+                arrays[f"{kind}.{place}"] = conditional.theta
+                told = [[names.index(name) for name in clique] for clique in conditional.cliques]
+                arrays[f"{kind}.{place}.by"] = np.array([[*each, -1][:2] for each in told], np.float64).reshape(-1, 2)
+        return arrays
+
+
+def _within(edges: Whole, codes: Whole, rng: np.random.Generator) -> Whole:
+    """A whole number of each code's range, edges[code] <= number < edges[code + 1]."""
+    return rng.integers(edges[codes], edges[codes + 1])
+
+
+def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
+    """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit the schema."""
+    view = View.of(Codec(schema))
+    sizes = view.sizes
+    names = list(sizes)
+    shapes: dict[str, tuple[int, ...]] = {}
+    found: dict[str, dict[str, Conditional]] = {"unit": {}, "record": {}}
+    for kind, drawn_columns in (("unit", view.of_unit), ("record", view.drawn)):
+        for place, name in enumerate(drawn_columns):
+            key = f"{kind}.{place}"
+            by: Any = tensors.get(f"{key}.by", np.zeros((0, 2)))
+            if by.ndim != 2 or by.shape[1] != 2 or not np.isin(by, np.arange(-1, len(names))).all():
+                raise BadInput("the model's columns do not fit its schema; the release was altered")
+            cliques = tuple(tuple(names[int(i)] for i in row if i >= 0) for row in by)
+            cells = sum(math.prod(sizes[each] for each in clique) for clique in cliques) or 1
+            allowed = view.of_unit[:place] if kind == "unit" else (*view.before(name),)
+            if any(not clique or not set(clique) <= set(allowed) for clique in cliques):
+                raise BadInput("the model's columns do not fit its schema; the release was altered")
+            shapes |= {key: (cells, sizes[name]), f"{key}.by": by.shape}
+            found[kind][name] = Conditional(cliques, np.asarray(tensors.get(key, np.zeros(0)), np.float64))
+    check_tensors(tensors, shapes)
+    return HistoryModel(schema, found["unit"], found["record"])
+
+
+GENERATOR = HistoriesSettings

@@ -1,0 +1,141 @@
+"""The distribution of one column given others, fitted to noisy tables of it with each of them, or with several.
+
+P(y | x) is proportional to exp(sum_q theta_q[x_q, y]): of all conditional distributions with the same tables the one of greatest
+entropy (Berger, Della Pietra & Della Pietra 1996). The tables are noisy, so a parameter pays for its size as much as its cell's
+noise outweighs what the cell can tell (Dudik, Phillips & Schapire 2007, with an L2 penalty). The `x` are drawn, not records: what a model
+has drawn so far.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Array = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Clique = tuple[str, ...]
+ROWS = 50_000  # of which probabilities are made at a time
+CLOSED = -1e6  # the logarithm of a chance that is none
+LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional:
+    """`theta` (cells of all cliques end to end, codes of the column)."""
+
+    cliques: tuple[Clique, ...]
+    theta: Array
+
+    def probabilities(self, cells: Mapping[str, Whole], sizes: Mapping[str, int]) -> Array:
+        """(rows, codes)."""
+        logits = np.zeros((len(next(iter(cells.values()))), self.theta.shape[1]))
+        start = 0
+        for clique in self.cliques:
+            logits += self.theta[start + places(cells, clique, sizes)]
+            start += math.prod(sizes[name] for name in clique)
+        return softmax(logits)
+
+    def draw(self, cells: Mapping[str, Whole], sizes: Mapping[str, int], rng: np.random.Generator) -> Whole:
+        """A code for each row of `cells`."""
+        rows = len(next(iter(cells.values())))
+        found = np.empty(rows, np.int64)
+        for start in range(0, rows, ROWS):
+            part = {name: values[start : start + ROWS] for name, values in cells.items()}
+            found[start : start + ROWS] = drawn(self.probabilities(part, sizes), rng)
+        return found
+
+
+def places(cells: Mapping[str, Whole], clique: Clique, sizes: Mapping[str, int]) -> Whole:
+    """Which cell of a clique's table each row lies in."""
+    found = np.zeros(len(cells[clique[0]]), np.int64)
+    for name in clique:
+        found = found * sizes[name] + cells[name]
+    return found
+
+
+def drawn(chances: Array, rng: np.random.Generator) -> Whole:
+    """A place of each row's distribution, (rows, codes)."""
+    ends = chances.cumsum(1)
+    found: Whole = (ends > rng.random((len(ends), 1)) * ends[:, -1:]).argmax(1)
+    return found
+
+
+def softmax(logits: Array) -> Array:
+    """Along the last axis."""
+    logits = np.exp(logits - logits.max(1, keepdims=True))
+    found: Array = logits / logits.sum(1, keepdims=True)
+    return found
+
+
+def fit(
+    cells: Mapping[str, Whole],
+    weights: Array,
+    cliques: Sequence[Clique],
+    sizes: Mapping[str, int],
+    tables: Sequence[Array],
+    deviations: Sequence[float],
+    *,
+    spread: float,
+    iterations: int,
+    start: Conditional | None = None,
+    closed: NDArray[np.bool_] | None = None,
+) -> Conditional:
+    """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
+
+    They are held against the rows `cells`, weighted: a table's cell counts as much as the rows in it. `spread` is the deviation of
+    parameters that is expected: a parameter's penalty is deviation^2 / (spread^2 h) / 2 times its square, where h is the variance of its
+    count among the rows. `closed` (rows, codes) are the codes that a row cannot have. By L-BFGS, from `start` where its cliques are
+    the same.
+    """
+    from scipy.optimize import minimize
+
+    rows = _indicators(cells, cliques, sizes)
+    columns = rows.T.tocsr()
+    counts = np.clip(sum(table.sum(0) for table in tables), 1e-9, None)
+    margin = counts / counts.sum()
+    mass = (columns @ weights)[:, None]
+    noisy = np.concatenate(tables)
+    noise = np.concatenate(
+        [np.full(len(table), deviation) for table, deviation in zip(tables, deviations, strict=True)]
+    )[:, None]
+    held = np.maximum(noisy.sum(1, keepdims=True), noise)  # of the records in a cell; no fewer than the noise hides
+    target = mass * (noisy + (held - noisy.sum(1, keepdims=True)) * margin) / held
+    noise = noise * mass / held
+    told = mass * (margin * (1 - margin))[None, :]
+    penalty = noise**2 / (spread**2 * np.maximum(told, LEAST_TOLD)) + 1e-6
+    scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
+
+    def objective(scaled: Array) -> tuple[float, Array]:
+        theta = scaled.reshape(target.shape) * scale
+        logits = rows @ theta if closed is None else np.where(closed, CLOSED, rows @ theta)
+        most = logits.max(1, keepdims=True)
+        shares = np.exp(logits - most)
+        sums = shares.sum(1, keepdims=True)
+        value = weights @ (np.log(sums) + most)[:, 0] - (theta * target).sum() + (penalty * theta**2).sum() / 2
+        slope = columns @ (shares * (weights[:, None] / sums)) - target + penalty * theta
+        return float(value), (slope * scale).ravel()
+
+    known = start is not None and start.cliques == tuple(cliques)
+    flat = np.log(np.maximum(margin, 1e-6)) / len(cliques)
+    first = (start.theta if known and start is not None else np.broadcast_to(flat, target.shape)) / scale
+    options = {"maxiter": iterations, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-3}
+    found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=options)
+    return Conditional(tuple(cliques), found.x.reshape(target.shape) * scale)
+
+
+def _indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":
+    """(rows, cells of all cliques): 1 where a row lies in a cell."""
+    from scipy.sparse import csr_matrix
+
+    starts = np.cumsum([0, *(math.prod(sizes[name] for name in clique) for clique in cliques)])
+    found = np.stack(
+        [places(cells, clique, sizes) + first for clique, first in zip(cliques, starts[:-1], strict=True)], 1
+    )
+    ends = np.arange(0, found.size + 1, len(cliques))
+    return csr_matrix((np.ones(found.size), found.ravel(), ends), shape=(len(found), int(starts[-1])))
