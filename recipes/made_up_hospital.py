@@ -57,12 +57,16 @@ def stays(patients: int, seed: int) -> pd.DataFrame:
         winter = np.cos(2 * np.pi * here["day"] / 365.25)
         urgent = rng.random(len(alive)) < _chance(-0.3 + 0.8 * winter + 0.5 * here["frail"])
         ward = _ward(here["age"], urgent, rng)
-        days = np.minimum(60, rng.poisson(np.exp(0.8 + 0.5 * urgent + 0.012 * (here["age"] - 50) + 0.3 * here["frail"])))
+        days = np.minimum(
+            60, rng.poisson(np.exp(0.8 + 0.5 * urgent + 0.012 * (here["age"] - 50) + 0.3 * here["frail"]))
+        )
         open_wound = rng.random(len(alive)) < _chance(-2.5 + 1.5 * (ward == 0) + 1.8 * wound[alive])
         diabetic[alive] |= rng.random(len(alive)) < _chance(-3.5 + 0.025 * (here["age"] - 50))
         since[alive] += diabetic[alive]
         insulin = (since[alive] > 2) & (rng.random(len(alive)) < 0.8)
-        risk = -2.6 + 1.1 * previous[alive] + 0.9 * before[alive] + 0.9 * open_wound + 0.6 * urgent + 0.7 * here["frail"]
+        risk = (
+            -2.6 + 1.1 * previous[alive] + 0.9 * before[alive] + 0.9 * open_wound + 0.6 * urgent + 0.7 * here["frail"]
+        )
         readmitted = rng.random(len(alive)) < _chance(risk + 0.02 * days + 1.2 * (previous[alive] & open_wound))
         parts.append(
             pd.DataFrame(

@@ -64,7 +64,7 @@ class HistoriesSettings:
         "share of the precision spent on tables of the target with two columns; applies if there is a target",
         fraction(),
     )
-    pairs: int = option(8, "number of columns that tell the target together with the previous target", whole(0))
+    pairs: int = option(12, "number of columns that tell the target together with the previous target", whole(0))
     clip: float = option(2.0, "records that a unit weighs at most: with more of them, each weighs less", positive(1000))
     spread: float = option(
         0.15, "expected size of a parameter: the smaller, the more noisy cells are drawn to the rest", positive(100)

@@ -5,15 +5,17 @@ All of it follows from the schema, so it is public; the cells of one unit follow
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.schema.codec import Codec
 from synthdp.schema.columns import MICROSECONDS, Boolean, Datetime
 from synthdp.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from synthdp.schema.codec import Codec
 
 Cells = Mapping[str, NDArray[np.int64]]
 Whole = NDArray[np.int64]
@@ -51,7 +53,7 @@ class View:
     codes: tuple[tuple[str, int], ...]  # of the coded columns
 
     @classmethod
-    def of(cls, codec: Codec) -> "View":
+    def of(cls, codec: "Codec") -> "View":
         """Raises `BadInput` where the schema does not say in which order records stand, or ties their columns."""
         schema = codec.schema
         check(schema)

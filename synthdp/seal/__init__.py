@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from synthdp.seal.door import Sensitive
     from synthdp.seal.gradients.question import Counted, Gradient
-    from synthdp.seal.histories import HistoryTables
+    from synthdp.seal.history_tables import HistoryTables
     from synthdp.seal.marginals import Grouping, Marginals
     from synthdp.seal.pinned import moved
     from synthdp.seal.replay import tried
@@ -72,7 +72,7 @@ _HOMES = {
         "Counted",
         "Gradient",
     ),
-    "histories": ("HistoryTables",),
+    "history_tables": ("HistoryTables",),
     "pinned": ("moved",),
     "replay": ("tried",),
     "marginals": (

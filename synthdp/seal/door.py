@@ -22,11 +22,12 @@ from synthdp.seal import best_of, callbacks, learn
 from synthdp.seal.asking import NOT_COUNTED, AsksTables, Batch, Safe, checked, plain
 from synthdp.seal.charging import Account
 from synthdp.seal.choice import Chosen
+from synthdp.seal.history_records import seal
 from synthdp.seal.learn import Domain, Size
 from synthdp.seal.marginals import Distance, Grouping, Marginals, Table
 from synthdp.seal.processes import ALONE, Ranks, check_additive, check_plan
 from synthdp.seal.questions import Answer, Question, Reveal
-from synthdp.seal.records import Records, Sealed, reading, seal, shard
+from synthdp.seal.records import Records, Sealed, reading, shard
 from synthdp.seal.resume import Answers, Checkpoint, Kept, State
 from synthdp.seal.vectors import Group, Sums, Vector
 from synthdp.tables.source import Opened

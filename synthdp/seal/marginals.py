@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -69,21 +68,14 @@ class Marginals:
 
     def movement(self, one: list[Table], other: list[Table]) -> float:
         """L2 distance of the stacked tables."""
-        return apart(one, other)
+        return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
 
 
 def noisy(tables: list[Table], deviation: float, noise: "Noise") -> list[Table]:
     """The tables, with noise of this deviation in each cell."""
-    flat = [table.ravel() for table in tables]
-    found = noise.added(np.concatenate([np.zeros(0), *flat]), deviation)
-    ends = np.cumsum([0, *(len(cells) for cells in flat)])
-    parts = [found[start:end] for start, end in pairwise(ends)]
-    return [part.reshape(table.shape) for table, part in zip(tables, parts, strict=True)]
-
-
-def apart(one: list[Table], other: list[Table]) -> float:
-    """L2 distance of stacked tables."""
-    return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
+    found = noise.added(np.concatenate([np.zeros(0), *(table.ravel() for table in tables)]), deviation)
+    parts = np.split(found, np.cumsum([table.size for table in tables]))
+    return [part.reshape(table.shape) for table, part in zip(tables, parts, strict=False)]
 
 
 def _check_groups(sizes: tuple[int, ...], groups: tuple[Grouping | None, ...] | None) -> None:

@@ -27,7 +27,7 @@ HOUSE = frozenset(
         "synthdp.schema.trees:Tree",
         "synthdp.seal.gradients.question:Gradient",
         "synthdp.seal.learn:Grid",
-        "synthdp.seal.histories:HistoryTables",
+        "synthdp.seal.history_tables:HistoryTables",
         "synthdp.schema.history_view:View",
         "synthdp.seal.marginals:Marginals",
         *(f"synthdp.seal.vectors:{name}" for name in ("GroupMoments", "GroupSums")),

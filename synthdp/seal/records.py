@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from synthdp.schema.codec import Codec
     from synthdp.schema.schema import Schema
-    from synthdp.seal.histories import Histories
 
 
 # ---- Contingency tables of encoded records, counted a part of the records at a time: a part's columns stay in the cache, where every
@@ -122,10 +121,6 @@ class Records:
     keys: NDArray[np.uint64]
     rows: NDArray[np.int64] | None = None
     copies: "dict[torch.device, tuple[Codes, torch.Tensor]]" = field(default_factory=dict, compare=False, repr=False)
-    whole: "tuple[pd.DataFrame, NDArray[np.int64]] | None" = (
-        None  # all records, and whose they are: where the schema says their order
-    )
-    histories: "Histories | None" = None
 
     def encoded(self) -> Codes:
         """The codes, (records, columns); raises where the schema was not resolved yet."""
@@ -155,12 +150,7 @@ class Records:
         """The same records with their codes; the raw frame is let go."""
         if self.raw is None:
             raise BadInput("the records have been encoded already")
-        found = None
-        if self.whole is not None:
-            from synthdp.seal.histories import Histories
-
-            found = Histories.of(*self.whole, self.keys, codec)
-        return replace(self, codes=codec.encode(self.raw), raw=None, copies={}, whole=None, histories=found)
+        return replace(self, codes=codec.encode(self.raw), raw=None, copies={})
 
     def counts(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
         """See `Countable`."""
@@ -195,7 +185,7 @@ class Records:
             owner = (np.cumsum(chosen) - 1)[self.owner[rows]]
         keys = self.keys[chosen]
         places = rows if self.rows is None else self.rows[rows]
-        return replace(self, units=len(keys), owner=owner, raw=None, rows=places, keys=keys, histories=None)
+        return replace(self, units=len(keys), owner=owner, raw=None, rows=places, keys=keys)
 
     def padded(self) -> tuple[Codes, NDArray[np.bool_]]:
         """Codes as (units, max_records, columns) and the mask (units, max_records) of the places that hold a record."""
@@ -266,24 +256,24 @@ def seal(frame: pd.DataFrame, schema: "Schema", key: bytes) -> Records:
     Which records of a unit are kept depends on that unit and the key alone (law 18). Records whose unit is missing
     count as one unit.
     """
-    whole = None
     if schema.unit is None:
         names = [b"%d" % position for position in range(len(frame))]
         owner, kept = np.arange(len(frame)), np.arange(len(frame))
     else:
-        if schema.unit not in frame.columns:
-            raise BadInput(f"the unit column {schema.unit!r} is not in the table")
-        member, unique = pd.factorize(
-            np.array(["" if text is None else text for text in cells.texts(frame[schema.unit])], object)
-        )
-        names = [name.encode("utf-8", "surrogatepass") for name in unique]
+        member, names = members(frame, schema.unit)
         kept = _bounded(member, names, key, schema.max_records_per_unit)
         owner = member[kept]
-        whole = None if schema.order is None else (frame, member)
     keys = np.array([_keyed(key, name) for name in names], dtype=np.uint64)
-    raw = frame.iloc[kept].reset_index(drop=True)
     most = schema.max_records_per_unit if schema.unit else 1
-    return Records(len(names), owner.astype(np.int64), raw, None, most, keys, whole=whole)
+    return Records(len(names), owner.astype(np.int64), frame.iloc[kept].reset_index(drop=True), None, most, keys)
+
+
+def members(frame: pd.DataFrame, unit: str) -> tuple[NDArray[np.int64], list[bytes]]:
+    """Which unit each record belongs to, and the units' names, in the order of their first records."""
+    if unit not in frame.columns:
+        raise BadInput(f"the unit column {unit!r} is not in the table")
+    member, unique = pd.factorize(np.array(["" if text is None else text for text in cells.texts(frame[unit])], object))
+    return member, [name.encode("utf-8", "surrogatepass") for name in unique]
 
 
 def shard(records: Records, place: int, of: int) -> Records:
@@ -297,7 +287,7 @@ def shard(records: Records, place: int, of: int) -> Records:
     rows = mine[records.owner]
     owner = (np.cumsum(mine) - 1)[records.owner[rows]]
     raw = records.raw[rows].reset_index(drop=True)
-    return replace(records, units=int(mine.sum()), owner=owner, raw=raw, keys=records.keys[mine], whole=None)
+    return replace(records, units=int(mine.sum()), owner=owner, raw=raw, keys=records.keys[mine])
 
 
 def within(records: Countable, bound: int) -> None:
@@ -306,11 +296,6 @@ def within(records: Countable, bound: int) -> None:
         raise BadInput(
             f"the question assumes at most {bound} records per unit, but the schema allows {records.max_records}"
         )
-
-
-def encoded(records: Records, codec: "Codec") -> Records:
-    """The same records with their codes; the raw frame is let go."""
-    return records.encoded_by(codec)
 
 
 def _bounded(member: NDArray[np.int64], names: list[bytes], key: bytes, most: int) -> NDArray[np.int64]:

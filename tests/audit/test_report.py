@@ -100,6 +100,7 @@ PARTS = {  # classes of the house that answer nothing by themselves
     "rules of a gradient's clip": {"Automatic", "Flat", "PerGroup"},
     "an answer": {"Labels"},
     "the levels of codes": {"Tree"},
+    "the columns of a history": {"View"},
     "teachers, who answer votes": {"Estimators", "Stacked", "Witness"},
 }
 

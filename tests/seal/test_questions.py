@@ -22,7 +22,7 @@ from synthdp.seal.clipping import MARGIN, Automatic, PerGroup
 from synthdp.seal.gradients.question import Counted, Gradient, Together
 from synthdp.seal.learn import SIGNED_POWERS, Domain, Grid, Size
 from synthdp.seal.marginals import Distance, Marginals
-from synthdp.seal.records import encoded, seal
+from synthdp.seal.records import seal
 from synthdp.seal.vectors import Group, Joint, Scaled, Sums
 
 SCHEMA = make_schema(unit="patient", max_records_per_unit=3)
@@ -94,7 +94,7 @@ RAW = ("grid", "powers", "dates", "domain", "tree", "public tree")
 
 def sealed(frame, name):
     records = seal(frame, SCHEMA, b"k" * 32)
-    return records if name in RAW else encoded(records, CODEC)
+    return records if name in RAW else records.encoded_by(CODEC)
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

@@ -34,7 +34,7 @@ from synthdp.options import option
 from synthdp.schema.codec import Codec
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
-from synthdp.seal.records import encoded, reading, seal
+from synthdp.seal.records import reading, seal
 from synthdp.seal.replay import Recorder
 from synthdp.seal.resume import Checkpoint
 from synthdp.seal.teachers import Estimators, Stacked, Witness
@@ -120,7 +120,7 @@ def public(kind, rows=FAKES):
 
 def begun(frame, kind, count=4):
     """An ensemble on the frame's records, unsealed: the trusted base's own view."""
-    parts = dealt(encoded(seal(frame, SCHEMA, KEY), CODEC), count)
+    parts = dealt(seal(frame, SCHEMA, KEY).encoded_by(CODEC), count)
     return kind.begin(parts, CODEC, kind.check(CODEC), b"s" * 32)
 
 
@@ -148,7 +148,7 @@ def more(frame, rows=2, patient="p-new", **changes):
 
 @pytest.mark.parametrize("count", [1, 2, 7, 400])
 def test_parts_are_disjoint_by_patient_and_hold_everything(count):
-    records = encoded(seal(make_frame(90, repeats=3), SCHEMA, KEY), CODEC)
+    records = seal(make_frame(90, repeats=3), SCHEMA, KEY).encoded_by(CODEC)
     parts = dealt(records, count)
     assert parts.sizes.sum() == len(records.codes)
     for teacher in range(count):
@@ -161,7 +161,7 @@ def test_parts_are_disjoint_by_patient_and_hold_everything(count):
 def test_a_patient_more_changes_one_part_and_nothing_else(rows):
     for extra in range(8):
         before, after = (
-            dealt(encoded(seal(frame, SCHEMA, KEY), CODEC), 5)
+            dealt(seal(frame, SCHEMA, KEY).encoded_by(CODEC), 5)
             for frame in (make_frame(rows, repeats=3), more(make_frame(rows, repeats=3), patient=f"new {extra}"))
         )
         changed = [t for t in range(5) if not np.array_equal(before.of(t), after.of(t))]
@@ -197,12 +197,12 @@ def test_a_patient_more_changes_what_one_teacher_says_and_not_a_bit_of_the_other
 def test_the_largest_part_may_grow_and_nobody_else_notices():
     """Padding is of a public size: 60 records more in the largest part change its own teacher alone."""
     frame = make_frame(60, repeats=2)
-    parts = dealt(encoded(seal(frame, SCHEMA, KEY), CODEC), 4)
+    parts = dealt(seal(frame, SCHEMA, KEY).encoded_by(CODEC), 4)
     largest, grown, number = int(parts.sizes.argmax()), frame, 0
     while len(grown) < 120:
         number += 1
         longer = more(grown, 3, f"new {number}")
-        sizes = dealt(encoded(seal(longer, SCHEMA, KEY), CODEC), 4).sizes
+        sizes = dealt(seal(longer, SCHEMA, KEY).encoded_by(CODEC), 4).sizes
         grown = longer if sizes[largest] > parts.sizes[largest] + len(grown) - 60 else grown
     for name in ("mlp", "conv", "discriminators", "witnesses", "forests"):
         assert differing(trained(frame, KINDS[name]), trained(grown, KINDS[name])) == {largest}
@@ -212,7 +212,7 @@ def test_the_largest_part_may_grow_and_nobody_else_notices():
 def test_a_stack_is_a_loop_over_teachers(name):
     """Second source: each teacher trained alone by torch, from the same first weights on the same batches."""
     kind, frame = KINDS[name], make_frame(60, repeats=2)
-    parts = dealt(encoded(seal(frame, SCHEMA, KEY), CODEC), 4)
+    parts = dealt(seal(frame, SCHEMA, KEY).encoded_by(CODEC), 4)
     ensemble = kind.begin(parts, CODEC, 2, b"s" * 32)
     first = {key: value.detach().clone() for key, value in ensemble._stacks[0].weights.items()}
     ensemble.train(public(kind), None)
@@ -577,7 +577,7 @@ def test_teachers_answer_for_their_own_records_only():
     question = teachers.question(QUERIES, Shares(0.0))
     with pytest.raises(BadInput, match="all of the records"):
         other.ask(question)
-    records = encoded(seal(make_frame(60), SCHEMA, KEY), CODEC)
+    records = seal(make_frame(60), SCHEMA, KEY).encoded_by(CODEC)
     with reading(), pytest.raises(BadInput, match="not for a sample"):
         question.bounded(records.take(np.ones(records.units, np.bool_)))
 

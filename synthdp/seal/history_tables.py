@@ -1,75 +1,22 @@
-"""Noisy tables of a unit's records in their order: what came before stands beside each of them."""
+"""Noisy tables of a unit's records in their order."""
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Event, Gaussian
 from synthdp.schema import history_view
-from synthdp.schema.history_view import UNIT_WEIGHT, View, Whole
-from synthdp.seal.marginals import Table, apart, noisy
+from synthdp.schema.history_view import UNIT_WEIGHT, View
+from synthdp.seal.history_records import Ordered
+from synthdp.seal.marginals import Table, noisy
+from synthdp.seal.records import Records
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from synthdp.noise.noise import Noise
-    from synthdp.schema.codec import Codec
-    from synthdp.seal.records import Records
-
-
-@dataclass(frozen=True)
-class Histories:
-    """The columns of `view` for every record that counts, unit by unit. `firsts` has them for the first record of every unit, which
-    tells of the unit; `owner` (records,) says whose a record is, and `count` (units,) how many of a unit count."""
-
-    view: View
-    cells: dict[str, Whole]
-    firsts: dict[str, Whole]
-    owner: Whole
-    count: Whole
-
-    @classmethod
-    def of(cls, frame: "pd.DataFrame", member: Whole, keys: NDArray[np.uint64], codec: "Codec") -> "Histories":
-        """Of all records, `member` (records,) says whose they are. Columns that look back see a unit's whole history; of its records at
-        most `max_records_per_unit` count, that follow one another. Where they begin is told by the unit's keyed name, and in which
-        order records of one time stand by a hash of their codes under it: by that unit's own records alone (law 18)."""
-        schema = codec.schema
-        order = codec.numeric(str(schema.order))
-        coded, points = codec.encode(frame), order.read(frame[schema.order])[0].astype(np.int64)
-        rank = np.lexsort((_lots(coded, points, member, keys), points, member))
-        coded, points, owner = coded[rank], points[rank], np.asarray(member[rank], np.int64)
-        view = View.of(codec)
-        cells = view.cells(coded, points, owner)
-        number = np.bincount(owner, minlength=len(keys))
-        starts = np.cumsum(number) - number
-        place, most = np.arange(len(owner)) - starts[owner], schema.max_records_per_unit
-        first = (keys >> np.uint64(32)).astype(np.int64) % np.maximum(1, number - most + 1)
-        counts = (place >= first[owner]) & (place < first[owner] + most)
-        return cls(
-            view=view,
-            cells={name: values[counts] for name, values in cells.items()},
-            firsts={name: cells[name][starts] for name in view.of_unit},
-            owner=owner[counts],
-            count=np.minimum(number, most),
-        )
-
-
-def _lots(coded: NDArray[Any], points: Whole, member: Whole, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """What decides the order of a unit's records of one time; 0 where there is nothing to decide."""
-    lots = np.zeros(len(points), np.uint64)
-    rank = np.lexsort((points, member))
-    same = (np.diff(points[rank]) == 0) & (np.diff(member[rank]) == 0)
-    beside = np.concatenate([[False], same, [False]])[: len(points) + 1]
-    for row in rank[beside[1:] | beside[:-1]]:
-        key = int(keys[member[row]]).to_bytes(8, "little")
-        lots[row] = int.from_bytes(hashlib.blake2b(coded[row].tobytes(), key=key, digest_size=8).digest(), "little")
-    return lots
 
 
 @dataclass(frozen=True)
@@ -110,9 +57,9 @@ class HistoryTables:
         """Standard deviation of each cell."""
         return self.noise * self.sensitivity
 
-    def bounded(self, records: "Records") -> list[Table]:
+    def bounded(self, records: Records) -> list[Table]:
         """Weighted counts, exact: one array per clique with one axis per column."""
-        histories = getattr(records, "histories", None)
+        histories = records.histories if isinstance(records, Ordered) else None
         if histories is None or histories.view != self.view:
             raise BadInput(
                 "only all records of a schema with unit and order have histories, by the view that the schema makes"
@@ -137,4 +84,4 @@ class HistoryTables:
 
     def movement(self, one: list[Table], other: list[Table]) -> float:
         """L2 distance of the stacked tables."""
-        return apart(one, other)
+        return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))

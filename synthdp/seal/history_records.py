@@ -1,0 +1,98 @@
+"""Records with their histories: what came before stands beside each record."""
+
+import hashlib
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.schema.history_view import View, Whole
+from synthdp.seal import records
+from synthdp.seal.records import Records
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from synthdp.schema.codec import Codec
+    from synthdp.schema.schema import Schema
+
+
+@dataclass(frozen=True)
+class Histories:
+    """The columns of `view` for every record that counts, unit by unit. `firsts` has them for the first record of every unit, which
+    tells of the unit; `owner` (records,) says whose a record is, and `count` (units,) how many of a unit count."""
+
+    view: View
+    cells: dict[str, Whole]
+    firsts: dict[str, Whole]
+    owner: Whole
+    count: Whole
+
+    @classmethod
+    def of(cls, frame: "pd.DataFrame", member: Whole, keys: NDArray[np.uint64], codec: "Codec") -> "Histories":
+        """Of all records, `member` (records,) says whose they are. Columns that look back see a unit's whole history; of its records at
+        most `max_records_per_unit` count, that follow one another. Where they begin is told by the unit's keyed name, and in which
+        order records of one time stand by a hash of their codes under it: by that unit's own records alone (law 18)."""
+        schema = codec.schema
+        order = codec.numeric(str(schema.order))
+        coded, points = codec.encode(frame), order.read(frame[schema.order])[0].astype(np.int64)
+        rank = np.lexsort((_lots(coded, points, member, keys), points, member))
+        coded, points, owner = coded[rank], points[rank], np.asarray(member[rank], np.int64)
+        view = View.of(codec)
+        cells = view.cells(coded, points, owner)
+        number = np.bincount(owner, minlength=len(keys))
+        starts = np.cumsum(number) - number
+        place, most = np.arange(len(owner)) - starts[owner], schema.max_records_per_unit
+        first = (keys >> np.uint64(32)).astype(np.int64) % np.maximum(1, number - most + 1)
+        counts = (place >= first[owner]) & (place < first[owner] + most)
+        return cls(
+            view=view,
+            cells={name: values[counts] for name, values in cells.items()},
+            firsts={name: cells[name][starts] for name in view.of_unit},
+            owner=owner[counts],
+            count=np.minimum(number, most),
+        )
+
+
+@dataclass(frozen=True)
+class Ordered(Records):
+    """Records of a schema that says in which order a unit's records stand. `whole` are all of them, and whose each is, until they are
+    encoded; `histories` what is counted of them from then on."""
+
+    whole: "tuple[pd.DataFrame, Whole] | None" = None
+    histories: Histories | None = None
+
+    def encoded_by(self, codec: "Codec") -> "Ordered":
+        """The same records with their codes and their histories; the raw frames are let go."""
+        found = None if self.whole is None else Histories.of(*self.whole, self.keys, codec)
+        return replace(self, codes=super().encoded_by(codec).codes, raw=None, whole=None, histories=found)
+
+    def take(self, chosen: NDArray[np.bool_]) -> Records:
+        """Of a sample there are records, and no histories."""
+        return replace(self, histories=None)._taken(chosen)
+
+    def _taken(self, chosen: NDArray[np.bool_]) -> Records:
+        return super().take(chosen)
+
+
+def seal(frame: "pd.DataFrame", schema: "Schema", key: bytes) -> Records:
+    """As `records.seal`; where the schema has an `order`, with histories."""
+    sealed = records.seal(frame, schema, key)
+    if schema.order is None or schema.unit is None:
+        return sealed
+    member, _ = records.members(frame, schema.unit)
+    held = {field.name: getattr(sealed, field.name) for field in fields(Records)}
+    return Ordered(**held, whole=(frame, member))
+
+
+def _lots(coded: NDArray[Any], points: Whole, member: Whole, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """What decides the order of a unit's records of one time; 0 where there is nothing to decide."""
+    lots = np.zeros(len(points), np.uint64)
+    rank = np.lexsort((points, member))
+    same = (np.diff(points[rank]) == 0) & (np.diff(member[rank]) == 0)
+    beside = np.concatenate([[False], same, [False]])[: len(points) + 1]
+    for row in rank[beside[1:] | beside[:-1]]:
+        key = int(keys[member[row]]).to_bytes(8, "little")
+        lots[row] = int.from_bytes(hashlib.blake2b(coded[row].tobytes(), key=key, digest_size=8).digest(), "little")
+    return lots
