@@ -112,20 +112,19 @@ class HistoriesSettings:
         rng = np.random.default_rng(seed)
         of_unit: list[Clique] = [*combinations(view.of_unit, 2)] or [view.of_unit]
         units = _Asked.of(data, HistoryTables(view, tuple(of_unit), noises["units"]))
+        clip = min(self.clip, float(schema.max_records_per_unit))
         asked = [(each, name) for name in view.drawn if name != view.target for each in view.before(name)]
-        records = _Asked.of(data, HistoryTables(view, tuple(asked), noises["records"], self.clip))
+        records = _Asked.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
         cliques: dict[str, list[Clique]] = {name: [(each,) for each in view.before(name)] for name in view.drawn}
         answers = [records]
         if view.target is not None:
             beside = tuple((each, view.target) for each in view.before(view.target))
-            target = _Asked.of(data, HistoryTables(view, beside, noises["target"], self.clip))
+            target = _Asked.of(data, HistoryTables(view, beside, noises["target"], clip))
             answers.append(target)
             pairs = _pairs(view, target, self.pairs) if self.pairs else []
             if pairs:
                 cliques[view.target] += pairs
-                question = HistoryTables(
-                    view, tuple((*pair, view.target) for pair in pairs), noises["pairs"], self.clip
-                )
+                question = HistoryTables(view, tuple((*pair, view.target) for pair in pairs), noises["pairs"], clip)
                 answers.append(_Asked.of(data, question))
         work = _Work(self, Codec(schema), view, cliques, answers, progress)
         work.units(units, rng)
