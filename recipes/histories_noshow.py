@@ -14,7 +14,7 @@ import pandas as pd
 import record
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer
-from synthdp.evaluate import histories
+from synthdp.evaluate import judged_histories
 from synthdp.sets import named
 
 EPSILONS, SEEDS, DELTA, RECORDS = (1.0, 3.0), (0, 1, 2), 1e-5, 10
@@ -51,7 +51,7 @@ def one(
     sample = release.sample(len(train), seed=seed)
     if generator != "histories":
         sample = apart(sample, train, seed)
-    found = histories.judge(sample, train, test, schema)
+    found = judged_histories.judge(sample, train, test, schema)
     told, moved = found["told"][TARGET], found["transitions"][TARGET]
     return {
         "generator": generator,
@@ -77,6 +77,25 @@ def one(
 FIGURES = ("all", "later", "transitions", "records", "gaps")
 
 
+PAGE = """# Histories: appointments that patients keep or miss
+
+{what} {seeds} seeds, mean ± standard deviation, at delta {delta:g} per patient; at most {most} appointments of a patient count.
+
+| | AUROC, all appointments | AUROC, later ones | TVD of (last, this) | TVD of records per patient | TVD of gaps |
+|---|---|---|---|---|---|
+{rows}
+
+- AUROC: gradient boosting tells a missed appointment from the appointment and the patient's past; it is trained on synthetic records
+  and tested on real ones of held-out patients.
+- TVD: total variation distance from the training records; that of real records is the held-out patients'.
+- `mixture` knows no order and gives every record to a patient of its own. Here its records are dealt to patients at random, with the
+  numbers of records of the real patients, which nothing protects: a floor, and no way to release.
+- A fit of `histories` takes {seconds:.0f} CPU seconds (median).
+
+Code of commit {commit}, on {processor}.
+"""
+
+
 def report(rows: list[dict[str, Any]], provenance: dict[str, Any]) -> str:
     """The page."""
     real, without = rows[0]["real"], rows[0]["without"]
@@ -100,22 +119,16 @@ def report(rows: list[dict[str, Any]], provenance: dict[str, Any]) -> str:
                 )
             )
     seconds = [row["seconds"] for row in rows if row["generator"] == "histories"]
-    return f"""# Histories: appointments that patients keep or miss
-
-{__doc__.strip().splitlines()[0]} {len(SEEDS)} seeds, mean ± standard deviation, at delta {DELTA:g} per patient; at most {RECORDS} appointments of a patient count.
-
-| | AUROC, all appointments | AUROC, later ones | TVD of (last, this) | TVD of records per patient | TVD of gaps |
-|---|---|---|---|---|---|
-{chr(10).join(lines)}
-
-- AUROC: gradient boosting tells a missed appointment from the appointment and the patient's past; trained on synthetic records, tested on real ones of held-out patients.
-- TVD: total variation distance from the training records; that of real records is the held-out patients'.
-- `mixture` knows no order and gives every record to a patient of its own. Here its records are dealt to patients at random, with the numbers of records of the real
-  patients, which nothing protects: a floor, and no way to release.
-- A fit of `histories` takes {np.median(seconds):.0f} CPU seconds (median).
-
-Code of commit {(provenance["commit"] or "unknown")[:7]}, on {provenance["processor"]}.
-"""
+    return PAGE.format(
+        what=__doc__.strip().splitlines()[0],
+        seeds=len(SEEDS),
+        delta=DELTA,
+        most=RECORDS,
+        rows="\n".join(lines),
+        seconds=np.median(seconds),
+        commit=(provenance["commit"] or "unknown")[:7],
+        processor=provenance["processor"],
+    )
 
 
 def main() -> None:

@@ -142,6 +142,11 @@ def headline(result: Mapping[str, Any]) -> list[str]:
     two_way = result["fidelity"].get("tvd_2way")
     if two_way:
         lines.append(f"fidelity            mean 2-way total variation distance {two_way['mean']:.3f}; 0 is perfect")
+    for target, past in result.get("histories", {}).get("told", {}).items():
+        made, real, without = (past[arm]["later"] for arm in ("tstr", "trtr", "without"))
+        lines.append(
+            f"with their past     {made:.3f} on later {target}; trained on real records {real:.3f}, without the past {without:.3f}"
+        )
     from synthdp.evaluate.findings import brief
 
     return lines + [f"{label:<18}  {text}" for label, text in brief(result)]

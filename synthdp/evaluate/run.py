@@ -37,7 +37,8 @@ def evaluate(
     and claim ({"epsilon", "delta", "unit"} of the release, for the bound beside each attack) and jobs (threads). A target may be classes or
     numbers; a numeric one has the regressors of the models' ids.
 
-    The result has the keys schema_version, targets, fidelity, columns, attacks, not_computed (a metric that the rows
+    The result has the keys schema_version, targets, fidelity, columns, attacks, histories (where the schema has an order: see
+    `judged_histories`), not_computed (a metric that the rows
     cannot define is absent and listed there with its reason; no figure is ever NaN) and about. A column that synthetic
     rows lack, or hold in a form that cannot be read, is listed there and left out of all metrics. It holds exact
     statistics of real records: internal, outside epsilon. Raises BadInput where the real frames do not fit the schema.
@@ -98,6 +99,8 @@ def _tables(
         _judge_target(hearing, axis, run)
     if not wanted:
         hearing.lack("utility", "no target is declared in the schema or given")
+    if schema.order is not None:
+        _histories(hearing, (samples[0], train, test), schema)
     if how.attacks:
         _attack(hearing, [axis.name for axis in wanted])
     hearing.tell.finish()
@@ -159,6 +162,21 @@ def _judge_target(hearing: Hearing, axis: Axis, run: tuple[Model, ...]) -> None:
     )
     result["targets"][axis.name] = entry
     result["not_computed"] += [*utility.shortfalls(work), *lacking]
+
+
+def _histories(hearing: Hearing, frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], schema: Schema) -> None:
+    from synthdp.evaluate import judged_histories
+
+    lacking = [name for name in schema.names if name not in frames[0]]
+    if lacking or schema.learned:
+        why = (
+            f"the synthetic rows lack {lacking[0]!r}"
+            if lacking
+            else "the schema leaves something to learn: judge by a release's schema"
+        )
+        hearing.lack("histories", why)
+        return
+    hearing.result["histories"] = judged_histories.judge(*frames, schema.counting())
 
 
 def _attack(hearing: Hearing, targets: Sequence[str]) -> None:

@@ -1,0 +1,83 @@
+"""Figures of histories, on patients whose dynamics are known."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from synthdp import Schema
+from synthdp.evaluate import evaluate, judged_histories, write
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "recipes"))
+import made_up_hospital
+
+SCHEMA = made_up_hospital.schema(3000)
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return tuple(made_up_hospital.stays(number, seed) for number, seed in ((3000, 1), (3000, 2), (1500, 3)))
+
+
+@pytest.fixture(scope="module")
+def shuffled(parts):
+    """The same stays, dealt to patients at random, in whose places they stand."""
+    frame, rng = parts[1], np.random.default_rng(0)
+    return frame.assign(
+        **{name: frame[name].to_numpy()[rng.permutation(len(frame))] for name in ("wound", "readmitted", "days")}
+    )
+
+
+def test_records_of_the_same_making_are_as_good_as_real_ones(parts):
+    found = judged_histories.judge(*parts, SCHEMA)
+    for each in (found["records_per_unit"], found["gaps"], found["transitions"]["readmitted"]):
+        assert 0 < each["tvd"] < each["real"] + 0.01, (
+            "chance alone, and less of it than among half as many held-out ones"
+        )
+    told = found["told"]["readmitted"]
+    assert abs(told["tstr"]["later"] - told["trtr"]["later"]) < 0.02
+    assert told["trtr"]["later"] > told["without"]["later"] + 0.05, "the past tells much of a stay to come"
+
+
+def test_records_that_forgot_their_past_are_found(parts, shuffled):
+    found = judged_histories.judge(shuffled, *parts[1:], SCHEMA)
+    assert found["records_per_unit"]["tvd"] == 0
+    assert found["transitions"]["readmitted"]["tvd"] > 0.02
+    assert found["told"]["readmitted"]["tstr"]["later"] < 0.6
+
+
+def test_distances_are_those_of_shares_counted_by_hand(parts):
+    one, other = parts[0], parts[1]
+    found = judged_histories.judge(one, other, parts[2], SCHEMA)
+
+    def shares(frame):
+        previous = frame.groupby("patient", sort=False)["readmitted"].shift()
+        return frame.assign(previous=previous).dropna().value_counts(["previous", "readmitted"], normalize=True)
+
+    apart = shares(one).subtract(shares(other), fill_value=0).abs().sum() / 2
+    assert found["transitions"]["readmitted"]["tvd"] == pytest.approx(apart)
+
+
+def test_the_order_of_a_file_does_not_matter(parts):
+    one = judged_histories.judge(*parts, SCHEMA)
+    mixed = parts[0].sample(frac=1.0, random_state=1, ignore_index=True)
+    other = judged_histories.judge(mixed, *parts[1:], SCHEMA)
+    assert one["gaps"] == other["gaps"]
+
+
+def test_the_page_tells_of_them(parts, tmp_path):
+    result = evaluate(*parts, SCHEMA, models="quick", seeds=1, bootstrap=0, attacks=False)
+    assert result["histories"] == judged_histories.judge(*parts, SCHEMA)
+    write(result, tmp_path)
+    page = (tmp_path / "evaluation.html").read_text(encoding="utf-8")
+    assert "Histories: what follows what" in page
+    assert "Previous and present <code>readmitted</code>" in page
+    assert json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))["histories"]
+
+
+def test_without_an_order_there_are_none(parts):
+    values = {key: value for key, value in made_up_hospital.DECLARED.items() if key not in ("order", "per_unit")}
+    result = evaluate(*parts, Schema.from_dict(values), models="quick", seeds=1, bootstrap=0, attacks=False)
+    assert "histories" not in result
