@@ -29,8 +29,10 @@ from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Capped, Entry, Plan, Relation, Sampled, Selection, merged, scoped
 from synthdp.ledger.ledger import Ledger
+from synthdp.schema.codec import Codec
+from synthdp.schema.history_view import View
 from synthdp.schema.schema import Schema
-from synthdp.seal import Gradient, GroupMoments, GroupSums, Marginals, Sensitive
+from synthdp.seal import Gradient, GroupMoments, GroupSums, HistoryTables, Marginals, Sensitive
 from synthdp.seal.best_of import Terms
 from synthdp.seal.charging import Account
 from synthdp.seal.gradients.question import Together
@@ -41,7 +43,7 @@ CLIP = 0.5
 FAR = 1e3  # norm of a canary's vector before the clip
 TOGETHER = 1000  # canaries of one sealed table
 DELTA = 1e-5  # of budgets without a bound: the plan is given, not its price
-UNIT = "patient"
+UNIT, ORDER = "patient", "turn"
 SPARE = 2  # records that a unit has beyond those that count
 SUPPOSED = ("nothing", "coins", "noise")
 STOP = 1  # step of a loop at which a fit is stopped
@@ -58,11 +60,13 @@ Said = tuple[Array, float, int]  # of each canary, at which noise, at which plac
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """One kind of question of so many canaries, and how its answer is read: one number for each canary, (canaries,), which the canary
-    moves by 1 and the noise by `noise`. Where a canary is replaced by its opposite the numbers are `reach` and -`reach`."""
+    moves by 1 and the noise by `noise`. Where a canary is replaced by its opposite the numbers are `reach` and -`reach`.
+    `ordered`: of histories, where records have an order."""
 
     ask: Callable[["Vectors", int, float], Any]
     read: Callable[["Vectors", Any], Array]
     reach: float = 1.0
+    ordered: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +125,7 @@ class Vectors:
             plan = (Entry(Sampled(self.rate, events), count),)
         else:
             plan = merged(Entry(event, count) for event in events)
-        return scoped(plan, relation=self.relation, unit=UNIT if self.records > 1 else RECORD)
+        return scoped(plan, relation=self.relation, unit=UNIT if self.records > 1 or self._kind.ordered else RECORD)
 
     def halved(self) -> "Vectors":
         """The same at half the noise."""
@@ -280,10 +284,14 @@ class _Table:
         there = np.arange(len(inside)) if attack.relation == "replace_one" else np.flatnonzero(inside)
         names = [*(f"c{place}" for place in there), "nobody"]
         frame = pd.DataFrame({"who": names, "twin": names, "sign": [*inside[there], True]})
-        if attack.records > 1:
+        ordered = KINDS[attack.question].ordered
+        if attack.records > 1 or ordered:
             frame[UNIT] = names
+        if attack.records > 1:
             frame = pd.concat([frame] * (attack.records + SPARE), ignore_index=True)
-        self.frame, self.schema = frame, _schema(len(inside), attack.records)
+        if ordered:
+            frame[ORDER] = 0
+        self.frame, self.schema = frame, _schema(len(inside), attack.records, ordered)
         self.budget = Budget(math.inf, DELTA, attack.relation)
 
     def sealed(self, ledger: Ledger, checkpoint: Checkpoint | None = None, answers: Answers | None = None) -> Sensitive:
@@ -311,14 +319,17 @@ class _Table:
 
 
 @lru_cache(maxsize=8)
-def _schema(canaries: int, records: int) -> Schema:
+def _schema(canaries: int, records: int, ordered: bool) -> Schema:
     names = [*(f"c{place}" for place in range(canaries)), "nobody"]
     columns: dict[str, Any] = {name: {"kind": "categorical", "categories": names} for name in ("who", "twin")}
     columns["sign"] = {"kind": "boolean"}
     declared: dict[str, Any] = {"units": canaries, "columns": columns}
-    if records > 1:
+    if records > 1 or ordered:
         columns[UNIT] = {"kind": "identifier"}
         declared |= {"unit": UNIT, "max_records_per_unit": records}
+    if ordered:
+        columns[ORDER] = {"kind": "integer", "bounds": [0, 1]}
+        declared |= {"order": ORDER}
     return Schema.from_dict(declared)
 
 
@@ -392,6 +403,16 @@ def _of_tables(attack: Vectors, answer: Any) -> Array:
     return found
 
 
+def _histories(attack: Vectors, canaries: int, noise: float) -> HistoryTables:
+    """As `_tables`, of the histories of units that weigh one record."""
+    view = View.of(Codec(_schema(canaries, attack.records, True)))
+    return HistoryTables(view, (("who", "sign"), ("twin", "sign")), noise, 1.0)
+
+
+def _of_histories(attack: Vectors, answer: Any) -> Array:
+    return _of_tables(dataclasses.replace(attack, records=1), answer)
+
+
 def _group_sums(attack: Vectors, canaries: int, noise: float) -> GroupSums:  # noqa: ARG001
     """A group for each canary, and in it a vector or its opposite."""
     return GroupSums(lambda codes: np.where(codes[:, 2:] == 1, LEANING, -LEANING), 2, CLIP, noise, _group, canaries)
@@ -428,6 +449,7 @@ KINDS = {
     "joint": Kind(ask=_joint, read=_of_joint),
     "together": Kind(ask=_together, read=_of_together),
     "tables": Kind(ask=_tables, read=_of_tables, reach=ACROSS),
+    "history tables": Kind(ask=_histories, read=_of_histories, reach=ACROSS, ordered=True),
     "group sums": Kind(ask=_group_sums, read=_of_group_sums),
     "group moments": Kind(ask=_group_moments, read=_of_group_moments, reach=ACROSS),
 }

@@ -102,6 +102,19 @@ def _few_pictures() -> Pair:
     return pictures(4, (0, 1))
 
 
+def _histories() -> Pair:
+    """Two records of each patient, alike."""
+    one = booleans(((0,), 2000), ((1,), 100))
+    schema = one.schema.to_dict() | {"unit": "who", "max_records_per_unit": 2, "order": "turn"}
+    schema["columns"] |= {"who": {"kind": "identifier"}, "turn": {"kind": "integer", "bounds": [0, 1]}}
+
+    def twice(frame: pd.DataFrame) -> pd.DataFrame:
+        named = frame.assign(who=[f"p{place}" for place in range(len(frame))])
+        return pd.concat([named.assign(turn=turn) for turn in (0, 1)], ignore_index=True)
+
+    return Pair(schema=Schema.from_dict(schema), without=twice(one.without), with_=twice(one.with_))
+
+
 TINY = {"hidden": (4,), "latent": 2, "fake_batch": 8}
 GRADIENTS = {"start": "none", "rate": 1.0, "steps": 1, "optimizer": "sgd", "discriminator_rate": 0.3, "fake_batch": 32}
 # Half of the precision: at so much noise the start has one Gaussian a class.
@@ -134,6 +147,7 @@ TABLES = {
     "dpgan": Case(settings={"rate": 1.0}),
     "dpgan:gradients": Case(pair=_few, settings=GRADIENTS),
     "dpmerf": Case(pair=_single, settings={"hidden": (16,)}),
+    "histories": Case(pair=_histories, settings={"rounds": 1, "iterations": 20}),
     "imle": Case(pair=_single),
     "kernel_teachers": Case(pair=_single),
     "kernel_teachers:votes": Case(

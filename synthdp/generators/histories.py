@@ -67,10 +67,10 @@ class HistoriesSettings:
     pairs: int = option(12, "number of columns that tell the target together with the previous target", whole(0))
     clip: float = option(2.0, "records that a unit weighs at most: with more of them, each weighs less", positive(1000))
     spread: float = option(
-        0.15, "expected size of a parameter: the smaller, the more noisy cells are drawn to the rest", positive(100)
+        0.25, "expected size of a parameter: the smaller, the more noisy cells are drawn to the rest", positive(100)
     )
     rounds: int = option(3, "how often histories are drawn and fitted", whole(1, 100))
-    iterations: int = option(60, "steps of L-BFGS in each fit", whole())
+    iterations: int = option(120, "steps of L-BFGS in each fit", whole())
 
     def __post_init__(self) -> None:
         check(self)
@@ -194,13 +194,7 @@ class _Work:
             before = [(each,) for each in view.of_unit[:place]]
             tables = [_table(asked.tables, each, name) for (each,) in before]
             if not before:
-                found = [
-                    table.sum(1) if clique[0] == name else table.reshape(len(table), -1).sum(0)
-                    for clique, table in asked.tables.items()
-                    if name in clique
-                ]
-                share = np.clip(np.mean(found, 0), 1e-3, None)
-                self.of_unit[name] = Conditional((), np.log(share)[None, :])
+                self.of_unit[name] = _alone([asked], name)
             else:
                 weights = np.full(self.number, self.total / self.number)
                 deviations = [asked.deviation] * len(tables)
@@ -209,15 +203,8 @@ class _Work:
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
         """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it."""
-        view, held = self.view, {}
-        for name in view.drawn:
-            found = [
-                asked.tables[key].reshape(-1, view.sizes[name]).sum(0)
-                for asked in self.answers
-                for key in asked.tables
-                if key[-1] == name
-            ]
-            held[name] = Conditional((), np.log(np.clip(np.mean(found, 0), 1.0, None))[None, :])
+        view = self.view
+        held = {name: _alone(self.answers, name) for name in view.drawn}
         model = HistoryModel(self.codec.schema, self.of_unit, held)
         steps = self.settings.rounds * len(view.drawn)
         for turn in range(self.settings.rounds):
@@ -286,6 +273,17 @@ class _Work:
 def beyond(view: View, left: Whole) -> NDArray[np.bool_]:
     """(rows, codes): gaps that do not fit into the steps that are left, and the code that says there is none."""
     return np.column_stack([np.ones(len(left), np.bool_), np.array(view.gaps)[None, :] > left[:, None]])
+
+
+def _alone(answers: Sequence[_Asked], name: str) -> Conditional:
+    """A column by itself: what all tables that hold it say together."""
+    found = [
+        table.sum(tuple(axis for axis, each in enumerate(clique) if each != name))
+        for asked in answers
+        for clique, table in asked.tables.items()
+        if name in clique
+    ]
+    return Conditional((), np.log(np.clip(np.mean(found, 0), 1.0, None))[None, :])
 
 
 def _table(tables: Tables, before: str, name: str) -> Array:

@@ -89,8 +89,8 @@ def fit(
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
     They are held against the rows `cells`, weighted: a table's cell counts as much as the rows in it. `spread` is the deviation of
-    parameters that is expected: a parameter's penalty is deviation^2 / (spread^2 h) / 2 times its square, where h is the variance of its
-    count among the rows. `closed` (rows, codes) are the codes that a row cannot have. By L-BFGS, from `start` where its cliques are
+    parameters that is expected: a parameter's penalty is (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of
+    its count among the rows. `closed` (rows, codes) are the codes that a row cannot have. By L-BFGS, from `start` where its cliques are
     the same.
     """
     from scipy.optimize import minimize
@@ -108,7 +108,7 @@ def fit(
     target = mass * (noisy + (held - noisy.sum(1, keepdims=True)) * margin) / held
     noise = noise * mass / held
     told = mass * (margin * (1 - margin))[None, :]
-    penalty = noise**2 / (spread**2 * np.maximum(told, LEAST_TOLD)) + 1e-6
+    penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / spread**2
     scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
 
     def objective(scaled: Array) -> tuple[float, Array]:
