@@ -230,8 +230,8 @@ def main() -> None:
     rows = made([task for task in tasks if named in task.name], terms, chosen.workers, ends)
     if chosen.again:
         before = json.loads((record.REPORTS / "audit.json").read_text(encoding="utf-8"))
-        later = {row["name"]: row for row in rows}
-        rows, provenance = [later.get(row["name"], row) for row in before["rows"]], before["provenance"]
+        held = {row["name"]: row for row in (*before["rows"], *rows)}
+        rows, provenance = [held[task.name] for task in tasks if task.name in held], before["provenance"]
     if not chosen.only:
         config = {
             "delta": DELTA,

@@ -24,6 +24,7 @@ HOME = Path(__file__).parents[1]
 README = HOME / "README.md"
 PAGES = {str(path.relative_to(HOME)): path for path in (README, *sorted((HOME / "docs").glob("*.md")))}
 TEXTS = {name: path.read_text(encoding="utf-8") for name, path in PAGES.items()}
+STAYS = runpy.run_path(str(HOME / "recipes" / "made_up_hospital.py"))["stays"]
 REFERENCE = runpy.run_path(str(HOME / "docs" / "reference.py"))
 
 # The same commands, sooner.
@@ -53,6 +54,8 @@ def quick(words):
         return JUDGE[1:]
     if "generator=dpgan" in words:
         return GAN
+    if "generator=histories" in words:
+        return ["generator.rounds=1", "generator.iterations=10"]
     chosen = any(word.startswith(("generator=", "select=")) for word in words) or "data=digits" in words
     return MIXTURE if words[1] == "fit" and not chosen else []
 
@@ -68,6 +71,11 @@ def test_the_commands_run_in_order(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 500)
     make_frame(200).to_csv("patients.csv", index=False)
+    if page == "docs/histories.md":
+        Path("clinic.yaml").write_text(blocks(page, "yaml")[0], encoding="utf-8")
+        for name, seed in (("stays", 1), ("held_out", 2)):
+            stays = STAYS(300, seed).drop(columns=["urgent", "wound", "diabetic", "insulin"])
+            stays.to_csv(f"{name}.csv", index=False)
     commands = [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]
     assert commands
     for command in commands:

@@ -182,8 +182,13 @@ def test_the_adversary_s_own_fits_have_the_same_noise_on_both_sides(monkeypatch)
 def test_pairs_are_neighbouring():
     for make in {*worst_pairs.PAIRS.values(), *(case_of(*each).pair for each in NAMES)}:
         pair = make()
-        assert len(pair.with_) == len(pair.without) + 1
-        assert pair.with_.iloc[:-1].equals(pair.without)
+        unit = pair.schema.unit
+        if unit is None:
+            assert len(pair.with_) == len(pair.without) + 1
+            assert pair.with_.iloc[:-1].equals(pair.without)
+        else:
+            (more,) = set(pair.with_[unit]) - set(pair.without[unit])
+            assert pair.with_[pair.with_[unit] != more].reset_index(drop=True).equals(pair.without)
         pair.schema.validate(pair.with_, "error")
     law = worst_pairs.worst_case()
     assert not law.without.to_numpy().any()

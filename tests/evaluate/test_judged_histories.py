@@ -1,7 +1,7 @@
 """Figures of histories, on patients whose dynamics are known."""
 
 import json
-import sys
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +10,14 @@ import pytest
 from synthdp import Schema
 from synthdp.evaluate import evaluate, judged_histories, write
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "recipes"))
-import made_up_hospital
+MADE_UP = runpy.run_path(str(Path(__file__).parents[2] / "recipes" / "made_up_hospital.py"))
 
-SCHEMA = made_up_hospital.schema(3000)
+SCHEMA = MADE_UP["schema"](3000)
 
 
 @pytest.fixture(scope="module")
 def parts():
-    return tuple(made_up_hospital.stays(number, seed) for number, seed in ((3000, 1), (3000, 2), (1500, 3)))
+    return tuple(MADE_UP["stays"](number, seed) for number, seed in ((3000, 1), (3000, 2), (1500, 3)))
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +77,6 @@ def test_the_page_tells_of_them(parts, tmp_path):
 
 
 def test_without_an_order_there_are_none(parts):
-    values = {key: value for key, value in made_up_hospital.DECLARED.items() if key not in ("order", "per_unit")}
+    values = {key: value for key, value in MADE_UP["DECLARED"].items() if key not in ("order", "per_unit")}
     result = evaluate(*parts, Schema.from_dict(values), models="quick", seeds=1, bootstrap=0, attacks=False)
     assert "histories" not in result
