@@ -11,6 +11,7 @@ PATE_ACCOUNTING = "tests/accounting/test_pate_accounting.py"
 SMOOTH = "tests/accounting/test_pate_smooth.py"
 MANIFEST = "tests/report/test_manifest.py"
 GRADIENTS = "tests/seal/test_gradients.py"
+HISTORY_TABLES = "tests/seal/test_history_tables.py"
 MOMENTS = "tests/seal/test_moments.py"
 RESUME = "tests/seal/test_resume.py"
 SENSITIVE = "tests/seal/test_sensitive.py"
@@ -664,6 +665,30 @@ AUDITS = (
     ),
 )
 
+HISTORIES = (
+    Mutant(
+        "a unit weighs as much as it has records",
+        "synthdp.schema.history_view:weights",
+        "np.minimum(1.0, clip / np.maximum(numbers, 1))",
+        "np.minimum(1.0, clip / np.minimum(numbers, 1))",
+        (f"{HISTORY_TABLES}::test_no_unit_moves_the_tables_by_more_than_the_sensitivity[clip 2.0]",),
+    ),
+    Mutant(
+        "noise of one history table for all of them",
+        f"{SEAL}.history_tables:HistoryTables.sensitivity",
+        "math.sqrt(len(self.cliques))",
+        "1.0",
+        (f"{HISTORY_TABLES}::test_no_unit_moves_the_tables_by_more_than_the_sensitivity[clip 2.0]",),
+    ),
+    Mutant(
+        "others decide which of a unit's records count",
+        f"{SEAL}.history_records:Histories.of",
+        "(keys >> np.uint64(32)).astype(np.int64)",
+        "(keys * np.uint64(0) + np.uint64(len(keys))).astype(np.int64)",
+        (f"{HISTORY_TABLES}::test_a_unit_s_cells_are_told_by_its_own_records_alone",),
+    ),
+)
+
 KINDS = (
     CLIPPING,
     NOISE,
@@ -677,5 +702,6 @@ KINDS = (
     RELEASES,
     DECLARED_AND_ENTERED,
     AUDITS,
+    HISTORIES,
 )
 MUTANTS = tuple(mutant for kind in KINDS for mutant in kind)

@@ -25,7 +25,7 @@ from synthdp.seal.database import CountedTable
 from synthdp.seal.door import Sensitive
 from synthdp.seal.learn import Size
 from synthdp.seal.marginals import Distance, Marginals
-from synthdp.seal.records import encoded, seal
+from synthdp.seal.records import seal
 from synthdp.seal.teachers import Estimators
 from synthdp.seal.vectors import Group, Sums
 from synthdp.tables import source as database_errors
@@ -52,7 +52,7 @@ def answers(frame, schema, tmp_path, ask, key=KEY):
 
 
 def in_memory(frame, schema):
-    return encoded(seal(frame, schema, KEY), Codec(schema))
+    return seal(frame, schema, KEY).encoded_by(Codec(schema))
 
 
 def everything(store):

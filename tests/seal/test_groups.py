@@ -23,7 +23,7 @@ from synthdp.seal.door import Sensitive
 from synthdp.seal.gradients import FLAT, per_unit_reference
 from synthdp.seal.gradients.question import Counted, Gradient, Together, dealt
 from synthdp.seal.learn import Size
-from synthdp.seal.records import Records, encoded, seal
+from synthdp.seal.records import Records, seal
 from synthdp.seal.vectors import Group, Joint, Scaled, Sums, clipped_sum
 
 SCHEMA = make_schema(unit="patient", max_records_per_unit=3)
@@ -32,7 +32,7 @@ WIDTH = 12
 
 
 def records(frame):
-    return encoded(seal(frame, SCHEMA, b"k" * 32), CODEC)
+    return seal(frame, SCHEMA, b"k" * 32).encoded_by(CODEC)
 
 
 def plain(rows, keys=None):

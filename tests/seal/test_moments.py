@@ -15,7 +15,7 @@ from synthdp.schema.codec import Codec
 from synthdp.seal import vectors as second_moments
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
-from synthdp.seal.records import encoded, seal
+from synthdp.seal.records import seal
 from synthdp.seal.vectors import GroupMoments, GroupSums
 
 SCHEMA = make_schema(unit="patient", max_records_per_unit=3)
@@ -51,7 +51,7 @@ QUESTIONS = {
 
 
 def sealed(frame):
-    return encoded(seal(frame, SCHEMA, b"k" * 32), CODEC)
+    return seal(frame, SCHEMA, b"k" * 32).encoded_by(CODEC)
 
 
 def by_hand(question, frame):

@@ -16,14 +16,14 @@ from synthdp.seal.gradients import clipped_gradient_sum
 from synthdp.seal.gradients.bound import Bound
 from synthdp.seal.gradients.question import Counted, Gradient
 from synthdp.seal.processes import Together
-from synthdp.seal.records import encoded, seal
+from synthdp.seal.records import seal
 
 ALONE, PATIENTS = make_schema(), make_schema(unit="patient", max_records_per_unit=3)
 RULES = {"flat": {}, "automatic": {"rule": Automatic()}, "layers": {"rule": PerGroup()}, "means": {"microbatches": 7}}
 
 
 def records(schema, rows=60):
-    return encoded(seal(make_frame(rows, repeats=2), schema, b"k" * 32), Codec(schema))
+    return seal(make_frame(rows, repeats=2), schema, b"k" * 32).encoded_by(Codec(schema))
 
 
 def network(*, tied=False):
