@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
-from synthdp.generators.marginals.conditional_fit import Conditional, Whole, drawn, fit, softmax
+from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Whole, drawn, fit, softmax
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, whole
@@ -113,13 +113,15 @@ class HistoriesSettings:
         of_unit: list[Clique] = [*combinations(view.of_unit, 2)] or [view.of_unit]
         units = _Asked.of(data, HistoryTables(view, tuple(of_unit), noises["units"]))
         clip = min(self.clip, float(schema.max_records_per_unit))
-        asked = [(each, name) for name in view.drawn if name != view.target for each in view.before(name)]
+        drawn_columns = [name for name in view.drawn if name != view.target]
+        asked: list[Clique] = [(name,) for name in drawn_columns]
+        asked += [(each, name) for name in drawn_columns for each in view.before(name)]
         records = _Asked.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
         cliques: dict[str, list[Clique]] = {name: [(each,) for each in view.before(name)] for name in view.drawn}
         answers = [records]
         if view.target is not None:
-            beside = tuple((each, view.target) for each in view.before(view.target))
-            target = _Asked.of(data, HistoryTables(view, beside, noises["target"], clip))
+            beside: list[Clique] = [(view.target,), *((each, view.target) for each in view.before(view.target))]
+            target = _Asked.of(data, HistoryTables(view, tuple(beside), noises["target"], clip))
             answers.append(target)
             pairs = _pairs(view, target, self.pairs) if self.pairs else []
             if pairs:
@@ -194,17 +196,19 @@ class _Work:
             before = [(each,) for each in view.of_unit[:place]]
             tables = [_table(asked.tables, each, name) for (each,) in before]
             if not before:
-                self.of_unit[name] = _alone([asked], name)
+                self.of_unit[name] = _by_itself(_alone([asked], name))
             else:
                 weights = np.full(self.number, self.total / self.number)
                 deviations = [asked.deviation] * len(tables)
-                self.of_unit[name] = self._fitted(self.people, weights, before, tables, deviations, None)
+                self.of_unit[name] = self._fitted(
+                    self.people, weights, before, tables, deviations, _alone([asked], name), None
+                )
             self.people[name] = _drawn(self.of_unit[name], self.people, sizes, self.number, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
         """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it."""
         view = self.view
-        held = {name: _alone(self.answers, name) for name in view.drawn}
+        held = {name: _by_itself(_alone(self.answers, name)) for name in view.drawn}
         model = HistoryModel(self.codec.schema, self.of_unit, held)
         steps = self.settings.rounds * len(view.drawn)
         for turn in range(self.settings.rounds):
@@ -235,7 +239,7 @@ class _Work:
             tables.append(asked.tables[(*clique, name)].reshape(-1, size))
             deviations.append(asked.deviation)
         if name not in (FIRST, GAP):
-            return self._fitted(cells, weights, cliques, tables, deviations, start)
+            return self._fitted(cells, weights, cliques, tables, deviations, start.margin, start)
         there = cells[PLACE] == 0 if name == FIRST else cells[PLACE] > 0
         rows = {each: values[there] for each, values in cells.items()}
         if name == FIRST:  # the last code says that this is another record
@@ -244,7 +248,7 @@ class _Work:
         else:
             closed = beyond(self.view, self.view.last - rows["points before"])
         tables = [np.where(closed.all(0), 0.0, table) for table in tables]
-        return self._fitted(rows, weights[there], cliques, tables, deviations, start, closed)
+        return self._fitted(rows, weights[there], cliques, tables, deviations, start.margin, start, closed)
 
     def _fitted(
         self,
@@ -253,6 +257,7 @@ class _Work:
         cliques: Sequence[Clique],
         tables: list[Array],
         deviations: list[float],
+        alone: Array,
         start: Conditional | None,
         closed: NDArray[np.bool_] | None = None,
     ) -> Conditional:
@@ -263,6 +268,7 @@ class _Work:
             self.view.sizes,
             tables,
             deviations,
+            alone,
             spread=self.settings.spread,
             iterations=self.settings.iterations,
             start=start,
@@ -275,15 +281,24 @@ def beyond(view: View, left: Whole) -> NDArray[np.bool_]:
     return np.column_stack([np.ones(len(left), np.bool_), np.array(view.gaps)[None, :] > left[:, None]])
 
 
-def _alone(answers: Sequence[_Asked], name: str) -> Conditional:
-    """A column by itself: what all tables that hold it say together."""
-    found = [
-        table.sum(tuple(axis for axis, each in enumerate(clique) if each != name))
-        for asked in answers
-        for clique, table in asked.tables.items()
-        if name in clique
-    ]
-    return Conditional((), np.log(np.clip(np.mean(found, 0), 1.0, None))[None, :])
+def _alone(answers: Sequence[_Asked], name: str) -> Array:
+    """Logarithms of a column by itself, (codes,): the mean of what all tables that hold it say, each weighed by its precision. The code
+    that says that a record has no such column is none of those that are drawn."""
+    found, precision = np.zeros(()), 0.0
+    for asked in answers:
+        for clique, table in asked.tables.items():
+            if name in clique:
+                each = table.sum(tuple(axis for axis, other in enumerate(clique) if other != name))
+                clear = len(each) / (table.size * asked.deviation**2)
+                found, precision = found + clear * each, precision + clear
+    counts = np.clip(found / precision, 1.0, None)
+    logs: Array = np.log(counts / counts.sum())
+    logs[{FIRST: [-1], GAP: [0]}.get(name, [])] = CLOSED
+    return logs
+
+
+def _by_itself(alone: Array) -> Conditional:
+    return Conditional(alone, (), np.zeros((1, len(alone))))
 
 
 def _table(tables: Tables, before: str, name: str) -> Array:
@@ -297,8 +312,7 @@ def _drawn(
     """Codes of a column for each row; of one that nothing tells, from its distribution."""
     if conditional.cliques:
         return conditional.draw(cells, sizes, rng)
-    share = np.exp(conditional.theta[0] - conditional.theta[0].max())
-    return drawn(np.broadcast_to(share, (rows, len(share))), rng)
+    return drawn(np.tile(softmax(conditional.margin[None, :]), (rows, 1)), rng)
 
 
 @dataclass(frozen=True)
@@ -337,18 +351,14 @@ class HistoryModel:
             cells[PLACE] = np.full(len(alive), int(view.number(np.array([place + 1]))[0]))
             cells["points before"] = points[alive]
             if place == 0:
-                cells[FIRST] = self._apart(FIRST, cells, sizes, rng)
+                cells[FIRST] = _drawn(self.of_record[FIRST], cells, sizes, len(alive), rng)
                 points[alive] = order.draw(cells[FIRST].astype(np.int32), rng)
                 cells[GAP] = cells[PACE] = np.zeros(len(alive), np.int64)
             else:
                 cells[FIRST] = np.full(len(alive), sizes[FIRST] - 1)
                 cells[PACE] = view.pace(points[alive], number[alive] - place)
                 left = view.last - points[alive]
-                chances = (
-                    self.of_record[GAP].probabilities(cells, sizes)
-                    if self.of_record[GAP].cliques
-                    else softmax(np.repeat(self.of_record[GAP].theta, len(alive), 0))
-                )
+                chances = self.of_record[GAP].probabilities(cells, sizes)
                 codes = drawn(np.where(beyond(view, left), 0, chances), rng) - 1
                 ends = np.array([*view.gaps[1:], LARGEST])
                 starts = np.array(view.gaps)
@@ -371,14 +381,6 @@ class HistoryModel:
         rank = np.lexsort((whole.pop("at"), whole["unit"]))
         owner = whole.pop("unit")[rank]
         return {name: values[rank] for name, values in whole.items()}, owner
-
-    def _apart(self, name: str, cells: dict[str, Whole], sizes: Mapping[str, int], rng: np.random.Generator) -> Whole:
-        """`first` of a first record, or `gap` of a later one: the code that says there is none is not drawn."""
-        conditional = self.of_record[name]
-        apart = sizes[name] - 1 if name == FIRST else 0
-        theta = conditional.theta.copy()
-        theta[:, apart] = -1e6
-        return _drawn(Conditional(conditional.cliques, theta), cells, sizes, len(cells[NUMBER]), rng)
 
     def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
         """`rows` records, whole histories one after another; that of the last unit ends where the rows do. Units are named from
@@ -418,7 +420,7 @@ class HistoryModel:
         arrays: Tensors = {}
         for kind, conditionals in (("unit", self.of_unit), ("record", self.of_record)):
             for place, conditional in enumerate(conditionals.values()):
-                arrays[f"{kind}.{place}"] = conditional.theta
+                arrays |= {f"{kind}.{place}": conditional.theta, f"{kind}.{place}.alone": conditional.margin}
                 told = [[names.index(name) for name in clique] for clique in conditional.cliques]
                 arrays[f"{kind}.{place}.by"] = np.array([[*each, -1][:2] for each in told], np.float64).reshape(-1, 2)
         return arrays
@@ -447,8 +449,9 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             allowed = view.of_unit[:place] if kind == "unit" else (*view.before(name),)
             if any(not clique or not set(clique) <= set(allowed) for clique in cliques):
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
-            shapes |= {key: (cells, sizes[name]), f"{key}.by": by.shape}
-            found[kind][name] = Conditional(cliques, np.asarray(tensors.get(key, np.zeros(0)), np.float64))
+            shapes |= {key: (cells, sizes[name]), f"{key}.alone": (sizes[name],), f"{key}.by": by.shape}
+            alone, theta = (np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key))
+            found[kind][name] = Conditional(alone, cliques, theta)
     check_tensors(tensors, shapes)
     return HistoryModel(schema, found["unit"], found["record"])
 

@@ -1,9 +1,9 @@
 """The distribution of one column given others, fitted to noisy tables of it with each of them, or with several.
 
-P(y | x) is proportional to exp(sum_q theta_q[x_q, y]): of all conditional distributions with the same tables the one of greatest
-entropy (Berger, Della Pietra & Della Pietra 1996). The tables are noisy, so a parameter pays for its size as much as its cell's
-noise outweighs what the cell can tell (Dudik, Phillips & Schapire 2007, with an L2 penalty). The `x` are drawn, not records: what a model
-has drawn so far.
+P(y | x) is proportional to P(y) exp(sum_q theta_q[x_q, y]), where P(y) is what the tables say of the column by itself: of all
+conditional distributions with the same tables the one that is nearest to it (Berger, Della Pietra & Della Pietra 1996). The tables are
+noisy, so a parameter pays for its size as much as its cell's noise outweighs what the cell can tell (Dudik, Phillips & Schapire 2007,
+with an L2 penalty). The `x` are drawn, not records: what a model has drawn so far.
 """
 
 import math
@@ -27,14 +27,15 @@ LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is
 
 @dataclass(frozen=True, eq=False)
 class Conditional:
-    """`theta` (cells of all cliques end to end, codes of the column)."""
+    """`margin` (codes,): logarithms of the column by itself. `theta` (cells of all cliques end to end, codes): what they change."""
 
+    margin: Array
     cliques: tuple[Clique, ...]
     theta: Array
 
     def probabilities(self, cells: Mapping[str, Whole], sizes: Mapping[str, int]) -> Array:
         """(rows, codes)."""
-        logits = np.zeros((len(next(iter(cells.values()))), self.theta.shape[1]))
+        logits = np.tile(self.margin, (len(next(iter(cells.values()))), 1))
         start = 0
         for clique in self.cliques:
             logits += self.theta[start + places(cells, clique, sizes)]
@@ -80,6 +81,7 @@ def fit(
     sizes: Mapping[str, int],
     tables: Sequence[Array],
     deviations: Sequence[float],
+    alone: Array,
     *,
     spread: float,
     iterations: int,
@@ -88,17 +90,16 @@ def fit(
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
-    They are held against the rows `cells`, weighted: a table's cell counts as much as the rows in it. `spread` is the deviation of
-    parameters that is expected: a parameter's penalty is (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of
-    its count among the rows. `closed` (rows, codes) are the codes that a row cannot have. By L-BFGS, from `start` where its cliques are
-    the same.
+    `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts as
+    much as the rows in it. `spread` is the deviation of parameters that is expected: a parameter's penalty is
+    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. `closed` (rows, codes) are
+    the codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
     """
     from scipy.optimize import minimize
 
     rows = _indicators(cells, cliques, sizes)
     columns = rows.T.tocsr()
-    counts = np.clip(sum(table.sum(0) for table in tables), 1e-9, None)
-    margin = counts / counts.sum()
+    base, margin = alone, softmax(alone[None, :])[0]
     mass = (columns @ weights)[:, None]
     noisy = np.concatenate(tables)
     noise = np.concatenate(
@@ -113,7 +114,7 @@ def fit(
 
     def objective(scaled: Array) -> tuple[float, Array]:
         theta = scaled.reshape(target.shape) * scale
-        logits = rows @ theta if closed is None else np.where(closed, CLOSED, rows @ theta)
+        logits = base + rows @ theta if closed is None else np.where(closed, CLOSED, base + rows @ theta)
         most = logits.max(1, keepdims=True)
         shares = np.exp(logits - most)
         sums = shares.sum(1, keepdims=True)
@@ -122,11 +123,10 @@ def fit(
         return float(value), (slope * scale).ravel()
 
     known = start is not None and start.cliques == tuple(cliques)
-    flat = np.log(np.maximum(margin, 1e-6)) / len(cliques)
-    first = (start.theta if known and start is not None else np.broadcast_to(flat, target.shape)) / scale
+    first = start.theta / scale if known and start is not None else np.zeros(target.shape)
     options = {"maxiter": iterations, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-3}
     found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=options)
-    return Conditional(tuple(cliques), found.x.reshape(target.shape) * scale)
+    return Conditional(base, tuple(cliques), found.x.reshape(target.shape) * scale)
 
 
 def _indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":
