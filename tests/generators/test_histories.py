@@ -1,12 +1,155 @@
 """Histories: a unit's records one after another, each drawn given what came before."""
 
+import math
+import runpy
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
 import pytest
 
-from synthdp import testing
-from synthdp.generators.histories import HistoriesSettings
+from synthdp import Budget, NotEntered, Schema, Synthesizer, testing
+from synthdp.errors import BadInput
+from synthdp.generators.histories import GENERATOR, HistoriesSettings
+from synthdp.generators.marginals.conditional_fit import fit, softmax
+from synthdp.seal import Sensitive
 from synthdp.testing.made_up import SMALL
+
+MADE_UP = runpy.run_path(str(Path(__file__).parents[2] / "recipes" / "made_up_hospital.py"))
 
 
 @pytest.mark.parametrize("check", testing.checks(HistoriesSettings(**SMALL["histories"]["histories"])), ids=str)
 def test_the_contract(check):
     check()
+
+
+def schema(patients, **changes):
+    return Schema.from_dict({**MADE_UP["DECLARED"], "units": patients, **changes})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Without noise: what is lost then, no budget buys."""
+    stays = MADE_UP["stays"](1500, 1)
+    generator = HistoriesSettings(rounds=2, iterations=60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        release = Synthesizer(generator, schema=schema(1500), budget=Budget(math.inf, 1e-6)).fit(stays, seed=0)
+    return stays, release, release.sample(len(stays), seed=0)
+
+
+def of_next(frame):
+    """(previous, this) values of the target, as shares."""
+    previous = frame.groupby("patient", sort=False)["readmitted"].shift()
+    return frame.assign(previous=previous).dropna().value_counts(["previous", "readmitted"], normalize=True)
+
+
+def test_without_noise_what_follows_what_is_kept(fitted):
+    stays, _, sample = fitted
+    assert of_next(sample).subtract(of_next(stays), fill_value=0).abs().max() < 0.03
+    independent = stays["readmitted"].mean() ** 2
+    assert of_next(stays)[True, True] > independent + 0.04, "there is something to keep"
+    numbers = [frame["patient"].value_counts().mean() for frame in (stays, sample)]
+    assert numbers[1] == pytest.approx(numbers[0], rel=0.1)
+    gaps = [frame.groupby("patient")["admitted"].diff().dt.days.mean() for frame in (stays, sample)]
+    assert gaps[1] == pytest.approx(gaps[0], rel=0.2)
+    risk = [frame.groupby("wound")["readmitted"].mean().diff().iloc[-1] for frame in (stays, sample)]
+    assert risk[1] == pytest.approx(risk[0], abs=0.06)
+
+
+def test_a_patient_has_one_age_and_ascending_dates(fitted):
+    _, release, sample = fitted
+    by_patient = sample.groupby("patient")
+    assert len(sample[["patient", "age", "sex"]].drop_duplicates()) == sample["patient"].nunique()
+    assert by_patient["admitted"].is_monotonic_increasing.all()
+    assert by_patient.size().max() <= 2 * release.schema.max_records_per_unit
+    assert sample["admitted"].between("2021-01-01", "2024-01-01").all()
+    chunks = list(release.stream(500, seed=1, chunk=120))
+    assert [len(chunk) for chunk in chunks] == [120, 120, 120, 120, 20]
+    names = [set(chunk["patient"]) for chunk in chunks]
+    assert len(set.union(*names)) == sum(map(len, names)), "no patient is in two chunks"
+
+
+def test_a_release_is_read_back_and_one_that_was_altered_is_not(fitted):
+    _, release, _ = fitted
+    tensors = dict(release.model.tensors())
+    again = GENERATOR().restore(release.schema, tensors)
+    pd.testing.assert_frame_equal(again.sample(300, seed=0), release.model.sample(300, seed=0))
+    name = next(name for name in tensors if name.endswith(".by") and len(tensors[name]))
+    for changed in (
+        {name: tensors[name] + 1e3},
+        {name: tensors[name][:, :1]},
+        {name: np.full_like(tensors[name], -1)},
+        {name.removesuffix(".by"): tensors[name.removesuffix(".by")][:-1]},
+    ):
+        with pytest.raises(BadInput, match="altered"):
+            GENERATOR().restore(release.schema, tensors | changed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"order": None}, "learns histories: name in the schema, as unit"),
+        ({"rules": ["days >= 1"], "honoured": [0]}, "give honoured: []"),
+        (
+            {"per_unit": [name for name in MADE_UP["DECLARED"]["columns"] if name not in ("patient", "admitted")]},
+            "neither order nor",
+        ),
+    ],
+)
+def test_schemas_without_histories_are_refused_before_any_charge(changes, said, tmp_path):
+    with pytest.raises(BadInput, match=said.replace("[", r"\[").replace("]", r"\]")):
+        Synthesizer("histories", schema=schema(100, **changes), budget=Budget(1.0, 1e-6))
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_only_a_target_would_make_read_is_refused_without_one():
+    with pytest.raises(BadInput, match=r"generator\.pairs applies"):
+        Synthesizer("histories", schema=schema(100, targets=[]), budget=Budget(1.0, 1e-6), pairs=3)
+    Synthesizer("histories", schema=schema(100, targets=[]), budget=Budget(1.0, 1e-6))
+
+
+def test_a_stopped_fit_gives_the_answers_that_were_kept_again(tmp_path, monkeypatch):
+    stays, places = MADE_UP["stays"](200, 1), {"ledger": tmp_path / "ledger", "checkpoint": tmp_path / "checkpoint"}
+    made = Synthesizer(HistoriesSettings(rounds=1, iterations=5), schema=schema(200), budget=Budget(1.0, 1e-6))
+    asking = Sensitive.ask
+
+    def stopped(self, question):
+        if question.clip is not None and len(question.cliques[-1]) == 3:
+            raise KeyboardInterrupt
+        return asking(self, question)
+
+    monkeypatch.setattr(Sensitive, "ask", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        made.fit(stays, seed=4, **places)
+    monkeypatch.setattr(Sensitive, "ask", asking)
+    release = made.fit(stays, seed=4, resume=True, **places)
+    whole = made.fit(stays, seed=4)
+    assert release.statement.epsilon == whole.statement.epsilon <= 1.0
+    pd.testing.assert_frame_equal(release.sample(50, seed=0), whole.sample(50, seed=0))
+
+
+# ---- The conditional distribution.
+
+
+def test_a_conditional_has_the_shares_of_its_tables():
+    """Two columns that tell a third one: without noise the fitted shares in every cell are those that were asked."""
+    rng, sizes = np.random.default_rng(0), {"a": 3, "b": 2, "y": 3}
+    cells = {"a": rng.integers(0, 3, 4000), "b": rng.integers(0, 2, 4000)}
+    chances = softmax(rng.normal(size=(3, 3))[cells["a"]] + rng.normal(size=(2, 3))[cells["b"]])
+    y = (chances.cumsum(1) > rng.random((4000, 1))).argmax(1)
+    tables = [np.zeros((sizes[name], 3)) for name in "ab"]
+    for name, table in zip("ab", tables, strict=True):
+        np.add.at(table, (cells[name], y), 1)
+    alone = np.log(np.bincount(y) / len(y))
+    settings = {"spread": 1e3, "iterations": 300}
+    found = fit(cells, np.ones(4000), [("a",), ("b",)], sizes, tables, [1e-3, 1e-3], alone, **settings)
+    told = found.probabilities(cells, sizes)
+    for name, table in zip("ab", tables, strict=True):
+        made = np.stack([told[cells[name] == code].sum(0) for code in range(sizes[name])])
+        np.testing.assert_allclose(made, table, rtol=0.01, atol=1.0)
+    nothing = fit(cells, np.ones(4000), [("a",)], sizes, tables[:1], [1e9], alone, **settings | {"spread": 0.1})
+    np.testing.assert_allclose(
+        nothing.probabilities(cells, sizes), np.tile(softmax(alone[None])[0], (4000, 1)), atol=0.01
+    )

@@ -240,3 +240,43 @@ def test_signs_alone_are_text_in_a_schema_file():
         "b": [".", "-", "+", -99, 0.5, 5.0, 1000.0],
     }
     assert yamlfile.parse(yamlfile.dump({"a": "."}), "here") == {"a": "."}
+
+
+HISTORY = {
+    "unit": "who",
+    "max_records_per_unit": 3,
+    "columns": {
+        "who": {"kind": "identifier"},
+        "day": {"kind": "datetime", "bounds": ["2020-01-01", "2020-12-31"]},
+        "maybe": {"kind": "integer", "bounds": [0, 9], "missing": True},
+        "sex": {"kind": "boolean"},
+        "dose": {"kind": "continuous", "bounds": [0, 1]},
+    },
+}
+
+
+def test_order_and_per_unit_are_kept():
+    schema = Schema.from_dict({**HISTORY, "order": "day", "per_unit": ["sex"]})
+    assert (schema.order, schema.per_unit) == ("day", ("sex",))
+    assert Schema.from_dict(schema.to_dict()) == schema
+    assert "order" not in Schema.from_dict(HISTORY).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"order": "nosuch"}, "order 'nosuch' is not one of its columns"),
+        ({"order": "maybe"}, "never missing"),
+        ({"order": "dose"}, "must be a datetime or an integer"),
+        ({"order": "who"}, "must be a datetime or an integer"),
+        ({"order": 7}, "order must be text"),
+        ({"per_unit": ["who"]}, "per_unit 'who' must be a modelled column"),
+        ({"order": "day", "per_unit": ["day"]}, "other than order"),
+        ({"per_unit": ["sex", "sex"]}, "per_unit names a column twice"),
+        ({"per_unit": 7}, "per_unit must be a list of texts"),
+        ({"order": "day", "unit": None, "max_records_per_unit": None}, "order needs unit"),
+    ],
+)
+def test_an_order_that_orders_nothing_is_refused(keys, said):
+    with pytest.raises(BadInput, match=said):
+        Schema.from_dict({**HISTORY, **keys})
