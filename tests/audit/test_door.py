@@ -61,7 +61,9 @@ FULL = [  # attacks that find most of what is claimed
 SLOW = [Numbers(noise=1.0, question=question) for question in NUMBERS if question.startswith("gradient")]
 PART = [  # those that find a part, since the rest is where no number of runs shows it, or more runs take too long
     *SLOW,
-    *(Vectors(question=question, **SAMPLED) for question in KINDS),
+    *(
+        Vectors(question=question, **SAMPLED) for question, kind in KINDS.items() if not kind.ordered
+    ),  # of histories there are no samples
     Vectors(**SAMPLED, relation="replace_one", records=4),
     Vectors(**PHASES),
     Vectors(**PHASES, supposed="coins"),  # tests/mutants set the counter back under this one
