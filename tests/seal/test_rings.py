@@ -32,6 +32,7 @@ from synthdp.seal import records
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.tables import source
+from synthdp.testing.made_up import ORDERED
 
 HOME = Path(synthdp.__file__).parent
 TEXT = (HOME.parent / "PRIVACY.md").read_text(encoding="utf-8")
@@ -191,6 +192,7 @@ def trained():
 
 CASES = {
     **{f"{data} {name}": functools.partial(of_generator, data, name, **PATIENTS) for data, name in EVERY},
+    "histories": lambda: fit("histories", make_frame(60, repeats=3), make_schema(**ORDERED), "histories"),
     "learned": lambda: fit("independent", make_frame(400, repeats=3), make_schema(**LEARNED, **PATIENTS)),
     "ruled": ruled,
     "text in a database": lambda: in_a_database("independent", "csv", **PATIENTS, units="learn"),
