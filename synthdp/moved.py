@@ -67,6 +67,7 @@ MOVED = {
     "evaluate.images.image_scores": "evaluate.images.image_utility",
     "evaluate.images.pixel_marginals": "evaluate.images.samples",
     "evaluate.images.sample_grid": "evaluate.images.samples",
+    "evaluate.intervals": "evaluate.scores",
     "evaluate.marginals": "evaluate.fidelity",
     "evaluate.missing": "evaluate.fidelity",
     "evaluate.numeric": "evaluate.fidelity",

@@ -7,7 +7,7 @@ bounds the attacker, and the least bound counts.
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,9 +152,6 @@ def lineage(statement: Statement) -> list[tuple[str, str]]:
             words.number(statement.declared.get("processes", 1)),
         ),
     ]
-
-
-Curve = Sequence[tuple[float, float]]
 
 
 def advantage(points: Iterable[tuple[float, float]]) -> float:
