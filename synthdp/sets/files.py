@@ -76,7 +76,8 @@ class Wanted:
         name, raw = self.content(root)
         if name.endswith(".parquet"):
             return pd.read_parquet(io.BytesIO(raw))
-        return pd.read_csv(io.BytesIO(raw), **csv)
+        found: pd.DataFrame = pd.read_csv(io.BytesIO(raw), **csv)
+        return found
 
 
 def lacking_of(wanted: Iterable[Wanted], root: Path) -> str:

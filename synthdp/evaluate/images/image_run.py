@@ -161,8 +161,6 @@ def _marginals(axes: Sequence[Axis], wanted: Sequence[Axis], parts: Parts, resul
 
 def _space(wanted: Sequence[Axis], parts: Parts) -> tuple[str | None, Fitted | None, Features | None]:
     """The features in which the sets are compared, with the target and the CNN that they come from, if any."""
-    from synthdp.evaluate.images import image_features
-
     s, t, v = parts
     for axis in wanted:
         if image_utility.refusal(axis, t, v) is not None:
@@ -170,10 +168,10 @@ def _space(wanted: Sequence[Axis], parts: Parts) -> tuple[str | None, Fitted | N
         work = image_utility.task(axis, s, t, v)
         cnn = image_classifiers.CLASSIFIERS["cnn"]
         ceiling = image_classifiers.fitted(cnn, work.train.pixels, work.train.labels, len(work.classes), 0)
-        found = image_features.of_classifier(axis.name, ceiling, t.pixels)
+        found = clouds.of_classifier(axis.name, ceiling, t.pixels)
         if found is not None:
             return axis.name, ceiling, found
-    return None, None, image_features.of_pixels(t.pixels) if t.rows > 1 else None
+    return None, None, clouds.of_pixels(t.pixels) if t.rows > 1 else None
 
 
 def _clouds(space: Features | None, parts: Parts, tell: Steps, result: dict[str, Any]) -> None:
