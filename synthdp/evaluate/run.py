@@ -110,6 +110,8 @@ def _tables(
 
 def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[str, str]]) -> list[Axis]:
     """The axes of the targets; one that the synthetic rows lack is logged."""
+    from synthdp.evaluate.tables import target_of
+
     lost = {entry["metric"].removeprefix("columns.") for entry in parts.log}
     wanted = []
     for name in dict.fromkeys(names):
@@ -117,16 +119,8 @@ def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[
             reason = "the synthetic rows lack the target, or have it in a form that cannot be read"
             log.append({"metric": f"utility.{name}", "reason": reason})
         else:
-            wanted.append(_target(name, parts.axes, schema))
+            wanted.append(target_of(name, parts.axes, schema))
     return wanted
-
-
-def _target(name: str, axes: tuple[Axis, ...], schema: Schema) -> Axis:
-    for axis in axes:
-        if axis.name == name:
-            return axis
-    column = schema.column(name, "targets")  # raises for a name that the schema does not know
-    raise BadInput(f"targets: {name!r} is a column of kind {column.kind}, which nothing can predict; name another.")
 
 
 def _present(chosen: Sequence[Model], log: list[dict[str, str]]) -> tuple[Model, ...]:

@@ -11,6 +11,7 @@ from synthdp.evaluate.how import Steps
 from synthdp.evaluate.images import clouds, image_classifiers, image_utility, neighbours, pictures, samples
 from synthdp.evaluate.images.image_classifiers import MODELS
 from synthdp.evaluate.reading import units_of
+from synthdp.evaluate.tables import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,15 +123,6 @@ def _judged(
     tell.finish()
     result["about"] = _about(schema, parts, chosen, how.seeds) | how.told
     return result
-
-
-def target_of(name: str, axes: Sequence[Axis], schema: Schema) -> Axis:
-    """The axis of that name. Raises BadInput for a column that nothing can predict."""
-    for axis in axes:
-        if axis.name == name:
-            return axis
-    column = schema.column(name, "targets")  # raises for a name that the schema does not know
-    raise BadInput(f"targets: {name!r} is a column of kind {column.kind}, which nothing can predict; name another.")
 
 
 def _marginals(axes: Sequence[Axis], wanted: Sequence[Axis], parts: Parts, result: dict[str, Any]) -> None:
