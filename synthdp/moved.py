@@ -45,6 +45,7 @@ MOVED = {
     "data.where": "schema.where",
     "data.whole": "files.whole",
     "data.yamlfile": "schema.yamlfile",
+    "evaluate.attacks.methods": None,
     "evaluate.attacks.methods.singling_out": "evaluate.attacks.singling_out",
     "evaluate.attacks.predicates": "evaluate.attacks.singling_out",
     "evaluate.attacks.rates": "evaluate.attacks.bounds",
