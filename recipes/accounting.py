@@ -11,7 +11,7 @@ import record
 from synthdp import accounting
 from synthdp.accounting.accountants import moments, strong
 from synthdp.ledger.events import Entry, Event, Gaussian, Laplace, Plan, Sampled, Vote
-from synthdp.report import compared
+from synthdp.report import plots
 
 DELTA = 1e-5
 ABADI = (0.01, 4.0)  # rate and noise of their figure 2
@@ -146,7 +146,7 @@ def main() -> None:
     results, lines, seen = rows(), curves(), record.provenance()
     record.write("accounting", {"rows": results, "figure": lines, "provenance": seen}, text(results, seen))
     title = f"noise {ABADI[1]:g}, rate {ABADI[0]:g}, delta {DELTA:g}"
-    compared.save(record.REPORTS / "accounting.png", lines, title)
+    plots.save_comparison(record.REPORTS / "accounting.png", lines, title)
     print(json.dumps({"rows": len(results)}))
     print(table(results))
 

@@ -29,7 +29,7 @@ import torch
 from trained_weights import Trainings
 
 from synthdp import Budget, Schema, selecting
-from synthdp.audit import black_box, many_fits, one_run, plant, white_box, worst_pairs
+from synthdp.audit import black_box, one_run, plant, white_box, worst_pairs
 from synthdp.audit.claims import Audit
 from synthdp.audit.repeated_answers import NUMBERS, Choices, Grids, Numbers, Selections, Thresholds, Votes
 from synthdp.audit.vector_canaries import KINDS, Vectors
@@ -430,7 +430,7 @@ def made(tasks: list[Task], terms: Terms, workers: int | None, ends: float | Non
     missing = [task for task in tasks if task.name not in kept]
     if ends is None or terms.quick:
         jobs = [Job(name=task.name, terms=terms, runs=quickly(task) if terms.quick else task.runs) for task in missing]
-        found = many_fits.each(make_one, jobs, workers)
+        found = black_box.each(make_one, jobs, workers)
     else:
         found = one_by_one(missing, terms, ends)
     kept |= {row["name"]: row for row in found}

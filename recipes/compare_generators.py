@@ -18,7 +18,7 @@ from record import HOME, REPORTS, provenance, write
 from trials import REAL, Trial, shown
 
 from synthdp import generators
-from synthdp.report import sweepplot
+from synthdp.report import plots
 from synthdp.report.sweep import mean_interval
 from synthdp.sets import named
 
@@ -84,7 +84,7 @@ def main() -> None:
     head = {"data": data, "target": schema.targets[0], "delta": DELTA[data], "unit": unit, "models": list(MODELS)}
     result = {**head, "rows": rows, "broken": broken, **provenance()}
     write(f"compare_{data}", result, page(result))
-    (REPORTS / f"compare_{data}.svg").write_text(sweepplot.together(panels(result)), encoding="utf-8")
+    (REPORTS / f"compare_{data}.svg").write_text(plots.together(panels(result)), encoding="utf-8")
 
 
 def panels(result: dict[str, Any]) -> list[dict[str, Any]]:

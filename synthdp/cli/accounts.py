@@ -184,7 +184,7 @@ def _curves(entries: Plan, options: settings.EpsilonOf, names: tuple[str, ...]) 
 
 
 def _plot_file(options: settings.EpsilonOf) -> Path:
-    from synthdp.report.compared import FORMATS
+    from synthdp.report.plots import FORMATS
 
     path = Path(str(options.plot))
     if options.ledger is not None:
@@ -215,11 +215,11 @@ def _by_steps(options: settings.EpsilonOf, names: tuple[str, ...]) -> Lines:
 
 
 def _draw(path: Path, options: settings.EpsilonOf, lines: Lines) -> None:
-    from synthdp.report import compared
+    from synthdp.report import plots
 
     path.parent.mkdir(parents=True, exist_ok=True)
     together = f", {options.group} units together" if options.group > 1 else ""
-    compared.save(
+    plots.save_comparison(
         path,
         lines,
         f"noise {options.noise:g}, rate {options.rate:g}, delta {options.delta:g}, {options.relation}{together}",

@@ -80,10 +80,10 @@ def _tables(
     how: How,
     progress: Progress | None,
 ) -> dict[str, Any]:
-    from synthdp.evaluate import attacks, classifiers, code_levels, faithfulness, reading, utility
+    from synthdp.evaluate import attacks, classifiers, faithfulness, reading, utility
 
     chosen = classifiers.classifiers(how.models)
-    parts = reading.parts_of(samples, train, test, code_levels.as_kept(schema, samples))
+    parts = reading.parts_of(samples, train, test, faithfulness.as_kept(schema, samples))
     log = list(parts.log)
     wanted = _targets(schema, schema.targets if how.targets is None else how.targets, parts, log)
     here = _present(chosen, log if wanted else [])

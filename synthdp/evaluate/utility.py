@@ -11,18 +11,25 @@ import numpy as np
 from synthdp.evaluate import subgroups
 from synthdp.evaluate.classifiers import chances
 from synthdp.evaluate.estimators import QUIET, guesses
-from synthdp.evaluate.intervals import (
+from synthdp.evaluate.scores import (
     LEAST,
     LEVEL,
+    LOWER_IS_BETTER,
+    METRICS,
+    NUMBER_METRICS,
+    RANGES,
     Resamples,
     auroc_draws,
     class_draws,
+    errors,
     interval,
     number_draws,
     resamples,
+    score,
+    summary,
+    sums,
 )
-from synthdp.evaluate.intervals import MIN_ROWS as LEAST_ROWS
-from synthdp.evaluate.scores import LOWER_IS_BETTER, METRICS, NUMBER_METRICS, RANGES, errors, score, summary, sums
+from synthdp.evaluate.scores import MIN_ROWS as LEAST_ROWS
 from synthdp.evaluate.scores import curve as calibration_curve
 from synthdp.evaluate.tables import Table
 from synthdp.evaluate.tasks import MIN_ROWS, Task, refusal, shortfalls, task

@@ -14,7 +14,7 @@ from synthdp.errors import BadInput
 from synthdp.files import whole
 from synthdp.ledger.events import Capped, Gaussian, Threshold
 from synthdp.pages import pdf as printer
-from synthdp.report import fitness_words, lost, promise, statement_plots, words
+from synthdp.report import fitness_words, lost, plots, promise, words
 from synthdp.report.folder import Verified
 from synthdp.report.hazards import hazards
 from synthdp.report.lost import FITNESS, MODEL, Counted
@@ -197,7 +197,7 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         "one_in": words.one_in,
         "between": fitness_words.between,
     }
-    plot = statement_plots.epsilon_curve(statement.curve, statement.delta, statement.epsilon)
+    plot = plots.epsilon_curve(statement.curve, statement.delta, statement.epsilon)
     return environment.get_template("statement.html.j2").render(
         s=statement,
         classifier=statement.generator == CLASSIFIER,
@@ -219,8 +219,8 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         older_theorems=COMPARED,
         about_accountants=words.ACCOUNTANTS,
         curve=sorted(statement.curve),
-        trade_off=Markup(statement_plots.trade_off(promise.points(statement))),  # noqa: S704 - as the other
-        plot=Markup(plot),  # noqa: S704 - made by statement_plots.py from numbers and fixed words alone
+        trade_off=Markup(plots.trade_off(promise.points(statement))),  # noqa: S704 - as the other
+        plot=Markup(plot),  # noqa: S704 - made by plots.py from numbers and fixed words alone
         columns=[(column, facts(column, statement)) for column in statement.columns],
         bought=bool(promise.bought(statement)),
         seen=read_off(statement.columns),

@@ -9,7 +9,7 @@ from gate import DELTA, GATE_ERROR
 from test_door import set_the_counter_back
 
 from synthdp import BadInput, Budget, generators
-from synthdp.audit import black_box, many_fits, worst_pairs
+from synthdp.audit import black_box, worst_pairs
 from synthdp.ledger.events import Entry, Gaussian, Sampled
 from synthdp.seal.door import Sensitive
 from synthdp.seal.marginals import Marginals
@@ -242,7 +242,7 @@ def test_a_ledger_that_depends_on_the_records_is_refused(monkeypatch):
 
 
 def test_settings_that_no_fit_keeps_are_refused_before_the_first(monkeypatch):
-    monkeypatch.setattr(many_fits, "each", lambda *_: pytest.fail("a fit was made"))
+    monkeypatch.setattr(black_box, "each", lambda *_: pytest.fail("a fit was made"))
     with pytest.raises(BadInput, match=r"generator\.condition: no modelled column named 'nosuch'"):
         black_box.audit(generators.make("dpgan", {"condition": "nosuch"}), Budget(1.0, DELTA))
 
@@ -271,6 +271,6 @@ def test_a_generator_of_images_is_not_audited_on_a_table():
 
 @pytest.mark.heavy  # of seconds: fresh processes import torch
 def test_jobs_keep_their_order_on_processes():
-    assert many_fits.each(abs, [-3, 2, -1], workers=2) == [3, 2, 1]
-    assert many_fits.parts(120, 50) == [50, 50, 20]
-    assert sum(many_fits.parts(1000, 50)) == 1000
+    assert black_box.each(abs, [-3, 2, -1], workers=2) == [3, 2, 1]
+    assert black_box.parts(120, 50) == [50, 50, 20]
+    assert sum(black_box.parts(1000, 50)) == 1000

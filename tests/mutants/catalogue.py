@@ -651,7 +651,7 @@ IN_DATABASES = (
 AUDITS = (
     Mutant(
         "an attack that finds nothing says that the claim stands",
-        "synthdp.audit.thresholds:word",
+        "synthdp.audit:word",
         "found > 0 and found >= LEAST_FOUND * claimed",
         "True",
         ("tests/audit/test_statistics.py::test_a_verdict_of_nothing_is_no_power",),

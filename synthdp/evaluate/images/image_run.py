@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from synthdp.evaluate.attacks.units import Codes
+    from synthdp.evaluate.attacks.case import Codes
     from synthdp.evaluate.how import How, Progress
+    from synthdp.evaluate.images.clouds import Features
     from synthdp.evaluate.images.image_classifiers import Classifier, Fitted
-    from synthdp.evaluate.images.image_features import Features
     from synthdp.evaluate.images.samples import Parts
     from synthdp.evaluate.tables import Axis
     from synthdp.schema.schema import Schema
@@ -161,8 +161,6 @@ def _marginals(axes: Sequence[Axis], wanted: Sequence[Axis], parts: Parts, resul
 
 def _space(wanted: Sequence[Axis], parts: Parts) -> tuple[str | None, Fitted | None, Features | None]:
     """The features in which the sets are compared, with the target and the CNN that they come from, if any."""
-    from synthdp.evaluate.images import image_features
-
     s, t, v = parts
     for axis in wanted:
         if image_utility.refusal(axis, t, v) is not None:
@@ -170,10 +168,10 @@ def _space(wanted: Sequence[Axis], parts: Parts) -> tuple[str | None, Fitted | N
         work = image_utility.task(axis, s, t, v)
         cnn = image_classifiers.CLASSIFIERS["cnn"]
         ceiling = image_classifiers.fitted(cnn, work.train.pixels, work.train.labels, len(work.classes), 0)
-        found = image_features.of_classifier(axis.name, ceiling, t.pixels)
+        found = clouds.of_classifier(axis.name, ceiling, t.pixels)
         if found is not None:
             return axis.name, ceiling, found
-    return None, None, image_features.of_pixels(t.pixels) if t.rows > 1 else None
+    return None, None, clouds.of_pixels(t.pixels) if t.rows > 1 else None
 
 
 def _clouds(space: Features | None, parts: Parts, tell: Steps, result: dict[str, Any]) -> None:
@@ -206,10 +204,10 @@ def _clouds(space: Features | None, parts: Parts, tell: Steps, result: dict[str,
 def _attack(parts: Parts, units: Codes | None, claim: Mapping[str, Any] | None, result: dict[str, Any]) -> None:
     """By pixels: the features are learnt from the training records, which alone moves the attack's AUROC on a release that
     knows nothing (by 0.03 to 0.05 on 599 digits of 8 x 8)."""
-    from synthdp.evaluate.attacks import image_attacks
+    from synthdp.evaluate.attacks.membership import of_vectors
 
     s, t, v = (_flat(part.pixels) for part in parts)
-    result["attacks"], lacking = image_attacks.run(s, t, v, claim=claim, units=units)
+    result["attacks"], lacking = of_vectors(s, t, v, claim=claim, units=units)
     result["not_computed"] += lacking
 
 
