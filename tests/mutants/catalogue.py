@@ -687,6 +687,13 @@ HISTORIES = (
         "(keys * np.uint64(0) + np.uint64(len(keys))).astype(np.int64)",
         (f"{HISTORY_TABLES}::test_a_unit_s_cells_are_told_by_its_own_records_alone",),
     ),
+    Mutant(
+        "a schema that has no histories is told so once its records are encoded",
+        f"{SEAL}.history_records:Ordered.encoded_by",
+        " and not hindrance(codec.schema)",
+        "",
+        (f"{HISTORY_TABLES}::test_an_order_that_only_histories_need_stops_no_other_question[rules]",),
+    ),
 )
 
 KINDS = (
