@@ -10,7 +10,10 @@ import pytest
 from clinic import contracts
 
 TESTS = Path(__file__).parents[1]
-PAGES = {"README.md": r"On any number of threads only (.*?)repeat", "docs/tutorial.md": r"other numbers of threads only (.*?)give"}
+PAGES = {
+    "README.md": r"On any number of threads only (.*?)repeat",
+    "docs/tutorial.md": r"other numbers of threads only (.*?)give",
+}
 
 FITS = """
 import hashlib, sys, warnings

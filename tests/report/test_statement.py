@@ -189,7 +189,13 @@ def test_a_release_holds_no_seed(tmp_path, monkeypatch):
 def test_what_is_not_covered_is_said():
     """Law 34: timing, figures of real records, pre-checks, and what was declared public."""
     said = " ".join(stated((Entry(Gaussian(1.0)),), Budget(10.0, 1e-5)).not_covered)
-    for needed in ("Timing", "real records outside the fit", "content check before the fit", "declared public", "Groups"):
+    for needed in (
+        "Timing",
+        "real records outside the fit",
+        "content check before the fit",
+        "declared public",
+        "Groups",
+    ):
         assert needed in said
 
 

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-
 from torch import nn
 
 from synthdp.errors import BadInput
