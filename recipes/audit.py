@@ -83,6 +83,7 @@ OTHER = (  # ways of asking what has no coordinates: beside one unit more
     ("one unit more", 1.0, {}),
     ("another unit", 2.0, {"relation": "replace_one"}),
     ("units of 4 records", 1.0, {"records": 4}),
+    ("4 records, another unit", 2.0, {"records": 4, "relation": "replace_one"}),
 )
 TWICE = (LOOPS, math.sqrt(2), {"phases": 2})  # as precise together as once outside of loops
 SAMPLED = (("samples", {"noise": 0.7, "rate": 0.5}), (LOOPS, {"noise": 1.0, "rate": 0.5, "phases": 2, "coins": True}))
@@ -107,6 +108,7 @@ DRAWS: dict[str, dict[str, Attack]] = {
         "another unit": Choices(epsilon=1.0, relation="replace_one"),
         "units of 4 records": Choices(epsilon=1.0, records=4),
         "4 records, another unit": Choices(epsilon=1.0, records=4, relation="replace_one"),
+        "under a cap": Choices(epsilon=1.0, capped=True),
         LOOPS: Choices(epsilon=1.0, phases=2),
     },
     **{f"votes, {name}": votes(name, noise) for name, noise in {"LNMax": 4.0, "GNMax": 3.5, "Counts": 3.5}.items()},
@@ -118,13 +120,11 @@ DRAWS: dict[str, dict[str, Attack]] = {
     "cost of votes": votes("Cost", 1.0, once=True, times=1),
     "thresholds": {
         **{way: Thresholds(noise=factor, delta=1e-6, **more) for way, factor, more in (*OTHER, TWICE)},
-        "4 records, another unit": Thresholds(noise=2.0, delta=1e-6, records=4, relation="replace_one"),
         "a tree of learned codes": Thresholds(noise=1.0, delta=1e-6, codes="learned"),
         "a tree of public codes": Thresholds(noise=1.0, delta=1e-6, codes="public", records=4),
     },
     "grid": {
         **{way: Grids(noise=factor, **more) for way, factor, more in (*OTHER, TWICE)},
-        "4 records, another unit": Grids(noise=2.0, records=4, relation="replace_one"),
     },
     **{question: numbers(question) for question in NUMBERS},
     "best of several runs": {"selected among 5": Selections(noise=2.0, mean=5.0)},

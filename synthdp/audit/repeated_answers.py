@@ -23,6 +23,7 @@ from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import (
     RECORD,
+    Capped,
     Choice,
     Entry,
     Event,
@@ -36,7 +37,7 @@ from synthdp.ledger.events import (
 )
 from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
-from synthdp.seal import Estimators, GNMax, Gradient, LNMax, Misfit, Sensitive, best_of
+from synthdp.seal import Estimators, GNMax, Gradient, LNMax, Misfit, Safe, Sensitive, best_of
 from synthdp.seal.charging import Account
 from synthdp.seal.gradients.question import Counted
 from synthdp.seal.learn import Domain, Grid, Size
@@ -56,8 +57,8 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """`times` choices between two columns by the exponential mechanism, in `phases` loops where these are 2 or more; the pair's unit
-    speaks for the one that is behind, by log-odds of `behind`."""
+    """`times` choices between two columns by the exponential mechanism, in `phases` loops where these are 2 or more, or `capped`: under a
+    cap, which is charged. The pair's unit speaks for the one that is behind, by log-odds of `behind`."""
 
     epsilon: float
     behind: float = 2.0
@@ -65,16 +66,24 @@ class Choices:
     records: int = 1
     relation: Relation = "add_remove"
     phases: int = 1
+    capped: bool = False
+
+    def __post_init__(self) -> None:
+        if self.capped and self.phases > 1:
+            raise BadInput("a cap holds what is asked outside of loops")
 
     @property
     def name(self) -> str:
         """What is asked."""
-        return f"choices, epsilon {self.epsilon:g}, times {self.times}{_of(self.records, self.relation, self.phases)}"
+        rest = _of(self.records, self.relation, self.phases) + (", under a cap" if self.capped else "")
+        return f"choices, epsilon {self.epsilon:g}, times {self.times}{rest}"
 
     @property
     def plan(self) -> Plan:
         """Of one run."""
-        plan = (Entry(Choice(self.epsilon), self.times),)
+        plan: Plan = (Entry(Choice(self.epsilon), self.times),)
+        if self.capped:
+            plan = (Entry(Capped("zcdp", self.times * self.epsilon**2 / 8)),)  # what they are under bounded range
         return scoped(plan, relation=self.relation, unit=_unit(self.records))
 
     def halved(self) -> "Choices":
@@ -98,11 +107,23 @@ class Choices:
             data = _opened(frame, columns, self.plan, runs, self.relation, self.records)
             data.resolve()
             places = _places(data, [Choice(self.epsilon)], runs * self.times, self.phases)
-            return _sums(
-                [data.choose([("one",), ("other",)], score, self.epsilon) == 0 for _ in places], runs, self.phases
-            )
+            said = self._capped(data, score, runs) if self.capped else (_choice(data, score, self) for _ in places)
+            return _sums(list(said), runs, self.phases)
 
         return chosen(False), chosen(True)
+
+    def _capped(self, data: Sensitive, score: Misfit, runs: int) -> Iterator[bool]:
+        """A cap for each run, of which the last choice takes what is left."""
+        (entry,) = self.plan
+        for _ in range(runs):
+            with data.cap(cast("Capped", entry.event)) as safe:
+                for _ in range(self.times):
+                    yield _choice(safe, score, self)
+
+
+def _choice(asked: Sensitive | Safe, score: Misfit, attack: Choices) -> bool:
+    """Whether the one that is behind was chosen."""
+    return asked.choose([("one",), ("other",)], score, attack.epsilon) == 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,6 +72,7 @@ PART = [  # those that find a part, since the rest is where no number of runs sh
     Vectors(noise=2.0, selected=5.0),
     Choices(epsilon=1.0, times=1),
     Choices(epsilon=1.0, times=1, records=4, relation="replace_one"),
+    Choices(epsilon=1.0, capped=True),
     Votes(aggregator="LNMax", noise=2.0),
     Votes(aggregator="GNMax", noise=2.5),
     Votes(aggregator="Confident", noise=3.5),
@@ -412,3 +413,5 @@ def test_attacks_that_make_no_sense_are_refused():
     ):
         with pytest.raises(BadInput):
             Vectors(noise=1.0, **wrong)
+    with pytest.raises(BadInput):
+        Choices(epsilon=1.0, capped=True, phases=2)
