@@ -21,7 +21,7 @@ from synthdp.ledger.events import Entry, Gaussian
 from synthdp.noise.noise import Noise
 from synthdp.sets import named
 
-EPSILONS, SEEDS, DELTA = (0.1, 0.3, 1.0, 3.0), range(100), 1e-5
+EPSILONS, SEEDS, DELTA = (0.1, 0.3, 1.0, 3.0), range(1000), 1e-5
 REPORTS_OF_ONE = (1, 10, 100)  # questions that the same units answer
 GRID = 1e-4  # of the privacy loss distribution
 
@@ -43,11 +43,10 @@ def share(reported: NDArray[np.bool_], epsilon: float) -> float:
     return float((reported.mean() - (1 - honest)) / (2 * honest - 1))
 
 
-def deviation(epsilon: float, units: int, true: float) -> float:
-    """That of `share`."""
+def deviation(epsilon: float, units: int) -> float:
+    """That of `share` around the units' own share: of as many coins."""
     honest = math.exp(epsilon) / (1 + math.exp(epsilon))
-    seen = true * honest + (1 - true) * (1 - honest)
-    return math.sqrt(seen * (1 - seen) / units) / (2 * honest - 1)
+    return math.sqrt(honest * (1 - honest) / units) / (2 * honest - 1)
 
 
 def composed(epsilon: float, count: int) -> float:
@@ -72,7 +71,7 @@ def main() -> None:
                 "epsilon": epsilon,
                 "error": spread(errors),
                 "root_mean_squared_error": math.sqrt(statistics.fmean(each**2 for each in errors)),
-                "deviation": deviation(epsilon, len(truth), true),
+                "deviation": deviation(epsilon, len(truth)),
                 "trusted": noise
                 / len(truth),  # as a fit asks for a count, which charges two changes for one replaced unit
                 "composed": {str(count): composed(epsilon, count) for count in REPORTS_OF_ONE},
