@@ -112,12 +112,13 @@ def picture(keep: Path) -> None:
 
 def page(result: dict[str, Any]) -> str:
     """The table as Markdown."""
+    plain = " ".join(f"{name}={value}" for name, value in result["settings"][next(iter(WAYS))].items())
     lines = [
         "# MNIST: PyVacy's plain DP-GAN",
         "",
-        f"`dpgan_images` with {' '.join(f'{name}={value}' for name, value in result['settings'][next(iter(WAYS))].items())} (the networks of "
-        f"Waites 2019), and with its defaults; delta {DELTA:g}. Accuracy on the 10,000 real test pictures of logistic regression and an MLP "
-        f"that learn from {ROWS:,} synthetic ones. The paper shows pictures and prints no figure. Written by `recipes/plain_dpgan.py`.",
+        f"`dpgan_images` with {plain} (the networks of Waites 2019), and with its defaults; delta {DELTA:g}. Accuracy, in percent, on the "
+        f"10,000 real test pictures of logistic regression and an MLP that learn from {ROWS:,} synthetic ones. The paper shows pictures "
+        "and prints no figure. Written by `recipes/plain_dpgan.py`.",
         "",
         "| generator | epsilon | logistic regression | MLP | fit, CPU seconds | seeds |",
         "|---|---|---|---|---|---|",
