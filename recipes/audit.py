@@ -117,7 +117,6 @@ DRAWS: dict[str, dict[str, Attack]] = {
     "votes, Shares by margins": votes("margins", 1.0, once=True),
     "votes, Confident": votes("Confident", 3.5),
     "votes, Interactive": votes("Interactive", 3.5),
-    "cost of votes": votes("Cost", 1.0, once=True, times=1),
     "thresholds": {
         **{way: Thresholds(noise=factor, delta=1e-6, **more) for way, factor, more in (*OTHER, TWICE)},
         "a tree of learned codes": Thresholds(noise=1.0, delta=1e-6, codes="learned"),
@@ -141,7 +140,6 @@ SLOW_DRAWS = {  # runs a side of what is asked one by one
     "best of several runs": 500,
     **dict.fromkeys((each for each in NUMBERS if each.startswith("gradient")), 800),
     **dict.fromkeys(("votes, Shares", "votes, Shares by ranks", "votes, Shares by margins"), 800),
-    "cost of votes": 3000,
 }
 
 

@@ -185,7 +185,6 @@ BENEATH = {
         "teachers.vote_aggregation.Counts",
         "teachers.vote_aggregation.Interactive",
         "teachers.vote_aggregation.Shares",
-        "teachers.vote_cost.Cost",
     },
     "audit/vector_canaries.py": {
         "resume.Answers",

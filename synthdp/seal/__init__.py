@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         layout,
     )
     from synthdp.seal.door import Sensitive
-    from synthdp.seal.gradients.question import Counted, Gradient
+    from synthdp.seal.gradients.question import Counted, Gradient, Together
     from synthdp.seal.history_tables import HistoryTables
     from synthdp.seal.marginals import Grouping, Marginals
     from synthdp.seal.pinned import moved
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         LNMax,
         Shares,
     )
-    from synthdp.seal.vectors import GroupMoments, GroupSums
+    from synthdp.seal.vectors import Group, GroupMoments, GroupSums, Sums
 
 _HOMES = {
     "asking": (
@@ -71,6 +71,7 @@ _HOMES = {
     "gradients.question": (
         "Counted",
         "Gradient",
+        "Together",
     ),
     "history_tables": ("HistoryTables",),
     "pinned": ("moved",),
@@ -101,8 +102,10 @@ _HOMES = {
         "Shares",
     ),
     "vectors": (
+        "Group",
         "GroupMoments",
         "GroupSums",
+        "Sums",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -121,6 +124,7 @@ __all__ = [
     "Flat",
     "GNMax",
     "Gradient",
+    "Group",
     "GroupMoments",
     "GroupSums",
     "Grouping",
@@ -137,6 +141,8 @@ __all__ = [
     "Sensitive",
     "Shares",
     "Stacked",
+    "Sums",
+    "Together",
     "Witness",
     "adapted",
     "against",

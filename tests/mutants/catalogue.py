@@ -8,7 +8,7 @@ PATE = "synthdp.accounting.pate"
 CONTRACT = "tests/generators/test_contract.py"
 REFERENCE = "tests/accounting/test_accounting_reference.py"
 PATE_ACCOUNTING = "tests/accounting/test_pate_accounting.py"
-SMOOTH = "tests/accounting/test_pate_smooth.py"
+SMOOTH = "tests/accounting/test_smooth_gaussian.py"
 MANIFEST = "tests/report/test_manifest.py"
 GRADIENTS = "tests/seal/test_gradients.py"
 HISTORY_TABLES = "tests/seal/test_history_tables.py"
@@ -439,13 +439,6 @@ ACCOUNTING = (
         "kind(noise=event.noise, relation=event.relation, unit=event.unit)",
         "kind(noise=2 * event.noise, relation=event.relation, unit=event.unit)",
         (f"{PATE_ACCOUNTING}::test_a_ledger_s_vote_is_the_mechanism_that_is_analysed",),
-    ),
-    Mutant(
-        "local in place of smooth sensitivity",
-        f"{PATE}.smooth_sensitivity:smoothed",
-        "_within(each, distance * STEP)",
-        "_within(each, 0)",
-        (f"{SMOOTH}::test_the_sensitivity_is_a_smooth_bound_of_what_enumeration_finds[12-2-1.0-2.0-0.05]",),
     ),
     Mutant(
         "noise of a smooth sensitivity charged as if neighbours shared it",
