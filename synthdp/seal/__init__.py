@@ -47,66 +47,22 @@ if TYPE_CHECKING:
     from synthdp.seal.vectors import Group, GroupMoments, GroupSums, Sums
 
 _HOMES = {
-    "asking": (
-        "Batch",
-        "Safe",
-    ),
-    "choice": (
-        "Dependence",
-        "MOST_OFFSET",
-        "MOST_RECORDS",
-        "Misfit",
-    ),
-    "clipping": (
-        "ALLOCATIONS",
-        "Automatic",
-        "Flat",
-        "PerGroup",
-        "Rule",
-        "adapted",
-        "decayed",
-        "layout",
-    ),
+    "asking": ("Batch", "Safe"),
+    "choice": ("Dependence", "MOST_OFFSET", "MOST_RECORDS", "Misfit"),
+    "clipping": ("ALLOCATIONS", "Automatic", "Flat", "PerGroup", "Rule", "adapted", "decayed", "layout"),
     "door": ("Sensitive",),
-    "gradients.question": (
-        "Counted",
-        "Gradient",
-        "Together",
-    ),
+    "gradients.question": ("Counted", "Gradient", "Together"),
     "history_tables": ("HistoryTables",),
     "pinned": ("moved",),
     "replay": ("tried",),
-    "marginals": (
-        "Grouping",
-        "Marginals",
-    ),
-    "teachers.mean_embeddings": (
-        "Kernel",
-        "Witness",
-        "against",
-    ),
+    "marginals": ("Grouping", "Marginals"),
+    "teachers.mean_embeddings": ("Kernel", "Witness", "against"),
     "teachers.network_teachers": ("Stacked",),
-    "teachers.protocols": (
-        "first_line",
-        "public_rows",
-    ),
+    "teachers.protocols": ("first_line", "public_rows"),
     "teachers.sealed_teachers": ("checked",),
     "teachers.sklearn_teachers": ("Estimators",),
-    "teachers.vote_aggregation": (
-        "Confident",
-        "Counts",
-        "GNMax",
-        "Interactive",
-        "LNMax",
-        "Labels",
-        "Shares",
-    ),
-    "vectors": (
-        "Group",
-        "GroupMoments",
-        "GroupSums",
-        "Sums",
-    ),
+    "teachers.vote_aggregation": ("Confident", "Counts", "GNMax", "Interactive", "LNMax", "Labels", "Shares"),
+    "vectors": ("Group", "GroupMoments", "GroupSums", "Sums"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
