@@ -83,6 +83,7 @@ OTHER = (  # ways of asking what has no coordinates: beside one unit more
     ("one unit more", 1.0, {}),
     ("another unit", 2.0, {"relation": "replace_one"}),
     ("units of 4 records", 1.0, {"records": 4}),
+    ("4 records, another unit", 2.0, {"records": 4, "relation": "replace_one"}),
 )
 TWICE = (LOOPS, math.sqrt(2), {"phases": 2})  # as precise together as once outside of loops
 SAMPLED = (("samples", {"noise": 0.7, "rate": 0.5}), (LOOPS, {"noise": 1.0, "rate": 0.5, "phases": 2, "coins": True}))
@@ -107,6 +108,7 @@ DRAWS: dict[str, dict[str, Attack]] = {
         "another unit": Choices(epsilon=1.0, relation="replace_one"),
         "units of 4 records": Choices(epsilon=1.0, records=4),
         "4 records, another unit": Choices(epsilon=1.0, records=4, relation="replace_one"),
+        "under a cap": Choices(epsilon=1.0, capped=True),
         LOOPS: Choices(epsilon=1.0, phases=2),
     },
     **{f"votes, {name}": votes(name, noise) for name, noise in {"LNMax": 4.0, "GNMax": 3.5, "Counts": 3.5}.items()},
@@ -115,16 +117,13 @@ DRAWS: dict[str, dict[str, Attack]] = {
     "votes, Shares by margins": votes("margins", 1.0, once=True),
     "votes, Confident": votes("Confident", 3.5),
     "votes, Interactive": votes("Interactive", 3.5),
-    "cost of votes": votes("Cost", 1.0, once=True, times=1),
     "thresholds": {
         **{way: Thresholds(noise=factor, delta=1e-6, **more) for way, factor, more in (*OTHER, TWICE)},
-        "4 records, another unit": Thresholds(noise=2.0, delta=1e-6, records=4, relation="replace_one"),
         "a tree of learned codes": Thresholds(noise=1.0, delta=1e-6, codes="learned"),
         "a tree of public codes": Thresholds(noise=1.0, delta=1e-6, codes="public", records=4),
     },
     "grid": {
         **{way: Grids(noise=factor, **more) for way, factor, more in (*OTHER, TWICE)},
-        "4 records, another unit": Grids(noise=2.0, records=4, relation="replace_one"),
     },
     **{question: numbers(question) for question in NUMBERS},
     "best of several runs": {"selected among 5": Selections(noise=2.0, mean=5.0)},
@@ -141,7 +140,6 @@ SLOW_DRAWS = {  # runs a side of what is asked one by one
     "best of several runs": 500,
     **dict.fromkeys((each for each in NUMBERS if each.startswith("gradient")), 800),
     **dict.fromkeys(("votes, Shares", "votes, Shares by ranks", "votes, Shares by margins"), 800),
-    "cost of votes": 3000,
 }
 
 

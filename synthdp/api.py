@@ -160,6 +160,13 @@ def _read(folder: Path, public: Path | str | None, *, costly: bool) -> tuple[Rel
     found = opened(folder, MODEL, public=public)
     try:
         name, settings = (found.description["generator"][key] for key in ("name", "settings"))
+        brought = found.statement.provenance.get("generator")
+        if brought is not None and name not in generators.names():
+            package, version = (f"{brought[key]!s:.80}" for key in ("package", "version"))
+            raise BadInput(
+                f"{folder}: the generator {name!s:.80} comes from the package {package}, version {version}, which is not installed here. "
+                f"Install it to read the model; `synthdp epsilon ledger={folder / 'ledger.jsonl'}` computes epsilon without it"
+            )
         generator = generators.make(name, settings, found.schema)
         origin = generators.origin(generator)
         verified = found.check(name, settings, package=None if origin is None else origin["package"], costly=costly)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ROWS, CHUNK = 100_000, 50_000  # synthetic records that tables are set beside
 FEW_ROWS, FEW_PICTURES = 20_000, 2_000  # that show a share where no table does
 CLEAR = 2.0  # standard errors
-SURE = 3.0  # the same of a bin that holds somebody
+SURE = 6.0  # the same of a bin that holds somebody: an empty one among a thousand passes it once in a million fits
 WIDE, FEW_BINS = (
     0.25,
     8,

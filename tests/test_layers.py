@@ -185,7 +185,6 @@ BENEATH = {
         "teachers.vote_aggregation.Counts",
         "teachers.vote_aggregation.Interactive",
         "teachers.vote_aggregation.Shares",
-        "teachers.vote_cost.Cost",
     },
     "audit/vector_canaries.py": {
         "resume.Answers",
@@ -445,6 +444,26 @@ def test_no_pickle_and_no_global_randomness():
             "joblib.load",
         ):
             assert forbidden in allowed or forbidden not in text_of(path), place(path)
+
+
+SERVERS = {  # modules that open a port, of the standard library and of others
+    "aiohttp", "asyncio", "bottle", "cherrypy", "dash", "fastapi", "flask", "gradio", "http", "jupyter_server", "notebook", "panel",
+    "sanic", "selectors", "socket", "socketserver", "starlette", "streamlit", "tornado", "twisted", "uvicorn", "voila", "waitress",
+    "webbrowser", "websockets", "werkzeug", "wsgiref", "xmlrpc",
+}  # fmt: skip
+
+
+def test_nothing_is_served():
+    """Law 48: pages are files. No module opens a port, but for torch's own between the processes of one fit under torchrun."""
+    groups = set()
+    for path in FILES:
+        text = text_of(path)
+        assert not {each.module.split(".")[0] for each in imports(path)} & SERVERS, place(path)
+        called = {node.func.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and
+                  isinstance(node.func, ast.Attribute)}  # fmt: skip
+        assert not called & {"serve_forever", "listen", "create_server", "start_server", "run_server"}, place(path)
+        groups |= {place(path)} if "init_process_group" in called else set()
+    assert groups <= {"seal/processes.py"}
 
 
 def test_hydra_lives_in_the_command_line():

@@ -13,6 +13,7 @@ from sweeps import heavy
 from synthdp import BadInput, Budget, Schema, Synthesizer, generators, load, marginal_tables, verify
 from synthdp.cli import run
 from synthdp.report.lost import sentences
+from synthdp.schema.codec import Codec
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.replay import Recorder
@@ -124,6 +125,25 @@ def test_bounds_in_whose_larger_part_nobody_is_are_told(generator, tmp_path):
     assert release.statement.lost.wide == ("stay",)
     assert any("Bounds far wider" in line and "stay" in line for line in sentences(release.statement))
     assert load(release.save(tmp_path / "release")).statement.lost == release.statement.lost
+
+
+def test_no_empty_bin_that_noise_lifts_hides_wide_bounds():
+    """31 empty bins, of which one passed three deviations in every 24th fit. The rehearsed noise is that of 2,000 fits."""
+    codec = Codec(schema(columns={**COLUMNS, "stay": {"kind": "integer", "bounds": [0, 3000]}}))
+    column = codec.schema.column("stay")
+    counts = np.zeros(codec.sizes[codec.names.index("stay")])
+    counts[0] = 1000
+    noise = np.random.default_rng(5).normal(0, 2, (2000, len(counts)))
+
+    def wide(cells):
+        groups = (np.arange(len(cells)),)
+        answer = marginal_tables.Answer(names=("stay",), groups=groups, cells=cells, deviation=2.0, purpose="model")
+        return marginal_tables._is_wide(answer, column, codec)
+
+    assert len(counts) == 32
+    assert all(wide(counts + each) for each in noise)
+    counts[:] = 1000 / len(counts)
+    assert not any(wide(counts + each) for each in noise), "all bins hold somebody"
 
 
 @pytest.mark.parametrize("generator", ["independent", "mst", "mixture"])

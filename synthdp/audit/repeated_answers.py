@@ -23,6 +23,7 @@ from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import (
     RECORD,
+    Capped,
     Choice,
     Entry,
     Event,
@@ -36,13 +37,12 @@ from synthdp.ledger.events import (
 )
 from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
-from synthdp.seal import Estimators, GNMax, Gradient, LNMax, Misfit, Sensitive, best_of
+from synthdp.seal import Estimators, GNMax, Gradient, LNMax, Misfit, Safe, Sensitive, best_of
 from synthdp.seal.charging import Account
 from synthdp.seal.gradients.question import Counted
 from synthdp.seal.learn import Domain, Grid, Size
 from synthdp.seal.marginals import Distance
 from synthdp.seal.teachers.vote_aggregation import Confident, Counts, Interactive, Shares
-from synthdp.seal.teachers.vote_cost import Cost
 
 DELTA = 1e-5  # of budgets without a bound: the plan is given, not its price
 UNIT = "patient"
@@ -56,8 +56,8 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """`times` choices between two columns by the exponential mechanism, in `phases` loops where these are 2 or more; the pair's unit
-    speaks for the one that is behind, by log-odds of `behind`."""
+    """`times` choices between two columns by the exponential mechanism, in `phases` loops where these are 2 or more, or `capped`: under a
+    cap, which is charged. The pair's unit speaks for the one that is behind, by log-odds of `behind`."""
 
     epsilon: float
     behind: float = 2.0
@@ -65,16 +65,24 @@ class Choices:
     records: int = 1
     relation: Relation = "add_remove"
     phases: int = 1
+    capped: bool = False
+
+    def __post_init__(self) -> None:
+        if self.capped and self.phases > 1:
+            raise BadInput("a cap holds what is asked outside of loops")
 
     @property
     def name(self) -> str:
         """What is asked."""
-        return f"choices, epsilon {self.epsilon:g}, times {self.times}{_of(self.records, self.relation, self.phases)}"
+        rest = _of(self.records, self.relation, self.phases) + (", under a cap" if self.capped else "")
+        return f"choices, epsilon {self.epsilon:g}, times {self.times}{rest}"
 
     @property
     def plan(self) -> Plan:
         """Of one run."""
-        plan = (Entry(Choice(self.epsilon), self.times),)
+        plan: Plan = (Entry(Choice(self.epsilon), self.times),)
+        if self.capped:
+            plan = (Entry(Capped("zcdp", self.times * self.epsilon**2 / 8)),)  # what they are under bounded range
         return scoped(plan, relation=self.relation, unit=_unit(self.records))
 
     def halved(self) -> "Choices":
@@ -98,11 +106,23 @@ class Choices:
             data = _opened(frame, columns, self.plan, runs, self.relation, self.records)
             data.resolve()
             places = _places(data, [Choice(self.epsilon)], runs * self.times, self.phases)
-            return _sums(
-                [data.choose([("one",), ("other",)], score, self.epsilon) == 0 for _ in places], runs, self.phases
-            )
+            said = self._capped(data, score, runs) if self.capped else (_choice(data, score, self) for _ in places)
+            return _sums(list(said), runs, self.phases)
 
         return chosen(False), chosen(True)
+
+    def _capped(self, data: Sensitive, score: Misfit, runs: int) -> Iterator[bool]:
+        """A cap for each run, of which the last choice takes what is left."""
+        (entry,) = self.plan
+        for _ in range(runs):
+            with data.cap(cast("Capped", entry.event)) as safe:
+                for _ in range(self.times):
+                    yield _choice(safe, score, self)
+
+
+def _choice(asked: Sensitive | Safe, score: Misfit, attack: Choices) -> bool:
+    """Whether the one that is behind was chosen."""
+    return asked.choose([("one",), ("other",)], score, attack.epsilon) == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +130,13 @@ class Votes:
     """`times` questions to teachers, in `phases` loops where these are 2 or more. Two teachers agree until the pair's unit makes one
     of them change its mind. Of ranks there is one teacher alone, whose order the unit turns round.
 
-    Shares and a cost are charged for a batch: there `times` is the size of a batch, and each loop has one.
+    Shares are charged for a batch: there `times` is the size of a batch, and each loop has one.
     """
 
     aggregator: str
-    noise: float  # scale of LNMax's, deviation of each check's and of each vote's, or multiple of a sensitivity (Shares, Cost)
+    noise: (
+        float  # scale of LNMax's, deviation of each check's and of each vote's, or multiple of a sensitivity (Shares)
+    )
     times: int = 6
     records: int = 1
     relation: Relation = "add_remove"
@@ -182,18 +204,15 @@ class Votes:
             "margins": lambda: Shares(self.noise, "margins", CLIP),
             "Confident": lambda: Confident(1.5, check, vote, queries),
             "Interactive": lambda: Interactive(0.5, check, vote, queries, np.tile([[1.0, 0.0]], (queries, 1))),
-            "Cost": lambda: Cost(sigma=0.5, order=2.0, beta=0.01, noise=self.noise, delta=DELTA),
         }
         return found[self.aggregator]()
 
     def _read(self, answer: Any) -> Array:
-        """What speaks for the unit, (queries,) or of a batch one number: votes for its class, ranks that fall, a cost that grows when
-        teachers differ, or the log-likelihood ratio of silence (or the student's own class) and of either label."""
+        """What speaks for the unit, (queries,) or of a batch one number: votes for its class, ranks that fall, or the
+        log-likelihood ratio of silence (or the student's own class) and of either label."""
         if self.aggregator == "Counts":
             lead: Array = answer[:, 1] - answer[:, 0]
             return lead
-        if self.aggregator == "Cost":
-            return np.array(answer.divergence)
         if self.aggregator in ("Confident", "Interactive"):
             off, ahead = (
                 (0.5, -0.5) if self.aggregator == "Confident" else (-0.5, 0.5)
@@ -510,7 +529,7 @@ WITHIN = (
 )
 BOOLEAN = {"x": {"kind": "boolean"}}
 OTHERS = 24  # units beside the pair's: a side has one partition for all of its runs, and with few of them a teacher may have none
-BY_BATCH = ("Shares", "ranks", "margins", "Cost")  # aggregators that are charged for a batch of queries as a whole
+BY_BATCH = ("Shares", "ranks", "margins")  # aggregators that are charged for a batch of queries as a whole
 NUMBERS = {
     "size": Number(ask=_size, read=float, sampled=2, counted=2, least=1.0),
     "distance": Number(ask=_distance, read=float),

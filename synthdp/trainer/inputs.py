@@ -138,8 +138,9 @@ def array_schema(
     return Schema(columns=tuple(columns), units=units, targets=targets)
 
 
-def framed(data: Any, schema: Schema, target: str | None) -> pd.DataFrame:
-    """A table as it is; arrays (x, y), or x alone, as a table. Raises `BadInput` where their form is not the schema's."""
+def framed(data: Any, schema: Schema, target: str | None, *, clamped: bool = False) -> pd.DataFrame:
+    """A table as it is; arrays (x, y), or x alone, as a table. Raises `BadInput` where their form is not the schema's, and where y holds
+    classes that there are not: these count as missing if content is `clamped`."""
     if isinstance(data, pd.DataFrame):
         return data
     x, y = data if isinstance(data, tuple) else (data, None)
@@ -159,15 +160,16 @@ def framed(data: Any, schema: Schema, target: str | None) -> pd.DataFrame:
         raise BadInput("the schema has no target, so give x alone")
     if np.shape(y) != (len(x),):
         raise BadInput(f"y must have shape ({len(x)},), one target for each row of x, got {np.shape(y)}")
-    return made.assign(**{target: _labels(np.asarray(y), schema.column(target))})
+    return made.assign(**{target: _labels(np.asarray(y), schema.column(target), clamped=clamped)})
 
 
-def _labels(y: Any, column: Column) -> Any:
+def _labels(y: Any, column: Column, *, clamped: bool) -> Any:
     """Classes by their number, other targets as they are."""
     if isinstance(column, Categorical | Ordinal) and y.dtype.kind in "iu":
-        if len(y) and not 0 <= y.min() <= y.max() < len(column.categories):
+        known = (y >= 0) & (y < len(column.categories))
+        if not (clamped or known.all()):
             raise BadInput(
                 f"y must hold the classes 0 to {len(column.categories) - 1}, but some of its numbers are others"
             )
-        return np.array(column.categories, object)[y]
+        return np.where(known, np.array(column.categories, object)[np.where(known, y, 0)], None)
     return y.astype(bool) if isinstance(column, Boolean) else y

@@ -72,12 +72,12 @@ PART = [  # those that find a part, since the rest is where no number of runs sh
     Vectors(noise=2.0, selected=5.0),
     Choices(epsilon=1.0, times=1),
     Choices(epsilon=1.0, times=1, records=4, relation="replace_one"),
+    Choices(epsilon=1.0, capped=True),
     Votes(aggregator="LNMax", noise=2.0),
     Votes(aggregator="GNMax", noise=2.5),
     Votes(aggregator="Confident", noise=3.5),
     Votes(aggregator="Interactive", noise=3.5),
     *(Votes(aggregator=name, noise=1.0, phases=2, records=4) for name in ("Shares", "ranks", "margins")),
-    Votes(aggregator="Cost", noise=1.0, times=1),
     *(
         Votes(aggregator=name, noise=noise, relation="replace_one")
         for name, noise in {"LNMax": 4.0, "GNMax": 5.0, "Counts": 5.0, "Confident": 5.0, "Interactive": 5.0}.items()
@@ -101,7 +101,7 @@ BY_ONE = {  # what is asked one after another
     Choices: {"runs": 1000, "tuning_runs": 200},
     Numbers: {"runs": 1000, "tuning_runs": 200},
     **dict.fromkeys(
-        ("Shares", "ranks", "margins", "Cost", *(each for each in NUMBERS if "gradient of" in each or "count" in each)),
+        ("Shares", "ranks", "margins", *(each for each in NUMBERS if "gradient of" in each or "count" in each)),
         FEW_RUNS,
     ),
 }
@@ -412,3 +412,5 @@ def test_attacks_that_make_no_sense_are_refused():
     ):
         with pytest.raises(BadInput):
             Vectors(noise=1.0, **wrong)
+    with pytest.raises(BadInput):
+        Choices(epsilon=1.0, capped=True, phases=2)

@@ -73,7 +73,7 @@ def test_another_row_leaves_the_error_of_the_others_as_it_is(recipe):
 
 def test_every_question_is_asked_in_every_way_that_there_is_or_the_page_says_why_not(recipe):
     at_door = {(task.what, task.how) for task in recipe.everything() if task.part == "door"}
-    ways = ("another unit", "units of 4 records", "samples", "loops")
+    ways = ("another unit", "units of 4 records", "4 records, another unit", "samples", "loops")
     excused = {(what, way) for whats, way in recipe.audit_page.NOT_ASKED for what in whats.split(", ") if way in ways}
     lacking, asked = set(), set()
     for what in {what for what, _ in at_door}:
@@ -234,6 +234,11 @@ def test_a_budget_of_time_thins_rows_and_drops_none(recipe, monkeypatch, tmp_pat
     assert "**not run**: too little of the time was left for it" in page
     assert "CPU minutes of one core" in page
     recipe.audit_page.plot(rows, 4.0)
+
+
+def test_every_reason_is_of_a_row_and_every_weak_row_has_one(recipe):
+    assert set(recipe.audit_page.WEAK) <= {task.name for task in recipe.everything()}
+    assert "not looked into yet" not in (HOME / "reports" / "audit.md").read_text(encoding="utf-8")
 
 
 REPORT = json.loads((HOME / "reports" / "audit.json").read_text(encoding="utf-8"))

@@ -6,6 +6,9 @@ from clinic import contracts, make_frame, make_schema, quick
 from sweeps import sweep
 
 from synthdp import Budget, Synthesizer, load
+from synthdp.ledger.ledger import Ledger
+from synthdp.seal.learn import Domain
+from synthdp.seal.resume import Answers
 
 FEW = {"independent", "mixture"}
 CODES = [letter + digit for letter in "ABC" for digit in "0123"]
@@ -46,3 +49,31 @@ def test_synthetic_leaves_are_declared_codes_and_pass_the_pre_check():
     assert told[0]["declared"]["tree"]["leaves"] is True
     kept = sampled[sampled["sex"] != "other"]
     assert len(declared.validate(kept)) == len(kept)
+
+
+def test_a_fit_that_an_older_version_began_goes_on_at_no_charge_without_the_counts(tmp_path, monkeypatch):
+    """Before ec3f380 the answer about codes with a tree was their names; it is given again, and the model does without counts."""
+    files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint"}
+    made = Synthesizer(quick("mixture"), schema=schema(CODES), budget=BUDGET)
+    noised, keep = Domain.noised, Answers.keep
+
+    def stopped(self, line, question, *rest):
+        keep(self, line, question, *rest)
+        if isinstance(question, Domain):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as older:
+        older.setattr(Domain, "noised", lambda self, *given: self.passed(noised(self, *given)))
+        older.setattr(Answers, "keep", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            made.fit(table(), seed=1, **files)
+    charged = Ledger.read(files["ledger"]).entries()
+    with pytest.warns(UserWarning, match="column 'sex': an older version began this fit"):
+        release = made.fit(table(), seed=1, resume=True, **files)
+    whole = made.fit(table(), seed=1)  # warns of nothing, or the test would fail
+    assert set(charged) <= set(release.ledger.entries())
+    assert release.ledger.entries() == whole.ledger.entries()
+    assert release.statement.epsilon == whole.statement.epsilon
+    assert release.schema.column("sex").categories == whole.schema.column("sex").categories
+    again = load(release.save(tmp_path / "release"))
+    assert again.sample(50, seed=2).equals(release.sample(50, seed=2))

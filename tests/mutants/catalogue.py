@@ -8,7 +8,7 @@ PATE = "synthdp.accounting.pate"
 CONTRACT = "tests/generators/test_contract.py"
 REFERENCE = "tests/accounting/test_accounting_reference.py"
 PATE_ACCOUNTING = "tests/accounting/test_pate_accounting.py"
-SMOOTH = "tests/accounting/test_pate_smooth.py"
+SMOOTH = "tests/accounting/test_smooth_gaussian.py"
 MANIFEST = "tests/report/test_manifest.py"
 GRADIENTS = "tests/seal/test_gradients.py"
 HISTORY_TABLES = "tests/seal/test_history_tables.py"
@@ -441,13 +441,6 @@ ACCOUNTING = (
         (f"{PATE_ACCOUNTING}::test_a_ledger_s_vote_is_the_mechanism_that_is_analysed",),
     ),
     Mutant(
-        "local in place of smooth sensitivity",
-        f"{PATE}.smooth_sensitivity:smoothed",
-        "_within(each, distance * STEP)",
-        "_within(each, 0)",
-        (f"{SMOOTH}::test_the_sensitivity_is_a_smooth_bound_of_what_enumeration_finds[12-2-1.0-2.0-0.05]",),
-    ),
-    Mutant(
         "noise of a smooth sensitivity charged as if neighbours shared it",
         "synthdp.accounting.analytic_gaussian:divergence",
         "r = np.exp(-moves * beta)",
@@ -686,6 +679,13 @@ HISTORIES = (
         "(keys >> np.uint64(32)).astype(np.int64)",
         "(keys * np.uint64(0) + np.uint64(len(keys))).astype(np.int64)",
         (f"{HISTORY_TABLES}::test_a_unit_s_cells_are_told_by_its_own_records_alone",),
+    ),
+    Mutant(
+        "a schema that has no histories is told so once its records are encoded",
+        f"{SEAL}.history_records:Ordered.encoded_by",
+        " and not hindrance(codec.schema)",
+        "",
+        (f"{HISTORY_TABLES}::test_an_order_that_only_histories_need_stops_no_other_question[rules]",),
     ),
 )
 

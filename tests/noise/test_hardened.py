@@ -231,7 +231,7 @@ def test_the_plain_stream_tells_what_the_hardened_one_hides():
         return float(np.mean(np.ldexp(answers, 53) % 1 != 0))
 
     noise, values = Noise(11), (np.zeros(50_000), np.ones(50_000))
-    plain = [fine(value + noise.normal_array(len(value), 1.0)) for value in values]
+    plain = [fine(value + noise.normal(len(value), 1.0, torch.float64).numpy()) for value in values]
     assert plain[0] > plain[1] + 0.2
     assert [fine(noise.added(value, 1.0)) for value in values] == [0, 0]
 

@@ -6,9 +6,10 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from synthdp import Budget, Schema, Synthesizer
+from synthdp import Budget, Schema, Synthesizer, api
 from synthdp.budgets import Cap, Entered
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold, scoped
@@ -165,6 +166,37 @@ def test_the_statement_follows_the_ledger_and_not_the_budget():
     falling = [epsilon for _, epsilon in sorted(statement.curve)]
     assert falling == sorted(falling, reverse=True)
     assert {delta for delta, _ in statement.curve} == set(CURVE_DELTAS)
+
+
+def test_a_release_holds_no_seed(tmp_path, monkeypatch):
+    """Law 33: not that of a rehearsal, and not what the generator's own chance began with."""
+    schema = Schema.from_dict({"declared_by": "the tests", "units": 40, "columns": {"ill": {"kind": "boolean"}}})
+    own = bytes.fromhex("1badc0ffee0ddf")
+    monkeypatch.setattr(api, "_public_seed", lambda seed: own)  # noqa: ARG005
+    for seed in (None, 987654321):
+        release = Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-5)).fit(
+            pd.DataFrame({"ill": [True, False] * 20}), seed=seed
+        )
+        folder = release.save(tmp_path / f"release {seed}")
+        held = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+        for number in (987654321, int.from_bytes(own, "little"), int.from_bytes(own, "big")):
+            assert str(number).encode() not in held
+            assert number.to_bytes(8, "little") not in held
+        assert own.hex().encode() not in held
+        assert b'"seed"' not in held
+
+
+def test_what_is_not_covered_is_said():
+    """Law 34: timing, figures of real records, pre-checks, and what was declared public."""
+    said = " ".join(stated((Entry(Gaussian(1.0)),), Budget(10.0, 1e-5)).not_covered)
+    for needed in (
+        "Timing",
+        "real records outside the fit",
+        "content check before the fit",
+        "declared public",
+        "Groups",
+    ):
+        assert needed in said
 
 
 def test_records_handed_out_are_an_infinite_epsilon():

@@ -16,6 +16,7 @@ from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.budgets import AccountFile
+from synthdp.ledger.events import Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Categorical
@@ -204,6 +205,27 @@ def test_an_expression_is_counted_by_its_own_connection(tmp_path):
     synthesizer.fit(named, account=tmp_path / "account")
     with pytest.raises(BadInput, match="add_version"):
         synthesizer.fit(tables.table(expression, name="others"), account=tmp_path / "account")
+    connection.disconnect()
+
+
+def test_all_tables_are_of_one_snapshot():
+    """Law 18: records that come, go or change while a fit runs are in none of its later answers."""
+    schema, frame = make_schema(unit="patient", max_records_per_unit=2), make_frame(90, repeats=3)
+    with database_errors.asking():
+        connection = ibis.duckdb.connect()
+        table = connection.create_table("records", frame)
+    free = Account(Budget(math.inf, 1e-5), unit="patient")
+    with tables.opened(tables.table(table, name="records")) as opened:
+        data = Sensitive(opened, schema, free, seed=0)
+        data.commit(lambda _: (Entry(Gaussian(0.0), 3),))
+        data.resolve()
+        cliques = [("sex",), ("age", "ill")]
+        before = data.marginals(cliques, 0.0)
+        connection.con.execute("DELETE FROM records WHERE sex = 'male'")
+        connection.con.execute("INSERT INTO records SELECT * REPLACE ('p-new' AS patient) FROM records LIMIT 5")
+        for one, other in zip(before, data.marginals(cliques, 0.0), strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert before[0].sum() == before[1].sum() == 2 * 30
     connection.disconnect()
 
 

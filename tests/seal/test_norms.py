@@ -5,13 +5,15 @@ import warnings
 
 import numpy as np
 import pytest
+from torch import nn
 
 from synthdp.errors import BadInput
-from synthdp.seal.clipping import LEAST_CLIP, MARGIN, check_clip, clipped
+from synthdp.seal.clipping import LEAST_CLIP, MARGIN, Automatic, Flat, PerGroup, check_clip, clipped
+from synthdp.seal.gradients.question import Gradient
 from synthdp.seal.marginals import Distance
 from synthdp.seal.records import Records
 from synthdp.seal.teachers.vote_aggregation import Shares
-from synthdp.seal.vectors import GroupMoments
+from synthdp.seal.vectors import Group, GroupMoments, GroupSums, Joint, Scaled, Sums
 
 
 @pytest.mark.parametrize("clip", [LEAST_CLIP, 1e-30, 1.0, 5.0, 1e12])
@@ -30,6 +32,31 @@ def test_no_row_is_longer_than_the_clip_and_short_ones_are_left(clip, size):
             assert after == before
         else:
             assert np.allclose(np.array(after) / (clip * MARGIN), np.array(before) / norm, rtol=1e-9, atol=1e-12)
+
+
+def far(codes):
+    return 1e9 * codes.astype(float)
+
+
+def far_loss(module, codes):
+    return 1e9 * module(codes.double()).squeeze(1)
+
+
+@pytest.mark.parametrize("clip", [1e-3, 0.5, 40.0])
+def test_what_a_unit_adds_stays_a_ten_thousandth_below_the_sensitivity(clip):
+    """Laws 12 and 47: however long its vector or gradient is. A larger margin is as good, a smaller one is none."""
+    unit = Records(1, np.zeros(1, int), None, np.array([[1, 2]], np.int32), 1, np.ones(1, np.uint64))
+    deep = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+    for question in (
+        Sums((Group(far, 2, clip, 1.0), Group(far, 2, 3 * clip, 1.0))),
+        Joint((Scaled(far, 2), Scaled(far, 2, alpha=3.0)), clip, 1.0),
+        GroupSums(far, 2, clip, 1.0),
+        GroupMoments(far, 2, clip, 1.0),
+        *(Gradient(deep, far_loss, clip, 1.0, rule) for rule in (Flat(), PerGroup(), Automatic())),
+    ):
+        nobody, added = (question.bounded(rows) for rows in (unit.take(np.zeros(1, bool)), unit))
+        moved = question.movement(nobody, added)
+        assert 0.99 < moved / question.sensitivity <= (1 - 1e-4) * (1 + 1e-9)
 
 
 def test_what_is_not_finite_is_zero_without_a_word():

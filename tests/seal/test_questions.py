@@ -132,7 +132,15 @@ def test_units_fill_the_sensitivity_where_it_is_tight():
 
 
 @pytest.mark.parametrize(
-    ("name", "deviation"), [("size", 3.0), ("grid", 6.0), ("marginals", 2.0 * 3 * 3**0.5), ("distance", 2.0)]
+    ("name", "deviation"),
+    [
+        ("size", 3.0),
+        ("grid", 6.0),
+        ("marginals", 2.0 * 3 * 3**0.5),
+        ("grouped", 2.0 * 3 * 3**0.5),
+        ("distance", 2.0),
+        ("public tree", 2.0 * 6**0.5),
+    ],
 )
 def test_the_noise_drawn_is_the_noise_charged(name, deviation):
     question, noise = QUESTIONS[name], Noise(1)
@@ -145,6 +153,16 @@ def test_the_noise_drawn_is_the_noise_charged(name, deviation):
         draws += [np.ravel(np.asarray(a) - np.asarray(b)) for a, b in pairs]
     pooled = np.concatenate(draws)
     assert kstest(pooled, norm(0, deviation).cdf).pvalue > 1e-4
+
+
+def test_each_group_of_a_sum_has_the_noise_that_it_is_charged():
+    question, noise = QUESTIONS["sums"], Noise(4)
+    assert list(question.events) == [Gaussian(2.0), Gaussian(4.0)]
+    exact = question.bounded(sealed(make_frame(0), "sums"))
+    answers = [question.noised(exact, noise) for _ in range(1000)]
+    for place, deviation in enumerate((2.0 * 1.5, 4.0 * 0.1)):
+        drawn = np.concatenate([answer[place] for answer in answers])
+        assert kstest(drawn, norm(0, deviation).cdf).pvalue > 1e-4
 
 
 def test_a_distance_is_the_one_counted_by_hand():

@@ -507,6 +507,16 @@ def test_arrays_of_another_form_are_refused(data, said):
         trainer().fit(data, seed=1)
 
 
+@pytest.mark.parametrize("odd", [-1, 2, 10**9])
+def test_under_clamp_no_class_refuses(odd):
+    """Law 40: one record must not decide whether there is a fit. A class that there is not counts as missing, so as the first one."""
+    x, y = arrays()
+    y[7] = odd
+    fitted = trainer().fit((x, y), seed=1, invalid="clamp")
+    y[7] = 0
+    same(weights(fitted), weights(trainer().fit((x, y), seed=1)))
+
+
 def test_the_user_s_module_is_left_alone():
     module = network(4, 8, 2)
     before = {name: value.clone() for name, value in module.state_dict().items()}

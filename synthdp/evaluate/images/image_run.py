@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from synthdp.errors import BadInput
+from synthdp.evaluate.estimators import limited
 from synthdp.evaluate.how import Steps
 from synthdp.evaluate.images import clouds, image_classifiers, image_utility, neighbours, pictures, samples
 from synthdp.evaluate.images.image_classifiers import MODELS
@@ -51,7 +52,6 @@ def evaluate(
     the schema, and for more than one sample.
     """
     import torch
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     if len(samples) > 1:
         raise BadInput(
@@ -61,7 +61,7 @@ def evaluate(
     before = torch.get_num_threads()
     torch.set_num_threads(how.threads)
     try:
-        with threadpool_limits(limits=how.threads):
+        with limited(how.threads):
             result = _judged(samples[0], train, test, schema, how, progress)
     finally:
         torch.set_num_threads(before)

@@ -102,9 +102,17 @@ class ImagePlayer:
                 if isinstance(kept, Retoucher):
                     kept.focus(*axes)
 
+    def relabel(self, labels: Tensor) -> None:
+        """Draw labels by another distribution from here on."""
+        self.source = replace(self.source, labels=labels)
+
     def rows(self, codes: Tensor) -> Tensor:
         """What networks see of codes."""
         return self.canvas.rows(codes)
+
+    def labels_of(self, codes: Tensor) -> Tensor:
+        """The one-hot labels of codes, (rows, labels)."""
+        return self.canvas.rows(codes)[:, self.canvas.pixels :]
 
     def given(self, rows: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """As `Source.draw`, what the network is given and one-hot labels, both moved; then, still on the CPU, the labels once more

@@ -6,6 +6,7 @@ most about it.
 """
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -106,6 +107,12 @@ def look(data: "Sensitive", noises: Mapping[str, float], least: float, deviation
         if isinstance(column, Categorical) and column.name in data.nodes:
             nodes, noise = data.nodes[column.name]
             counts[column.name] = counts[column.name].and_of(nodes, noise, column, total, most)
+        elif isinstance(column, Categorical) and column.tree is not None and column.tree.declared:
+            warnings.warn(
+                f"column {column.name!r}: an older version began this fit, and kept which codes stood clear, but not their counts. The "
+                "model does without these counts; a fit that is begun anew would use them, and be charged",
+                stacklevel=2,
+            )
     floor = min(least * alone.deviation, total / 2)
     apart = math.sqrt(APART * total * deviation(total))
     groups = {
