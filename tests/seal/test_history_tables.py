@@ -222,8 +222,8 @@ OTHERS = {
 
 @pytest.mark.parametrize("change", OTHERS.values(), ids=OTHERS)
 def test_an_order_that_only_histories_need_stops_no_other_question(change):
-    """A schema of which histories can make nothing is one of other generators all the same: a fit of one of these would otherwise stop where it
-    encodes the records, after what is to learn was charged."""
+    """A schema of which histories can make nothing is one of other generators all the same: a fit of these would otherwise stop
+    where it encodes the records, after what is to learn was charged."""
     given = SCHEMA.to_dict()
     schema = Schema.from_dict({**given, **change, "columns": {**given["columns"], **change.get("columns", {})}})
     frame = people(10).assign(gap=False, low=1, high=2)
