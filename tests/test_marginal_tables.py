@@ -10,7 +10,7 @@ import pytest
 from clinic import make_frame, make_schema, picture_schema, quick, reseal
 from sweeps import heavy
 
-from synthdp import BadInput, Budget, Schema, Synthesizer, generators, load, marginal_tables, verify
+from synthdp import BadInput, Budget, Schema, Synthesizer, load, marginal_tables, verify
 from synthdp.cli import run
 from synthdp.report.lost import sentences
 from synthdp.schema.codec import Codec
@@ -44,7 +44,9 @@ def records(rows=1000):
 
 
 def fit(generator="independent", frame=None, declared=None, **options):
-    made = Synthesizer(generator, schema=declared or schema(), budget=BUDGET)
+    made = Synthesizer(
+        quick(generator) if isinstance(generator, str) else generator, schema=declared or schema(), budget=BUDGET
+    )
     return made.fit(records() if frame is None else frame, **options)
 
 
@@ -303,7 +305,7 @@ def test_all_that_is_said_follows_from_noisy_answers(generator):
     def told(frame, of=None):
         recorder, heard = Recorder(of=of), marginal_tables.Heard()
         data = Sensitive(frame, schema(), Account(BUDGET), seed=1, recorder=recorder, heard=heard)
-        model = generators.find(generator)().fit(data, seed=1)
+        model = quick(generator).fit(data, seed=1)
         lost = marginal_tables.lost(heard, model, data.fine, counts=True, clamped=True, seed=1)
         return lost, marginal_tables.frames(heard, model, data.fine, seed=1), heard.counted(data.fine), recorder
 
