@@ -113,7 +113,9 @@ class Votes:
     """
 
     aggregator: str
-    noise: float  # scale of LNMax's, deviation of each check's and of each vote's, or multiple of a sensitivity (Shares)
+    noise: (
+        float  # scale of LNMax's, deviation of each check's and of each vote's, or multiple of a sensitivity (Shares)
+    )
     times: int = 6
     records: int = 1
     relation: Relation = "add_remove"
@@ -185,7 +187,8 @@ class Votes:
         return found[self.aggregator]()
 
     def _read(self, answer: Any) -> Array:
-        """What speaks for the unit, (queries,) or of a batch one number: votes for its class, ranks that fall, or the log-likelihood ratio of silence (or the student's own class) and of either label."""
+        """What speaks for the unit, (queries,) or of a batch one number: votes for its class, ranks that fall, or the
+        log-likelihood ratio of silence (or the student's own class) and of either label."""
         if self.aggregator == "Counts":
             lead: Array = answer[:, 1] - answer[:, 0]
             return lead
