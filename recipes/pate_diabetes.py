@@ -82,7 +82,9 @@ def repeated(seed: int) -> dict[str, float]:
     whole, rng = named.load("diabetes130"), np.random.default_rng(seed)
     columns = whole.schema.to_dict()["columns"]
     codec = Codec(
-        Schema.from_dict({**whole.schema.to_dict(), "columns": {name: columns[name] for name in (*FEATURES, UNIT)}})
+        Schema.from_dict(
+            {**whole.schema.to_dict(), "targets": [], "columns": {name: columns[name] for name in (*FEATURES, UNIT)}}
+        )
     )
     frame = pd.concat([whole.train, whole.test], ignore_index=True)
     rows, yes = codec.encode(frame), frame[TARGET].isin(QUESTIONS["within 30 days"]).to_numpy()
