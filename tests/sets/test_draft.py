@@ -44,7 +44,6 @@ def table(rows=200):
 KINDS = {
     "patient": "identifier", "age": "integer", "dose": "continuous", "gain": "integer", "drug": "categorical",
     "town": "categorical", "smoker": "boolean", "day": "datetime", "time": "datetime", "1": "categorical",
-    "empty": "categorical",
 }  # fmt: skip
 
 
@@ -52,10 +51,11 @@ def test_a_draft_names_kinds_and_leaves_the_rest_to_learn():
     _, schema, _ = drafted(table())
     schema.validate(table())
     assert {column.name: column.kind for column in schema.columns} == KINDS
+    assert [column.name for column in schema.ignored] == ["empty"]
     numbers = [(name, "bounds") for name in ("age", "dose", "gain")]
     dates = [(name, "bounds") for name in ("day", "time")]
     labels = [(name, "categories") for name in ("drug", "town")]
-    assert schema.learned == [*numbers, *labels, *dates, ("1", "categories"), ("empty", "categories")]
+    assert schema.learned == [*numbers, *labels, *dates, ("1", "categories")]
     assert all(column.missing for column in schema.modelled)
     assert schema.column("time").resolution == "second"
     assert (schema.units, schema.unit, schema.targets) == ("learn", None, ())
