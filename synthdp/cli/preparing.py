@@ -135,6 +135,8 @@ def split(config: Config) -> None:
 
 
 def _lines(found: "Planned", schema: "Schema") -> list[str]:
+    from synthdp.schema.learned import LEARN, asked_for
+
     unit, units = schema.unit or "record", schema.units
     singles = [table for table in found.tables if len(table.columns) == 1]
     larger = [table for table in found.tables if len(table.columns) > 1]
@@ -142,9 +144,15 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
         f"plan       {found.generator}: noise {found.noise:.3g} times what one {unit} can change; "
         f"epsilon {found.epsilon:.3g} at delta {found.delta:g} ({found.accountant})"
     ]
+    items: dict[str, list[str]] = {}
+    for name, item in schema.learned:
+        items.setdefault(name, []).append(item)
+    buying = asked_for(items.items(), units=units == LEARN)
     for part in found.parts:
         times = "asked once" if part.count == 1 else f"asked {part.count:,} times"
-        lines.append(f"question   {_told(part.event)}, {times}: epsilon {part.epsilon:.3g} if it were alone")
+        whose, buying = list(dict.fromkeys(buying[: part.count])), buying[part.count :]
+        what = f" to learn {_listed(whose)}" if whose else ""
+        lines.append(f"question   {_told(part.event)}, {times}{what}: epsilon {part.epsilon:.3g} if it were alone")
     if found.learned:
         lines.append(
             f"learned    {_listed(found.learned)}: bought with a part of the budget; what is public knowledge is better declared"
@@ -165,8 +173,9 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
             worst = sorted(drowned, key=lambda table: (table.expected or 0.0) / table.noise)[:SHOWN]
             shown = "; ".join(f"{' x '.join(table.columns)} ({table.cells} cells)" for table in worst)
             more = f" and {len(drowned) - SHOWN} more" if len(drowned) > SHOWN else ""
+            distinct = len({table.columns for table in tables})
             lines.append(
-                f"drowned    {len(drowned)} of {len(tables)} {name} have cells that hold fewer than two deviations on average: "
+                f"drowned    {len(drowned)} of {distinct} {name} have cells that hold fewer than two deviations on average: "
                 f"{shown}{more}. Declare fewer categories or wider bins, or raise epsilon"
             )
     wide = [table for table in singles if not table.fine and table.lifted > LIFTED and evenly(schema, table.columns[0])]

@@ -43,7 +43,9 @@ THOUSAND = re.compile(r"[+-]?[0-9]{1,3}[.,][0-9]{3}")
 GROUPED = re.compile(
     "[+-]?[0-9]{1,3}(([.][0-9]{3})+,[0-9]+|(,[0-9]{3})+[.][0-9]+|([.,][0-9]{3}){2,}|(['\u2019 \u00a0\u202f][0-9]{3})+([.,][0-9]+)?)"
 )
-LIMIT = re.compile(r"([<>]=?|[\u2264\u2265])[ ]?([0-9]+([.,][0-9]+)?)")  # a result that a laboratory gives no number for
+LIMIT = re.compile(
+    r"([<>]=?|[\u2264\u2265])[ ]?([0-9]+([.,][0-9]+)?)"
+)  # a result that a laboratory gives no number for
 MOST_LIMITS = 20  # different ones in a column
 SUFFIXES = (
     "%",

@@ -148,6 +148,16 @@ def test_a_plan_is_that_of_the_fit_and_tells_noise_in_records():
     assert "code" in drowned  # 60 units in 300 cells
 
 
+def test_a_plan_says_what_each_purchase_is_for(place, capsys):
+    facts = yaml.safe_load((place / "schema.yaml").read_text())
+    facts["columns"]["sex"]["categories"] = facts["columns"]["code"]["categories"] = "learn"
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts))
+    assert run(["plan", *DATA, "generator=independent", "budget.epsilon=9", "budget.delta=1e-5", "account=none"]) == 0
+    said = capsys.readouterr().out
+    assert "asked 2 times to learn code, sex: epsilon" in said
+    assert "question   Gaussian with noise" in said
+
+
 def test_a_plan_beyond_the_budget_is_refused(place, capsys):
     assert run(["plan", *DATA, "generator=dpgan", "budget.epsilon=1e-9", "budget.delta=1e-12", "account=none"]) == 2
     assert "budget" in capsys.readouterr().err

@@ -14,7 +14,14 @@ from synthdp.tables import source
 
 CELLS = ["<5", "12,5", " <5 ", "", "900,0", ">1.000", "-9", "7,5", "1.234,5"]
 READ = [2.5, 12.5, 2.5, np.nan, 900.0, 1001.0, np.nan, 7.5, 1234.5]
-CRP = {"kind": "continuous", "bounds": [0, 2000], "bins": [5, 10, 100, 1000], "atoms": [2.5, 1001], "decimals": 1, "missing": True}
+CRP = {
+    "kind": "continuous",
+    "bounds": [0, 2000],
+    "bins": [5, 10, 100, 1000],
+    "atoms": [2.5, 1001],
+    "decimals": 1,
+    "missing": True,
+}
 CODING = {"missing": [-9], "thousands": ".", "places": 1, "numbers": {"<5": 2.5, ">1.000": 1001}}
 
 
@@ -40,13 +47,21 @@ def test_a_text_is_the_number_that_it_stands_for(file):
 
 @pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet", "sav", "dta"])
 def test_synthetic_records_have_the_text_again(tmp_path, ending):
-    frame = pd.DataFrame({"row": [f"S{n:09d}" for n in range(1, 6)], "crp": [2.5, 12.5, None, 1001.0, 1234.5], "ill": True})
+    frame = pd.DataFrame(
+        {"row": [f"S{n:09d}" for n in range(1, 6)], "crp": [2.5, 12.5, None, 1001.0, 1234.5], "ill": True}
+    )
     path = tmp_path / f"made.{ending}"
     record_files.write([frame], path, schema())
     back = record_files.read(path, schema())
     np.testing.assert_array_equal(back["crp"].to_numpy(float, na_value=np.nan), frame["crp"].to_numpy(float))
     if ending == "csv":
-        assert [line.split(";")[1] for line in path.read_text().split()[1:]] == ["<5", "12,5", "-9", ">1.000", "1.234,5"]
+        assert [line.split(";")[1] for line in path.read_text().split()[1:]] == [
+            "<5",
+            "12,5",
+            "-9",
+            ">1.000",
+            "1.234,5",
+        ]
     if ending == "parquet":
         assert pd.read_parquet(path)["crp"].tolist() == ["<5", "12,5", "-9", ">1.000", "1.234,5"]
 
@@ -96,11 +111,13 @@ def test_a_draft_asks_what_the_texts_stand_for_and_does_not_repeat_them(tmp_path
     rng = np.random.default_rng(3)
     texts = [f"{value:.1f}".replace(".", ",") for value in rng.gamma(2.0, 9.0, 200) + 5]
     texts[::4] = ["<5"] * 50
-    frame = pd.DataFrame({"row": range(1, 201), "case": [f"K-{n:05d}" for n in range(200)], "crp": texts, "empty": None})
-    path = tmp_path / f"lab.{ending}"
-    frame.to_csv(path, sep=";", index=False) if ending == "csv" else frame.to_parquet(path) if ending == "parquet" else (
-        frame.to_excel(path, index=False, engine="xlsxwriter")
+    frame = pd.DataFrame(
+        {"row": range(1, 201), "case": [f"K-{n:05d}" for n in range(200)], "crp": texts, "empty": None}
     )
+    path = tmp_path / f"lab.{ending}"
+    frame.to_csv(path, sep=";", index=False) if ending == "csv" else frame.to_parquet(
+        path
+    ) if ending == "parquet" else (frame.to_excel(path, index=False, engine="xlsxwriter"))
     found = record_files.look(path)
     made = draft.draft(found.frame, path, found=found)
     drafted = yaml.safe_load(made.schema)
