@@ -67,7 +67,7 @@ def _findings(found: "list[Finding]") -> Iterator[str]:
             if finding.rows
             else ""
         )
-        count = "" if finding.count is None else f": {finding.count:,} of them" if not finding.rows else ""
+        count = "" if finding.count is None else f": {finding.count:,} records" if not finding.rows else ""
         shown = f": {', '.join(map(repr, finding.cells))}" if finding.cells else ""
         yield f"check      {where}{finding.what}{count}{rows}{shown}"
         yield f"           {finding.remedy}"

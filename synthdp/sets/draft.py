@@ -64,6 +64,7 @@ KINDS = {
 }
 
 
+DIGITS = 'or all that may occur; if rare codes should not become the text other, say other: with digits that are no code: "0"'
 EMPTY = "left out: no cell holds anything"
 TIMES = "times of day have no kind: store minutes since midnight as integers, bounds [0, 1439], to keep them"
 
@@ -132,6 +133,8 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         )
         if are_times(frame.get(column)):
             why["kind"] = TIMES
+        elif entry.get("categories") == LEARN and _in_digits(frame[column]):
+            why["categories"] = DIGITS
         elif entry["kind"] == "ignore" and frame[column].isna().all():
             why["kind"] = EMPTY
         lines += [_line(4, key, value, why[key]) for key, value in entry.items()]
@@ -149,6 +152,12 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     for column, texts in ({} if found is None else found.limits).items():
         head += f"# {_scalar(str(column))} has in the place of numbers {_scalar(list(texts))}\n"
     return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"columns": seen}, width=math.inf))
+
+
+def _in_digits(series: "Series") -> bool:
+    """Whether all values are texts of digits alone."""
+    texts = [text for text in cells.texts(series.dropna().drop_duplicates()) if text is not None]
+    return bool(texts) and all(text.isascii() and text.isdecimal() for text in texts)
 
 
 def _pattern(series: "Series") -> str | None:

@@ -124,6 +124,29 @@ def test_check_finds_ids_that_repeat_and_a_column_that_is_lost(place, capsys):
 
 
 @pytest.mark.parametrize("generator", ["independent", "mixture", "aim", "dpgan"])
+def test_check_tells_of_columns_whose_values_are_better_not_bought(place, capsys):
+    frame = records()
+    rng = np.random.default_rng(7)
+    frame["plz"] = rng.choice(["01067", "10115", "80331"], len(frame))
+    frame["crp"] = [f"{value:.1f}".replace(".", ",") for value in rng.gamma(2.0, 9.0, len(frame))]
+    frame["empty"] = None
+    frame.to_csv("a.csv", index=False)
+    facts = yaml.safe_load((place / "schema.yaml").read_text())
+    facts["columns"] |= {
+        name: {"kind": "categorical", "categories": "learn", "missing": True} for name in ("plz", "crp", "empty")
+    }
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    found = {column: each["remedy"] for (column, _), each in findings(capsys).items()}
+    assert 'such as other: "0"' in found["plz"]
+    assert "declare it continuous" in found["crp"]
+    assert found["empty"] == "leave it out by kind: ignore"
+    facts["columns"]["plz"]["other"] = "0"
+    del facts["columns"]["crp"], facts["columns"]["empty"]
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    frame.drop(columns=["crp", "empty"]).to_csv("a.csv", index=False)
+    assert "plz" not in {column for column, _ in findings(capsys)}
+
+
 def test_a_plan_reads_no_record_and_charges_nothing(place, capsys, generator):
     (place / "a.csv").unlink()
     assert run(["plan", *DATA, f"generator={generator}", "budget.delta=1e-5", "account=own.account", "out=run"]) == 0

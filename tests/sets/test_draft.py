@@ -233,3 +233,10 @@ def test_python_drafts_what_the_command_line_drafts(tmp_path):
     for odd in (frame[[]], frame[["age", "age"]]):
         with pytest.raises(BadInput, match="each of another name"):
             Schema.draft(odd)
+
+
+def test_a_draft_says_how_codes_of_digits_stay_digits():
+    frame = pd.DataFrame({"plz": ["01067", "10115", "80331", None] * 5, "ward": ["a", "b"] * 10})
+    text, schema, _ = drafted(frame)
+    assert schema.column("plz").kind == "categorical"
+    assert text.count('say other: with digits that are no code: "0"') == 1
