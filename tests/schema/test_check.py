@@ -138,5 +138,5 @@ def test_a_frame_in_the_coding_of_its_file_is_refused_with_the_way_to_read_it(tm
     synthdp.write([frame], tmp_path / "b.csv", schema)
     assert (tmp_path / "b.csv").read_text().split() == ["born;dose;ill", "31.12.1970;1,5;Ja", "01.02.1980;2,0;Nein"]
     path.write_text("born;dose;ill\n31.12.1970;1.5;Ja\n")
-    with pytest.raises(BadInput, match="'dose': some values are not numbers.*1234.5"):
+    with pytest.raises(BadInput, match=r"'dose': some values are not numbers.*1234\.5"):
         schema.validate(synthdp.read(path, schema))
