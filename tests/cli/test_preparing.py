@@ -85,7 +85,7 @@ def test_check_says_which_way_the_units_are_off_and_never_how_many(place, capsys
     assert run(["check", *DATA]) == 0
     said = capsys.readouterr().out
     assert "clearly fewer units than `units:` declares" in said
-    assert "60" not in said.replace("60 of them", "")  # records beyond the cap may be counted
+    assert "60" not in said.replace("60 records", "")  # records beyond the cap may be counted
 
 
 def test_check_tells_which_records_break_a_rule_that_a_fit_would_impose(place, capsys):
