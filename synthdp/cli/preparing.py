@@ -49,6 +49,10 @@ def check(config: Config) -> None:
         }
         private_folder.write(out, json.dumps(report, indent=1, ensure_ascii=False))
         print(f"check      {len(found)} findings in {out} (internal: do not release)")
+    data = config["data"]
+    if not any(finding.every for finding in found) and data.path is not None and data.schema is not None:
+        asked = {"data__table": data.table, "data__query_file": data.query_file}
+        print(places.then("plan", data__path=data.path, **asked, data__schema=data.schema, budget__epsilon=1))
     lost = [finding.column for finding in found if finding.every]
     if lost:
         raise BadInput(
@@ -131,7 +135,10 @@ def split(config: Config) -> None:
     print(
         f"split      {whose} together, about {options.share:.0%} held out by a keyed hash; the same key= parts a later export alike"
     )
-    print(places.then("fit", data__path=train, data__schema=options.schema, budget__epsilon=1, out="run"))
+    account = f"{schema.name or 'patients'}.account"  # one name for all exports, wherever their parts lie
+    print(
+        places.then("fit", data__path=train, data__schema=options.schema, budget__epsilon=1, account=account, out="run")
+    )
 
 
 def _lines(found: "Planned", schema: "Schema") -> list[str]:
