@@ -108,7 +108,7 @@ class Levels:
         return cls(column=_text(values["column"]), codes=codes, shares=shares, errors=errors)
 
     def matches(self, schema: Schema) -> bool:
-        """Whether the schema keeps so many codes of each level."""
+        """Whether the schema keeps this many codes of each level."""
         column = next((each for each in schema.columns if each.name == self.column), None)
         return isinstance(column, Categorical) and column.tree is not None and self.codes == codes_of(column)
 
