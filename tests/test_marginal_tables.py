@@ -10,7 +10,7 @@ import pytest
 from clinic import make_frame, make_schema, picture_schema, quick, reseal
 from sweeps import heavy
 
-from synthdp import BadInput, Budget, Schema, Synthesizer, load, marginal_tables, verify
+from synthdp import BadInput, Budget, Schema, Synthesizer, load, marginal_tables, released_tables, verify
 from synthdp.cli import run
 from synthdp.report.lost import sentences
 from synthdp.schema.codec import Codec
@@ -244,8 +244,8 @@ def test_a_release_binds_its_tables_and_checks_them(released, tmp_path, monkeypa
 
     folder = forged(bomb)
     reseal(folder)
-    monkeypatch.setattr(marginal_tables.limits, "FREE", 0)
-    monkeypatch.setattr(marginal_tables.limits, "RATIO", 0.1)
+    monkeypatch.setattr(released_tables.limits, "FREE", 0)
+    monkeypatch.setattr(released_tables.limits, "RATIO", 0.1)
     with pytest.raises(BadInput, match="would unpack to over"):
         load(folder)
     monkeypatch.undo()
@@ -295,7 +295,7 @@ def test_the_command_line_says_what_was_lost_and_writes_the_tables(tmp_path, mon
     files = json.loads((tmp_path / "run/release/manifest.json").read_text())["files"]
     assert {"tables/one_way.csv", "tables/one_way.parquet"} <= set(files)
     assert run([*words, "force=true", "select=private", "candidates=[independent]", "answers=true"]) == 2
-    assert "select=private hides what its fits were told" in capsys.readouterr().err
+    assert "select=private hides the answers of its fits" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("generator", ["independent", "mixture"])
@@ -307,7 +307,7 @@ def test_all_that_is_said_follows_from_noisy_answers(generator):
         data = Sensitive(frame, schema(), Account(BUDGET), seed=1, recorder=recorder, heard=heard)
         model = quick(generator).fit(data, seed=1)
         lost = marginal_tables.lost(heard, model, data.fine, counts=True, clamped=True, seed=1)
-        return lost, marginal_tables.frames(heard, model, data.fine, seed=1), heard.counted(data.fine), recorder
+        return lost, released_tables.frames(heard, model, data.fine, seed=1), heard.counted(data.fine), recorder
 
     lost, tables, counted, recorder = told(records())
     other = records(900).assign(code="z", weight=-5.0)

@@ -19,7 +19,7 @@ from synthdp.errors import BadInput, without_passwords
 from synthdp.files.private_folder import asked_to_end, owner_only
 
 COMMANDS = {
-    "check": "hold a table against its schema, for the steward's eyes (internal)",
+    "check": "compare a table with its schema, for the steward's eyes (internal)",
     "plan": "show what a fit would ask and how much noise its answers would hold; reads no record",
     "split": "hold out some units' records, before a fit, for the evaluation (internal)",
     "fit": "learn a generator from sensitive records, within a privacy budget",
@@ -38,7 +38,7 @@ COMMANDS = {
     "schema": "draft a schema from a file or a folder of pictures, for review",
     "data": "list the named data sets",
     "demo": "run the whole job on the embedded data set",
-    "completion": "write what completes commands and options in a shell: completion bash, or zsh",
+    "completion": "write the script that completes commands and options in a shell: completion bash, or completion zsh",
 }
 ELSEWHERE = {
     "check": "preparing",

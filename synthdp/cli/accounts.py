@@ -40,7 +40,7 @@ def epsilon(config: Config) -> None:
         return
     plot = None if options.plot is None else _plot_file(options)
     if options.by_order and options.group > 1:
-        raise BadInput(f"by_order=true is of one unit: leave group={options.group} out")
+        raise BadInput(f"by_order=true accounts for one unit only: leave group={options.group} out")
     entries = _asked(options)
     names = _chosen(options.accountant, accounting.ACCOUNTANTS)
     values, refused = accounting.answers(entries, options.delta, options.group, names)

@@ -90,9 +90,7 @@ def schema(config: Config) -> None:
     options: settings.Draft = config["options"]
     out = None if options.out is None else places.file(options.out, force=options.force)
     if (options.path is None) == (options.dictionary is None):
-        raise BadInput(
-            "schema needs path=RECORDS, or dictionary=FILE, which is read without a look at records; one of them"
-        )
+        raise BadInput("schema needs either path=RECORDS or dictionary=FILE; with a dictionary, no record is read")
     if options.dictionary is not None:
         _from_dictionary(Path(options.dictionary), out)
         return
@@ -129,7 +127,7 @@ def schema(config: Config) -> None:
 
 
 def _closed(text: str, left: Mapping[str, Any]) -> "Schema":
-    """The draft as a schema, without how the columns are written of which something is left open."""
+    """The draft as a schema, without the reading of those columns where something is still open."""
     from synthdp.schema import schema, yamlfile
 
     values = yamlfile.parse(text, "draft")

@@ -55,7 +55,7 @@ def pate(config: Config) -> None:
     print(f"release    {out / 'release'}: the student, its noisy labels, and the statement")
     left = [column.name for column in schema.columns if column not in columns] + [each.name for each in schema.ignored]
     without = f", without {', '.join(map(repr, left))}" if left else ""
-    print(f"labelled   {labelled}: {len(known)} public records{without}, with {target!r} as the student tells it")
+    print(f"labelled   {labelled}: {len(known)} public records{without}, with {target!r} as the student predicts it")
     print(f"guarantee  {fits.guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     for line in brief(account):
         print(line)
@@ -119,7 +119,7 @@ def _rows_of(schema: Schema, columns: "tuple[Column, ...]") -> Schema:
 
 
 def _valid(wanted: Schema, public: "pd.DataFrame", options: settings.PateOf) -> "pd.DataFrame":
-    """The public records as teachers are asked about them; what does not fit is told of their file."""
+    """The public records as teachers are asked about them; an error names their file."""
     try:
         return wanted.validate(
             public.drop(columns=[each.name for each in wanted.ignored], errors="ignore"), options.invalid

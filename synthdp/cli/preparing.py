@@ -133,7 +133,7 @@ def split(config: Config) -> None:
     print(f"train      {train}: give it to fit and, as data.train=, to evaluate")
     print(f"held out   {held_out}: give it to evaluate as data.test=")
     print(
-        f"split      {whose} together, about {options.share:.0%} held out by a keyed hash; the same key= parts a later export alike"
+        f"split      {whose} together, about {options.share:.0%} held out by a keyed hash; key= splits a later export in the same way"
     )
     account = f"{schema.name or 'patients'}.account"  # one name for all exports, wherever their parts lie
     print(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def limited(threads: int, kind: str | None = None) -> AbstractContextManager[Any]:
-    """At most so many threads of the "openmp" or "blas" libraries, or of both; afterwards as many as before."""
+    """At most this many threads of the "openmp" or "blas" libraries, or of both; afterwards as many as before."""
     return cast("AbstractContextManager[Any]", _libraries(len(sys.modules)).limit(limits=threads, user_api=kind))
 
 

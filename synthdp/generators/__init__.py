@@ -151,7 +151,7 @@ class Generator(Protocol):
         ...
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
-        """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
+        """The model with these `tensors`; raises `BadInput` where names or shapes do not fit."""
         ...
 
 

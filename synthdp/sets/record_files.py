@@ -93,7 +93,7 @@ def _asked(address: "Address") -> "DataFrame":
 
 
 def look(path: str | Path, sheet: str | None = None) -> "Found":
-    """The records in a file of which no schema says how it is written, and how it seems to be written; of a workbook those of the named
+    """The records in a file that no schema describes, and how it seems to be written; of a workbook those of the named
     sheet. Raises as `read`."""
     from synthdp.sets import dialect
 

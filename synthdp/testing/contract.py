@@ -316,7 +316,7 @@ def seeds_repeat(subject: Subject) -> None:
 
 
 def without_a_seed_fits_differ(subject: Subject) -> None:
-    """Law 33: only rehearsals have a seed; two releases are of different noise."""
+    """Law 33: only rehearsals have a seed; two releases have different noise."""
     frame = subject.frame(200)
     one, other = (subject.fitted(frame, seed=None) for _ in range(2))
     require(not one.statement.rehearsal, "a fit without a seed is no rehearsal")

@@ -2,7 +2,7 @@
 
 Every attack is one `Attack`, in a file by its kind and in the table `ATTACKS`. Each asks whether records that were used (training
 rows) fare worse than records that were not (held-out rows), which takes for granted that rows were dealt to the two at
-random. Sizes (all draws are of fixed streams): 2,000 records of either side are attacked at most, against 50,000 synthetic
+random. Sizes (every draw comes from a fixed stream): 2,000 records of either side are attacked at most, against 50,000 synthetic
 rows and 10,000 reference rows; what looks at the whole release takes 20,000 real rows of either side. An attack's intervals
 hold together at 95 %, so that attacks on a release that knows nothing raise a false alarm in at most 2.5 % of cases each;
 of seven, some one does in up to 16 % of harmless releases.

@@ -4,7 +4,7 @@ Nearest neighbour: GAN-Leaks (Chen, Yu, Zhang & Fritz 2020, section 5.2, full bl
 (pictures as features or pixels, where no column has a name).
 
 Density ratio: DOMIAS (van Breugel, Sun, Qian & van der Schaar 2023, equation 2). Where synthetic rows are denser than the
-population is, the generator overfitted. Both densities are of one kernel, exp(-distance / bandwidth): the product of a
+population is, the generator overfitted. Both densities use one kernel, exp(-distance / bandwidth): the product of a
 Laplace kernel per number and of Aitchison & Aitken's per category.
 """
 
@@ -150,7 +150,7 @@ def of_vectors(
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """GAN-Leaks (Chen et al. 2020) on (rows, dimensions) arrays of finite numbers, in the form of `attacks.run`: one entry.
 
-    At most 2,000 records of either side against 50,000 synthetic ones, by Euclidean distance; draws are of fixed streams.
+    At most 2,000 records of either side against 50,000 synthetic ones, by Euclidean distance; draws come from fixed streams.
     The vectors' features must not be learnt from the training records, which makes these special by that alone. units:
     `unit_codes` of train and test; one record of each is then attacked.
     """

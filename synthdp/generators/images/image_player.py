@@ -219,7 +219,7 @@ def network(settings: Settings, canvas: Canvas, generator: torch.Generator | Non
 
 
 def restored(settings: Settings, schema: Schema, tensors: Tensors, label: int | None) -> ImageModel:
-    """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
+    """The model with these `tensors`; raises `BadInput` where names or shapes do not fit."""
     canvas = Canvas.of(Codec(schema), label)
     shapes = training_state.implied(lambda: network(settings, canvas, None))
     mixture = begun(settings, schema, tensors) if settings.start == "gauss" else None
