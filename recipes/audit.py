@@ -6,8 +6,8 @@ claimed noise is drawn: what it finds there is its power. Rows are kept in outpu
 stopped goes on; those of another commit of synthdp/ are made anew. `--minutes N` shares so much time out among the rows of generators:
 the cheapest first, so that what they leave goes to the others; each row says how many fits it had of those that are asked for, and
 one that could not have enough says "not run". `--only TEXT` makes the rows whose names hold it and writes no report; `--again TEXT`
-puts them in place of the committed report's, which says of which commit they are; `--quick` takes
-few runs, to see that all of it works. Exit status 3: a claim is contradicted.
+puts them in place of the committed report's, which says of which commit they are, and `--lacking` adds those that it does not have;
+`--quick` takes few runs, to see that all of it works. Exit status 3: a claim is contradicted.
 """
 
 import argparse
@@ -208,6 +208,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="", help="rows whose names hold this text; no report is written")
     parser.add_argument("--again", default="", help="as --only, and the report has these rows in place of its own")
+    parser.add_argument("--lacking", action="store_true", help="rows that the report does not have; it gets them")
     parser.add_argument("--workers", type=int, help="processes; default: one per core")
     parser.add_argument("--minutes", type=float, help="at most so long, in one process: fewer fits of each generator")
     chosen = parser.parse_args()
@@ -224,10 +225,11 @@ def main() -> None:
         gate_error=GATE / AUDITS,
         quick=chosen.quick,
     )
+    before = json.loads((record.REPORTS / "audit.json").read_text(encoding="utf-8"))
+    there = {row["name"] for row in before["rows"]} if chosen.lacking else set()
     named = chosen.only or chosen.again
-    rows = made([task for task in tasks if named in task.name], terms, chosen.workers, ends)
-    if chosen.again:
-        before = json.loads((record.REPORTS / "audit.json").read_text(encoding="utf-8"))
+    rows = made([task for task in tasks if named in task.name and task.name not in there], terms, chosen.workers, ends)
+    if chosen.again or chosen.lacking:
         held = {row["name"]: row for row in (*before["rows"], *rows)}
         rows, provenance = [held[task.name] for task in tasks if task.name in held], before["provenance"]
     if not chosen.only:

@@ -148,7 +148,7 @@ TABLES = {
     "dpgan:gradients": Case(pair=_few, settings=GRADIENTS),
     "dpmerf": Case(pair=_single, settings={"hidden": (16,)}),
     "histories": Case(pair=_histories, settings={"rounds": 1, "iterations": 20}),
-    "imle": Case(pair=_single),
+    "imle": Case(pair=_single, settings={"generated": 2, "learning_rate": 0.5}),
     "kernel_teachers": Case(pair=_single),
     "kernel_teachers:votes": Case(
         pair=_rarest, settings={"start": "none", **DECIDING, "steps": 24, "queries": 16, "teachers": 1}

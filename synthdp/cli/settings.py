@@ -134,7 +134,10 @@ class PateOf:
         "number of teachers, each trained on its own part of the records; choose it from public knowledge only",
         whole(),
     )
-    teacher: Literal["forest", "network"] = option("forest", "what a teacher is: a random forest, or a neural network")
+    teacher: Literal["forest", "network", "convolutional"] = option(
+        "forest",
+        "what a teacher is: a random forest, a neural network, or one of convolutions, which sees a picture alone",
+    )
     aggregator: Literal["gnmax", "lnmax", "counts", "shares"] = option(
         "gnmax",
         "how votes are answered: gnmax or lnmax (the class with the most votes, under Gaussian or Laplace noise), counts (noisy counts of "
@@ -143,9 +146,10 @@ class PateOf:
     queries: int = option(
         500, "how many public records the teachers label; the noise is solved for the budget", whole()
     )
-    student: Literal["network", "semi_supervised"] = option(
+    student: Literal["network", "convolutional", "semi_supervised"] = option(
         "network",
-        "what learns from the labels: a neural network, or a semi-supervised GAN, which learns from the other public records too",
+        "what learns from the labels: a neural network, one of convolutions for a picture, or a semi-supervised GAN, which learns from the "
+        "other public records too",
     )
     distillation: bool = option(
         False, "with aggregator=counts or shares: the student learns the noisy shares, not the likeliest class alone"

@@ -197,7 +197,7 @@ def sentences(statement: "Statement") -> Iterator[str]:
             "over the rest, so that means and tails of these columns are too large or too wide; declare plausible bounds, or bins."
         )
     if unit != RECORD:
-        yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted; any others were left out."
+        yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted."
     if clamped:
         yield f"Cells that break the schema may have been changed: {CLAMPED}."
     if lost.empty:

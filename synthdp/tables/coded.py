@@ -191,7 +191,10 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
 
 
 def check_codes(codec: Codec) -> None:
-    """Refuse a schema whose codes are not those of its columns one by one."""
+    """Refuse a schema whose codes are not those of its columns one by one, and codes that only their tree tells."""
+    treed = next((column.name for column in codec.schema.modelled if getattr(column, "tree", None) is not None), None)
+    if treed is not None:
+        raise BadInput(f"column {treed!r}: codes under a tree are read in memory only: load the table into memory")
     if codec.schema.coded != codec.schema.modelled:
         raise BadInput(
             "the schema's rules code several columns together, which is done in memory only: load the table into memory, or leave "

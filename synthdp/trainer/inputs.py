@@ -171,5 +171,5 @@ def _labels(y: Any, column: Column, *, clamped: bool) -> Any:
             raise BadInput(
                 f"y must hold the classes 0 to {len(column.categories) - 1}, but some of its numbers are others"
             )
-        return np.where(known, np.array(column.categories, object)[np.where(known, y, 0)], None)
+        return np.array([*column.categories, None], object)[np.where(known, y, len(column.categories))]
     return y.astype(bool) if isinstance(column, Boolean) else y

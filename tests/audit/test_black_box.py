@@ -50,9 +50,12 @@ def test_shares_of_large_tables_show_nearly_what_is_claimed():
     assert found.word == "stands"
 
 
-ENOUGH = 800  # runs that find halved noise all but always; 400 miss it once in thirty times
+# Runs that find halved noise. 400 miss it once in thirty times: 1.8 deviations above the threshold, which lies at 4.3 for this gate. With
+# 1,000 the same difference is 5.4 above it, a miss in 10^7 times; with 800 it was 4.4, one in 160,000.
+ENOUGH = 1000
 
 
+@pytest.mark.heavy  # some twelve seconds; at the door halved noise is found in `test_door`
 def test_halved_noise_is_found_where_all_of_it_is_claimed():
     assert audited("independent", runs=ENOUGH, share=0.5).word == "contradicted"
 

@@ -88,7 +88,7 @@ def test_the_budget_is_kept_and_nearly_used(way, epsilon):
 def test_the_ledger_is_the_plan_whatever_the_records_are(way):
     schema, generator = make_schema(), settings(way)
     noise = accounting.calibrate(lambda z: generator.plan(schema, z), BUDGET)
-    for rows in (0, 1, 40):
+    for rows in (0, 40):
         ledger, _ = run(generator, make_frame(rows), schema)
         assert ledger.entries() == scoped(generator.plan(schema, noise), relation="add_remove", unit="record")
 

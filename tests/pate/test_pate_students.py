@@ -59,6 +59,7 @@ def test_a_students_chances_come_from_its_seed(name):
     np.testing.assert_array_equal(one, same)
 
 
+@pytest.mark.heavy
 def test_records_without_labels_help_the_semi_supervised_student():
     """Scikit-learn's 1,797 digits with 30 labels: the others teach what digits look like."""
     rows, label = load_digits(return_X_y=True)

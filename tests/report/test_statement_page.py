@@ -169,7 +169,7 @@ def test_a_release_says_whom_it_protects_and_how_far():
 def test_patients_are_protected_as_a_whole():
     page = Page(render(make_statement(unit="patient_nbr", max_records_per_unit=5)))
     assert "all records with the same patient_nbr" in page.text
-    assert "At most 5 records of a patient were used" in page.text
+    assert "At most 5 records of a patient count." in page.text
     assert "row by row" not in page.text
 
 
@@ -423,6 +423,14 @@ def test_each_sort_of_question_is_told_once_with_the_columns_that_each_counted()
     assert "age × sex" in page.text.split("Questions chosen one after another")[1].split("A sum with")[0]
 
 
+def test_no_page_says_that_a_patient_s_further_records_were_not_used():
+    """They do not count, but what histories looks back on is the whole history."""
+    page = Page(render(make_statement(generator="histories", unit="patient", max_records_per_unit=5, lost=Lost())))
+    assert "At most 5 records of a patient count." in page.text
+    assert "at most 5 of them count." in page.text
+    assert "any others" not in page.text
+
+
 def test_what_was_lost_is_told():
     lost = Lost(merged=(Merged(column="code", other="rest", share=0.4, error=0.01),), alone=("age",), empty=("day",))
     page = Page(
@@ -438,7 +446,7 @@ def test_what_was_lost_is_told():
     for words in (
         "code 40.0% ± 2.0% of records",
         "Known only by themselves, without any relation to another column: age.",
-        "of each patient counted; any others were left out.",
+        "of each patient counted.",
         "Cells that break the schema may have been changed",
         "The noisy counts show nothing valid in day",
         "The noisy tables that it was given are part of the release",
