@@ -122,8 +122,8 @@ def schema(config: Config) -> None:
     first = f"replace TODO under reading ({', '.join(map(repr, left))}), " if left else ""
     print(f"draft     {out}: {first}go through its review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
-    if not database_url.is_url(given):
-        print(places.then("check", data__path=given, data__schema=out))
+    asked = {"data__table": options.table, "data__query_file": options.query_file}
+    print(places.then("check", data__path=given, **asked, data__schema=out))
 
 
 def _closed(text: str, left: Mapping[str, Any]) -> "Schema":

@@ -78,7 +78,11 @@ def teaching(options: settings.PateOf, schema: Schema) -> "PATE":
     from synthdp.pate.fit import forest
     from synthdp.pate.teaching import shape_of
 
-    teachers = {"forest": forest, "network": Networks, "convolutional": lambda: Networks(channels=CHANNELS)}
+    teachers: dict[str, Callable[[], Any]] = {
+        "forest": forest,
+        "network": Networks,
+        "convolutional": lambda: Networks(channels=CHANNELS),
+    }
     students: dict[str, Callable[[], Any]] = {
         "network": Network,
         "convolutional": lambda: Network(picture=shape_of(schema), channels=CHANNELS),

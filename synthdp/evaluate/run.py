@@ -162,15 +162,11 @@ def _histories(hearing: Hearing, frames: tuple[pd.DataFrame, pd.DataFrame, pd.Da
     from synthdp.evaluate import judged_histories
 
     lacking = [name for name in schema.names if name not in frames[0]]
-    if lacking or schema.learned:
-        why = (
-            f"the synthetic rows lack {lacking[0]!r}"
-            if lacking
-            else "the schema leaves something to learn: judge by a release's schema"
-        )
-        hearing.lack("histories", why)
+    if lacking:
+        hearing.lack("histories", f"the synthetic rows lack {lacking[0]!r}")
         return
-    hearing.result["histories"] = judged_histories.judge(*frames, schema.counting())
+    seen = judged_histories.as_seen(schema, frames[0], frames[1])
+    hearing.result["histories"] = judged_histories.judge(*frames, seen.counting())
 
 
 def _attack(hearing: Hearing, targets: Sequence[str]) -> None:

@@ -123,7 +123,7 @@ def table(codec: Codec, index: int, encoding: str = "one_hot") -> NDArray[np.flo
     """The entries of each code of one column, (size, entries): see `Features`."""
     name, size = codec.names[index], codec.sizes[index]
     if codec.picture is not None and index in range(len(codec.names))[codec.picture.places]:
-        return np.arange(size, dtype=np.float32)[:, None] / (1 if encoding == "codes" else size - 1)
+        return np.arange(size, dtype=np.float32)[:, None] / np.float32(1 if encoding == "codes" else size - 1)
     column = codec.schema.column(name)
     if encoding == "codes":
         return np.arange(size, dtype=np.float32)[:, None]

@@ -114,7 +114,7 @@ class Question:
 def questions(statement: Statement) -> list[Question]:
     """Every event that touched the records."""
     found: dict[tuple[Any, ...], list[Asking]] = {}
-    learned = tuple(promise.bought(statement))
+    learned, buying = tuple(promise.bought(statement)), promise.asked_for(statement)
     noises = {entry.event.noise for entry in statement.events if isinstance(entry.event, Gaussian)}
     for entry in statement.events:
         told, event = words.tell(entry.event), entry.event
@@ -125,6 +125,8 @@ def questions(statement: Statement) -> list[Question]:
             or (isinstance(event, Capped) and each.noise not in noises)
         ]
         learnt = learned if statement.counted and not held and isinstance(event, Gaussian | Threshold) else ()
+        if learnt and len(buying) >= entry.count:  # purchases come first, and one after the other
+            learnt, buying = tuple(dict.fromkeys(buying[: entry.count])), buying[entry.count :]
         listed = (("to learn facts of", learnt),) if learnt else tuple(_counted(held))
         asking = Asking(times=entry.count, parameters=told.parameters, counted=listed)
         found.setdefault((told.title, told.sentence, told.inner), []).append(asking)

@@ -172,8 +172,15 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
         raise BadInput("the table does not fit the schema: " + "; ".join(problems))
     if schema.learned:
         name, item = schema.learned[0]
+        tree = getattr(schema.column(name), "tree", None)
+        if tree is not None and tree.declared:
+            raise BadInput(
+                f"column {name!r}: which codes of a tree are kept is learned from records in memory; give data.engine=memory, which "
+                "reads the table, or leave the tree out"
+            )
         raise BadInput(
-            f"column {name!r}: {item} is marked learn, which is bought from records in memory; declare it, or fit a frame of the table"
+            f"column {name!r}: its {item} are left to learn, and that takes records in memory; declare them, or give "
+            "data.engine=memory, which reads the table"
         )
     check_codes(Codec(schema))
     if not text and schema.reading is not None:

@@ -523,6 +523,13 @@ HANDED_IN = (
         "raise",
         (f"{CALLBACKS}::test_the_text_of_an_exception_on_records_is_not_shown",),
     ),
+    Mutant(
+        "one odd label makes text of all others",
+        "synthdp.trainer.inputs:_labels",
+        "y.tolist() if isinstance(y, np.ndarray) else list(y)",
+        "np.asarray(y).tolist()",
+        ("tests/trainer/test_private_trainer.py::test_one_label_that_is_none_changes_no_other_record_s[list-abc]",),
+    ),
 )
 
 RELEASES = (

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from synthdp.errors import BadInput
 from synthdp.generators import check_tensors
+from synthdp.generators.parts.setting_checks import refuse_ignored
 from synthdp.generators.parts.training_state import implied
 from synthdp.options import check, not_negative, number, option, positive, several, whole
 from synthdp.pate.students import Learned, Lesson, Probabilities, Tensors
@@ -108,6 +109,12 @@ class Network:
 
     def __post_init__(self) -> None:
         check(self, "student.")
+        refuse_ignored(
+            self,
+            ("hidden",) if self.picture else ("channels",),
+            "a picture" if self.picture else "no picture",
+            "student.",
+        )
 
     def learn(self, lesson: Lesson, seed: int) -> Learned:
         """See `Student`."""
