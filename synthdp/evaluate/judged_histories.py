@@ -62,7 +62,8 @@ def as_seen(schema: Schema, synthetic: pd.DataFrame, train: pd.DataFrame) -> Sch
     """The schema with what it leaves to learn read off the rows: the categories of the synthetic ones, bounds and bins of the training
     ones. Allowed here, for all of this is internal."""
     for name in dict.fromkeys(name for name, _ in schema.learned):
-        column, items = schema.column(name), {}
+        column = schema.column(name)
+        items: dict[str, list[Any]] = {}
         if isinstance(column, Categorical):
             items["categories"] = sorted({word_of(value) for value in synthetic[name].unique()} - {""})
         elif isinstance(column, Numeric):
