@@ -87,6 +87,23 @@ def test_a_release_is_read_back_and_one_that_was_altered_is_not(fitted):
             GENERATOR().restore(release.schema, tensors | changed)
 
 
+@pytest.mark.parametrize("name", ["at", "unit", "points", "points before"])
+def test_a_column_may_have_any_name(name):
+    """A fit kept places and dates beside the columns, under names of its own, and failed where a column had one of these."""
+    declared = {name if each == "admitted" else each: column for each, column in MADE_UP["DECLARED"]["columns"].items()}
+    stays = MADE_UP["stays"](150, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        release = Synthesizer(
+            HistoriesSettings(rounds=1, iterations=3, pairs=1),
+            schema=schema(150, columns=declared, order=name),
+            budget=Budget(math.inf, 1e-6),
+        ).fit(stays.rename(columns={"admitted": name}), seed=0)
+    sample = release.sample(100, seed=0)
+    assert sample[name].between("2021-01-01", "2024-01-01").all()
+    assert sample.groupby("patient")[name].is_monotonic_increasing.all()
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
