@@ -28,7 +28,20 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, whole
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import EARLIER, FIRST, GAP, LONGEST, NUMBER, PACE, PLACE, PREVIOUS, UNIT_WEIGHT, View
+from synthdp.schema.history_view import (
+    EARLIER,
+    FIRST,
+    GAP,
+    LEFT,
+    LONGEST,
+    MOST_LEFT,
+    NUMBER,
+    PACE,
+    PLACE,
+    PREVIOUS,
+    UNIT_WEIGHT,
+    View,
+)
 from synthdp.schema.schema import Schema
 from synthdp.seal import HistoryTables
 
@@ -352,6 +365,7 @@ class HistoryModel:
         while len(alive):
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
             cells[PLACE] = np.full(len(alive), int(view.number(np.array([place + 1]))[0]))
+            cells[LEFT] = np.minimum(number[alive] - place - 1, MOST_LEFT)
             if place == 0:
                 cells[FIRST] = _drawn(self.of_record[FIRST], cells, sizes, len(alive), rng)
                 points[alive] = order.draw(cells[FIRST].astype(np.int32), rng)
