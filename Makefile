@@ -6,6 +6,8 @@ STAMP  := $(VENV)/.installed
 # Without CUDA, which takes three quarters of the disk; `make wheelhouse TORCH=torch` for a machine with a GPU.
 TORCH  ?= --index-url https://download.pytorch.org/whl/cpu torch
 EXTRAS ?= database,formats
+# What is compiled is kept, also where the environment says otherwise: tests start a hundred processes, each of which would compile anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: install demo test test-all fuzz fuzz-short browser-test report-shots lint docs bench bench-evaluate bench-gpu audit kills recipes any-size wheelhouse clean
 

@@ -29,7 +29,7 @@ import torch
 from trained_weights import Trainings
 
 from synthdp import Budget, Schema, selecting
-from synthdp.audit import black_box, many_fits, one_run, plant, white_box, worst_pairs
+from synthdp.audit import black_box, one_run, plant, white_box, worst_pairs
 from synthdp.audit.claims import Audit
 from synthdp.audit.repeated_answers import NUMBERS, Choices, Grids, Numbers, Selections, Thresholds, Votes
 from synthdp.audit.vector_canaries import KINDS, Vectors
@@ -117,7 +117,6 @@ DRAWS: dict[str, dict[str, Attack]] = {
     "votes, Shares by margins": votes("margins", 1.0, once=True),
     "votes, Confident": votes("Confident", 3.5),
     "votes, Interactive": votes("Interactive", 3.5),
-    "cost of votes": votes("Cost", 1.0, once=True, times=1),
     "thresholds": {
         **{way: Thresholds(noise=factor, delta=1e-6, **more) for way, factor, more in (*OTHER, TWICE)},
         "a tree of learned codes": Thresholds(noise=1.0, delta=1e-6, codes="learned"),
@@ -141,7 +140,6 @@ SLOW_DRAWS = {  # runs a side of what is asked one by one
     "best of several runs": 500,
     **dict.fromkeys((each for each in NUMBERS if each.startswith("gradient")), 800),
     **dict.fromkeys(("votes, Shares", "votes, Shares by ranks", "votes, Shares by margins"), 800),
-    "cost of votes": 3000,
 }
 
 
@@ -432,7 +430,7 @@ def made(tasks: list[Task], terms: Terms, workers: int | None, ends: float | Non
     missing = [task for task in tasks if task.name not in kept]
     if ends is None or terms.quick:
         jobs = [Job(name=task.name, terms=terms, runs=quickly(task) if terms.quick else task.runs) for task in missing]
-        found = many_fits.each(make_one, jobs, workers)
+        found = black_box.each(make_one, jobs, workers)
     else:
         found = one_by_one(missing, terms, ends)
     kept |= {row["name"]: row for row in found}

@@ -46,7 +46,7 @@ NOT_ASKED = {  # (questions, way of asking): why there is no such row
     ("choice", "samples"): "no accountant has a proof for it",
     ("history tables", "samples"): "histories are of all units",
     ("history tables", "loops"): "loops are of samples",
-    ("votes, cost of votes", "samples"): "teachers answer for all of their records or not at all",
+    ("votes", "samples"): "teachers answer for all of their records or not at all",
     ("thresholds, grid", "samples"): "they are asked of cells, before these are coded, and samples are drawn of codes",
     ("best of several runs", "another unit"): "its runs ask for the size",
     (

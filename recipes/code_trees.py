@@ -23,11 +23,11 @@ import pandas as pd
 from record import provenance, spread, write
 
 from synthdp import Budget, Schema, Synthesizer
-from synthdp.sets import diabetes130, named
+from synthdp.sets import named, patient_tables
 
 EPSILON, DELTA = 1.0, 1e-6
 RECORDS = (1, 3)  # of a patient
-CODES = diabetes130.DIAGNOSES
+CODES = patient_tables.DIAGNOSES
 # First code of each chapter of ICD-9-CM (volume 1), and its name.
 CHAPTERS = {
     1: "infectious", 140: "neoplasms", 240: "endocrine", 280: "blood", 290: "mental", 320: "nervous", 390: "circulatory",
@@ -62,12 +62,12 @@ def tree(*, leaves: bool) -> dict[str, Any]:
 
 def records() -> tuple[Schema, pd.DataFrame]:
     """The data set's schema, and its training records with their raw codes."""
-    honest = diabetes130.diagnosis_group
-    diabetes130.diagnosis_group = lambda code: code
+    honest = patient_tables.diagnosis_group
+    patient_tables.diagnosis_group = lambda code: code
     try:
         whole = named.load("diabetes130")
     finally:
-        diabetes130.diagnosis_group = honest
+        patient_tables.diagnosis_group = honest
     return whole.schema, whole.train
 
 

@@ -18,12 +18,16 @@ from record import HOME, REPORTS, provenance, write
 from trials import REAL, Trial, shown
 
 from synthdp import generators
-from synthdp.report import sweepplot
+from synthdp.report import plots
 from synthdp.report.sweep import mean_interval
 from synthdp.sets import named
 
 DELTA = {"adult": 1e-5, "meps": 1e-5, "diabetes130": 1e-5}
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
+# Papers' algorithms that are a generator with other settings than its defaults. Label -> generator and settings, chosen on stroke.
+PAPERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "DP-WGAN": ("dpgan", {"weight_clip": 0.1, "penalty": 0.0, "start": "none", "optimizer": "rmsprop"}),
+}
 COSTS = ("fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
 
 
@@ -35,12 +39,11 @@ def of_tables() -> tuple[str, ...]:
 def groups_of(data: str, seeds: int) -> dict[tuple[str, float | None], list[Trial]]:
     """(report's name, epsilon) -> the same trial over the seeds."""
     found = references(data, seeds)
-    for name in of_tables():
+    makers: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in of_tables()}
+    for label, (name, settings) in (makers | PAPERS).items():
         for epsilon in EPSILONS:
-            found[name, epsilon] = [
-                Trial(data=data, label=name, generator=name, epsilon=epsilon, delta=DELTA[data], seed=seed)
-                for seed in range(seeds)
-            ]
+            made = {"generator": name, "settings": settings, "epsilon": epsilon, "delta": DELTA[data]}
+            found[label, epsilon] = [Trial(data=data, label=label, seed=seed, **made) for seed in range(seeds)]
     return found
 
 
@@ -68,7 +71,11 @@ def main() -> None:
         trial
         for group in groups.values()
         for trial in group
-        if (arguments.only is None or trial.generator in arguments.only)
+        if (
+            arguments.only is None
+            or trial.label in arguments.only
+            or trial.generator in REFERENCES.keys() & arguments.only
+        )
         and (arguments.epsilons is None or trial.epsilon is None or trial.epsilon in arguments.epsilons)
         and (arguments.run_seeds is None or trial.seed in arguments.run_seeds)
     ]
@@ -84,7 +91,7 @@ def main() -> None:
     head = {"data": data, "target": schema.targets[0], "delta": DELTA[data], "unit": unit, "models": list(MODELS)}
     result = {**head, "rows": rows, "broken": broken, **provenance()}
     write(f"compare_{data}", result, page(result))
-    (REPORTS / f"compare_{data}.svg").write_text(sweepplot.together(panels(result)), encoding="utf-8")
+    (REPORTS / f"compare_{data}.svg").write_text(plots.together(panels(result)), encoding="utf-8")
 
 
 def panels(result: dict[str, Any]) -> list[dict[str, Any]]:
@@ -128,7 +135,7 @@ def page(result: dict[str, Any]) -> str:
         "",
         f"Train on synthetic, test on real; target {result['target']}; mean over {', '.join(result['models'])}. Total variation "
         "distance (TVD) against the training rows. Mean ± standard deviation over the seeds of the fit, with the settings that "
-        "each generator has by default; seeded rehearsals. Written by `recipes/compare_generators.py`.",
+        f"each generator has by default; {', '.join(PAPERS)}: {_told()}; seeded rehearsals. Written by `recipes/compare_generators.py`.",
         "",
         f"![AUROC and TVD against epsilon](compare_{result['data']}.svg)",
         "",
@@ -143,7 +150,10 @@ def page(result: dict[str, Any]) -> str:
         lines.append("| " + " | ".join([row["generator"], epsilon, *cells, *costs]) + " |")
     present = {(row["generator"], row["epsilon"]) for row in result["rows"]}
     lacking = [
-        f"{name} at {epsilon:g}" for name in of_tables() for epsilon in EPSILONS if (name, epsilon) not in present
+        f"{name} at {epsilon:g}"
+        for name in (*of_tables(), *PAPERS)
+        for epsilon in EPSILONS
+        if (name, epsilon) not in present
     ]
     lines += ["", f"Not run: {', '.join(lacking)}."] if lacking else []
     reasons = dict.fromkeys((lost["generator"], lost["reason"]) for lost in result["broken"])
@@ -152,6 +162,13 @@ def page(result: dict[str, Any]) -> str:
     machines = sorted({run["processor"] for row in result["rows"] for run in row["runs"]})
     end = f"delta {result['delta']:g}; unit: one {result['unit']}; {', '.join(machines)}; commits {', '.join(commits)}."
     return "\n".join([*lines, "", end, ""])
+
+
+def _told() -> str:
+    """The settings of the papers' algorithms."""
+    return "; ".join(
+        " ".join([name, *(f"{key}={value}" for key, value in settings.items())]) for name, settings in PAPERS.values()
+    )
 
 
 if __name__ == "__main__":

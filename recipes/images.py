@@ -18,7 +18,7 @@ from record import HOME, REPORTS, provenance, spread, write
 from trials import REAL, Trial, shown
 
 from synthdp import Budget, Synthesizer, load
-from synthdp.evaluate.images import accuracies, image_classifiers, image_features, pictures
+from synthdp.evaluate.images import accuracies, clouds, image_classifiers, pictures
 from synthdp.evaluate.images.clouds import frechet
 from synthdp.evaluate.images.samples import sheet
 from synthdp.sets import named
@@ -65,7 +65,7 @@ def distances(data: str, wanted: list[Trial], known: dict[str, Any]) -> None:
     axis = axes[0]
     kind = image_classifiers.CLASSIFIERS["cnn"]
     ceiling = image_classifiers.fitted(kind, train.pixels, train.labels(axis), len(axis.levels), 0)
-    space = image_features.of_classifier(axis.name, ceiling, train.pixels)
+    space = clouds.of_classifier(axis.name, ceiling, train.pixels)
     if space is None:
         raise SystemExit("the classifier learned nothing: no features")
     real = space(test.pixels)

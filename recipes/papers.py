@@ -135,7 +135,7 @@ def pate() -> list[Row]:
             because=strokes,
             otherwise=True,
         ),
-        row("pate", "MNIST, 1,000 queries: student", "98.10 % at 8.03"),
+        thousand(mnist),
         row(
             "pate",
             "Adult, 500 queries: student",
@@ -182,8 +182,33 @@ def pate() -> list[Row]:
             source="accounting",
         ),
         row("pate", "SVHN, 1,000 queries: student", "90.66 % at 8.19", because="no SVHN at hand"),
-        row("pate", "Figures 2 and 3: accuracy and gap of votes, by gamma and by teachers", "curves"),
+        drawn("pate", "Figures 2 and 3: accuracy and gap of votes, by gamma and by teachers", "curves", "pate_curves"),
     ]
+
+
+def thousand(mnist: list[Row]) -> Row:
+    """The second row of the paper's table of MNIST, where it has run."""
+    what, published, case = "MNIST, 1,000 queries: student", "98.10 % at 8.03", "LNMax, 1,000 queries"
+    if not any(each["case"] == case for each in mnist):
+        return row("pate", what, published)
+    found = of(mnist, case=case)
+    return row(
+        "pate",
+        what,
+        published,
+        found["accuracy"],
+        least=0.981,
+        source="pate_mnist",
+        because=f"teachers as above; its data-dependent epsilon: {found['epsilon_data_dependent']['mean']:.2f}",
+        otherwise=True,
+    )
+
+
+def drawn(document: str, what: str, published: str, name: str, source: str = "") -> Row:
+    """A published figure without numbers: there is ours to look at, in the report `source`, or there is none."""
+    if not any((record.REPORTS / f"{name}.{ending}").exists() for ending in ("json", "png")):
+        return row(document, what, published)
+    return {**row(document, what, published, source=source or name), "verdict": "drawn, to be compared by eye"}
 
 
 def pyvacy() -> list[Row]:
@@ -219,6 +244,7 @@ def pyvacy() -> list[Row]:
             most=3.05,
             source="accounting",
         ),
+        drawn("pyvacy", "Figure 3: epsilon by order", "curve", "accounting_orders", "accounting"),
         row(
             "pyvacy",
             "A private step over a plain one (CPU)",
@@ -229,8 +255,8 @@ def pyvacy() -> list[Row]:
             because="ours in float64, so that one unit cannot move how the others round; another network, another machine",
         ),
         row("pyvacy", "A private step over a plain one (GPU)", "2.66", because="no GPU at hand"),
-        row("pyvacy", "Figure 3, epsilon by order, and figure 4", "curves"),
-        row("pyvacy", "Its plain DPGAN at epsilon 0.3, 1, 8 and infinity", "pictures"),
+        row("pyvacy", "Figure 4", "curves"),
+        drawn("pyvacy", "Its plain DPGAN at epsilon 0.3, 1, 8 and infinity", "pictures", "plain_dpgan"),
     ]
 
 
@@ -260,7 +286,7 @@ def tutorial() -> list[Row]:
         "RON-Gauss": ".614 / .619 / .613",
         "IMLE": ".778 / .789 / .742",
     }
-    runs = report("pategan")["rows"]
+    runs, compared = report("pategan")["rows"], report("compare_adult")["rows"]
     near = {"section": "epsilon", "data": "adult", "epsilon": 1.0}
     more = {
         "PATE-GAN": row(
@@ -274,6 +300,23 @@ def tutorial() -> list[Row]:
             otherwise=True,
         )
     }
+    means = {
+        "rongauss": "Gaussian noise, and rows are mapped back to the table; three models, not five",
+        "imle": "trained from noisy counts and sums; three models, not five",
+    }
+    for name, ours, least in (("DP-WGAN", "DP-WGAN", 0.746), ("RON-Gauss", "rongauss", 0.619), ("IMLE", "imle", 0.789)):
+        there = [each for each in compared if each["generator"] == ours and each["epsilon"] == 1.0]
+        if there:
+            more[name] = row(
+                "tutorial",
+                f"{name} on Adult: ours at epsilon 1",
+                published[name],
+                there[0]["auroc"],
+                least=least,
+                source="compare_adult",
+                because=means.get(ours, "at epsilon 1, not 8, 5 and 2; three models, not five"),
+                otherwise=ours in means,
+            )
     original = row(
         "tutorial",
         "PATE-GAN on Adult, the paper's algorithm: ours at epsilon 1",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from synthdp.ledger.budget import Budget
     from synthdp.pate.fit import PATE
     from synthdp.schema.schema import Schema
+    from synthdp.sets.record_files import read, write
     from synthdp.trainer.private_trainer import PrivateTrainer
 
 __all__ = [
@@ -27,7 +28,9 @@ __all__ = [
     "Synthesizer",
     "__version__",
     "load",
+    "read",
     "verify",
+    "write",
 ]
 
 _HOMES = {
@@ -40,7 +43,9 @@ _HOMES = {
     "Schema": "synthdp.schema.schema",
     "Synthesizer": "synthdp.api",
     "load": "synthdp.api",
+    "read": "synthdp.sets.record_files",
     "verify": "synthdp.api",
+    "write": "synthdp.sets.record_files",
 }
 
 

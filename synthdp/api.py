@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import synthdp
-from synthdp import generators, marginal_tables
+from synthdp import generators, marginal_tables, released_tables
 from synthdp.budgets import AccountFile, entered, fingerprint, warn_of_no_account
 from synthdp.errors import BadInput
 from synthdp.fitness import Purchase, measure
@@ -134,7 +134,7 @@ class Release:
         about = {"generator": {"name": self.statement.generator, "settings": self.statement.settings}}
         put(folder, MODEL, self.model.tensors(), about, self.schema, self.statement, self.ledger)
         if self._tables is not None:
-            marginal_tables.write(self._tables, folder / TABLES, self.schema.reading)
+            released_tables.write(self._tables, folder / TABLES, self.schema.reading)
 
 
 def load(folder: Path | str, *, public: Path | str | None = None) -> Release:
@@ -160,12 +160,19 @@ def _read(folder: Path, public: Path | str | None, *, costly: bool) -> tuple[Rel
     found = opened(folder, MODEL, public=public)
     try:
         name, settings = (found.description["generator"][key] for key in ("name", "settings"))
+        brought = found.statement.provenance.get("generator")
+        if brought is not None and name not in generators.names():
+            package, version = (f"{brought[key]!s:.80}" for key in ("package", "version"))
+            raise BadInput(
+                f"{folder}: the generator {name!s:.80} comes from the package {package}, version {version}, which is not installed here. "
+                f"Install it to read the model; `synthdp epsilon ledger={folder / 'ledger.jsonl'}` computes epsilon without it"
+            )
         generator = generators.make(name, settings, found.schema)
         origin = generators.origin(generator)
         verified = found.check(name, settings, package=None if origin is None else origin["package"], costly=costly)
         model = generator.restore(found.schema, found.tensors)
         said = found.statement
-        tables = marginal_tables.read(found.folder, said.counted, found.schema) if said.answers else None
+        tables = released_tables.read(found.folder, said.counted, found.schema) if said.answers else None
     except BadInput:
         raise
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -345,7 +352,7 @@ class Synthesizer:
             fine = data.fine if heard else Codec(model.schema)
             counts = found is None and self.generator.traits.counted
             lost = marginal_tables.lost(heard, model, fine, counts=counts, clamped=invalid == "clamp", seed=own)
-            tables = marginal_tables.frames(heard, model, fine, seed=own) if answers else None
+            tables = released_tables.frames(heard, model, fine, seed=own) if answers else None
             charged.settle()
             statement = state(
                 ledger=book,
@@ -375,7 +382,7 @@ class Synthesizer:
         """What a fit would set aside for figures of fitness. Raises `BadInput` where that and the generator's plan are more than
         the budget allows, or where there are no `answers` to give. Opens and charges nothing; `fit` does so first."""
         if answers:
-            marginal_tables.check_offered(self.generator, self.schema)
+            released_tables.check_offered(self.generator, self.schema)
         bought = None if fitness is None else Purchase.of(fitness, self.schema, self.budget)
         beside = () if bought is None else bought.plan
         generators.afford(lambda noise: self.generator.plan(self.schema, noise), self.schema, self.budget, beside)

@@ -1,4 +1,4 @@
-"""The one error that means: what the user gave cannot be used. And the one warning that users may want to silence by name."""
+"""The error for input that cannot be used, and the warning that users may want to silence by name."""
 
 import re
 
@@ -23,4 +23,4 @@ def without_passwords(text: str) -> str:
 
 
 class NotEntered(UserWarning):
-    """A fit of real records is entered in no account: what it spends is added to no other fit's."""
+    """A fit of real records is entered in no account, so what it spends is not added to what other fits spend."""

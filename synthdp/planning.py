@@ -1,7 +1,7 @@
 """What a fit would ask and how much noise its answers would hold, before it is made: from public facts alone, no record is read.
 
 Generators that ask for counts are rehearsed on made-up records, which shows every table that they ask for. What they choose from
-answers (`aim`, `mst`, `privbayes`, the groups of `mixture`) may differ on the real ones. Of the others the plan is told event by event.
+answers (`aim`, `mst`, `privbayes`, the groups of `mixture`) may differ on the real ones. The plan of the others is shown event by event.
 """
 
 import math

@@ -183,7 +183,7 @@ def offered(
     score: str = "marginals",
     trust: str | None = None,
 ) -> Offer:
-    """What a selection would ask. Raises `BadInput` for candidates, or a budget, of which `select` can make nothing; opens and
+    """What a selection would ask. Raises `BadInput` for candidates, or a budget, that `select` cannot use; opens and
     charges nothing."""
     made = tuple(_made(candidate, schema, budget) for candidate in candidates)
     _check(made, schema, budget, mean_runs, score)

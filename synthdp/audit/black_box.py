@@ -10,14 +10,20 @@ so that what is left of the difference is the record's doing.
 
 import dataclasses
 import math
-from collections.abc import Sequence
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthdp import generators
-from synthdp.audit import judge, many_fits, tune
+from synthdp.audit import judge, tune
 from synthdp.audit.claims import Audit, claim_of
 from synthdp.audit.worst_pairs import Pair, case_of
 from synthdp.errors import BadInput
@@ -29,8 +35,68 @@ from synthdp.schema.codec import Codec
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account
 
-# ---- Which way to look: the direction in feature space that best tells models with a record from those without.
+# ---- Many small fits on a few processes.
 
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+Progress = Callable[[int, int], None]  # jobs done, jobs
+
+
+def silent(done: int, of: int) -> None:
+    """A progress callback that shows nothing."""
+
+
+def cores() -> int:
+    """The processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def parts(number: int, size: int) -> list[int]:
+    """`number` runs in parts of at most `size`."""
+    return [size] * (number // size) + ([number % size] if number % size else [])
+
+
+def each(
+    work: Callable[[Job], Result], jobs: Sequence[Job], workers: int | None = None, progress: Progress = silent
+) -> list[Result]:
+    """`work` of each job, in their order, on `workers` fresh processes (default: all cores; 1: in this one).
+
+    The processes are spawned, not forked: none starts with a copy of this one's state, one thread each. `work` must be
+    importable. An interrupt ends them and passes on.
+    """
+    if (workers or cores()) == 1 or len(jobs) < 2:
+        results = []
+        for done, job in enumerate(jobs, 1):
+            results.append(work(job))
+            progress(done, len(jobs))
+        return results
+    with _pool(min(workers or cores(), len(jobs))) as pool:
+        places = {pool.submit(work, job): place for place, job in enumerate(jobs)}
+        found: dict[int, Result] = {}
+        for future in as_completed(places):
+            found[places[future]] = future.result()
+            progress(len(found), len(jobs))
+    return [found[place] for place in range(len(jobs))]
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and says what to do
+
+
+# ---- Which way to look: the direction in feature space that best tells models with a record from those without.
 
 Table = NDArray[np.float64]
 CONSTANT = 1e-9  # features that vary less than this, relative to their size, say nothing
@@ -102,7 +168,7 @@ def audit(
     error: float = 0.05,
     gate_error: float = 1e-3,
     workers: int | None = None,
-    progress: many_fits.Progress = many_fits.silent,
+    progress: Progress = silent,
 ) -> Audit:
     """Fit `runs` + `tuning_runs` models on each side of the pair, and judge the claim by the test runs alone.
 
@@ -118,7 +184,7 @@ def audit(
     if share != 1:
         job = dataclasses.replace(job, budget=dataclasses.replace(budget, epsilon=math.inf))
     jobs = [*_jobs(dataclasses.replace(job, seed=COINS), tuning_runs), *_jobs(job, runs)]
-    results = many_fits.each(fits, jobs, workers, progress)
+    results = each(fits, jobs, workers, progress)
     if len({head for _, heads in results for head in heads}) != 1:
         raise BadInput(f"{generator.name}: its ledger differs between fits, but must depend on public facts alone")
     found = _stacked([table for table, _ in results])
@@ -188,7 +254,7 @@ def _frequencies(model: Model) -> list[NDArray[np.float64]]:
 def _jobs(job: Fits, runs: int) -> list[Fits]:
     """Both sides by turns, so that the machine's state touches them alike."""
     found, done = [], 0
-    for size in many_fits.parts(runs, CHUNK):
+    for size in parts(runs, CHUNK):
         seed = None if job.seed is None else job.seed + done
         found += [dataclasses.replace(job, inside=inside, runs=size, seed=seed) for inside in (False, True)]
         done += size

@@ -43,7 +43,6 @@ from synthdp.seal.gradients.question import Counted
 from synthdp.seal.learn import Domain, Grid, Size
 from synthdp.seal.marginals import Distance
 from synthdp.seal.teachers.vote_aggregation import Confident, Counts, Interactive, Shares
-from synthdp.seal.teachers.vote_cost import Cost
 
 DELTA = 1e-5  # of budgets without a bound: the plan is given, not its price
 UNIT = "patient"
@@ -131,11 +130,13 @@ class Votes:
     """`times` questions to teachers, in `phases` loops where these are 2 or more. Two teachers agree until the pair's unit makes one
     of them change its mind. Of ranks there is one teacher alone, whose order the unit turns round.
 
-    Shares and a cost are charged for a batch: there `times` is the size of a batch, and each loop has one.
+    Shares are charged for a batch: there `times` is the size of a batch, and each loop has one.
     """
 
     aggregator: str
-    noise: float  # scale of LNMax's, deviation of each check's and of each vote's, or multiple of a sensitivity (Shares, Cost)
+    noise: (
+        float  # scale of LNMax's, deviation of each check's and of each vote's, or multiple of a sensitivity (Shares)
+    )
     times: int = 6
     records: int = 1
     relation: Relation = "add_remove"
@@ -203,18 +204,15 @@ class Votes:
             "margins": lambda: Shares(self.noise, "margins", CLIP),
             "Confident": lambda: Confident(1.5, check, vote, queries),
             "Interactive": lambda: Interactive(0.5, check, vote, queries, np.tile([[1.0, 0.0]], (queries, 1))),
-            "Cost": lambda: Cost(sigma=0.5, order=2.0, beta=0.01, noise=self.noise, delta=DELTA),
         }
         return found[self.aggregator]()
 
     def _read(self, answer: Any) -> Array:
-        """What speaks for the unit, (queries,) or of a batch one number: votes for its class, ranks that fall, a cost that grows when
-        teachers differ, or the log-likelihood ratio of silence (or the student's own class) and of either label."""
+        """What speaks for the unit, (queries,) or of a batch one number: votes for its class, ranks that fall, or the
+        log-likelihood ratio of silence (or the student's own class) and of either label."""
         if self.aggregator == "Counts":
             lead: Array = answer[:, 1] - answer[:, 0]
             return lead
-        if self.aggregator == "Cost":
-            return np.array(answer.divergence)
         if self.aggregator in ("Confident", "Interactive"):
             off, ahead = (
                 (0.5, -0.5) if self.aggregator == "Confident" else (-0.5, 0.5)
@@ -531,7 +529,7 @@ WITHIN = (
 )
 BOOLEAN = {"x": {"kind": "boolean"}}
 OTHERS = 24  # units beside the pair's: a side has one partition for all of its runs, and with few of them a teacher may have none
-BY_BATCH = ("Shares", "ranks", "margins", "Cost")  # aggregators that are charged for a batch of queries as a whole
+BY_BATCH = ("Shares", "ranks", "margins")  # aggregators that are charged for a batch of queries as a whole
 NUMBERS = {
     "size": Number(ask=_size, read=float, sampled=2, counted=2, least=1.0),
     "distance": Number(ask=_distance, read=float),

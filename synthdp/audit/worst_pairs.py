@@ -22,7 +22,7 @@ SIDE = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Two frames of which one holds one more unit, under one schema."""
+    """Two frames under one schema; one of them holds one more unit."""
 
     schema: Schema
     without: pd.DataFrame

@@ -4,18 +4,22 @@ Exit status: 0 done, 2 bad input (one clear line on stderr), 3 an audit contradi
 """
 
 import importlib
+import io
+import os
 import sys
+import time
 import warnings
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, TextIO
 
 import synthdp
 from synthdp.errors import BadInput, without_passwords
 from synthdp.files.private_folder import asked_to_end, owner_only
 
 COMMANDS = {
-    "check": "hold a table against its schema, for the steward's eyes (internal)",
+    "check": "compare a table with its schema, for the steward's eyes (internal)",
     "plan": "show what a fit would ask and how much noise its answers would hold; reads no record",
     "split": "hold out some units' records, before a fit, for the evaluation (internal)",
     "fit": "learn a generator from sensitive records, within a privacy budget",
@@ -34,7 +38,7 @@ COMMANDS = {
     "schema": "draft a schema from a file or a folder of pictures, for review",
     "data": "list the named data sets",
     "demo": "run the whole job on the embedded data set",
-    "completion": "write what completes commands and options in a shell: completion bash, or zsh",
+    "completion": "write the script that completes commands and options in a shell: completion bash, or completion zsh",
 }
 ELSEWHERE = {
     "check": "preparing",
@@ -75,8 +79,8 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     warnings.showwarning = _show_warning
     try:
-        words, heard = _heard(arguments[1:])
-        with heard:
+        words, streams = _heard(arguments[1:])
+        with streams:
             return _ended(arguments[0], words)
     except BadInput as error:
         return _refuse(error)
@@ -106,9 +110,8 @@ def _heard(words: Sequence[str]) -> "tuple[list[str], AbstractContextManager[Any
         raise BadInput("log must name a file")
     if not told:
         return rest, nullcontext()
-    from synthdp.cli import hearing
 
-    return rest, hearing.heard(quiet=told.get("quiet") == "true", log=told.get("log"))
+    return rest, heard(quiet=told.get("quiet") == "true", log=told.get("log"))
 
 
 def overview() -> str:
@@ -169,3 +172,52 @@ def _line(text: str) -> str:
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     if issubclass(category, UserWarning):
         print(f"synthdp: warning: {_line(str(message))}", file=sys.stderr)
+
+
+AMISS = "synthdp:"  # how warnings and errors begin
+
+
+class Both(io.TextIOBase):
+    """Text that goes to a stream and to a file. `only`: the stream gets no lines but those that begin so."""
+
+    def __init__(self, stream: TextIO | None, file: TextIO | None, only: str = "") -> None:
+        self._stream, self._file, self._only = stream, file, only
+        self._begun = ""  # of a line that is not at its end
+        self.buffer = getattr(stream, "buffer", None)  # of records on standard output, which are no message
+
+    def write(self, text: str) -> int:
+        """Line by line where only some are passed on."""
+        if self._file is not None:
+            self._file.write(text)
+            self._file.flush()
+        if self._stream is not None and not self._only:
+            self._stream.write(text)
+        *lines, self._begun = (self._begun + text).split("\n")
+        if self._stream is not None and self._only:
+            self._stream.writelines(f"{line}\n" for line in lines if line.startswith(self._only))
+        return len(text)
+
+    def flush(self) -> None:
+        """The stream's."""
+        if self._stream is not None:
+            self._stream.flush()
+
+
+@contextmanager
+def heard(*, quiet: bool, log: str | None) -> Iterator[None]:
+    """Redirect both streams meanwhile. The file is the owner's alone: what is said of real records is internal. Raises `BadInput` where
+    it cannot be written."""
+    with ExitStack() as stack:
+        file = None
+        if log is not None:
+            try:
+                descriptor = os.open(Path(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            except OSError as error:
+                raise BadInput(f"log={log}: cannot be written ({error.strerror})") from None
+            file = stack.enter_context(os.fdopen(descriptor, "a", encoding="utf-8"))
+            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} synthdp\n")
+        out = Both(None if quiet else sys.stdout, file)
+        out.buffer = sys.stdout.buffer if hasattr(sys.stdout, "buffer") else None
+        stack.enter_context(redirect_stdout(out))
+        stack.enter_context(redirect_stderr(Both(sys.stderr, file, AMISS if quiet else "")))
+        yield

@@ -40,7 +40,7 @@ def epsilon(config: Config) -> None:
         return
     plot = None if options.plot is None else _plot_file(options)
     if options.by_order and options.group > 1:
-        raise BadInput(f"by_order=true is of one unit: leave group={options.group} out")
+        raise BadInput(f"by_order=true accounts for one unit only: leave group={options.group} out")
     entries = _asked(options)
     names = _chosen(options.accountant, accounting.ACCOUNTANTS)
     values, refused = accounting.answers(entries, options.delta, options.group, names)
@@ -184,7 +184,7 @@ def _curves(entries: Plan, options: settings.EpsilonOf, names: tuple[str, ...]) 
 
 
 def _plot_file(options: settings.EpsilonOf) -> Path:
-    from synthdp.report.compared import FORMATS
+    from synthdp.report.plots import FORMATS
 
     path = Path(str(options.plot))
     if options.ledger is not None:
@@ -215,11 +215,11 @@ def _by_steps(options: settings.EpsilonOf, names: tuple[str, ...]) -> Lines:
 
 
 def _draw(path: Path, options: settings.EpsilonOf, lines: Lines) -> None:
-    from synthdp.report import compared
+    from synthdp.report import plots
 
     path.parent.mkdir(parents=True, exist_ok=True)
     together = f", {options.group} units together" if options.group > 1 else ""
-    compared.save(
+    plots.save_comparison(
         path,
         lines,
         f"noise {options.noise:g}, rate {options.rate:g}, delta {options.delta:g}, {options.relation}{together}",

@@ -70,7 +70,7 @@ def _own(source: settings.Data) -> Path:
     if source.name is None and file is not None:
         if real_records.address_of(source) is not None:
             raise BadInput(
-                "records of a database have no folder that their account could lie in: give account=FILE, the same for every fit of these "
+                "a database has no folder for the account of its records: give account=FILE, the same for every fit of these "
                 "people, or account=none"
             )
         real = real_records.home_of(Path(file))
@@ -95,7 +95,7 @@ def lacking(path: Path, ledger: Ledger) -> str | None:
 
 
 def _released(path: Path) -> Plan:
-    """What the release says that this ledger is of, or that lies beside it; nothing where there is none that can be read."""
+    """What the release of this ledger says, or the release beside it; nothing where there is none that can be read."""
     from synthdp.report.statement import Statement
 
     home = path.parent.parent / "release" if path.parent.name == "internal" else path.parent

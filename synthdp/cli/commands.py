@@ -90,9 +90,7 @@ def schema(config: Config) -> None:
     options: settings.Draft = config["options"]
     out = None if options.out is None else places.file(options.out, force=options.force)
     if (options.path is None) == (options.dictionary is None):
-        raise BadInput(
-            "schema needs path=RECORDS, or dictionary=FILE, which is read without a look at records; one of them"
-        )
+        raise BadInput("schema needs either path=RECORDS or dictionary=FILE; with a dictionary, no record is read")
     if options.dictionary is not None:
         _from_dictionary(Path(options.dictionary), out)
         return
@@ -124,12 +122,12 @@ def schema(config: Config) -> None:
     first = f"replace TODO under reading ({', '.join(map(repr, left))}), " if left else ""
     print(f"draft     {out}: {first}go through its review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
-    if not database_url.is_url(given):
-        print(places.then("check", data__path=given, data__schema=out))
+    asked = {"data__table": options.table, "data__query_file": options.query_file}
+    print(places.then("check", data__path=given, **asked, data__schema=out))
 
 
 def _closed(text: str, left: Mapping[str, Any]) -> "Schema":
-    """The draft as a schema, without how the columns are written of which something is left open."""
+    """The draft as a schema, without the reading of those columns where something is still open."""
     from synthdp.schema import schema, yamlfile
 
     values = yamlfile.parse(text, "draft")

@@ -13,6 +13,7 @@ import yaml
 
 import synthdp
 from synthdp.cli import evaluations, places, real_records, settings
+from synthdp.cli.compose import in_one_line
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Plan, canonical
 from synthdp.ledger.ledger import Ledger
@@ -196,11 +197,6 @@ def _difference(one: "Statement", other: "Statement") -> str | None:
         if first is None or second is None or any(first[key] != second[key] for key in ("kind", "declared")):
             return str(name)
     return None
-
-
-def in_one_line(error: Exception) -> str:
-    """The reason, for a list of them."""
-    return " ".join(str(error).split())
 
 
 Config = Mapping[str, Any]

@@ -247,7 +247,9 @@ def _composed(command: str, overrides: Sequence[str], folders: Sequence[str]) ->
     except UNREADABLE as error:
         raise BadInput(_unreadable(error)) from None
     except ValueError as error:  # a whole number of thousands of digits
-        raise BadInput(f"a file of {' or '.join(folders) or 'the options'} cannot be read: {_line(error)}") from None
+        raise BadInput(
+            f"a file of {' or '.join(folders) or 'the options'} cannot be read: {in_one_line(error)}"
+        ) from None
 
 
 def _resolved(command: str, overrides: Sequence[str], node: Any, *, whole: bool = False) -> Config:
@@ -258,7 +260,7 @@ def _resolved(command: str, overrides: Sequence[str], node: Any, *, whole: bool 
     except OmegaConfBaseException as error:
         raise BadInput(_explained(command, overrides, error)) from error
     except (*UNREADABLE, ValueError) as error:
-        raise BadInput(f"the options cannot be read: {_line(error)}") from None
+        raise BadInput(f"the options cannot be read: {in_one_line(error)}") from None
     if missing:
         needed = ", ".join(f"{key}=..." for key in sorted(missing))
         raise BadInput(f"{command} needs {needed} (see synthdp {command} --help)")
@@ -379,10 +381,11 @@ def _explained(command: str, overrides: Sequence[str], error: Exception) -> str:
     match = re.search(r"Could not find '([^/']+)/([^']+)'", str(error))
     if match:
         return f"no {match[1]} named {match[2]!r}; known: {', '.join(choices(match[1]))}"
-    return _line(error)
+    return in_one_line(error)
 
 
-def _line(error: Exception) -> str:
+def in_one_line(error: Exception) -> str:
+    """What an error says, for a message of one line."""
     return " ".join(str(error).split())
 
 

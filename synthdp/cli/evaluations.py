@@ -88,6 +88,8 @@ def evaluate(config: Config) -> None:
     for line in headline(result):
         print(line)
     print(f"page       {out / 'evaluation.html'}{' and .pdf' if options.pdf else ''} (internal: do not release)")
+    if options.release is not None:
+        print(places.then("report", release=options.release, out=Path(options.release).parent / "report"))
 
 
 def check_named(schema: "Schema", how: settings.Judge) -> None:

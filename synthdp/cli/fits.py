@@ -59,9 +59,9 @@ def check(config: Config, schema: "Schema", processes: int) -> None:
             "select=private fits its candidates only: name generators and their settings in candidates=, not in generator="
         )
     if options.fitness is not None:
-        raise BadInput("select=private buys no figures of fitness: leave fitness= out, or fit one generator")
+        raise BadInput("select=private cannot buy figures of fitness: leave fitness= out, or fit one generator")
     if options.answers:
-        raise BadInput("select=private hides what its fits were told: leave answers= out, or fit one generator")
+        raise BadInput("select=private hides the answers of its fits: leave answers= out, or fit one generator")
     if options.resume or processes > 1 or changed(config["audit"], ("canaries", "records")):
         raise BadInput(
             "select=private runs in one process, cannot be resumed and cannot plant canaries: leave out resume=, torchrun and audit.*"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from synthdp.schema.schema import Schema
 
 DRAFT, CHECK, VALUES = "a draft", "a check", "a check that showed cells"
-NO_FACTS = ("declared_by", "name", "notes", "targets")  # of a schema, of which no look tells anything
+NO_FACTS = ("declared_by", "name", "notes", "targets")  # keys of a schema that no look at records says anything about
 
 
 def log_of(schema: Path) -> Path:
@@ -40,7 +40,7 @@ def edited_after(schema: Path, held: "Schema") -> tuple[str, ...]:
 
 
 def digest(schema: "Schema") -> str:
-    """Of the public facts, without who declares them and what is marked for review."""
+    """The hash of the public facts, without who declares them and without marks for review."""
     facts = {name: value for name, value in schema.to_dict().items() if name not in NO_FACTS}
     facts["columns"] = {name: _unmarked(column) for name, column in facts["columns"].items()}
     if "reading" in facts:
@@ -60,5 +60,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
     if not isinstance(looks, list) or not all(
         isinstance(look, dict) and {"look", "schema"} <= set(look) for look in looks
     ):
-        raise BadInput(f"{path}: is not a log of drafts and checks; it was edited, and what it said cannot be known")
+        raise BadInput(
+            f"{path}: is not a log of drafts and checks, as synthdp writes it: somebody edited it, and what it said is lost"
+        )
     return looks

@@ -1,7 +1,7 @@
 """`synthdp pate`: teachers on sensitive records label public ones by noisy votes, and a student learns from these labels."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from synthdp.schema.columns import Column
 
 Config = Mapping[str, Any]
+CHANNELS = (16, 32)  # of convolutions
 LABELLED = "labelled"  # the public records, with the student's labels
 
 
@@ -32,7 +33,7 @@ def pate(config: Config) -> None:
     out = places.folder(config["out"], force=options.force)
     check_replaced(out / "release")  # which would be too late once all is charged
     schema = real_records.declared(config["data"])
-    target, made = target_of(schema), teaching(options)
+    target, made = target_of(schema), teaching(options, schema)
     wanted = public_schema(schema, target)
     public = _public(Path(options.public), schema, target)
     known = _valid(wanted, public, options)
@@ -46,7 +47,7 @@ def pate(config: Config) -> None:
         print(f"clamped    {CLAMPED}; the statement says so")
     classifier = _fitted(made, config, schema, target, frame, public, account)
     ending = "".join(suffix for suffix in Path(options.public).suffixes[-2:] if suffix in (".csv", ".gz", ".parquet"))
-    labelled = out / f"{LABELLED}{ending or '.csv'}"
+    labelled = out / f"{LABELLED}{ending or ('.csv' if schema.image is None else '.npz')}"
     columns = tuple(column for column in schema.columns if column.name in (*wanted.names, target))
     with_target = known.assign(**{target: classifier.predict(known)})[[column.name for column in columns]]
     record_files.write([with_target], labelled, _rows_of(schema, columns))
@@ -54,7 +55,7 @@ def pate(config: Config) -> None:
     print(f"release    {out / 'release'}: the student, its noisy labels, and the statement")
     left = [column.name for column in schema.columns if column not in columns] + [each.name for each in schema.ignored]
     without = f", without {', '.join(map(repr, left))}" if left else ""
-    print(f"labelled   {labelled}: {len(known)} public records{without}, with {target!r} as the student tells it")
+    print(f"labelled   {labelled}: {len(known)} public records{without}, with {target!r} as the student predicts it")
     print(f"guarantee  {fits.guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     for line in brief(account):
         print(line)
@@ -71,17 +72,28 @@ def target_of(schema: Schema) -> str:
     return schema.targets[0]
 
 
-def teaching(options: settings.PateOf) -> "PATE":
+def teaching(options: settings.PateOf, schema: Schema) -> "PATE":
     """The settings of the fit."""
     from synthdp.pate import PATE, Network, Networks, Selection, SemiSupervised
     from synthdp.pate.fit import forest
+    from synthdp.pate.teaching import shape_of
 
+    teachers: dict[str, Callable[[], Any]] = {
+        "forest": forest,
+        "network": Networks,
+        "convolutional": lambda: Networks(channels=CHANNELS),
+    }
+    students: dict[str, Callable[[], Any]] = {
+        "network": Network,
+        "convolutional": lambda: Network(picture=shape_of(schema), channels=CHANNELS),
+        "semi_supervised": SemiSupervised,
+    }
     return PATE(
         teachers=options.teachers,
-        teacher=forest() if options.teacher == "forest" else Networks(),
+        teacher=teachers[options.teacher](),
         aggregator=options.aggregator,
         queries=options.queries,
-        student=Network() if options.student == "network" else SemiSupervised(),
+        student=students[options.student](),
         distillation=options.distillation,
         selection=Selection(rounds=options.rounds, active=options.rounds > 1),
         features=options.features,
@@ -107,7 +119,7 @@ def _rows_of(schema: Schema, columns: "tuple[Column, ...]") -> Schema:
 
 
 def _valid(wanted: Schema, public: "pd.DataFrame", options: settings.PateOf) -> "pd.DataFrame":
-    """The public records as teachers are asked about them; what does not fit is told of their file."""
+    """The public records as teachers are asked about them; an error names their file."""
     try:
         return wanted.validate(
             public.drop(columns=[each.name for each in wanted.ignored], errors="ignore"), options.invalid

@@ -49,6 +49,10 @@ def check(config: Config) -> None:
         }
         private_folder.write(out, json.dumps(report, indent=1, ensure_ascii=False))
         print(f"check      {len(found)} findings in {out} (internal: do not release)")
+    data = config["data"]
+    if not any(finding.every for finding in found) and data.path is not None and data.schema is not None:
+        asked = {"data__table": data.table, "data__query_file": data.query_file}
+        print(places.then("plan", data__path=data.path, **asked, data__schema=data.schema, budget__epsilon=1))
     lost = [finding.column for finding in found if finding.every]
     if lost:
         raise BadInput(
@@ -67,7 +71,7 @@ def _findings(found: "list[Finding]") -> Iterator[str]:
             if finding.rows
             else ""
         )
-        count = "" if finding.count is None else f": {finding.count:,} of them" if not finding.rows else ""
+        count = "" if finding.count is None else f": {finding.count:,} records" if not finding.rows else ""
         shown = f": {', '.join(map(repr, finding.cells))}" if finding.cells else ""
         yield f"check      {where}{finding.what}{count}{rows}{shown}"
         yield f"           {finding.remedy}"
@@ -129,12 +133,17 @@ def split(config: Config) -> None:
     print(f"train      {train}: give it to fit and, as data.train=, to evaluate")
     print(f"held out   {held_out}: give it to evaluate as data.test=")
     print(
-        f"split      {whose} together, about {options.share:.0%} held out by a keyed hash; the same key= parts a later export alike"
+        f"split      {whose} together, about {options.share:.0%} held out by a keyed hash; key= splits a later export in the same way"
     )
-    print(places.then("fit", data__path=train, data__schema=options.schema, budget__epsilon=1, out="run"))
+    account = f"{schema.name or 'patients'}.account"  # one name for all exports, wherever their parts lie
+    print(
+        places.then("fit", data__path=train, data__schema=options.schema, budget__epsilon=1, account=account, out="run")
+    )
 
 
 def _lines(found: "Planned", schema: "Schema") -> list[str]:
+    from synthdp.schema.learned import LEARN, asked_for
+
     unit, units = schema.unit or "record", schema.units
     singles = [table for table in found.tables if len(table.columns) == 1]
     larger = [table for table in found.tables if len(table.columns) > 1]
@@ -142,9 +151,15 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
         f"plan       {found.generator}: noise {found.noise:.3g} times what one {unit} can change; "
         f"epsilon {found.epsilon:.3g} at delta {found.delta:g} ({found.accountant})"
     ]
+    items: dict[str, list[str]] = {}
+    for name, item in schema.learned:
+        items.setdefault(name, []).append(item)
+    buying = asked_for(items.items(), units=units == LEARN)
     for part in found.parts:
         times = "asked once" if part.count == 1 else f"asked {part.count:,} times"
-        lines.append(f"question   {_told(part.event)}, {times}: epsilon {part.epsilon:.3g} if it were alone")
+        whose, buying = list(dict.fromkeys(buying[: part.count])), buying[part.count :]
+        what = f" to learn {_listed(whose)}" if whose else ""
+        lines.append(f"question   {_told(part.event)}, {times}{what}: epsilon {part.epsilon:.3g} if it were alone")
     if found.learned:
         lines.append(
             f"learned    {_listed(found.learned)}: bought with a part of the budget; what is public knowledge is better declared"
@@ -165,8 +180,9 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
             worst = sorted(drowned, key=lambda table: (table.expected or 0.0) / table.noise)[:SHOWN]
             shown = "; ".join(f"{' x '.join(table.columns)} ({table.cells} cells)" for table in worst)
             more = f" and {len(drowned) - SHOWN} more" if len(drowned) > SHOWN else ""
+            distinct = len({table.columns for table in tables})
             lines.append(
-                f"drowned    {len(drowned)} of {len(tables)} {name} have cells that hold fewer than two deviations on average: "
+                f"drowned    {len(drowned)} of {distinct} {name} have cells that hold fewer than two deviations on average: "
                 f"{shown}{more}. Declare fewer categories or wider bins, or raise epsilon"
             )
     wide = [table for table in singles if not table.fine and table.lifted > LIFTED and evenly(schema, table.columns[0])]

@@ -49,7 +49,7 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "sour
 
         if options.engine == "duckdb" and not address.url.startswith("duckdb:"):
             raise BadInput(
-                "data.engine=duckdb is of files and of duckdb: URLs; leave it out to count where the table is, or give memory"
+                "data.engine=duckdb takes files and duckdb: URLs: leave it out to count the table where it is, or give data.engine=memory"
             )
         return None if options.engine == "memory" else database_url.query(address)
     path = Path(options.path or options.train or "")

@@ -33,7 +33,7 @@ class Data:
     table: str | None = option(
         None, "with data.path=postgresql://user@host/name or duckdb:///file.db: the table, or view, of the records"
     )
-    query_file: str | None = option(None, "the same: a file with the SELECT that gives the records")
+    query_file: str | None = option(None, "instead of the table: a file with the SELECT that gives the records")
     schema: str | None = option(None, "schema.yaml of the records")
     target: str | None = option(None, "column to predict; default: the schema's targets")
     train: str | None = option(None, "evaluate: file or folder of the records that were fitted")
@@ -134,7 +134,10 @@ class PateOf:
         "number of teachers, each trained on its own part of the records; choose it from public knowledge only",
         whole(),
     )
-    teacher: Literal["forest", "network"] = option("forest", "what a teacher is: a random forest, or a neural network")
+    teacher: Literal["forest", "network", "convolutional"] = option(
+        "forest",
+        "what a teacher is: a random forest, a neural network, or one of convolutions, which sees a picture alone",
+    )
     aggregator: Literal["gnmax", "lnmax", "counts", "shares"] = option(
         "gnmax",
         "how votes are answered: gnmax or lnmax (the class with the most votes, under Gaussian or Laplace noise), counts (noisy counts of "
@@ -143,9 +146,10 @@ class PateOf:
     queries: int = option(
         500, "how many public records the teachers label; the noise is solved for the budget", whole()
     )
-    student: Literal["network", "semi_supervised"] = option(
+    student: Literal["network", "convolutional", "semi_supervised"] = option(
         "network",
-        "what learns from the labels: a neural network, or a semi-supervised GAN, which learns from the other public records too",
+        "what learns from the labels: a neural network, one of convolutions for a picture, or a semi-supervised GAN, which learns from the "
+        "other public records too",
     )
     distillation: bool = option(
         False, "with aggregator=counts or shares: the student learns the noisy shares, not the likeliest class alone"
@@ -215,7 +219,7 @@ class Audit:
     tuning_runs: int = option(400, "number of further fits on each table, from which the attack is chosen")
     pair: Literal["own", "worst_case", "rare"] = option(
         "own",
-        "the two neighbouring tables on which a generator is audited; own: those that reveal most of it, as far as is known",
+        "the two neighbouring tables on which a generator is audited; own: the most revealing pair that is known for this generator",
     )
     error: float = option(0.05, "probability that the lower bound on epsilon is wrong", number("(0, 1)"))
     gate_error: float = option(1e-3, "probability that a true claim is reported as contradicted", number("(0, 1)"))
@@ -401,13 +405,13 @@ class Draft:
     )
     dictionary: str | None = option(
         None,
-        "instead of path: a data dictionary of REDCap (.csv), Frictionless or CSVW (.json), or a file of SPSS or Stata, of which "
-        "only the labels are read, no record",
+        "instead of path: a data dictionary of REDCap (.csv), Frictionless or CSVW (.json), or an SPSS or Stata file; only "
+        "labels are read from it, no records",
     )
     table: str | None = option(
         None, "with path=postgresql://user@host/name or duckdb:///file.db: the table of the records"
     )
-    query_file: str | None = option(None, "the same: a file with the SELECT that gives the records")
+    query_file: str | None = option(None, "instead of the table: a file with the SELECT that gives the records")
     sheet: str | None = option(None, "sheet of an .xlsx workbook; default: the first visible one with a table")
     out: str | None = option(
         None, "file to write; what was seen goes to NAME.seen.internal.yaml beside it; default: print the draft"

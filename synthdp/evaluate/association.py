@@ -233,7 +233,7 @@ def draw(axes: tuple[Axis, ...], count: int) -> list[tuple[Condition, ...]]:
 
 
 def shares(queries: list[tuple[Condition, ...]], table: Table) -> NDArray[np.float64]:
-    """(queries,): the share of the table's rows, of which there is at least one, that satisfy each."""
+    """(queries,): the share of the table's rows that satisfy each. The table has at least one row."""
     columns = [np.ascontiguousarray(column) for column in table.values.T]
     found = np.empty(len(queries))
     for i, query in enumerate(queries):

@@ -13,7 +13,7 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import estimators
-from synthdp.evaluate.estimators import QUIET, Model, Setting
+from synthdp.evaluate.estimators import QUIET, Model, Setting, limited
 from synthdp.evaluate.features import Features
 
 if TYPE_CHECKING:
@@ -154,8 +154,6 @@ def chances(
     A class without a training row gets probability 0 everywhere; one class alone gets probability 1. jobs: threads. Raises
     ValueError where a model has no answer for these rows.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     out = np.zeros((test.rows, classes))
     occur, dense = np.unique(labels, return_inverse=True)
     if len(occur) == 1:
@@ -163,7 +161,7 @@ def chances(
         return out
     features = Features.fit(train)
     estimator = classifier.make(Setting(features=features, seed=seed, jobs=jobs))
-    with QUIET, threadpool_limits(limits=jobs, user_api="openmp"):
+    with QUIET, limited(jobs, "openmp"):
         estimator.fit(features.encode(train, classifier.form), dense)
         found = estimator.predict_proba(features.encode(test, classifier.form))
     if not np.isfinite(found).all():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from synthdp.evaluate.classifiers import CLASSIFIERS, chances
+from synthdp.evaluate.estimators import limited
 from synthdp.evaluate.features import Features
 from synthdp.evaluate.scores import summary
 from synthdp.evaluate.tables import Table
@@ -90,14 +91,13 @@ def propensity_error(left: Table, right: Table) -> tuple[float, int]:
     from scipy.linalg import qr
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     both = Table(axes=left.axes, values=np.concatenate([left.values, right.values]))
     labels = np.repeat(np.array([1, 0]), [left.rows, right.rows])
     design = Features.fit(both).dense(both)
     design -= design.mean(axis=0)
     share = left.rows / len(labels)
-    with threadpool_limits(limits=1), warnings.catch_warnings():
+    with limited(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         # Columns that others explain are dropped: they change no propensity, but the number of parameters must be theirs.
         upper, order = qr(design, mode="r", pivoting=True)[:2]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from synthdp.evaluate.features import Features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -22,6 +25,20 @@ if TYPE_CHECKING:
 
 
 # ---- One OpenMP and BLAS thread and no remarks of convergence while models are fitted, also from several threads.
+
+
+def limited(threads: int, kind: str | None = None) -> AbstractContextManager[Any]:
+    """At most this many threads of the "openmp" or "blas" libraries, or of both; afterwards as many as before."""
+    return cast("AbstractContextManager[Any]", _libraries(len(sys.modules)).limit(limits=threads, user_api=kind))
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> Any:  # noqa: ARG001
+    """The loaded libraries that have threads. To find them takes 6 ms, as long as a small fit: they are looked for again only
+    where modules were imported since."""
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()
 
 
 class Quiet:
@@ -36,11 +53,9 @@ class Quiet:
         self._lock, self._inside, self._stack = threading.Lock(), 0, ExitStack()
 
     def __enter__(self) -> None:
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
         with self._lock:
             if self._inside == 0:
-                self._stack.enter_context(threadpool_limits(limits=1))
+                self._stack.enter_context(limited(1))
                 self._stack.enter_context(warnings.catch_warnings())
                 for kind in (UserWarning, RuntimeWarning, FutureWarning):  # ConvergenceWarning is a UserWarning
                     warnings.simplefilter("ignore", kind)
@@ -309,12 +324,10 @@ def guesses(
 ) -> NDArray[np.float64]:
     """(test rows,): predicted numbers after training on (train, values). jobs: threads. Raises ValueError where there is no
     answer."""
-    from threadpoolctl import threadpool_limits
-
     features = Features.fit(train)
     estimator = regressor.make(Setting(features=features, seed=seed, jobs=jobs))
     centre, spread = float(values.mean()), float(values.std()) or 1.0
-    with QUIET, threadpool_limits(limits=jobs, user_api="openmp"):
+    with QUIET, limited(jobs, "openmp"):
         # Scaled, so that days since 1970 are no harder than a share.
         estimator.fit(features.encode(train, regressor.form), (values - centre) / spread)
         found = np.asarray(estimator.predict(features.encode(test, regressor.form)), dtype=np.float64)

@@ -1,8 +1,17 @@
-"""The fidelity part of `evaluate`: every metric of how close rows are, or why it could not be computed."""
+"""The fidelity part of `evaluate`: every metric of how close rows are, or why it could not be computed.
+
+The metrics of columns are in files of their own; here are those of the schema: rules that it declares, and codes with a tree
+(`schema.trees`), whose shares are compared at every level, however finely the fit kept them.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from synthdp.errors import BadInput
+from synthdp.evaluate.tables import word_of
+from synthdp.schema.columns import Categorical
+from synthdp.schema.rule_rows import broken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -12,6 +21,8 @@ if TYPE_CHECKING:
     from synthdp.evaluate.how import Steps
     from synthdp.evaluate.tables import Axis, Table
     from synthdp.schema.schema import Schema
+    from synthdp.schema.trees import Tree
+
 
 Three = tuple["Table", "Table", "Table"]
 Outcome = tuple["dict[str, Any] | None", "str | None"]
@@ -33,7 +44,7 @@ def judge(
     result: dict[str, Any],
 ) -> None:
     """Fill result["fidelity"], ["columns"] and ["not_computed"]. tables: synthetic, training, test."""
-    from synthdp.evaluate import association, code_levels, fidelity
+    from synthdp.evaluate import association, fidelity
 
     s, t, v = tables
     log, found = result["not_computed"], result["fidelity"]
@@ -58,7 +69,7 @@ def judge(
     for label, keys, metric in _further(seeds):
         tell(label)
         _enter(metric(s, t, v), keys, found, log)
-    if levels := code_levels.by_level(schema, *frames):
+    if levels := by_level(schema, *frames):
         found["code_levels"] = levels
     if schema.rules:
         _rules(schema, frames, found, log)
@@ -103,7 +114,6 @@ def _rules(
     found: dict[str, Any],
     log: list[dict[str, str]],
 ) -> None:
-    from synthdp.evaluate.rule_violations import violations
 
     counted, lacking = violations(schema, *frames)
     if counted:
@@ -134,3 +144,93 @@ def _detection(
 def _note_marginals(found: dict[str, Any], log: list[dict[str, str]]) -> None:
     lacking = [ways for ways in (2, 3) if f"tvd_{ways}way" not in found]
     log += [{"metric": f"tvd_{ways}way", "reason": f"there are fewer than {ways} columns"} for ways in lacking]
+
+
+def violations(
+    schema: Schema, synthetic: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Per declared rule {"rule": its text, "synthetic", "train", "test": share of the rows that break it, in [0, 1]}; and rule -> why
+    it could not be counted, where a frame lacks a column of it.
+
+    A missing value never breaks a rule. A share is None where a frame has no rows. The real shares stand beside the
+    synthetic one, since a rule that the records break too says something about the rule.
+    """
+    frames, found, lacking = {"synthetic": synthetic, "train": train, "test": test}, [], {}
+    for rule in schema.rules:
+        try:
+            shares = {role: _share(broken(rule, frame, schema)) for role, frame in frames.items()}
+            found.append({"rule": rule.text, **shares})
+        except BadInput as error:
+            lacking[rule.text] = str(error)
+    return found, lacking
+
+
+def _share(mask: Any) -> float | None:
+    return float(mask.mean()) if len(mask) else None
+
+
+def as_kept(schema: Schema, samples: Sequence[pd.DataFrame]) -> Schema:
+    """The schema with the codes that synthetic rows hold as the categories of columns with a tree that it leaves to learn: all other
+    metrics compare real codes at the level that the fit kept them at."""
+    for column in schema.columns:
+        if isinstance(column, Categorical) and column.tree is not None and isinstance(column.categories, str):
+            held = {
+                word_of(value) for frame in samples if column.name in frame for value in frame[column.name].unique()
+            }
+            schema = schema.with_learned(column.name, categories=sorted(held - {""}))
+    return schema
+
+
+def by_level(
+    schema: Schema, synthetic: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame
+) -> dict[str, list[dict[str, float | int]]]:
+    """Per column with a tree, coarsest level first, {"level", "tvd", "floor", "kept"}: the total variation distance of synthetic from
+    training rows where every code is taken at that level, the same of the test rows, and the share of the synthetic codes that are
+    as fine as the real ones there. A code that the fit lost to its parent is wrong below the parent's level, and right from there up.
+    Columns that a frame lacks are left out; missing cells count in no share.
+    """
+    found: dict[str, list[dict[str, float | int]]] = {}
+    for column in schema.columns:
+        tree = getattr(column, "tree", None)
+        if tree is None or any(column.name not in frame for frame in (synthetic, train, test)):
+            continue
+        three = [_counted(frame[column.name]) for frame in (synthetic, train, test)]
+        if all(three):
+            found[column.name] = [_level(tree, level, *three) for level in range(1, tree.levels + 1)]
+    return found
+
+
+def _level(
+    tree: Tree, level: int, synthetic: dict[str, float], train: dict[str, float], test: dict[str, float]
+) -> dict[str, float | int]:
+    s, t, v = (_coarsened(tree, level, shares) for shares in (synthetic, train, test))
+    return {
+        "level": level,
+        "tvd": _distance(s, t),
+        "floor": _distance(v, t),
+        "kept": min(1.0, sum(share for node, share in s.items() if node in t or node in v)),
+    }
+
+
+def _coarsened(tree: Tree, level: int, shares: dict[str, float]) -> dict[str, float]:
+    """Shares of the nodes of a level; a coarser node stays what it is."""
+    found: dict[str, float] = {}
+    for word, share in shares.items():
+        chain = tree.chain(word)
+        node = chain[max(0, len(chain) - level)]
+        found[node] = found.get(node, 0.0) + share
+    return found
+
+
+def _counted(series: pd.Series) -> dict[str, float]:
+    """The share of each word among the cells that are not missing."""
+    counts: dict[str, float] = {}
+    for value, number in series.value_counts(dropna=True).items():
+        if number:  # a categorical has all its categories
+            counts[word_of(value)] = counts.get(word_of(value), 0.0) + number
+    total = sum(counts.values())
+    return {word: float(number / total) for word, number in counts.items()}
+
+
+def _distance(one: dict[str, float], other: dict[str, float]) -> float:
+    return 0.5 * sum(abs(one.get(node, 0.0) - other.get(node, 0.0)) for node in {*one, *other})

@@ -223,7 +223,7 @@ def wasserstein(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
     Each distance is in units of the 5 to 95 % range of the column's real training values: 1 means that values are off by
     about the whole spread of the data. Where that range is 0 (a column that is nearly always one value), it is the whole range,
     and where that is 0 too the declared one: "scales" says which. Missing values are left out on both sides
-    (`missing.patterns` judges them); a column of which synthetic rows hold no value has distance 1. "floor" is the same of
+    (`missing.patterns` judges them); a column that is empty in all synthetic rows has distance 1. "floor" is the same of
     the real test rows as if they were synthetic.
 
     The second value is the reason for columns that could not be judged, or for None where there are none to judge.

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from synthdp.errors import BadInput
+from synthdp.evaluate.tables import word_of
+from synthdp.schema.cells import instants, numbers
 from synthdp.schema.codec import Codec
+from synthdp.schema.columns import LEARN, Categorical, Datetime, Numeric
 from synthdp.schema.history_view import GAP, NUMBER, PACE, PLACE, PREVIOUS, View
 
 if TYPE_CHECKING:
@@ -50,6 +53,28 @@ def judge(
         name: told for name in targets if view.sizes[name] == 2 and (told := _told(parts, view, name, seed))
     }
     return found
+
+
+BINS = 10  # of equal weight, where a schema leaves bins to learn
+
+
+def as_seen(schema: Schema, synthetic: pd.DataFrame, train: pd.DataFrame) -> Schema:
+    """The schema with what it leaves to learn read off the rows: the categories of the synthetic ones, bounds and bins of the training
+    ones. Allowed here, for all of this is internal."""
+    for name in dict.fromkeys(name for name, _ in schema.learned):
+        column, items = schema.column(name), {}
+        if isinstance(column, Categorical):
+            items["categories"] = sorted({word_of(value) for value in synthetic[name].unique()} - {""})
+        elif isinstance(column, Numeric):
+            read = (instants if isinstance(column, Datetime) else numbers)(train[name])
+            values = np.asarray(read.cells, float)[~(read.missing | read.wrong)]
+            values = values[np.isfinite(values)] if np.isfinite(values).any() else np.zeros(1)
+            if column.bounds == LEARN:
+                items["bounds"] = [float(values.min()), float(values.max())]
+            if column.bins == LEARN:
+                items["bins"] = sorted({float(edge) for edge in np.quantile(values, np.arange(1, BINS) / BINS)})
+        schema = schema.with_learned(name, **items)
+    return schema
 
 
 def cells(frame: pd.DataFrame, schema: Schema, view: View) -> Cells:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.evaluate.attacks.units import Codes, unit_codes
+from synthdp.evaluate.attacks.case import Codes, unit_codes
 from synthdp.evaluate.tables import SYNTHETIC, Axis, Table, axes_of, check_columns, table_of
 
 if TYPE_CHECKING:

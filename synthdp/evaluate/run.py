@@ -80,10 +80,10 @@ def _tables(
     how: How,
     progress: Progress | None,
 ) -> dict[str, Any]:
-    from synthdp.evaluate import attacks, classifiers, code_levels, faithfulness, reading, utility
+    from synthdp.evaluate import attacks, classifiers, faithfulness, reading, utility
 
     chosen = classifiers.classifiers(how.models)
-    parts = reading.parts_of(samples, train, test, code_levels.as_kept(schema, samples))
+    parts = reading.parts_of(samples, train, test, faithfulness.as_kept(schema, samples))
     log = list(parts.log)
     wanted = _targets(schema, schema.targets if how.targets is None else how.targets, parts, log)
     here = _present(chosen, log if wanted else [])
@@ -110,6 +110,8 @@ def _tables(
 
 def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[str, str]]) -> list[Axis]:
     """The axes of the targets; one that the synthetic rows lack is logged."""
+    from synthdp.evaluate.tables import target_of
+
     lost = {entry["metric"].removeprefix("columns.") for entry in parts.log}
     wanted = []
     for name in dict.fromkeys(names):
@@ -117,16 +119,8 @@ def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[
             reason = "the synthetic rows lack the target, or have it in a form that cannot be read"
             log.append({"metric": f"utility.{name}", "reason": reason})
         else:
-            wanted.append(_target(name, parts.axes, schema))
+            wanted.append(target_of(name, parts.axes, schema))
     return wanted
-
-
-def _target(name: str, axes: tuple[Axis, ...], schema: Schema) -> Axis:
-    for axis in axes:
-        if axis.name == name:
-            return axis
-    column = schema.column(name, "targets")  # raises for a name that the schema does not know
-    raise BadInput(f"targets: {name!r} is a column of kind {column.kind}, which nothing can predict; name another.")
 
 
 def _present(chosen: Sequence[Model], log: list[dict[str, str]]) -> tuple[Model, ...]:
@@ -168,15 +162,11 @@ def _histories(hearing: Hearing, frames: tuple[pd.DataFrame, pd.DataFrame, pd.Da
     from synthdp.evaluate import judged_histories
 
     lacking = [name for name in schema.names if name not in frames[0]]
-    if lacking or schema.learned:
-        why = (
-            f"the synthetic rows lack {lacking[0]!r}"
-            if lacking
-            else "the schema leaves something to learn: judge by a release's schema"
-        )
-        hearing.lack("histories", why)
+    if lacking:
+        hearing.lack("histories", f"the synthetic rows lack {lacking[0]!r}")
         return
-    hearing.result["histories"] = judged_histories.judge(*frames, schema.counting())
+    seen = judged_histories.as_seen(schema, frames[0], frames[1])
+    hearing.result["histories"] = judged_histories.judge(*frames, seen.counting())
 
 
 def _attack(hearing: Hearing, targets: Sequence[str]) -> None:

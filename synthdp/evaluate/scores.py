@@ -1,7 +1,13 @@
-"""Scores of predicted class probabilities and of predicted numbers, and how several runs are summed up."""
+"""Scores of predicted class probabilities and of predicted numbers, how several runs are summed up, and intervals of 95 %.
+
+For these, held-out rows are drawn again with replacement (patients, where records belong to patients), predictions kept, and
+every model of a target sees the same draws: Efron & Tibshirani 1993, sections 6 and 8. Synthetic samples and seeds vary by
+their own spread.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,3 +131,142 @@ def summary(values: Sequence[float], interval: tuple[float, float] | None = None
     if interval is not None:
         found["interval"] = [float(bound) for bound in interval]
     return found
+
+
+LEVEL = 0.95
+STREAM = 23
+# A class, or a whole table, of fewer rows tells nothing of its own uncertainty.
+MIN_ROWS = 5
+# Above so many weights (rows x draws x classes) fewer draws are made, but not below LEAST.
+MOST_WORK, LEAST = 60_000_000, 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resamples:
+    """weights: (rows, draws) float32, how often each test row is in each draw."""
+
+    weights: NDArray[np.float32]
+
+    @property
+    def draws(self) -> int:
+        return int(self.weights.shape[1])
+
+    def of(self, rows: NDArray[np.bool_]) -> Resamples:
+        """The same draws, of some of the rows."""
+        return Resamples(weights=self.weights[rows])
+
+    def beside_itself(self) -> Resamples:
+        """A first draw that holds every row once, before the others."""
+        return Resamples(weights=np.column_stack([np.ones(len(self.weights), dtype=np.float32), self.weights]))
+
+
+def resamples(rows: int, draws: int, classes: int, units: NDArray[np.int64] | None) -> Resamples:
+    """draws with replacement of the rows, or of the units (codes from 0, one per row) with all their rows."""
+    if rows:
+        draws = min(draws, max(LEAST, MOST_WORK // (rows * max(classes, 1))))
+    rng = np.random.default_rng((STREAM, rows))
+    groups = int(units.max()) + 1 if units is not None and rows else rows
+    weights = np.empty((groups, draws), dtype=np.float32)
+    for b in range(draws):
+        weights[:, b] = np.bincount(rng.integers(0, groups, groups), minlength=groups) if groups else 0
+    return Resamples(weights=weights if units is None or not rows else weights[units])
+
+
+def class_draws(
+    truth: NDArray[np.int64], chances: NDArray[np.float64], positive: int | None, again: Resamples
+) -> dict[str, NDArray[np.float64]]:
+    """metric -> (draws,): `scores.score` of each draw; NaN where a draw does not define it (never in a result)."""
+    W, guess = again.weights, chances.argmax(axis=1)
+    size = np.maximum(W.sum(axis=0, dtype=np.float64), 1.0)
+    found = {"accuracy": _total(W, guess == truth) / size}
+    classes = [positive] if positive is not None else [int(c) for c in np.unique(truth)]
+    parts: dict[str, list[NDArray[np.float64]]] = {m: [] for m in ("auroc", "auprc", "f1", "brier", "ece")}
+    for c in classes:
+        hit, chance, called = truth == c, chances[:, c], guess == c
+        auroc, auprc = rankings(hit, chance, again)
+        true, both = _total(W, hit & called), _total(W, hit) + _total(W, called)
+        parts["auroc"].append(auroc)
+        parts["auprc"].append(auprc)
+        parts["f1"].append(2 * true / np.maximum(both, 1.0))
+        parts["brier"].append(_total(W, (chance - hit) ** 2) / size)
+        inside = np.zeros((len(truth), BINS), dtype=np.float32)
+        inside[np.arange(len(truth)), bins(chance)] = hit - chance
+        parts["ece"].append(np.abs(W.T @ inside).sum(axis=1, dtype=np.float64) / size)
+    return found | {metric: _mean(each) for metric, each in parts.items()}
+
+
+def auroc_draws(
+    truth: NDArray[np.int64], chances: NDArray[np.float64], positive: int | None, again: Resamples
+) -> NDArray[np.float64]:
+    """(draws,): `class_draws` of auroc alone."""
+    classes = [positive] if positive is not None else [int(c) for c in np.unique(truth)]
+    return _mean([rankings(truth == c, chances[:, c], again)[0] for c in classes])
+
+
+def rankings(
+    hit: NDArray[np.bool_], chance: NDArray[np.float64], again: Resamples
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(draws,) of AUROC and of average precision, ties as scikit-learn takes them; NaN where one class is not drawn."""
+    order = np.argsort(-chance, kind="stable")
+    sorted_chance = chance[order]
+    starts = np.flatnonzero(np.r_[True, sorted_chance[1:] != sorted_chance[:-1]])
+    W = again.weights[order]
+    # Counts below 2^24 are exact in float32.
+    hits = np.add.reduceat(W * hit[order, None], starts, axis=0)
+    every = np.add.reduceat(W, starts, axis=0)
+    above, seen = hits.cumsum(axis=0), every.cumsum(axis=0)
+    positives, negatives = above[-1].astype(np.float64), (seen[-1] - above[-1]).astype(np.float64)
+    wins = np.einsum("gb,gb->b", every - hits, above - 0.5 * hits, dtype=np.float64, casting="same_kind")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        auroc = wins / (positives * negatives)
+        precision = np.einsum("gb,gb->b", hits, above / np.maximum(seen, 1.0), dtype=np.float64, casting="same_kind")
+        auprc = np.where(negatives > 0, precision / positives, np.nan)
+    return np.where(np.isfinite(auroc), auroc, np.nan), np.where(positives > 0, auprc, np.nan)
+
+
+def number_draws(
+    truth: NDArray[np.float64], guess: NDArray[np.float64], again: Resamples
+) -> dict[str, NDArray[np.float64]]:
+    """metric -> (draws,): `scores.errors` of each draw; NaN where a draw does not define it."""
+    W, off, centre = again.weights, guess - truth, truth - truth.mean()
+    size = np.maximum(W.sum(axis=0, dtype=np.float64), 1.0)
+    square = _total(W, off**2) / size
+    spread = _total(W, centre**2) / size - (_total(W, centre) / size) ** 2
+    varies = spread > 1e-6 * float((centre**2).mean())
+    r2 = np.where(varies, 1 - square / np.where(varies, spread, 1.0), np.nan)
+    return {"rmse": np.sqrt(square), "mae": _total(W, np.abs(off)) / size, "r2": r2}
+
+
+def interval(
+    draws: NDArray[np.float64], units: Sequence[float], bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> tuple[float, float] | None:
+    """[low, high] about the mean of units: its variance is that of draws (of the mean over units) over test rows, plus
+    the units' own over their number; degrees of freedom by Satterthwaite, for two or three units tell their spread badly.
+
+    units: one value per synthetic sample, or per seed where there is one sample. None where too few draws define it.
+    """
+    from scipy.stats import t as student
+
+    known = draws[np.isfinite(draws)]
+    if len(known) < max(LEAST, len(draws) / 2):
+        return None
+    of_rows, count = float(known.var(ddof=1)), len(units)
+    of_units = float(np.var(units, ddof=1)) / count if count > 1 else 0.0
+    share = of_units / (of_rows + of_units) if of_units > 0 else 0.0
+    freedom = (count - 1) / share**2 if share > 1e-3 else np.inf
+    reach = float(student.ppf(0.5 + LEVEL / 2, freedom)) * float(np.sqrt(of_rows + of_units))
+    middle = float(np.mean(units))
+    return max(bounds[0], middle - reach), min(bounds[1], middle + reach)
+
+
+def _total(weights: NDArray[np.float32], values: NDArray[Any]) -> NDArray[np.float64]:
+    total: NDArray[np.float64] = (values.astype(np.float32) @ weights).astype(np.float64)
+    return total
+
+
+def _mean(each: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """(draws,): the mean over the classes that a draw defines."""
+    stack = np.stack(each)
+    known = np.isfinite(stack)
+    count = known.sum(axis=0)
+    return np.where(count > 0, np.where(known, stack, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)

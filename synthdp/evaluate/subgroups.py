@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from synthdp.evaluate.intervals import interval
-from synthdp.evaluate.scores import LOWER_IS_BETTER, RANGES
+from synthdp.evaluate.scores import LOWER_IS_BETTER, RANGES, interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -209,3 +209,12 @@ def _numbers(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
         )
     values[~np.isfinite(values)] = np.nan
     return np.asarray(values, dtype=np.float64)
+
+
+def target_of(name: str, axes: Sequence[Axis], schema: Schema) -> Axis:
+    """The axis of that name. Raises BadInput for a column that nothing can predict."""
+    for axis in axes:
+        if axis.name == name:
+            return axis
+    column = schema.column(name, "targets")  # raises for a name that the schema does not know
+    raise BadInput(f"targets: {name!r} is a column of kind {column.kind}, which nothing can predict; name another.")

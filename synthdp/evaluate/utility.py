@@ -10,19 +10,26 @@ import numpy as np
 
 from synthdp.evaluate import subgroups
 from synthdp.evaluate.classifiers import chances
-from synthdp.evaluate.estimators import QUIET, guesses
-from synthdp.evaluate.intervals import (
+from synthdp.evaluate.estimators import QUIET, guesses, limited
+from synthdp.evaluate.scores import (
     LEAST,
     LEVEL,
+    LOWER_IS_BETTER,
+    METRICS,
+    NUMBER_METRICS,
+    RANGES,
     Resamples,
     auroc_draws,
     class_draws,
+    errors,
     interval,
     number_draws,
     resamples,
+    score,
+    summary,
+    sums,
 )
-from synthdp.evaluate.intervals import MIN_ROWS as LEAST_ROWS
-from synthdp.evaluate.scores import LOWER_IS_BETTER, METRICS, NUMBER_METRICS, RANGES, errors, score, summary, sums
+from synthdp.evaluate.scores import MIN_ROWS as LEAST_ROWS
 from synthdp.evaluate.scores import curve as calibration_curve
 from synthdp.evaluate.tables import Table
 from synthdp.evaluate.tasks import MIN_ROWS, Task, refusal, shortfalls, task
@@ -298,8 +305,6 @@ def _all(
 ) -> Iterator[tuple[str, Model, dict[Run, Trial] | str]]:
     """(arm, model, its trials or why there are none), in a fixed order; jobs of them run at a time, each in one thread: more
     than there are cores wait for each other."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     few = min(len(labels) for _, labels in court.work.samples) < MIN_ROWS
     todo = [(arm, model) for arm in ARMS for model in models]
 
@@ -312,7 +317,7 @@ def _all(
             return f"the model failed on these rows ({type(error).__name__})"
 
     # Quiet around all of them: libraries that save and restore the warning filters must find the same in every thread.
-    with QUIET, threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(max_workers=jobs) as pool:
+    with QUIET, limited(1, "blas"), ThreadPoolExecutor(max_workers=jobs) as pool:
         waiting = [pool.submit(run, arm, model) for arm, model in todo]
         try:
             for (arm, model), future in zip(todo, waiting, strict=True):

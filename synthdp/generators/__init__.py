@@ -151,7 +151,7 @@ class Generator(Protocol):
         ...
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
-        """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
+        """The model with these `tensors`; raises `BadInput` where names or shapes do not fit."""
         ...
 
 
@@ -167,7 +167,6 @@ def origin(generator: Generator) -> dict[str, str] | None:
     return {"package": package, "version": _version(package)}
 
 
-@functools.cache  # the metadata of every installed distribution is read for it
 def _version(package: str) -> str:
     distribution = next(iter(packages_distributions().get(package, ())), None)
     return "not known" if distribution is None else version(distribution)

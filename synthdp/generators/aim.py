@@ -204,7 +204,7 @@ def _rho(noise: float) -> float:
 
 
 def _noise(rho: float, moves: float) -> float:
-    """Of a Gaussian that costs rho, where so many units' contributions change."""
+    """The noise of a Gaussian that costs rho, where this many units' contributions change."""
     return moves / math.sqrt(2 * rho)
 
 

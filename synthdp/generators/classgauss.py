@@ -18,7 +18,7 @@ from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.gaussians import one_shot
 from synthdp.generators.gaussians.class_mixture import Mixture, agreed, distribution, plain_greys, restored
-from synthdp.generators.gaussians.estimates import estimated
+from synthdp.generators.gaussians.one_shot import estimated
 from synthdp.generators.parts.gan_model import check_label, label_place
 from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.ledger.budget import Budget

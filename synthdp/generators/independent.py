@@ -61,7 +61,7 @@ class IndependentModel:
 
     @property
     def codec(self) -> Codec:
-        """Of the codes that distributions are of."""
+        """The codec of the distributions' codes."""
         return Codec(self.schema)
 
     def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":

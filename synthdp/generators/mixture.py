@@ -113,7 +113,7 @@ class Mixture:
     rate: float = option(0.1, "learning rate of Adam; it falls to zero along a cosine", positive(100))
     shrinkage: float = option(
         3.0,
-        "how strongly components are drawn towards the distributions of single columns, the less the clearer the tables are",
+        "how strongly components are drawn towards the distributions of single columns; the clearer the tables, the weaker",
         not_negative(),
     )
     device: str = option("auto", devices.HELP, devices.RULE)
@@ -235,7 +235,7 @@ class Mixture:
 
 
 def _columns(clear: float, tables: int | None, worth: Worth) -> int:
-    """The number of columns of which the fit asks for every pair, so that there are at most `tables` pairs.
+    """The number of columns whose pairs the fit asks for: at most `tables` pairs.
 
     `clear` is the number of records over the standard deviation of the noise of one table that gets all the precision.
     """

@@ -128,7 +128,7 @@ class PATEGAN:
         devices.place(self.device)
 
     def teachers_of(self, units: float) -> int:
-        """`teachers`, or the default for so many units (declared, bought, or the noisy total of the tables)."""
+        """`teachers`, or the default for this many units (declared, bought, or the noisy total of the tables)."""
         return self.teachers or max(2, round(units / RECORDS))
 
     def label(self, schema: Schema) -> int | None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.gaussians import one_shot
 from synthdp.generators.gaussians.class_mixture import Mixture, agreed, distribution, plain_greys, restored
-from synthdp.generators.gaussians.estimates import Moments
+from synthdp.generators.gaussians.one_shot import Moments
 from synthdp.generators.parts.gan_model import check_label, label_place
 from synthdp.generators.parts.record_vectors import Array, Vectors
 from synthdp.ledger.budget import Budget

@@ -28,7 +28,7 @@ MAX_SIZE = 1 << 26  # pixels of one picture in a file: 8,192 x 8,192
 def column_of(schema: Schema) -> Image:
     """The image column of a schema that must have one."""
     if schema.image is None:
-        raise BadInput("schema: no column is of kind image")
+        raise BadInput("schema: there is no column of kind image")
     return schema.image
 
 

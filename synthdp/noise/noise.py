@@ -93,11 +93,6 @@ class Noise:
                 self._pairs(flat[start:stop], flat[half + start : half + stop], deviation)
         return flat[:count].view(sizes)
 
-    def normal_array(self, shape: int | Sequence[int], deviation: float) -> NDArray[np.float64]:
-        """`normal` in float64, as a numpy array."""
-        array: NDArray[np.float64] = self.normal(shape, deviation, torch.float64).numpy()
-        return array
-
     def added(self, values: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
         """`values` plus independent real N(0, deviation^2), rounded to a public grid of deviation / 128 to / 64.
 

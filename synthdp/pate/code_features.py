@@ -22,7 +22,8 @@ class Features:
 
     `one_hot`: a categorical column is a block of zeros and ones; an ordered one (numbers, instants, ordinals, truth values) is
     the middle of its bin between its bounds, and a flag where it may be missing (then the value is 0). `codes`: one entry per
-    column, its code, for trees. The target's column is never looked at, so that queries may hold any code there.
+    column, its code, for trees. A picture has an entry for each of its values, from 0 to 1, in the order (height, width, channels). The
+    target's column is never looked at, so that queries may hold any code there.
     """
 
     tables: tuple[NDArray[np.float32], ...]  # per column but the target: code -> its entries, (size, entries)
@@ -121,6 +122,8 @@ def public_codes(codec: Codec, target: str | None, frame: Any) -> Codes:
 def table(codec: Codec, index: int, encoding: str = "one_hot") -> NDArray[np.float32]:
     """The entries of each code of one column, (size, entries): see `Features`."""
     name, size = codec.names[index], codec.sizes[index]
+    if codec.picture is not None and index in range(len(codec.names))[codec.picture.places]:
+        return np.arange(size, dtype=np.float32)[:, None] / np.float32(1 if encoding == "codes" else size - 1)
     column = codec.schema.column(name)
     if encoding == "codes":
         return np.arange(size, dtype=np.float32)[:, None]

@@ -151,7 +151,6 @@ class PATE:
     def validate(self, schema: Schema, budget: Budget, *, target: str, public: int) -> None:
         """Raise `BadInput` for what settings, schema, budget and the number of public records leave no fit to make. Nothing is opened
         or charged; teachers and student are tried on made-up records."""
-        _refuse_images(schema)
         found = len(classes(schema, target))
         count = self.plan_queries(budget, schema.unit or RECORD)
         if count > public:
@@ -195,18 +194,9 @@ class PATE:
         }
 
 
-def _refuse_images(schema: Schema) -> None:
-    if schema.image is not None:
-        raise BadInput(
-            f"PATE learns tables, but the schema has the image column {schema.image.name!r}: leave it out, or replace it "
-            "by columns with features of the pictures"
-        )
-
-
 def _check(schema: Schema, target: str, budget: Budget, seed: int | None, recorder: Any) -> None:
     if not isinstance(schema, Schema) or not isinstance(budget, Budget):
         raise BadInput("PATE.fit needs schema=Schema(...) and budget=Budget(epsilon, delta)")
-    _refuse_images(schema)
     schema.check_declared()
     classes(schema, target)
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):

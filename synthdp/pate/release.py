@@ -113,7 +113,7 @@ def _stored(found: Opened, said: Mapping[str, Any], width: int, answers: Answers
 
 def _check_answers(folder: Path, answers: Answers, schema: Schema, target: str) -> None:
     sizes, codes, labels = np.array(Codec(schema).sizes), answers.codes, answers.targets
-    fits = codes.ndim == 2 and codes.shape[1] == len(sizes) and codes.dtype == np.int32
+    fits = codes.ndim == 2 and codes.shape[1] == len(sizes) and codes.dtype == Codec(schema).dtype
     fits = fits and answers.places.shape == (len(codes),) and answers.places.dtype == np.int64
     fits = fits and labels.shape == (len(codes), len(classes(schema, target))) and labels.dtype == np.float32
     if not fits or (codes < 0).any() or (codes >= sizes).any() or not distributions(labels):

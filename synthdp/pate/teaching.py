@@ -30,10 +30,12 @@ Map = Callable[[Codes], NDArray[np.float32]]
 class Networks:
     """Teachers that are networks, trained as one stacked computation: see `synthdp.seal.teachers.Stacked`.
 
-    `hidden` are the widths of an MLP; a `module` of your own, (rows, width) -> (rows, classes) logits, takes its place.
+    `hidden` are the widths of an MLP. With `channels` convolutions of stride 2 take its place, where the schema has a picture and no
+    other column; so does a `module` of your own, (rows, width) -> (rows, classes) logits.
     """
 
     hidden: tuple[int, ...] = (64,)
+    channels: tuple[int, ...] = ()
     module: "nn.Module | None" = None
     steps: int = 200
     batch: int = 32
@@ -45,7 +47,7 @@ class Networks:
         import torch
         from torch.nn import functional
 
-        from synthdp.pate.students.network import MLP
+        from synthdp.pate.students.network import MLP, Convolutions
         from synthdp.seal import Stacked
 
         place = codec.names.index(target)
@@ -57,11 +59,20 @@ class Networks:
         def loss(logits: "Tensor", codes: "Tensor") -> "Tensor":
             return functional.cross_entropy(logits, codes[:, place].long(), reduction="none")
 
-        module = self.module
+        module, first = self.module, torch.Generator().manual_seed(0)
+        if module is None and self.channels:
+            module = Convolutions(width, shape_of(codec.schema), self.channels, codec.sizes[place], first)
         if module is None:
-            module = MLP(width, tuple(self.hidden), codec.sizes[place], torch.Generator().manual_seed(0))
+            module = MLP(width, tuple(self.hidden), codec.sizes[place], first)
         rest = {name: getattr(self, name) for name in ("steps", "batch", "learning_rate", "weight_decay")}
         return Stacked(module=module, features=inputs, loss=loss, **rest)
+
+
+def shape_of(schema: Schema) -> tuple[int, int, int]:
+    """Height, width and channels of the schema's picture; raises `BadInput` where it has none."""
+    if schema.image is None:
+        raise BadInput("convolutions need a picture, but the schema has no image column: take a network or a forest")
+    return schema.image.height, schema.image.width, schema.image.channels
 
 
 def kind_of(teacher: Any, codec: Codec, target: str, mapping: Map) -> Any:

@@ -114,7 +114,7 @@ class Told:
 
     @property
     def telling(self) -> list[Compared]:
-        """The tables of which the noise leaves something to tell."""
+        """The tables where the noise leaves something to see."""
         return [table for table in self.group.tables if tells(table.interval)]
 
 

@@ -71,7 +71,7 @@ def _unit(s: Statement) -> Hazard:
     if promise.unit(s).patient:
         rows = words.number(s.max_records_per_unit)
         text = (
-            f"All rows with one {s.unit} are protected together; at most {rows} of them were used. A person with two values of "
+            f"All rows with one {s.unit} are protected together; at most {rows} of them count. A person with two values of "
             f"{s.unit}, or a family, is protected less."
         )
         return _hazard(name, text)

@@ -108,7 +108,7 @@ class Levels:
         return cls(column=_text(values["column"]), codes=codes, shares=shares, errors=errors)
 
     def matches(self, schema: Schema) -> bool:
-        """Whether the schema keeps so many codes of each level."""
+        """Whether the schema keeps this many codes of each level."""
         column = next((each for each in schema.columns if each.name == self.column), None)
         return isinstance(column, Categorical) and column.tree is not None and self.codes == codes_of(column)
 
@@ -177,13 +177,13 @@ def sentences(statement: "Statement") -> Iterator[str]:
         yield f"Categories merged into the one for all others: {_listed([each.text for each in lost.merged], '; ')}."
     if lost.levels:
         yield (
-            "Codes kept at the finest level of their tree that the noise lets be told apart, a finer code under its parent: "
+            "Codes kept at the finest level of their tree that stands clear of the noise, rarer codes under their parents: "
             f"{_listed([each.text for each in lost.levels], '; ')}."
         )
     drawn = [str(each["name"]) for each in statement.columns if (each["declared"].get("tree") or {}).get("leaves")]
     if drawn:
         yield (
-            f"Synthetic codes of {_listed(drawn)} were drawn uniformly below the code that was kept: finer than that they show what "
+            f"Synthetic codes of {_listed(drawn)} were drawn uniformly below the code that was kept: below that level they show what "
             "was declared, and nothing of the records."
         )
     if lost.alone:
@@ -197,7 +197,7 @@ def sentences(statement: "Statement") -> Iterator[str]:
             "over the rest, so that means and tails of these columns are too large or too wide; declare plausible bounds, or bins."
         )
     if unit != RECORD:
-        yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted; any others were left out."
+        yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted."
     if clamped:
         yield f"Cells that break the schema may have been changed: {CLAMPED}."
     if lost.empty:

@@ -14,7 +14,7 @@ from synthdp.errors import BadInput
 from synthdp.files import whole
 from synthdp.ledger.events import Capped, Gaussian, Threshold
 from synthdp.pages import pdf as printer
-from synthdp.report import fitness_words, lost, promise, statement_plots, words
+from synthdp.report import fitness_words, lost, plots, promise, words
 from synthdp.report.folder import Verified
 from synthdp.report.hazards import hazards
 from synthdp.report.lost import FITNESS, MODEL, Counted
@@ -114,7 +114,7 @@ class Question:
 def questions(statement: Statement) -> list[Question]:
     """Every event that touched the records."""
     found: dict[tuple[Any, ...], list[Asking]] = {}
-    learned = tuple(promise.bought(statement))
+    learned, buying = tuple(promise.bought(statement)), promise.asked_for(statement)
     noises = {entry.event.noise for entry in statement.events if isinstance(entry.event, Gaussian)}
     for entry in statement.events:
         told, event = words.tell(entry.event), entry.event
@@ -125,6 +125,8 @@ def questions(statement: Statement) -> list[Question]:
             or (isinstance(event, Capped) and each.noise not in noises)
         ]
         learnt = learned if statement.counted and not held and isinstance(event, Gaussian | Threshold) else ()
+        if learnt and len(buying) >= entry.count:  # purchases come first, and one after the other
+            learnt, buying = tuple(dict.fromkeys(buying[: entry.count])), buying[entry.count :]
         listed = (("to learn facts of", learnt),) if learnt else tuple(_counted(held))
         asking = Asking(times=entry.count, parameters=told.parameters, counted=listed)
         found.setdefault((told.title, told.sentence, told.inner), []).append(asking)
@@ -197,7 +199,7 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         "one_in": words.one_in,
         "between": fitness_words.between,
     }
-    plot = statement_plots.epsilon_curve(statement.curve, statement.delta, statement.epsilon)
+    plot = plots.epsilon_curve(statement.curve, statement.delta, statement.epsilon)
     return environment.get_template("statement.html.j2").render(
         s=statement,
         classifier=statement.generator == CLASSIFIER,
@@ -219,8 +221,8 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         older_theorems=COMPARED,
         about_accountants=words.ACCOUNTANTS,
         curve=sorted(statement.curve),
-        trade_off=Markup(statement_plots.trade_off(promise.points(statement))),  # noqa: S704 - as the other
-        plot=Markup(plot),  # noqa: S704 - made by statement_plots.py from numbers and fixed words alone
+        trade_off=Markup(plots.trade_off(promise.points(statement))),  # noqa: S704 - as the other
+        plot=Markup(plot),  # noqa: S704 - made by plots.py from numbers and fixed words alone
         columns=[(column, facts(column, statement)) for column in statement.columns],
         bought=bool(promise.bought(statement)),
         seen=read_off(statement.columns),

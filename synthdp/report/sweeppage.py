@@ -9,7 +9,7 @@ from typing import Any
 
 from synthdp import pages
 from synthdp.files import whole
-from synthdp.report import sweepplot, words
+from synthdp.report import plots, words
 from synthdp.report.statement import plain
 from synthdp.report.sweep import LABELS, STAMP, settings, verdict
 
@@ -41,7 +41,7 @@ def write(found: Mapping[str, Any], out: Path) -> None:
         "compare.html": html(found),
     }
     if found["panels"]:
-        texts["compare.svg"] = sweepplot.together(found["panels"])
+        texts["compare.svg"] = plots.together(found["panels"])
     else:
         (out / "compare.svg").unlink(missing_ok=True)
     for name, text in texts.items():
@@ -62,8 +62,8 @@ def html(found: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": words.number, "between": between}
-    plots = [
-        {**panel, "plot": Markup(sweepplot.panel(panel, f"panel{place}"))}  # noqa: S704 - sweepplot escapes what it is given
+    panels = [
+        {**panel, "plot": Markup(plots.panel(panel, f"panel{place}"))}  # noqa: S704 - plots.py escapes what it is given
         for place, panel in enumerate(found["panels"])
     ]
     shown = columns(found)
@@ -76,7 +76,7 @@ def html(found: Mapping[str, Any]) -> str:
         about=found["about"],
         stopped=found["stopped"],
         answers=[*answers(found)],
-        panels=plots,
+        panels=panels,
         over=" ".join(text for kind, text in OVER.items() if kind in kinds),
         runs=found["runs"],
         tables=[(title, head, [(row, _cells(row, head)) for row in found["runs"]]) for title, head in _parts(shown)],

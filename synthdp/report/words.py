@@ -44,7 +44,7 @@ class Told:
 
 
 def tell(event: Event) -> Told:
-    """The event in words; one that this house does not know is told by its own docstring."""
+    """The event in words; an event of another package is described by its own docstring."""
     title, sentence = _words(event)
     skipped = {"relation", "unit", "queries", "reason", "sampler", "law", "candidates"}
     values = ((field.name, getattr(event, field.name)) for field in fields(event) if field.name not in skipped)
@@ -159,7 +159,7 @@ def sampler(events: tuple[Event, ...]) -> str:
 
 
 def upper(value: float, digits: int = 4) -> str:
-    """A bound rounded up to so many significant digits, so that the page never promises more than holds."""
+    """A bound rounded up to this many significant digits, so that the page never promises more than holds."""
     if math.isinf(value):
         return "∞"
     rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))

@@ -111,6 +111,11 @@ class Bins:
         return points
 
 
+def top(bins: Bins) -> Any:
+    """The largest point."""
+    return bins.edges[-1] if bins.scale is None else bins.edges[-1] - 1
+
+
 def bins_of(column: Numeric, cells: int = 0) -> Bins:
     """The bins that a declared column asks for, cut further into about `cells` of equal width in all; `BadInput` where an item is
     still to be learned."""

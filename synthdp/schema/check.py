@@ -50,10 +50,26 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
     if problems:
         raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
     if invalid == "error":
-        refuse(
+        found = [
             (column.name, rule) for column in schema.columns for rule, _ in broken(schema, column, frame[column.name])
-        )
+        ]
+        if schema.reading is not None and any(_is_unread(schema, frame[name], name) for name, _ in found):
+            names = _listed(list(dict.fromkeys(name for name, _ in found)))
+            raise BadInput(
+                f"{UNFIT}: the cells of {names} are written as `reading` says of files, and frames have plain cells: "
+                "synthdp.read(path, schema) reads a file by its schema"
+            )
+        refuse(found)
     return frame[list(schema.names)]
+
+
+def _is_unread(schema: Schema, series: "Series", name: str) -> bool:
+    """Whether text of a column is still in the coding of its file. What was read by it has none that means something else."""
+    if schema.reading is None or pd.api.types.is_numeric_dtype(series.dtype):
+        return False
+    coded = schema.reading.of(schema.column(name))
+    held = series.dropna().unique()
+    return any(isinstance(cell, str) and coded.plain(cell) not in (cell, None, cells.UNREADABLE) for cell in held)
 
 
 def refuse(broken: Iterable[tuple[str, str]]) -> None:

@@ -60,7 +60,7 @@ def _tree(asked_by: str, tree: dict[str, Any], categories: Any, folder: Path) ->
 
 
 def pairs(path: Path, column: str, parent: str, asked_by: str) -> dict[str, str]:
-    """The parent of each code of a CSV file; rows without one are of the coarsest codes. Raises `BadInput`."""
+    """The parent of each code of a CSV file; rows without one hold the coarsest codes. Raises `BadInput`."""
     rows, (code, above) = _rows(path, (column, parent), asked_by)
     found: dict[str, str] = {}
     for row in rows:

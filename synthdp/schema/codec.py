@@ -28,7 +28,7 @@ class Codec:
     then atoms. Where a column may be missing, that is the last code. Every code stands for some value, and
     `encode(decode(codes)) == codes`. An image takes one column of codes 0 .. 255 per value, in the order (height, width,
     channels); `picture` tells which. Codes are int32, or uint8 where there is an image and every size is at most 256.
-    With `cells`, the bins of numeric columns are cut further into about so many each; `coarse` leads back.
+    With `cells`, the bins of numeric columns are cut further into about this many each; `coarse` leads back.
 
     Where honoured rules tie columns (`schema.ties`) a code stands for several of them, or for a gap. Every decoded record keeps those
     rules, whatever the codes, and the law above holds for the codes of records that keep them.

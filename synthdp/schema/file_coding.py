@@ -149,7 +149,8 @@ class Coding:
     is not that of the file. `places`: so many decimals are always written. `thousands`: the sign between thousands, which a number
     may do without. `suffix`: what follows every number, such as % or " mg"; it is no part of the number, which stays as it is
     written. `pattern` of an identifier: what fresh ones look like, such as P#####, where # are digits. `labels`: (code, category)
-    where cells hold codes, such as 1 for male; a mapping will do. `title`: what files of Stata, SPSS and SAS call the column.
+    where cells hold codes, such as 1 for male; a mapping will do. `numbers`: (text, number) where cells hold texts in the place of
+    numbers, such as <5 for 2.5; each number is an atom of its column. `title`: what files of Stata, SPSS and SAS call the column.
     """
 
     missing: tuple[str, ...] = ()
@@ -162,14 +163,16 @@ class Coding:
     suffix: str | None = None
     pattern: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    numbers: tuple[tuple[str, float], ...] = ()
     title: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing", _codes(self.missing))
         object.__setattr__(self, "labels", _labels(self.labels))
-        for key in ("date", "latest", "decimal", "thousands"):
+        for key in ("date", "latest", "decimal", "thousands", "numbers"):
             if getattr(self, key) == TODO:
                 raise BadInput(f"{key} says {TODO}: the cells do not tell; write what it is")
+        object.__setattr__(self, "numbers", _numbers(self.numbers))
         if self.date is not None and not isinstance(self.date, str):
             raise BadInput("date must be a format such as dd.mm.yyyy")
         if self.latest is not None and (self.date is None or not _is_whole(self.latest)):
@@ -337,10 +340,20 @@ class Coded:
         """What is written for a category: the first code of that label, or the category itself."""
         return self._code_of.get(category, category)
 
+    @cached_property
+    def numbers(self) -> dict[str, str]:
+        """The number, in the plain coding, of each text that stands for one."""
+        return {text: repr(number) for text, number in self.coding.numbers}
+
+    @cached_property
+    def text_of(self) -> dict[float, str]:
+        """The text that is written in the place of a number: the first one that stands for it."""
+        return {float(number): text for text, number in reversed(self.coding.numbers)}
+
     @property
     def is_plain(self) -> bool:
         """Whether every cell is in the plain coding already."""
-        signs = self.coding.thousands or self.coding.suffix
+        signs = self.coding.thousands or self.coding.suffix or self.coding.numbers
         changed = self.reading.strip or self.missing or self.date or self.words or self.labels or signs
         return not changed and not (self.decimal == "," and (self.numeric or self.whole))
 
@@ -353,7 +366,7 @@ class Coded:
         if text in self.missing or not text:
             return None if text in self.missing else text
         if self.numeric:
-            number = self._number(text)
+            number = self.numbers.get(text) or self._number(text)
             return UNREADABLE if number is None else number
         if self.date is not None:
             return self.date.iso(text) or UNREADABLE
@@ -425,6 +438,8 @@ class Coded:
 
     def check(self) -> None:
         """Raises `BadInput` where the coding is not one of the column's kind."""
+        from synthdp.schema import cells
+
         column, coding = self.column, self.coding
         if coding.date is not None and not isinstance(column, Datetime):
             raise BadInput(f"date belongs to columns of kind datetime, and it is {column.kind}")
@@ -441,6 +456,13 @@ class Coded:
         for key in ("places", "thousands", "suffix"):
             if getattr(coding, key) is not None and not self.numeric:
                 raise BadInput(f"{key} belongs to numbers, and it is {column.kind}")
+        if coding.numbers and not self.numeric:
+            raise BadInput(f"numbers belong to columns of kind integer or continuous, and it is {column.kind}")
+        for text, _ in coding.numbers:
+            if (number := self._number(text)) is not None and cells.number(number) is not None:
+                raise BadInput(f"numbers: {text!r} is a number already; list only texts that are none, such as <5")
+        if twice := [text for text, _ in coding.numbers if text in self.missing]:
+            raise BadInput(f"{twice[0]!r} stands for a number and for a missing value; it can be one of them")
         if coding.thousands == self.decimal:
             raise BadInput(f"{self.decimal!r} cannot stand both between thousands and before decimals")
         declared = MOST_DECIMALS + 1 if getattr(column, "decimals", 0) is None else getattr(column, "decimals", 0)
@@ -472,6 +494,12 @@ class Coded:
                     f"{self.date.text} with latest: {last} means the years {last - 99} to {last}, and the declared bounds lie beyond; "
                     "set latest to the last year that two digits mean, or declare bounds within these years"
                 )
+        lacking_atoms = [number for _, number in self.coding.numbers if number not in getattr(column, "atoms", ())]
+        if lacking_atoms:
+            listed = ", ".join(repr(number) for number in lacking_atoms)
+            raise BadInput(
+                f"numbers: a number that texts stand for needs a bin of its own; say atoms: [{listed}] in columns too"
+            )
         known = getattr(column, "categories", ())
         for category in () if isinstance(known, str) else known:
             if self.reading.strip and category != category.strip(SPACE):
@@ -547,6 +575,26 @@ def _labels(given: Any) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
+def _numbers(given: Any) -> tuple[tuple[str, float], ...]:
+    pairs = list(given.items()) if isinstance(given, Mapping) else given
+    rule = 'numbers must map texts to the numbers that they stand for, such as {"<5": 2.5}'
+    if not isinstance(pairs, list | tuple) or not all(
+        isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs
+    ):
+        raise BadInput(rule)
+    found: dict[str, float] = {}
+    for text, number in pairs:
+        fits = isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < float("inf")
+        if not fits or not isinstance(text, str) or not text:
+            raise BadInput(rule)
+        if text != text.strip(SPACE) or _FORMULA.match(text):
+            raise BadInput("numbers: no text may begin or end with a space, or begin with = + - @ or '")
+        if text in found:
+            raise BadInput(f"numbers: the text {text!r} is there twice; keep one of each")
+        found[text] = number
+    return tuple(found.items())
+
+
 def _spelled(text: str) -> str:
     from synthdp.schema.cells import whole
 
@@ -580,7 +628,7 @@ def _changed(value: Any, *but: str) -> dict[str, Any]:
         if f.name not in but and getattr(value, f.name) != f.default
     }
     listed = {name: list(item) if isinstance(item, tuple) else item for name, item in found.items()}
-    return {name: dict(item) if name == "labels" else item for name, item in listed.items()}
+    return {name: dict(item) if name in ("labels", "numbers") else item for name, item in listed.items()}
 
 
 def _check_keys(where: str, values: Any, made: Any) -> None:

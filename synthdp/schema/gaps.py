@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.schema.bins import BINS, Bins, Values, bins_of
+from synthdp.schema.bins import BINS, Bins, Values, bins_of, top
 from synthdp.schema.columns import Column, Continuous, Datetime, Integer, Numeric
 
 Mask = NDArray[np.bool_]
@@ -121,11 +121,6 @@ def tied(columns: Mapping[str, Numeric], edges: Iterable[tuple[str, str, bool]])
             column = _column(columns[name], own[name], top(own[name]) - first)
             gaps[name] = Gap(bases=tuple(bases[name]), column=column, bins=bins_of(column))
     return Gaps(order=tuple(order), own=own, gaps=gaps)
-
-
-def top(bins: Bins) -> Any:
-    """The largest point."""
-    return bins.edges[-1] if bins.scale is None else bins.edges[-1] - 1
 
 
 def least_above(bins: Bins, values: Values, *, strict: bool) -> Values:

@@ -60,6 +60,8 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
         return {"kind": "identifier"}
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype) and len(held):
         return _numeric(held, len(distinct))
+    if not len(held):  # nothing to learn, and a category that noise alone makes would change the column's type
+        return {"kind": "ignore"}
     if isinstance(series.dtype, pd.CategoricalDtype):
         ordered = "ordinal" if series.cat.ordered else "categorical"
         listed = [cells.text(category) for category in series.cat.categories]

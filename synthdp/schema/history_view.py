@@ -24,6 +24,7 @@ NUMBER, PLACE, FIRST, GAP, PACE, WEEKDAY = "number of records", "place", "first"
 PREVIOUS, EARLIER = "previous ", "earlier "
 LONGEST = 2  # times max_records_per_unit: the most records that a drawn unit has
 EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of so few steps are told apart; codes of gaps beside these
+MOST_RECORDS = 10_000  # max_records_per_unit
 MOST_EARLIER = 3  # from which on earlier records are no longer counted
 TOLD = 4  # columns whose earlier values are counted where the schema has no target
 UNIT_WEIGHT = 1 << 20
@@ -169,16 +170,26 @@ class View:
 
 def check(schema: Schema) -> None:
     """Raise `BadInput` where a schema does not tell how records follow one another."""
+    hindered = hindrance(schema)
+    if hindered:
+        raise BadInput(hindered)
+
+
+def hindrance(schema: Schema) -> str:
+    """Why records of a schema have no histories; empty where they have. A fit of another generator goes on without."""
+    if schema.unit is None or schema.order is None:
+        return "histories needs unit and order in the schema, which tell whose a record is and what came before it"
+    if schema.image is not None:
+        return "histories learns tables, and the schema has a column of images: use a generator of images"
     if not [column for column in schema.modelled if column.name not in (*schema.per_unit, schema.order)]:
-        raise BadInput("histories needs a column that is neither order nor per_unit; use generator=mixture without it")
+        return "histories needs a column that is neither order nor per_unit; use generator=mixture without it"
+    if schema.max_records_per_unit > MOST_RECORDS:  # each number has a code of its own
+        return f"histories counts at most {MOST_RECORDS:,} records of a unit: lower max_records_per_unit"
     if schema.rules and schema.settled().honoured:
-        raise BadInput(
-            "histories keeps no rules by construction: give honoured: [] in the schema, and evaluate counts how often they break"
-        )
+        return "histories keeps no rules by construction: give honoured: [] in the schema, and evaluate counts how often they break"
     made = {NUMBER, PLACE, FIRST, GAP, PACE, WEEKDAY}
     taken = [name for name in schema.names if name in made or name.startswith((PREVIOUS, EARLIER))]
-    if taken:
-        raise BadInput(f"column {taken[0]!r} has a name that histories gives to one of its own: rename it")
+    return f"column {taken[0]!r} has a name that histories gives to one of its own: rename it" if taken else ""
 
 
 def grid(first: int, exact: int, last: int, most: int) -> tuple[int, ...]:

@@ -50,6 +50,18 @@ def supposed(schema: "Schema") -> "Schema":
     return schema
 
 
+UNITS = "the number of units"
+
+
+def asked_for(bought: Iterable[tuple[str, Iterable[str]]], *, units: bool) -> list[str]:
+    """What each question that buys is asked for, in the order in which they are asked: the number of units, then column by column what
+    of it (`bought`: its items) was left to learn. Bounds take two grids, bins alone take one."""
+    names = [UNITS] if units else []
+    for name, items in bought:
+        names += [name] * (2 if "bounds" in items else int("categories" in items or "bins" in items))
+    return names
+
+
 def settle(column: Column, items: Mapping[str, Any]) -> Column:
     """The column with `items` (categories, bounds, bins) in the place of `learn`.
 

@@ -144,7 +144,7 @@ class Schema:
         if self.reading is not None:
             if self.image is not None:
                 raise BadInput(
-                    "schema: reading is of the files of tables; labels beside pictures are UTF-8 with commas"
+                    "schema: reading describes files of tables; labels beside pictures are UTF-8 with commas"
                 )
             object.__setattr__(self, "reading", self.reading.only(self.names))
             self.reading.check(self.columns)
@@ -244,7 +244,7 @@ class Schema:
         return replace(self, honoured=ties(self).honoured)
 
     def counting(self) -> "Schema":
-        """The same schema, of which no rule is honoured by construction."""
+        """The same schema, with no rule honoured by construction."""
         return replace(self, honoured=()) if self.rules else self
 
     def as_released(self) -> "Schema":

@@ -4,6 +4,7 @@ Nothing in it could be pasted into a schema as a bound, a bin, a category or a n
 become a declaration that nobody paid for (law 21). It names columns and rows, and says what to look up elsewhere.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ import pandas as pd
 
 from synthdp.schema import cells
 from synthdp.schema.check import MISSING, NOBODY, UNKNOWN, UNTRUE, broken, check
-from synthdp.schema.columns import LEARN, Column, Identifier, Image, Numeric
+from synthdp.schema.columns import LEARN, Categorical, Column, Identifier, Image, Numeric
 from synthdp.schema.rule_rows import broken as breaking
 from synthdp.schema.schema import Schema
 
@@ -22,6 +23,11 @@ COPY, MOST_VALUES = (
     0.99,
     1_000,
 )  # a column that tells the target of so many records is a copy; of so many values at most
+LISTABLE, MOSTLY = (
+    50,
+    0.9,
+)  # so many different values could be categories; what share of them says of what kind they are
+NUMBER = re.compile("[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 LOOK = "look it up outside of the records, or use `learn`"
 REMEDIES = {
     MISSING: "write missing: true where it may be, or mend the cells",
@@ -58,7 +64,35 @@ def review(schema: Schema, frame: pd.DataFrame, *, values: bool = False) -> list
     found = [
         finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], values=values)
     ]
+    found += [each for column in schema.columns for each in _learned(column, frame[column.name])]
     return [*found, *_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
+
+
+def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
+    """Columns whose values would be bought one by one, and should not be."""
+    if not isinstance(column, Categorical) or column.categories != LEARN:
+        return
+    distinct = {text for text in cells.texts(series.dropna().drop_duplicates()) if text is not None}
+    whole = sum(text.isascii() and text.isdecimal() for text in distinct)
+    numbers = sum(NUMBER.fullmatch(text) is not None for text in distinct)
+    if not distinct:
+        yield Finding(
+            column=column.name,
+            what="has no value in any record, and noise may make up one",
+            remedy="leave it out by kind: ignore",
+        )
+    elif whole == len(distinct) and column.other is None:
+        yield Finding(
+            column=column.name,
+            what="holds digits alone, and what noise hides becomes the text `other`, so that programs take the whole column for text",
+            remedy='say other: with digits that are no code, such as other: "0"',
+        )
+    elif column.tree is None and len(distinct) > LISTABLE and whole < numbers >= MOSTLY * len(distinct):
+        yield Finding(
+            column=column.name,
+            what="holds numbers for the most part, and each of them would be learned as a category; most would be lost",
+            remedy="declare it continuous; for texts such as <5 see numbers under reading",
+        )
 
 
 def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", *, values: bool) -> Iterator[Finding]:
@@ -110,8 +144,8 @@ def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
         if dropped:
             yield Finding(
                 column=schema.unit,
-                what=f"more records than max_records_per_unit: {schema.max_records_per_unit} lets in; the others are not used",
-                remedy="a larger number uses more of them, and each answer holds more noise",
+                what=f"some units have more records than max_records_per_unit: {schema.max_records_per_unit}; the others are left out",
+                remedy="a larger number uses more records, and each answer holds more noise",
                 count=dropped,
             )
         if held == 1 < len(frame):
@@ -125,7 +159,7 @@ def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
         yield Finding(
             column=schema.unit or "",
             what=f"the table holds clearly {more} units than `units:` declares; noise is fitted to the declared number",
-            remedy=f"count them from a public source ({LOOK})",
+            remedy=f"declare the number of those that will be fitted, from a public source ({LOOK}); a split leaves about 80%",
         )
 
 

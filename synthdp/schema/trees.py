@@ -80,7 +80,7 @@ class Tree:
         return {key: value for key, value in plain.items() if value}
 
     def of(self, codes: Sequence[str] | Literal["learn"], other: str | None) -> "Tree":
-        """The same tree over these codes, of which `other` is none."""
+        """The same tree over these codes; `other` is not one of them."""
         if isinstance(codes, str):
             return replace(self, codes="learn")
         return replace(self, codes=tuple(code for code in codes if code != other))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells
-from synthdp.schema.bins import Bins, bins_of
+from synthdp.schema.bins import Bins, bins_of, top
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Boolean, Column, Continuous, Datetime, Integer, Numeric, microseconds
 from synthdp.schema.rules import Order
@@ -146,7 +146,7 @@ def _range(column: Numeric, wanted: Any, cells: int) -> tuple[Shares, Bins]:
     (low, first), (high, last) = (_points(column, bins, end) for end in ends)
     if low > high:
         _refuse(column, f"{ends[0]} is above {ends[1]}; swap them")
-    first, last = max(first[1], bins.edges[0]), min(last[0], _top(bins))
+    first, last = max(first[1], bins.edges[0]), min(last[0], top(bins))
     if first > last:
         bounds = f"[{column.bounds[0]}, {column.bounds[1]}]"
         _refuse(column, f"none of its possible values within its bounds {bounds} lies in {_shown(wanted)}")
@@ -174,10 +174,6 @@ def _points(column: Numeric, bins: Bins, end: Any) -> tuple[Any, tuple[Any, Any]
         return end, (end, end)
     point = round(end * bins.scale, 6) if bins.scale != 1.0 else end  # 0.07 * 100 is 7
     return end, (math.floor(point), math.ceil(point))
-
-
-def _top(bins: Bins) -> Any:
-    return bins.edges[-1] if bins.scale is None else bins.edges[-1] - 1
 
 
 def _room(bins: Bins) -> Shares:

@@ -24,7 +24,10 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes whatever either YAML 1.1 or our reader would take for something else than text."""
+    """Quotes whatever either YAML 1.1 or our reader would take for something else than text, and writes what is there twice twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's hook
+        return True
 
 
 _NUMBER_STARTS = list("-+.0123456789")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         layout,
     )
     from synthdp.seal.door import Sensitive
-    from synthdp.seal.gradients.question import Counted, Gradient
+    from synthdp.seal.gradients.question import Counted, Gradient, Together
     from synthdp.seal.history_tables import HistoryTables
     from synthdp.seal.marginals import Grouping, Marginals
     from synthdp.seal.pinned import moved
@@ -44,66 +44,25 @@ if TYPE_CHECKING:
         LNMax,
         Shares,
     )
-    from synthdp.seal.vectors import GroupMoments, GroupSums
+    from synthdp.seal.vectors import Group, GroupMoments, GroupSums, Sums
 
 _HOMES = {
-    "asking": (
-        "Batch",
-        "Safe",
-    ),
-    "choice": (
-        "Dependence",
-        "MOST_OFFSET",
-        "MOST_RECORDS",
-        "Misfit",
-    ),
-    "clipping": (
-        "ALLOCATIONS",
-        "Automatic",
-        "Flat",
-        "PerGroup",
-        "Rule",
-        "adapted",
-        "decayed",
-        "layout",
-    ),
+    "asking": ("Batch", "Safe"),
+    "choice": ("Dependence", "MOST_OFFSET", "MOST_RECORDS", "Misfit"),
+    "clipping": ("ALLOCATIONS", "Automatic", "Flat", "PerGroup", "Rule", "adapted", "decayed", "layout"),
     "door": ("Sensitive",),
-    "gradients.question": (
-        "Counted",
-        "Gradient",
-    ),
+    "gradients.question": ("Counted", "Gradient", "Together"),
     "history_tables": ("HistoryTables",),
     "pinned": ("moved",),
     "replay": ("tried",),
-    "marginals": (
-        "Grouping",
-        "Marginals",
-    ),
-    "teachers.mean_embeddings": (
-        "Kernel",
-        "Witness",
-        "against",
-    ),
+    "marginals": ("Grouping", "Marginals"),
+    "teachers.mean_embeddings": ("Kernel", "Witness", "against"),
     "teachers.network_teachers": ("Stacked",),
-    "teachers.protocols": (
-        "first_line",
-        "public_rows",
-    ),
+    "teachers.protocols": ("first_line", "public_rows"),
     "teachers.sealed_teachers": ("checked",),
     "teachers.sklearn_teachers": ("Estimators",),
-    "teachers.vote_aggregation": (
-        "Confident",
-        "Counts",
-        "GNMax",
-        "Interactive",
-        "LNMax",
-        "Labels",
-        "Shares",
-    ),
-    "vectors": (
-        "GroupMoments",
-        "GroupSums",
-    ),
+    "teachers.vote_aggregation": ("Confident", "Counts", "GNMax", "Interactive", "LNMax", "Labels", "Shares"),
+    "vectors": ("Group", "GroupMoments", "GroupSums", "Sums"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -121,6 +80,7 @@ __all__ = [
     "Flat",
     "GNMax",
     "Gradient",
+    "Group",
     "GroupMoments",
     "GroupSums",
     "Grouping",
@@ -137,6 +97,8 @@ __all__ = [
     "Sensitive",
     "Shares",
     "Stacked",
+    "Sums",
+    "Together",
     "Witness",
     "adapted",
     "against",

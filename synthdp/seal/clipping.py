@@ -91,18 +91,20 @@ class PerGroup:
 
     `groups` lists the names, or first parts of names, of each group's parameters; None: every layer is a group. `shares`
     are the bounds' proportions, None: equal ones, so that C_g = C / sqrt(groups). `noise` says how the noise is shared
-    among groups (`ALLOCATIONS`). One unit moves the sums, each group in units of its z_g C_g, by at most 1 / z.
+    among groups (`ALLOCATIONS`), or holds the z_g in proportion. One unit moves the sums, each group in units of its z_g C_g, by at
+    most 1 / z.
     """
 
     groups: tuple[tuple[str, ...], ...] | None = None
     shares: tuple[float, ...] | None = None
-    noise: str = "proportional"
+    noise: str | tuple[float, ...] = "proportional"
 
     def __post_init__(self) -> None:
-        if self.noise not in ALLOCATIONS:
+        if isinstance(self.noise, str) and self.noise not in ALLOCATIONS:
             raise BadInput(f"noise of groups must be one of {', '.join(ALLOCATIONS)}, got {self.noise!r}")
-        if self.shares is not None and not all(0 < share < math.inf for share in self.shares):
-            raise BadInput(f"shares of groups must be finite numbers greater than 0, got {self.shares}")
+        for given in (self.shares or (), () if isinstance(self.noise, str) else self.noise):
+            if not all(0 < each < math.inf for each in given):
+                raise BadInput(f"shares and noises of groups must be finite numbers greater than 0, got {given}")
 
 
 Rule = Flat | Automatic | PerGroup
@@ -125,15 +127,20 @@ def layout(rule: Rule, sizes: Mapping[str, int]) -> Layout:
     places = _by_layer(sizes) if rule.groups is None else {name: _place(name, rule.groups) for name in sizes}
     count = max(places.values()) + 1 if rule.groups is None else len(rule.groups)
     shares = rule.shares or (1.0,) * count
-    if len(shares) != count:
-        raise BadInput(f"there are {count} groups and {len(shares)} shares; give one share for each group")
+    given = rule.noise
+    noises = shares if isinstance(given, str) else given
+    if {len(shares), len(noises)} != {count}:
+        raise BadInput(
+            f"there are {count} groups and {len(shares)} shares, {len(noises)} noises; give one for each group"
+        )
     bounds = tuple(share / math.hypot(*shares) for share in shares)
     dimensions = [sum(size for name, size in sizes.items() if places[name] == place) for place in range(count)]
     if rule.noise == "proportional":  # in one factor, so that equal shares are exactly the noise of no groups at all
         equal = len(set(shares)) == 1
         scales = (1.0,) * count if equal else tuple(math.sqrt(count) * bound for bound in bounds)
     else:
-        weights = ALLOCATIONS[rule.noise](1.0, dimensions)
+        total = math.hypot(*(1 / noise for noise in noises))
+        weights = ALLOCATIONS[given](1.0, dimensions) if isinstance(given, str) else tuple(z * total for z in given)
         scales = tuple(weight * bound for weight, bound in zip(weights, bounds, strict=True))
     return Layout(places=places, bounds=bounds, scales=scales)
 

@@ -27,7 +27,7 @@ from synthdp.seal.learn import Domain, Size
 from synthdp.seal.marginals import Distance, Grouping, Marginals, Table
 from synthdp.seal.processes import ALONE, Ranks, check_additive, check_plan
 from synthdp.seal.questions import Answer, Question, Reveal
-from synthdp.seal.records import Records, Sealed, reading, shard
+from synthdp.seal.records import Records, Sealed, reading
 from synthdp.seal.resume import Answers, Checkpoint, Kept, State
 from synthdp.seal.vectors import Group, Sums, Vector
 from synthdp.tables.source import Opened
@@ -98,7 +98,7 @@ class Sensitive(AsksTables):
 
             self._sealed: Sealed[Any] = Sealed(CountedTable.of(frame, schema, self._key))
         else:
-            self._sealed = Sealed(shard(seal(frame, schema, self._key), ranks.rank, ranks.world))
+            self._sealed = Sealed(seal(frame, schema, self._key, ranks.rank, ranks.world))
         self._teachers: list[Sealed[Ballot]] = []
         self._terms: learn.Purchase | None = None
         self._codec: Codec | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.schema.history_view import View, Whole
+from synthdp.schema.history_view import View, Whole, hindrance
 from synthdp.seal import records
 from synthdp.seal.records import Records
 
@@ -58,14 +58,16 @@ class Histories:
 @dataclass(frozen=True)
 class Ordered(Records):
     """Records of a schema that says in which order a unit's records stand. `whole` are all of them, and whose each is, until they are
-    encoded; `histories` what is counted of them from then on."""
+    encoded; `histories` what is counted of them from then on, where the schema tells enough (`history_view.hindrance`)."""
 
     whole: "tuple[pd.DataFrame, Whole] | None" = None
     histories: Histories | None = None
 
     def encoded_by(self, codec: "Codec") -> "Ordered":
         """The same records with their codes and their histories; the raw frames are let go."""
-        found = None if self.whole is None else Histories.of(*self.whole, self.keys, codec)
+        found = None
+        if self.whole is not None and not hindrance(codec.schema):
+            found = Histories.of(*self.whole, self.keys, codec)
         return replace(self, codes=super().encoded_by(codec).codes, raw=None, whole=None, histories=found)
 
     def take(self, chosen: NDArray[np.bool_]) -> Records:
@@ -76,12 +78,17 @@ class Ordered(Records):
         return super().take(chosen)
 
 
-def seal(frame: "pd.DataFrame", schema: "Schema", key: bytes) -> Records:
-    """As `records.seal`; where the schema has an `order`, with histories."""
-    sealed = records.seal(frame, schema, key)
+def seal(frame: "pd.DataFrame", schema: "Schema", key: bytes, place: int = 0, of: int = 1) -> Records:
+    """As `records.seal`, of one of `of` shards (`records.shard`); where the schema has an `order`, with histories of its units."""
+    every = records.seal(frame, schema, key)
+    sealed = records.shard(every, place, of)
     if schema.order is None or schema.unit is None:
         return sealed
     member, _ = records.members(frame, schema.unit)
+    if of > 1:
+        mine = np.isin(every.keys, sealed.keys)
+        rows = mine[member]
+        frame, member = frame[rows], (np.cumsum(mine) - 1)[member[rows]]
     held = {field.name: getattr(sealed, field.name) for field in fields(Records)}
     return Ordered(**held, whole=(frame, member))
 

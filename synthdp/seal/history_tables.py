@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class HistoryTables:
     first record tells it: sqrt(m).
     """
 
+    additive: ClassVar[bool] = True  # a sum over units
     view: View
     cliques: tuple[tuple[str, ...], ...]
     noise: float

@@ -20,7 +20,6 @@ Answer = TypeVar("Answer", covariant=True)
 HOUSE = frozenset(
     {
         "synthdp.seal.teachers.sealed_teachers:Voted",
-        "synthdp.seal.teachers.vote_cost:Cost",
         *(f"synthdp.seal.choice:{name}" for name in ("Chosen", "Dependence", "Misfit")),
         "synthdp.seal.marginals:Distance",
         "synthdp.seal.learn:Domain",

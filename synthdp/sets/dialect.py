@@ -43,6 +43,10 @@ THOUSAND = re.compile(r"[+-]?[0-9]{1,3}[.,][0-9]{3}")
 GROUPED = re.compile(
     "[+-]?[0-9]{1,3}(([.][0-9]{3})+,[0-9]+|(,[0-9]{3})+[.][0-9]+|([.,][0-9]{3}){2,}|(['\u2019 \u00a0\u202f][0-9]{3})+([.,][0-9]+)?)"
 )
+LIMIT = re.compile(
+    r"([<>]=?|[\u2264\u2265])[ ]?([0-9]+([.,][0-9]+)?)"
+)  # a result that a laboratory gives no number for
+MOST_LIMITS = 20  # different ones in a column
 SUFFIXES = (
     "%",
     "\u2030",
@@ -85,7 +89,7 @@ CENTURY = 2026  # where years of two digits may end, as an example
 class Found:
     """A table as it was read, how it is written, and what the steward must look at. `open` has, of some columns, what is left `TODO`
     with the choices. `categories` of columns whose codes the file labels: they are the file's dictionary, and no fact of its records;
-    those of `ordered` have an order."""
+    those of `ordered` have an order. `limits`: texts such as <5 in columns of numbers, which only the steward's eyes may see."""
 
     frame: "pd.DataFrame"
     reading: Reading | None
@@ -95,6 +99,7 @@ class Found:
     resolutions: dict[str, str] = field(default_factory=dict)
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     ordered: frozenset[str] = frozenset()
+    limits: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """What is said of it on a terminal."""
@@ -166,6 +171,8 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
 
     codings, made, mind = {}, frame, []
     categories: dict[str, tuple[str, ...]] = {}
+    limits: dict[str, tuple[str, ...]] = {}
+    left: dict[str, dict[str, str]] = {}
     for name in frame.columns:
         series = frame[name]
         labels = _labels(str(name), facts or {})
@@ -189,6 +196,12 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         array = pa.chunked_array([pa.array(cells.texts(series), pa.string())])
         look = _Look(path, Reading(), str(name), _values(array, strip=False), typed=True)
         boolean = isinstance(look.column, Boolean)
+        if look.limits:
+            limits[str(name)], left[str(name)] = look.limits, look.open
+            codings[str(name)] = look.coding
+            plain = csvfile.plain_texts(array, Reading(columns=((str(name), look.coding),)).of(look.column))
+            made = made.assign(**{name: _read(plain, look).set_axis(frame.index)})
+            continue
         if not boolean and not (look.coding.missing and pd.api.types.is_numeric_dtype(series.dtype)):
             continue
         coding = Coding(missing=look.coding.missing, words=look.coding.words)
@@ -200,7 +213,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         if plain and name in made:
             codings[name] = replace(codings.get(name, Coding()), title=plain)
     codings = {name: coding for name, coding in codings.items() if coding != Coding()}
-    if not codings:
+    if not codings and not left:
         return Found(frame=made, reading=None, mind=tuple(mind))
     reading = Reading(columns=tuple(codings.items()), review=True)
     codes = dict.fromkeys(code for coding in codings.values() for code in coding.missing if code)
@@ -218,6 +231,8 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         mind=tuple(mind),
         categories=categories,
         ordered=frozenset(ordinal & categories.keys()),
+        open=left,
+        limits=limits,
     )
 
 
@@ -250,7 +265,7 @@ def sheet(path: Path, wanted: str | None) -> Found:
             excel.plain_texts(found.texts[place], found.kinds[place], whole.of(each.column))
             for place, each in enumerate(looks)
         ],
-        said=f"sheet {found.name!r}; {_said_of_cells(whole, looks)}",
+        said="; ".join(filter(None, [f"sheet {found.name!r}", _said_of_cells(whole, looks)])),
     )
     if found.titles:
         rows = "row 1 is" if found.titles == 1 else f"rows 1 to {found.titles} are"
@@ -264,7 +279,8 @@ def sheet(path: Path, wanted: str | None) -> Found:
         )
         made = replace(made, mind=(text, *made.mind))
     others = ", ".join(map(repr, found.others))
-    return replace(made, mind=(f"the sheets {others} are left out; sheet= names another one", *made.mind))
+    left = f"the sheet {others} is" if len(found.others) == 1 else f"the sheets {others} are"
+    return replace(made, mind=(f"{left} left out; sheet= names another one", *made.mind))
 
 
 NONE = pa.scalar(None, pa.string())
@@ -388,6 +404,8 @@ class _Look:
             pass
         elif codes and self._truths(rest.but(codes)):
             self.codes = codes
+        elif typed and any(LIMIT.fullmatch(text) for text in rest.texts) and self._numbers(rest):
+            pass
         elif typed:
             numbers = rest.texts and all(map(_is_number, rest.texts)) and len(codes) < len(rest.texts)
             self.codes = codes if numbers and not any(text[0] == "-" for text in rest.but(codes).texts) else ()
@@ -423,6 +441,15 @@ class _Look:
         rest = values.but(codes)
         if not rest.texts or any(text.startswith("-") for text in rest.texts):
             codes, rest = (), values
+        limits = tuple(text for text in rest.texts if LIMIT.fullmatch(text))
+        if limits and len(limits) <= MOST_LIMITS and len(limits) < len(rest.texts):
+            if not self._numbers(values.but(limits)):
+                return False
+            self.limits = limits
+            self.open["numbers"] = (
+                'what texts such as <5 stand for, as in {"<5": 2.5}; that number goes under atoms of the column too'
+            )
+            return True
         if any(LEADING_ZERO.match(text) for text in rest.texts):  # codes of somebody's list
             return False
         if (suffix := _suffix(rest.texts)) is not None:
@@ -525,6 +552,7 @@ class _Look:
         return True
 
     codes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
     resolution = ""
 
     def _missing(self) -> None:
@@ -588,11 +616,14 @@ def _found(path: Path, whole: Reading, looks: list[_Look], texts: list[pa.Chunke
     plain = Reading(separator="\t") if csvfile.separator(path, None) else Reading()
     return Found(
         frame=pd.DataFrame(made),
-        reading=None if whole in (plain, Reading()) else replace(whole, review=True),
+        reading=None
+        if whole in (plain, Reading()) and not any(each.open for each in looks)
+        else replace(whole, review=True),
         said=said,
         mind=tuple(each.mind for each in looks if each.mind),
         open={each.name: each.open for each in looks if each.open},
         resolutions={each.name: each.resolution for each in looks if each.resolution},
+        limits={each.name: each.limits for each in looks if each.limits},
     )
 
 

@@ -1,12 +1,13 @@
 """A first schema.yaml, drafted by looking at a table or at pictures: kinds for the data steward to confirm, and `learn` for all else."""
 
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from synthdp.schema import yamlfile
+from synthdp.schema import cells, yamlfile
 from synthdp.schema.columns import LEARN, MAX_PIXELS
 from synthdp.schema.file_coding import TODO
 from synthdp.schema.guesses import LISTED, are_times, guessed, outward, proposed
@@ -56,13 +57,15 @@ WHY_READ = {
 }
 KINDS = {
     "ignore": "left out, as free text is; it cannot be learned",
-    "identifier": "says whose record it is: dropped, and made anew. Is it the unit?",
+    "identifier": "says whose record it is: dropped, and made anew (S000000001, or by a pattern under reading). Is it the unit?",
     "categorical": "ordinal, if the categories have an order",
     "integer": "whole numbers, or categorical if they are codes",
     "continuous": "with `decimals` where the numbers are rounded",
 }
 
 
+DIGITS = 'or all that may occur; if rare codes should not become the text other, say other: with digits that are no code: "0"'
+EMPTY = "left out: no cell holds anything"
 TIMES = "times of day have no kind: store minutes since midnight as integers, bounds [0, 1439], to keep them"
 
 
@@ -80,7 +83,7 @@ LABELLED = (
 CODINGS = {"date": ("datetime",), "latest": ("datetime",), "words": ("boolean",), "decimal": ("integer", "continuous")}
 CODINGS["labels"] = ("categorical", "ordinal")
 CODINGS |= dict.fromkeys(
-    ("places", "thousands", "suffix"), CODINGS["decimal"]
+    ("places", "thousands", "suffix", "numbers"), CODINGS["decimal"]
 )  # which kinds have what of a column's coding
 
 
@@ -110,8 +113,10 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     lines = [HEAD.format(file=file)]
     top: dict[str, Any] = {"name": name, "declared_by": None, "unit": None, "units": LEARN, "targets": []}
     lines += [_line(0, key, value, WHY[key]) for key, value in top.items()]
-    if found is not None and found.reading is not None:
-        lines += _written(found, {column: guess["kind"] for column, guess in guesses.items()})
+    patterns = {column: _pattern(frame[column]) for column, guess in guesses.items() if guess["kind"] == "identifier"}
+    counted = [column for column, pattern in patterns.items() if pattern == "#"]
+    if found is not None and (found.reading is not None or counted):
+        lines += _written(found, {column: guess["kind"] for column, guess in guesses.items()}, counted)
     lines.append(f"columns:  # {WHY['columns']}")
     for column, guess in guesses.items():
         lines.append(f"  {_scalar(str(column))}:")
@@ -128,6 +133,10 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         )
         if are_times(frame.get(column)):
             why["kind"] = TIMES
+        elif entry.get("categories") == LEARN and _in_digits(frame[column]):
+            why["categories"] = DIGITS
+        elif entry["kind"] == "ignore" and frame[column].isna().all():
+            why["kind"] = EMPTY
         lines += [_line(4, key, value, why[key]) for key, value in entry.items()]
     seen = {
         str(column): {**guess, **({"observed": True} if _read_off(guess) else {})}
@@ -137,16 +146,41 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     head = SEEN.format(file=file)
     if pictures is not None:
         head += f"# Of the pictures, {pictures.looked} of {pictures.count} were looked at.\n"
+    for column, pattern in patterns.items():
+        if pattern not in (None, "#"):
+            head += f"# {_scalar(str(column))} is written as {_scalar({'pattern': pattern})}\n"
+    for column, texts in ({} if found is None else found.limits).items():
+        head += f"# {_scalar(str(column))} has in the place of numbers {_scalar(list(texts))}\n"
     return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"columns": seen}, width=math.inf))
 
 
-def _written(found: "Found", kinds: dict[str, str]) -> list[str]:
-    """How the file is written, with what is left open for the steward."""
+def _in_digits(series: "Series") -> bool:
+    """Whether all values are texts of digits alone."""
+    texts = [text for text in cells.texts(series.dropna().drop_duplicates()) if text is not None]
+    return bool(texts) and all(text.isascii() and text.isdecimal() for text in texts)
+
+
+def _pattern(series: "Series") -> str | None:
+    """What all identifiers of a column look like: # for whole numbers, digits in a frame of other signs, or nothing of the kind."""
+    texts = [text for text in cells.texts(series.dropna()) if text is not None]
+    if not texts:
+        return None
+    if all(re.fullmatch("[1-9][0-9]{0,14}", text) for text in texts):
+        return "#"
+    forms = {re.sub("[0-9]+", lambda digits: "#" * len(digits[0]), text) for text in texts}
+    frames = {re.sub("[0-9]+", "", text) for text in texts}
+    form = min(forms)
+    return form if len(forms) == len(frames) == 1 and re.fullmatch("[^#]*#+[^#]*", form) else None
+
+
+def _written(found: "Found", kinds: dict[str, str], counted: list[str]) -> list[str]:
+    """How the file is written, with what is left open for the steward. `counted`: identifiers that are whole numbers."""
     reading = {} if found.reading is None else found.reading.to_dict()
     review = reading.pop("review", True)
     codings, columns = reading.pop("columns", {}), {}
     for name, kind in kinds.items():
         each = {**codings.get(name, {}), **dict.fromkeys(found.open.get(name, ()), TODO)}
+        each |= {"pattern": "#"} if name in counted else {}
         columns[name] = {
             key: item for key, item in each.items() if kind in CODINGS.get(key, (kind,)) and kind != "ignore"
         }

@@ -13,11 +13,32 @@ from synthdp.schema.schema import Schema
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-NAMES = (
-    "meps", "adult", "diabetes130", "epileptic_seizure", "cervical_cancer", "spambase", "isolet_part", "creditcard_sample",
-    "stroke", "support2", "noshow", "covid_testing", "nist_acs", "randhie", "nhanes_2017_2018",
-    "digits", "mnist", "pneumoniamnist", "mednist", "usps",
-)  # fmt: skip
+    from synthdp.sets.files import Published
+
+# Which module of this folder has a data set in its table SETS.
+HOMES = {
+    "meps": "survey_tables",
+    "adult": "survey_tables",
+    "diabetes130": "patient_tables",
+    "epileptic_seizure": "pategan_paper_tables",
+    "cervical_cancer": "pategan_paper_tables",
+    "spambase": "pategan_paper_tables",
+    "isolet_part": "pategan_paper_tables",
+    "creditcard_sample": "pategan_paper_tables",
+    "stroke": "patient_tables",
+    "support2": "patient_tables",
+    "noshow": "patient_tables",
+    "covid_testing": "patient_tables",
+    "nist_acs": "survey_tables",
+    "randhie": "survey_tables",
+    "nhanes_2017_2018": "survey_tables",
+    "digits": "published_pictures",
+    "mnist": "published_pictures",
+    "pneumoniamnist": "published_pictures",
+    "mednist": "published_pictures",
+    "usps": "published_pictures",
+}
+NAMES = tuple(HOMES)
 FOLDER = "SYNTHDP_DATA"
 TEST_SHARE = 5  # one unit of five is for testing where no split is official
 
@@ -55,8 +76,8 @@ def describe() -> list[Info]:
         infos.append(
             Info(
                 name=name,
-                summary=one.SUMMARY,
-                source=one.SOURCE,
+                summary=one.summary,
+                source=one.source,
                 present=not missing,
                 missing=missing,
                 target=", ".join(schema.targets),
@@ -75,7 +96,7 @@ def load(name: str) -> Named:
     one, schema = _set(name), schema_of(name)
     frame, test, notes = one.read(folder())
     if test is None:
-        keys = frame[one.UNIT].astype(str) if one.UNIT else range(len(frame))
+        keys = frame[one.unit].astype(str) if one.unit else range(len(frame))
         held_out = _held_out(name, [str(key) for key in keys])
         frame, test = frame[~held_out].reset_index(drop=True), frame[held_out].reset_index(drop=True)
         notes = (*notes, "there is no official split: a fixed public hash holds one unit in five out for testing")
@@ -103,12 +124,13 @@ def conf_dir() -> Path:
     raise BadInput(f"{package / 'conf'}: the installation lacks its folder conf; install synthdp again")
 
 
-def _set(name: str) -> Any:
+def _set(name: str) -> "Published":
     from synthdp.schema.schema import nearest
 
     if name not in NAMES:
         raise BadInput(f"no data set is named {name!r}{nearest(name, NAMES)}; known: {', '.join(NAMES)}")
-    return importlib.import_module(f"synthdp.sets.{name}")
+    found: Published = importlib.import_module(f"synthdp.sets.{HOMES[name]}").SETS[name]
+    return found
 
 
 def _held_out(name: str, keys: list[str]) -> Any:

@@ -93,7 +93,7 @@ def _asked(address: "Address") -> "DataFrame":
 
 
 def look(path: str | Path, sheet: str | None = None) -> "Found":
-    """The records in a file of which no schema says how it is written, and how it seems to be written; of a workbook those of the named
+    """The records in a file that no schema describes, and how it seems to be written; of a workbook those of the named
     sheet. Raises as `read`."""
     from synthdp.sets import dialect
 
@@ -346,8 +346,15 @@ def _plain(frame: "DataFrame", schema: Schema) -> "DataFrame":
     return frame
 
 
+def _is_counted(coded: "Coded") -> bool:
+    """Whether fresh identifiers are whole numbers without leading zeros."""
+    return coded.coding.pattern == "#"
+
+
 def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
     """The columns of a schema, with the words and the codes of its reading where a typed column can hold them."""
+    import pandas as pd
+
     frame = frame[list(schema.names)]
     if schema.reading is None:
         return frame
@@ -357,7 +364,11 @@ def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
             codes = frame[column.name].astype(object).map(coded.code, na_action="ignore")
             frame = frame.assign(**{column.name: codes.astype("Int64") if _in_digits(coded) else codes})
         elif coded.coding.pattern is not None:
-            frame = frame.assign(**{column.name: frame[column.name].map(coded.named, na_action="ignore")})
+            names = frame[column.name].map(coded.named, na_action="ignore")
+            frame = frame.assign(**{column.name: names.astype("int64") if _is_counted(coded) else names})
+        elif coded.coding.numbers:  # a column that holds such texts is text
+            texts = pd.Series(csvfile.written(frame, coded, {}), index=frame.index, dtype=object)
+            frame = frame.assign(**{column.name: texts.where(frame[column.name].notna() | bool(coded.missing), None)})
         elif isinstance(column, Boolean) and coded.coding.words is not None:
             words = [int(word) if _in_digits(coded) else word for word in coded.coding.words]
             held = frame[column.name].map({False: words[0], True: words[1]}, na_action="ignore")
@@ -395,6 +406,8 @@ def _types(schema: Schema) -> pa.Schema:
         coded = None if schema.reading is None else schema.reading.of(column)
         if coded is not None and (coded.labels or (isinstance(column, Boolean) and coded.coding.words is not None)):
             types = types.set(place, pa.field(column.name, pa.int64() if _in_digits(coded) else pa.string()))
+        elif coded is not None and (_is_counted(coded) or coded.coding.numbers):
+            types = types.set(place, pa.field(column.name, pa.int64() if _is_counted(coded) else pa.string()))
     return types
 
 

@@ -207,9 +207,15 @@ def _split_statistics(path: Path, schema: Schema, side: _Side, targets: tuple[Pa
             if _written(ending) == ".parquet":
                 pq.write_table(rows.replace_schema_metadata(None), part)
                 continue
-            frame = statistics_files.frame(rows)
-            facts = found.facts
-            statistics_files.write(frame, part, target, ending, facts["labels"], facts["titles"], facts["missing"])
+            frame, facts = statistics_files.frame(rows), found.facts
+            place_in = {int(row): place for place, row in enumerate(np.flatnonzero(mask))}
+            extended = {
+                name: {place_in[row]: letter for row, letter in letters if row in place_in}
+                for name, letters in facts["extended"].items()
+            }
+            statistics_files.write(
+                frame, part, target, ending, facts["labels"], facts["titles"], facts["missing"], extended
+            )
 
 
 def _split_database(address: database_url.Address, schema: Schema, side: _Side, out: Path) -> tuple[Path, Path]:

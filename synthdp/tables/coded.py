@@ -172,8 +172,15 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
         raise BadInput("the table does not fit the schema: " + "; ".join(problems))
     if schema.learned:
         name, item = schema.learned[0]
+        tree = getattr(schema.column(name), "tree", None)
+        if tree is not None and tree.declared:
+            raise BadInput(
+                f"column {name!r}: which codes of a tree are kept is learned from records in memory; give data.engine=memory, which "
+                "reads the table, or leave the tree out"
+            )
         raise BadInput(
-            f"column {name!r}: {item} is marked learn, which is bought from records in memory; declare it, or fit a frame of the table"
+            f"column {name!r}: its {item} are left to learn, and that takes records in memory; declare them, or give "
+            "data.engine=memory, which reads the table"
         )
     check_codes(Codec(schema))
     if not text and schema.reading is not None:
@@ -191,7 +198,10 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
 
 
 def check_codes(codec: Codec) -> None:
-    """Refuse a schema whose codes are not those of its columns one by one."""
+    """Refuse a schema whose codes are not those of its columns one by one, and codes that only their tree tells."""
+    treed = next((column.name for column in codec.schema.modelled if getattr(column, "tree", None) is not None), None)
+    if treed is not None:
+        raise BadInput(f"column {treed!r}: codes under a tree are read in memory only: load the table into memory")
     if codec.schema.coded != codec.schema.modelled:
         raise BadInput(
             "the schema's rules code several columns together, which is done in memory only: load the table into memory, or leave "

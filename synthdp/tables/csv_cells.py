@@ -146,9 +146,10 @@ def _number(cell: "Value", coded: Coded) -> "Value":
     if coded.decimal == ",":
         wrong.append(number.contains("."))
         number = number.replace(",", ".")
-    if not wrong:
+    said = [(cell == text, ibis.literal(plain)) for text, plain in coded.numbers.items()]
+    if not wrong and not said:
         return number
-    return ibis.cases((blank, cell), *((each, odd) for each in wrong), else_=number)
+    return ibis.cases((blank, cell), *said, *((each, odd) for each in wrong), else_=number)
 
 
 def _iso(cell: "Value", form: DateFormat) -> "Value":

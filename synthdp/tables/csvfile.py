@@ -197,6 +197,8 @@ def _written(array: pa.Array, coded: Coded, found: dict[str, set[str]]) -> list[
 
 
 def _number_written(value: float, coded: Coded) -> str:
+    if (text := coded.text_of.get(float(value))) is not None:
+        return text
     places = coded.coding.places
     return coded.number(repr(value) if places is None else f"{value:.{places}f}")
 

@@ -181,10 +181,11 @@ def _kind(coded: Coded, text: str, *, as_text: bool) -> int:
     if isinstance(column, Datetime):
         return TEXT if coded.date is not None else INSTANT if len(text) > len("2020-01-31") else DAY
     if isinstance(column, Integer | Continuous):
-        return TEXT if as_text else NUMBER
+        return TEXT if as_text or text in coded.numbers else NUMBER
     if isinstance(column, Boolean) and not coded.words:
         return TRUTH
-    return NUMBER if (coded.words or coded.labels or in_numbers(column)) and _is_number(text) else TEXT
+    counted = coded.coding.pattern == "#"
+    return NUMBER if (counted or coded.words or coded.labels or in_numbers(column)) and _is_number(text) else TEXT
 
 
 def _is_number(text: str) -> bool:

@@ -177,7 +177,7 @@ def spelled(cell: Any) -> tuple[str | None, int]:
 def statistics(path: str, ending: str, *, dictionary: bool = False, coded: bool = False) -> pa.Table:
     """The columns by their names (without a record, if the `dictionary` alone is wanted), null where a value is missing; dates as
     instants. In the metadata: value labels, formats, measures, titles, and codes for missing values that the file declares; `coded`:
-    these stay in the cells of SPSS."""
+    these stay in the cells of SPSS, and `.a` to `.z` of Stata are told apart, row by row (`extended`)."""
     import pyreadstat
 
     read: Callable[..., Any] = {
@@ -186,7 +186,7 @@ def statistics(path: str, ending: str, *, dictionary: bool = False, coded: bool 
     }[ending]  # fmt: skip
     try:
         spss = ending in (".sav", ".zsav")
-        kept = {"user_missing": True} if spss and coded else {}
+        kept = {"user_missing": True} if coded and (spss or ending == ".dta") else {}
         columns, meta = read(
             path, disable_datetime_conversion=True, output_format="dict", metadataonly=dictionary, **kept
         )
@@ -200,6 +200,7 @@ def statistics(path: str, ending: str, *, dictionary: bool = False, coded: bool 
         types = {"string": object, "double": float, "float": float}
         columns = {name: np.array([], types.get(meta.readstat_variable_types[name], int)) for name in names}
     formats = {name: meta.original_variable_types.get(name) or "" for name in names}
+    extended = {name: _extended(columns, name) for name in meta.missing_user_values if name in columns}
     arrays = [_column(columns[name], formats[name], ending) for name in names]
     rows = {len(array) for array in arrays}
     if len(rows) > 1 or len(set(names)) < len(names) or len(columns) < len(names):
@@ -213,8 +214,20 @@ def statistics(path: str, ending: str, *, dictionary: bool = False, coded: bool 
             "measures": {name: found for name, found in meta.variable_measure.items() if found != "unknown"},
             "titles": {name: found for name, found in meta.column_names_to_labels.items() if found},
             "missing": {name: [_ends(each) for each in found] for name, found in declared.missing_ranges.items()},
+            "extended": {name: found for name, found in extended.items() if found},
         },
     )
+
+
+def _extended(columns: dict[str, Any], name: str) -> list[tuple[int, str]]:
+    """Which rows of a column of numbers hold which of Stata's extended missing values; in the column they become plain ones."""
+    held = list(columns[name])
+    found = [(row, each) for row, each in enumerate(held) if isinstance(each, str) and re.fullmatch("[a-z]", each)]
+    if any(isinstance(each, str) for each in held) and len(found) == sum(isinstance(each, str) for each in held):
+        letters = {row for row, _ in found}
+        columns[name] = [None if row in letters else each for row, each in enumerate(held)]
+        return found
+    return []
 
 
 def _column(values: Any, form: str, ending: str) -> pa.Array:

@@ -89,9 +89,13 @@ def write(
     labels: Labels,
     titles: Mapping[str, str] | None = None,
     missing: Mapping[str, Iterable[tuple[str, str]]] | None = None,
+    extended: Mapping[str, Mapping[int, str]] | None = None,
 ) -> int:
     """Write a frame of numbers, texts, truth values (as 0 and 1) and instants, and return its number of records. `titles` are labels
-    of columns; `missing` from which code to which one a value of SPSS is missing."""
+    of columns; `missing` from which code to which one a value of SPSS is missing; `extended` which rows of a column hold which of Stata's
+    missing values `.a` to `.z`."""
+    from pandas.api import types
+
     check_names(path, ending, records.columns)
     try:
         import pyreadstat
@@ -106,6 +110,16 @@ def write(
     writer = {".dta": pyreadstat.write_dta, ".xpt": pyreadstat.write_xport}.get(ending, pyreadstat.write_sav)
     if missing and ending in (".sav", ".zsav"):
         options["missing_ranges"] = {name: _ranges(made[name], ends) for name, ends in missing.items() if name in made}
+    letters = {
+        name: found for name, found in (extended or {}).items() if found and types.is_numeric_dtype(made[name].dtype)
+    }
+    for name, found in letters.items():
+        cells_of = made[name].astype(object).where(made[name].notna(), None).tolist()
+        for row, letter in found.items():
+            cells_of[row] = letter
+        made[name] = cells_of
+    if letters:
+        options["missing_user_values"] = {name: sorted(set(found.values())) for name, found in letters.items()}
     if ending == ".zsav":
         options["compress"] = True
     try:

@@ -12,11 +12,12 @@ from torch import Tensor
 from synthdp.errors import BadInput
 from synthdp.pate.code_features import table
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import Boolean, Categorical, Column, Continuous, Datetime, Image, Integer, Ordinal
+from synthdp.schema.columns import Categorical, Column, Continuous, Datetime, Image, Integer, Ordinal
 from synthdp.schema.schema import Schema
 
 BINS = 256  # of a numeric column whose bins the schema leaves open
 CPU = torch.device("cpu")
+NUMBERS, BOOLS = (int, float, np.integer, np.floating), (bool, np.bool_)
 
 
 class Inputs:
@@ -138,36 +139,44 @@ def array_schema(
     return Schema(columns=tuple(columns), units=units, targets=targets)
 
 
-def framed(data: Any, schema: Schema, target: str | None) -> pd.DataFrame:
-    """A table as it is; arrays (x, y), or x alone, as a table. Raises `BadInput` where their form is not the schema's."""
+def framed(data: Any, schema: Schema, target: str | None, *, clamped: bool = False) -> pd.DataFrame:
+    """A table as it is; arrays (x, y), or x alone, as a table. Raises `BadInput` where their form is not the schema's, and where y holds
+    classes that there are not: these count as missing if content is `clamped`."""
     if isinstance(data, pd.DataFrame):
         return data
     x, y = data if isinstance(data, tuple) else (data, None)
-    x = np.asarray(x)
+    x = np.asarray(x) if hasattr(x, "__array__") else list(x)  # NumPy gives the cells of lists a type in common
     columns = [column for column in schema.modelled if column.name != target]
     if schema.image is not None:
         cells = np.empty(len(x), object)
-        cells[:] = list(x)
+        for place, picture in enumerate(x):
+            cells[place] = picture
         made = pd.DataFrame({schema.image.name: cells})
-    elif x.ndim != 2 or x.shape[1] != len(columns):
-        raise BadInput(f"x must have shape (rows, {len(columns)}), a column for each of the schema's, got {x.shape}")
     else:
-        made = pd.DataFrame({column.name: x[:, place] for place, column in enumerate(columns)})
+        table = np.array(x, object) if isinstance(x, list) else x
+        if table.ndim != 2 or table.shape[1] != len(columns):
+            raise BadInput(
+                f"x must have shape (rows, {len(columns)}), a column for each of the schema's, got {table.shape}"
+            )
+        made = pd.DataFrame({column.name: table[:, place] for place, column in enumerate(columns)})
     if y is None:
         return made
     if target is None:
         raise BadInput("the schema has no target, so give x alone")
     if np.shape(y) != (len(x),):
         raise BadInput(f"y must have shape ({len(x)},), one target for each row of x, got {np.shape(y)}")
-    return made.assign(**{target: _labels(np.asarray(y), schema.column(target))})
+    return made.assign(**{target: _labels(y, schema.column(target), clamped=clamped)})
 
 
-def _labels(y: Any, column: Column) -> Any:
-    """Classes by their number, other targets as they are."""
-    if isinstance(column, Categorical | Ordinal) and y.dtype.kind in "iu":
-        if len(y) and not 0 <= y.min() <= y.max() < len(column.categories):
-            raise BadInput(
-                f"y must hold the classes 0 to {len(column.categories) - 1}, but some of its numbers are others"
-            )
-        return np.array(column.categories, object)[y]
-    return y.astype(bool) if isinstance(column, Boolean) else y
+def _labels(y: Any, column: Column, *, clamped: bool) -> Any:
+    """Classes by their number, cell by cell: one that lacks makes floats or objects of all others. Other cells as they are."""
+    if not isinstance(column, Categorical | Ordinal):
+        return np.asarray(y)
+    known: dict[Any, str | None] = dict(enumerate(column.categories))
+    cells: list[Any] = y.tolist() if isinstance(y, np.ndarray) else list(y)
+    places = [place for place, cell in enumerate(cells) if isinstance(cell, NUMBERS) and not isinstance(cell, BOOLS)]
+    if not clamped and any(cells[place] == cells[place] and cells[place] not in known for place in places):
+        raise BadInput(f"y must hold the classes 0 to {len(known) - 1}, but some of its numbers are others")
+    for place in places:
+        cells[place] = known.get(cells[place])
+    return pd.Series(cells, dtype=object).to_numpy()

@@ -104,7 +104,7 @@ class PrivateTrainer:
 
         All other arguments, and what is refused, are as in `Synthesizer.fit`.
         """
-        frame = framed(data, self.schema, self.training.target)
+        frame = framed(data, self.schema, self.training.target, clamped=invalid == "clamp")
         release = Synthesizer(self.training, schema=self.schema, budget=self.budget).fit(
             frame,
             seed=seed,

@@ -68,12 +68,7 @@ class Training:
         "and the exact number of units)",
         one_of(*SAMPLING),
     )
-    microbatches: int | None = option(
-        None,
-        "units of a sample are dealt to so many groups by keyed coins and each group's mean gradient is clipped; one unit then "
-        "moves the sum by two clips",
-        whole(),
-    )
+    microbatches: int | None = option(None, clipping_strategies.MICROBATCHES_HELP, whole())
     optimizer: str = option("adam", f"what follows the noisy gradients: {', '.join(OPTIMIZERS)}", one_of(*OPTIMIZERS))
     learning_rate: float = option(1e-3, "learning rate", positive(1000))
     learning_rate_end: float = option(
@@ -89,17 +84,20 @@ class Training:
     )
     clip_groups: tuple[tuple[str, ...], ...] = option(
         (),
-        "per_group: names of each group's parameters, or their first parts; default: each layer is a group",
+        "per_group, joint: names of each group's parameters, or their first parts; default: each layer is a group",
         several(several(text(), 1, 1000), 0, 1000),
     )
     clip_shares: tuple[float, ...] = option(
         (), "per_group: proportions of the groups' bounds; default: equal", several(positive(), 0, 1000)
     )
+    clip_bounds: str = option("equal", clipping_strategies.BOUNDS_HELP, one_of(*clipping_strategies.BOUNDS))
     clip_allocation: str = option(
         "proportional",
         "per_group: noise in proportion to the bounds (proportional), or so that its norm is (dimension)",
         one_of(*ALLOCATIONS),
     )
+    clip_noises: tuple[float, ...] = option((), clipping_strategies.NOISES_HELP, several(positive(), 0, 1000))
+    clip_alphas: tuple[float, ...] = option((), clipping_strategies.ALPHAS_HELP, several(positive(), 0, 1000))
     clip_quantile: float = option(0.5, "adaptive: share of the units that the clip should leave unchanged", fraction())
     clip_speed: float = option(
         0.2, "adaptive: a step multiplies the clip by exp(-clip_speed x (share - quantile))", positive()
@@ -115,12 +113,10 @@ class Training:
 
     def __post_init__(self) -> None:
         check(self, "")
-        refuse_unused(self, "clipping", {**clipping_strategies.APPLIES, "clip_groups": "per_group"}, "")
+        clipping_strategies.check(self, where="")
+        if self.clip_groups and self.clipping not in ("per_group", "joint"):
+            raise BadInput(f"clip_groups applies to clipping=per_group or joint, not to {self.clipping}; leave it out")
         refuse_unused(self, "optimizer", {"momentum": "momentum"}, "")
-        if self.microbatches is not None and self.clipping == "adaptive":
-            raise BadInput(
-                "clipping=adaptive counts units, not microbatches: leave microbatches out, or take another clipping"
-            )
 
     @property
     def rate(self) -> float:
@@ -272,7 +268,6 @@ class Descent:
             noise,
             deviation,
             groups=settings.clip_groups,
-            microbatches=settings.microbatches,
         )
 
     def loss(self, module: nn.Module, codes: Tensor) -> Tensor:

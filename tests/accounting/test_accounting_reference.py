@@ -23,7 +23,7 @@ from synthdp.accounting import (
     group_epsilon,
     refusals,
 )
-from synthdp.accounting.accountants import analytic_moments, moments, rdp, strong
+from synthdp.accounting.accountants import analytic_moments, moments, pld, rdp, strong
 from synthdp.accounting.analytic_gaussian import gaussian_epsilon
 from synthdp.ledger.events import Choice, Entry, Gaussian, Laplace, Sampled
 
@@ -398,3 +398,15 @@ def test_two_sources_of_the_analytic_moments(rate, noise):
     ours = analytic_moments.log_moments(rate, noise)
     for order, divergence in zip(orders, theirs.rdp, strict=True):
         assert ours[order - 2] / (order - 1) == pytest.approx(divergence, rel=1e-9)
+
+
+@pytest.mark.parametrize(("noise", "grid"), [(0.05, 1e-2), (3.7, 1e-4), (250.0, 1e-6), (1e-2, 10.0)])
+def test_an_unsampled_gaussian_is_that_of_dp_accounting_bit_for_bit(noise, grid):
+    from dp_accounting.pld import privacy_loss_distribution
+
+    theirs = privacy_loss_distribution.from_gaussian_mechanism(noise, value_discretization_interval=grid)
+    ours = pld._gaussian(noise)(grid)
+    assert ours._symmetric
+    held, expected = vars(ours._pmf_remove), vars(theirs._pmf_remove)
+    assert held.keys() == expected.keys()
+    assert all(np.array_equal(held[name], expected[name]) for name in held)

@@ -103,13 +103,13 @@ def test_steps_without_an_answer():
 
 
 def test_an_answer_comes_while_one_waits():
-    """Generous for a busy machine; measured on one core: 0.13 s and 0.5 s."""
-    start = time.perf_counter()
+    """Of the processor's time; generous; measured on one core: 0.13 s and 0.5 s."""
+    start = time.process_time()
     epsilon(sampled(0.005, 1.1, 2500), 1e-5)
-    assert time.perf_counter() - start < 5
-    start = time.perf_counter()
+    assert time.process_time() - start < 5
+    start = time.process_time()
     calibrate(lambda noise: sampled(0.01, noise, 2000), Budget(epsilon=1.0, delta=1e-5))
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_the_package_is_light():

@@ -78,7 +78,6 @@ PART = [  # those that find a part, since the rest is where no number of runs sh
     Votes(aggregator="Confident", noise=3.5),
     Votes(aggregator="Interactive", noise=3.5),
     *(Votes(aggregator=name, noise=1.0, phases=2, records=4) for name in ("Shares", "ranks", "margins")),
-    Votes(aggregator="Cost", noise=1.0, times=1),
     *(
         Votes(aggregator=name, noise=noise, relation="replace_one")
         for name, noise in {"LNMax": 4.0, "GNMax": 5.0, "Counts": 5.0, "Confident": 5.0, "Interactive": 5.0}.items()
@@ -102,7 +101,7 @@ BY_ONE = {  # what is asked one after another
     Choices: {"runs": 1000, "tuning_runs": 200},
     Numbers: {"runs": 1000, "tuning_runs": 200},
     **dict.fromkeys(
-        ("Shares", "ranks", "margins", "Cost", *(each for each in NUMBERS if "gradient of" in each or "count" in each)),
+        ("Shares", "ranks", "margins", *(each for each in NUMBERS if "gradient of" in each or "count" in each)),
         FEW_RUNS,
     ),
 }

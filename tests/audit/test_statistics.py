@@ -1,5 +1,6 @@
 """The auditor itself is audited (law 28): bounds against exact binomials, power and false alarms on known Gaussians."""
 
+import functools
 import math
 
 import numpy as np
@@ -172,11 +173,16 @@ def test_one_run_p_values_are_the_theorem(canaries, guesses, correct, epsilon, d
 def test_one_run_bounds_hold_on_randomised_response(rng):
     """Where each coin is told truly with the odds e^1 : 1, the bound passes 1 at most at the promised rate."""
     bounds = []
+
+    @functools.cache  # 1,000 audits come to some sixty counts
+    def bound(right):
+        return one_run_bound.epsilon_bound(200, 200, right, 0.0, 0.05)
+
     for _ in range(1000):
         coins = rng.random(200) < 0.5
         told = np.where(rng.random(200) < math.e / (1 + math.e), coins, ~coins)
         guesses = np.where(told, 1, -1).astype(np.int8)
-        bounds.append(one_run_bound.epsilon_bound(200, 200, one_run_bound.correct(guesses, coins), 0.0, 0.05))
+        bounds.append(bound(one_run_bound.correct(guesses, coins)))
     assert at_most(int((np.array(bounds) > 1.0).sum()), 1000, 0.05)
     assert 0.6 < np.median(bounds) < 1
 

@@ -132,3 +132,52 @@ def test_an_edit_after_a_look_and_facts_read_off_records_are_said(files, capsys)
     statement = load(files / "out" / "release").statement
     assert statement.declared["edited_after"]
     assert run(["verify", f"release={files / 'out' / 'release'}"]) == 0
+
+
+PICTURES = """
+name: squares
+declared_by: the tests
+units: 300
+targets: [place]
+columns:
+  image: {kind: image, height: 8, width: 8}
+  place: {kind: categorical, categories: [left, right]}
+"""
+
+
+def squares(rows, seed):
+    """Pictures with a bright square on one side, and which side that is."""
+    rng = np.random.default_rng(seed)
+    left, image = rng.random(rows) < 0.5, rng.integers(0, 60, (rows, 8, 8)).astype(np.uint8)
+    for place, down in enumerate(rng.integers(0, 5, rows)):
+        image[place, down : down + 3, slice(0, 3) if left[place] else slice(5, 8)] += 150
+    return image, np.where(left, "left", "right")
+
+
+@pytest.mark.parametrize("kind", ["convolutional", "network"])
+def test_pictures_are_labelled_by_networks_that_see_them(kind, tmp_path, capsys):
+    (tmp_path / "schema.yaml").write_text(PICTURES)
+    image, place = squares(300, 1)
+    np.savez(tmp_path / "records.npz", image=image, place=place)
+    public, truth = squares(120, 2)
+    np.savez(tmp_path / "public.npz", image=public)
+    named = (
+        f"data.path={tmp_path / 'records.npz'}",
+        f"data.schema={tmp_path / 'schema.yaml'}",
+        f"public={tmp_path / 'public.npz'}",
+    )
+    ways = (f"teacher={kind}", f"student={kind}", "teachers=5", "queries=60", "budget.epsilon=200", "seed=1")
+    assert run(["pate", *named, f"out={tmp_path / 'out'}", *ways]) == 0, capsys.readouterr().err
+    with np.load(tmp_path / "out" / "labelled.npz") as held:
+        assert (held["image"] == public).all()
+        assert (held["place"] == truth).mean() > 0.9
+    student = load(tmp_path / "out" / "release")
+    assert student.student.name == "network"
+    pixels = student.answers.codes[:, :64]  # then the label's column, of which nothing is known
+    assert (pixels == public.reshape(120, -1)[student.answers.places]).all()
+
+
+def test_convolutions_see_a_picture_and_nothing_else(files, capsys):
+    assert run(words(files, "teacher=convolutional")) == 2
+    assert "the schema has no image column" in capsys.readouterr().err
+    assert not (files / "out" / "internal" / "ledger.jsonl").exists()

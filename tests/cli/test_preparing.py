@@ -85,7 +85,7 @@ def test_check_says_which_way_the_units_are_off_and_never_how_many(place, capsys
     assert run(["check", *DATA]) == 0
     said = capsys.readouterr().out
     assert "clearly fewer units than `units:` declares" in said
-    assert "60" not in said.replace("60 of them", "")  # records beyond the cap may be counted
+    assert "60" not in said.replace("60 records", "")  # records beyond the cap may be counted
 
 
 def test_check_tells_which_records_break_a_rule_that_a_fit_would_impose(place, capsys):
@@ -123,6 +123,29 @@ def test_check_finds_ids_that_repeat_and_a_column_that_is_lost(place, capsys):
     assert "no cell is as declared in 'age'" in capsys.readouterr().err
 
 
+def test_check_tells_of_columns_whose_values_are_better_not_bought(place, capsys):
+    frame = records()
+    rng = np.random.default_rng(7)
+    frame["plz"] = rng.choice(["01067", "10115", "80331"], len(frame))
+    frame["crp"] = [f"{value:.1f}".replace(".", ",") for value in rng.gamma(2.0, 9.0, len(frame))]
+    frame["empty"] = None
+    frame.to_csv("a.csv", index=False)
+    facts = yaml.safe_load((place / "schema.yaml").read_text())
+    facts["columns"] |= {
+        name: {"kind": "categorical", "categories": "learn", "missing": True} for name in ("plz", "crp", "empty")
+    }
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    found = {column: each["remedy"] for (column, _), each in findings(capsys).items()}
+    assert 'such as other: "0"' in found["plz"]
+    assert "declare it continuous" in found["crp"]
+    assert found["empty"] == "leave it out by kind: ignore"
+    facts["columns"]["plz"]["other"] = "0"
+    del facts["columns"]["crp"], facts["columns"]["empty"]
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    frame.drop(columns=["crp", "empty"]).to_csv("a.csv", index=False)
+    assert "plz" not in {column for column, _ in findings(capsys)}
+
+
 @pytest.mark.parametrize("generator", ["independent", "mixture", "aim", "dpgan"])
 def test_a_plan_reads_no_record_and_charges_nothing(place, capsys, generator):
     (place / "a.csv").unlink()
@@ -146,6 +169,16 @@ def test_a_plan_is_that_of_the_fit_and_tells_noise_in_records():
         assert table.clear == math.ceil(2 * table.noise)
     drowned = {table.columns[0] for table in found.tables if table.drowned}
     assert "code" in drowned  # 60 units in 300 cells
+
+
+def test_a_plan_says_what_each_purchase_is_for(place, capsys):
+    facts = yaml.safe_load((place / "schema.yaml").read_text())
+    facts["columns"]["sex"]["categories"] = facts["columns"]["code"]["categories"] = "learn"
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts))
+    assert run(["plan", *DATA, "generator=independent", "budget.epsilon=9", "budget.delta=1e-5", "account=none"]) == 0
+    said = capsys.readouterr().out
+    assert "asked 2 times to learn code, sex: epsilon" in said
+    assert "question   Gaussian with noise" in said
 
 
 def test_a_plan_beyond_the_budget_is_refused(place, capsys):

@@ -6,7 +6,7 @@ import pytest
 
 from synthdp import Schema
 from synthdp.evaluate import evaluate
-from synthdp.evaluate.code_levels import as_kept, by_level
+from synthdp.evaluate.faithfulness import as_kept, by_level
 from synthdp.evaluate.findings import brief
 
 CODES = ["A00.0", "A00.1", "A01.0", "B20.9", "V45"]

@@ -461,7 +461,7 @@ def test_distances_to_records_come_last_and_decide_only_where_they_alarm(result,
 
 
 def test_bounds_and_verdicts_have_labels_of_their_own_on_a_narrow_screen(text):
-    for label in ("Value", "Baseline", "Bound", "Verdict"):
+    for label in ("Value", "Baseline", "Bound", "Verdict", "AUROC"):
         assert f'data-label="{label}"' in text
 
 

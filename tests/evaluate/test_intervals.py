@@ -11,7 +11,7 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-from synthdp.evaluate import intervals, scores
+from synthdp.evaluate import scores
 
 
 def drawn(classes, rows=90, seed=0):
@@ -27,8 +27,8 @@ def rows_of(weights):
 
 def test_binary_draws_are_the_scores_of_the_drawn_rows():
     truth, chances = drawn(2)
-    again = intervals.resamples(len(truth), 20, 2, None)
-    found = intervals.class_draws(truth, chances, 1, again)
+    again = scores.resamples(len(truth), 20, 2, None)
+    found = scores.class_draws(truth, chances, 1, again)
     assert set(found) == set(scores.METRICS)
     for b in range(again.draws):
         rows = rows_of(again.weights[:, b])
@@ -43,8 +43,8 @@ def test_binary_draws_are_the_scores_of_the_drawn_rows():
 
 def test_many_classes_draws_are_the_macro_scores_of_the_drawn_rows():
     truth, chances = drawn(4)
-    again = intervals.resamples(len(truth), 10, 4, None)
-    found = intervals.class_draws(truth, chances, None, again)
+    again = scores.resamples(len(truth), 10, 4, None)
+    found = scores.class_draws(truth, chances, None, again)
     for b in range(again.draws):
         rows = rows_of(again.weights[:, b])
         for metric, value in scores.score(truth[rows], chances[rows], None).items():
@@ -55,8 +55,8 @@ def test_number_draws_are_the_errors_of_the_drawn_rows():
     rng = np.random.default_rng(1)
     truth = 18_000 + rng.normal(size=80)  # dates: large numbers of small spread
     guess = truth + 0.3 * rng.normal(size=80)
-    again = intervals.resamples(80, 10, 1, None)
-    found = intervals.number_draws(truth, guess, again)
+    again = scores.resamples(80, 10, 1, None)
+    found = scores.number_draws(truth, guess, again)
     for b in range(10):
         rows = rows_of(again.weights[:, b])
         y, p = truth[rows], guess[rows]
@@ -68,20 +68,20 @@ def test_number_draws_are_the_errors_of_the_drawn_rows():
 
 def test_patients_are_drawn_with_all_their_rows():
     units = np.repeat(np.arange(10), 3)
-    weights = intervals.resamples(30, 50, 2, units).weights
+    weights = scores.resamples(30, 50, 2, units).weights
     assert (weights.reshape(10, 3, 50) == weights[::3][:, None]).all()
     assert (weights.sum(axis=0) == 30).all()
 
 
 def test_a_draw_without_one_class_is_no_number_and_left_out():
     truth, chances = np.array([1] + [0] * 19), np.column_stack([np.full(20, 0.5)] * 2)
-    again = intervals.resamples(20, 200, 2, None)
-    draws = intervals.class_draws(truth, chances, 1, again)["auroc"]
+    again = scores.resamples(20, 200, 2, None)
+    draws = scores.class_draws(truth, chances, 1, again)["auroc"]
     lost = again.weights[0] == 0
     assert np.isnan(draws[lost]).all()
     assert (draws[~lost] == 0.5).all()
-    assert intervals.interval(draws, [0.5]) == (0.5, 0.5)
-    assert intervals.interval(np.where(np.arange(200) < 60, draws, np.nan), [0.5]) is None
+    assert scores.interval(draws, [0.5]) == (0.5, 0.5)
+    assert scores.interval(np.where(np.arange(200) < 60, draws, np.nan), [0.5]) is None
 
 
 def test_the_interval_covers_the_true_auroc():
@@ -92,9 +92,9 @@ def test_the_interval_covers_the_true_auroc():
         truth = (np.arange(150) < 60).astype(np.int64)
         value = rng.normal(size=150) + truth
         chance = 1 / (1 + np.exp(-value))
-        again = intervals.Resamples(weights=rng.multinomial(150, np.full(150, 1 / 150), 100).T.astype(np.float32))
-        draws, _ = intervals.rankings(truth == 1, chance, again)
-        low, high = intervals.interval(draws, [roc_auc_score(truth, chance)], (0.0, 1.0))
+        again = scores.Resamples(weights=rng.multinomial(150, np.full(150, 1 / 150), 100).T.astype(np.float32))
+        draws, _ = scores.rankings(truth == 1, chance, again)
+        low, high = scores.interval(draws, [roc_auc_score(truth, chance)], (0.0, 1.0))
         held += low <= 0.76025 <= high
     assert 0.90 <= held / 400 <= 0.99
 
@@ -104,21 +104,21 @@ def test_the_interval_covers_the_mean_over_synthetic_samples():
     rng, held = np.random.default_rng(3), 0
     for _ in range(1000):
         rows, units = 0.01 * rng.normal(), 0.05 * rng.normal(size=3)
-        low, high = intervals.interval(rows + units.mean() + 0.01 * rng.normal(size=200), list(rows + units))
+        low, high = scores.interval(rows + units.mean() + 0.01 * rng.normal(size=200), list(rows + units))
         held += low <= 0.0 <= high
     assert 0.92 <= held / 1000 <= 0.98
 
 
 def test_no_draws_no_interval():
     truth, chances = drawn(2)
-    again = intervals.resamples(len(truth), 0, 2, None)
-    draws = intervals.class_draws(truth, chances, 1, again)
-    assert all(intervals.interval(each, [0.5]) is None for each in draws.values())
-    assert intervals.resamples(0, 5, 2, None).weights.shape == (0, 5)
+    again = scores.resamples(len(truth), 0, 2, None)
+    draws = scores.class_draws(truth, chances, 1, again)
+    assert all(scores.interval(each, [0.5]) is None for each in draws.values())
+    assert scores.resamples(0, 5, 2, None).weights.shape == (0, 5)
 
 
 def test_the_interval_stays_within_what_a_metric_can_be():
     draws = np.random.default_rng(4).normal(0.99, 0.05, 200)
-    low, high = intervals.interval(draws, [0.99], scores.RANGES["auroc"])
+    low, high = scores.interval(draws, [0.99], scores.RANGES["auroc"])
     assert low < 0.95
     assert high == 1.0

@@ -29,6 +29,26 @@ def shuffled(parts):
     )
 
 
+def test_what_a_schema_leaves_to_learn_is_read_off_the_rows(parts):
+    """`evaluate` is given the schema that was fitted, which may have left bounds, bins and categories to the fit."""
+    values = SCHEMA.to_dict()
+    for name, column in values["columns"].items():
+        for item in {"categories", "bounds"} & column.keys():
+            values["columns"][name] = {
+                **values["columns"][name],
+                item: "learn",
+                **({"bins": 8} if item == "bounds" else {}),
+            }
+    values["honoured"] = []
+    loose = Schema.from_dict({key: value for key, value in values.items() if key not in ("rules", "honoured")})
+    assert len(loose.learned) > 3
+    seen = judged_histories.as_seen(loose, parts[0], parts[1])
+    assert not seen.learned
+    found = judged_histories.judge(*parts, seen)
+    assert found["records_per_unit"] == judged_histories.judge(*parts, SCHEMA)["records_per_unit"]
+    assert abs(found["told"]["readmitted"]["tstr"]["later"] - found["told"]["readmitted"]["trtr"]["later"]) < 0.03
+
+
 def test_records_of_the_same_making_are_as_good_as_real_ones(parts):
     found = judged_histories.judge(*parts, SCHEMA)
     for each in (found["records_per_unit"], found["gaps"], found["transitions"]["readmitted"]):

@@ -1,6 +1,6 @@
 import pandas as pd
 
-from synthdp.evaluate import rule_violations
+from synthdp.evaluate import faithfulness
 from synthdp.schema.schema import Boolean, Datetime, Integer, Schema
 
 YEAR = ("2020-01-01", "2020-12-31")
@@ -30,7 +30,7 @@ def test_shares_by_hand():
         ("2020-02-01", "2020-02-01", 16, True),
         ("2020-02-01", "2020-01-01", 2, False),
     )
-    found, lacking = rule_violations.violations(STAYS, synthetic, REAL, REAL.iloc[:0])
+    found, lacking = faithfulness.violations(STAYS, synthetic, REAL, REAL.iloc[:0])
     assert lacking == {}
     assert found == [
         {"rule": "admission <= discharge", "synthetic": 0.5, "train": 0.0, "test": None},
@@ -39,8 +39,8 @@ def test_shares_by_hand():
 
 
 def test_no_rules_and_a_column_that_is_not_there():
-    assert rule_violations.violations(Schema(columns=STAYS.columns), REAL, REAL, REAL) == ([], {})
-    found, lacking = rule_violations.violations(STAYS, REAL.drop(columns="age"), REAL, REAL)
+    assert faithfulness.violations(Schema(columns=STAYS.columns), REAL, REAL, REAL) == ([], {})
+    found, lacking = faithfulness.violations(STAYS, REAL.drop(columns="age"), REAL, REAL)
     assert [rule["rule"] for rule in found] == ["admission <= discharge"]
     assert list(lacking) == ["if age < 16 then widowed = false"]
     assert "no column 'age'" in lacking["if age < 16 then widowed = false"]

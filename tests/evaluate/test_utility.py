@@ -1,9 +1,12 @@
+import sys
+
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+from threadpoolctl import threadpool_info
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import classifiers, scores, utility
+from synthdp.evaluate import classifiers, estimators, scores, utility
 from synthdp.evaluate.features import CUT, Features
 from synthdp.evaluate.tables import axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Schema
@@ -130,6 +133,26 @@ def test_an_almost_constant_training_column_does_not_blow_up():
     axes = axes_of(schema, frame)
     features = Features.fit(table_of(frame, axes, "synthetic"))
     assert np.abs(features.one_hot(table_of(wide, axes, "real test")).toarray()).max() == CUT
+
+
+def test_threads_are_limited_and_given_back():
+    """Also those of a library that was loaded since the libraries were last looked for."""
+
+    def threads():
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    before = threads()
+    with estimators.limited(2):
+        assert threads() == {2}
+        with estimators.limited(1, "openmp"):
+            assert threads() == {2}
+        with estimators.limited(1, "blas"):
+            assert threads() == {1}
+        assert threads() == {2}
+    assert threads() == before
+    known = estimators._libraries(len(sys.modules))
+    assert estimators._libraries(len(sys.modules)) is known
+    assert estimators._libraries(len(sys.modules) + 1) is not known
 
 
 def test_unknown_model_is_named():

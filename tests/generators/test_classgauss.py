@@ -11,7 +11,7 @@ from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.generators.classgauss import MOST_COMPONENTS, ClassGauss
 from synthdp.generators.gaussians import class_mixture
 from synthdp.generators.gaussians.class_mixture import GREYS, LEVELS, plain_greys
-from synthdp.generators.gaussians.estimates import Moments, estimated, principal
+from synthdp.generators.gaussians.one_shot import Moments, estimated, principal
 from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.schema.codec import Codec
 

@@ -60,10 +60,15 @@ def test_plans_read_no_data_and_count_the_same_twice(subject):
 
 
 def test_the_ledger_is_the_plan_whatever_the_records_are(subject):
+    contract.the_ledger_is_the_plan(subject, (0, 41))
+
+
+@pytest.mark.heavy
+def test_the_ledger_is_the_plan_of_one_record_more_or_less_too(subject):
     contract.the_ledger_is_the_plan(subject)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, heavy(3.0)])
+@pytest.mark.parametrize("epsilon", [contract.BUDGET.epsilon, heavy(0.5), heavy(3.0)])
 def test_the_budget_is_kept_and_nearly_used(subject, epsilon):
     contract.the_budget_is_kept_and_nearly_used(subject, (epsilon,))
 

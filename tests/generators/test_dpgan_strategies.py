@@ -17,15 +17,22 @@ from synthdp.generators.parts.table_networks import Blocks, Discriminator, rando
 from synthdp.generators.parts.training_state import OPTIMIZERS
 from synthdp.ledger.events import Gaussian, Sampled, scoped
 from synthdp.ledger.ledger import Ledger
+from synthdp.noise.noise import Noise
 from synthdp.seal.charging import Account
+from synthdp.seal.clipping import Flat, layout
 from synthdp.seal.door import Sensitive
-from synthdp.seal.gradients import MARGIN, per_unit_reference
+from synthdp.seal.gradients import MARGIN, Gradients, clipped_gradient_sum, per_unit_reference
 from synthdp.seal.gradients.question import Counted
 from synthdp.seal.replay import Recorder
 
 QUICK = {"steps": 30, "batch": 64, "hidden": (32,)}
 WAYS = {name: {"clipping": name} for name in STRATEGIES} | {
     "per_group by dimension": {"clipping": "per_group", "clip_shares": (2.0, 1.0), "clip_allocation": "dimension"},
+    "per_group, bounds by dimension": {"clipping": "per_group", "clip_bounds": "dimension", "clip_noises": (1.0, 3.0)},
+    "joint, alphas given": {"clipping": "joint", "clip_alphas": (0.3, 2.0)},
+    "microbatches": {"microbatches": 7},
+    "statistics": {"start": "none", "statistics": ("apart", "classes")},
+    "adaptive with statistics": {"clipping": "adaptive", "statistics": ("apart",), "statistics_noise": 4.0},
     "adaptive, noise given": {"clipping": "adaptive", "clip_count_noise": 9.0, "clip_quantile": 0.8, "clip": 0.1},
 }
 BUDGET = Budget(1.0, 1e-5)
@@ -64,7 +71,8 @@ def test_replay(way, unit):
     assert again.entries() == ledger.entries()
     for one, other in zip(model.tensors().values(), same.tensors().values(), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert len(second.movements) == len(first.asked) == 31
+    asked = 30 + (WAYS[way].get("start") != "none")
+    assert len(second.movements) == len(first.asked) == asked
     assert all(moved <= sensitivity * (1 + 1e-9) for moved, sensitivity in second.movements)
     assert max(moved for moved, _ in second.movements[1:]) > 0
 
@@ -80,7 +88,7 @@ def test_the_budget_is_kept_and_nearly_used(way, epsilon):
 def test_the_ledger_is_the_plan_whatever_the_records_are(way):
     schema, generator = make_schema(), settings(way)
     noise = accounting.calibrate(lambda z: generator.plan(schema, z), BUDGET)
-    for rows in (0, 1, 40):
+    for rows in (0, 40):
         ledger, _ = run(generator, make_frame(rows), schema)
         assert ledger.entries() == scoped(generator.plan(schema, noise), relation="add_remove", unit="record")
 
@@ -88,15 +96,19 @@ def test_the_ledger_is_the_plan_whatever_the_records_are(way):
 def test_the_plan_holds_the_count(way):
     *_, steps = settings(way).plan(make_schema(), 2.0)
     assert isinstance(steps.event, Sampled)
-    given = {"adaptive": 2 * 5 * 2.0, "adaptive, noise given": 18.0}.get(way)
-    expected = (Gaussian(2.0),) if given is None else (Gaussian(2.0), Gaussian(given))
-    assert steps.event.queries == expected
+    beside = {
+        "adaptive": (2 * 5 * 2.0,),
+        "adaptive, noise given": (18.0,),
+        "statistics": (20.0, 20.0),
+        "adaptive with statistics": (2 * 5 * 2.0, 8.0),
+    }.get(way, ())
+    assert steps.event.queries == (Gaussian(2.0), *map(Gaussian, beside))
     if way == "adaptive":
         *_, steps = settings(way, batch=300).plan(make_schema(), 2.0)
         assert steps.event.queries[1] == Gaussian(2 * 300 / 20)
 
 
-@pytest.mark.parametrize("way", ["adaptive", "adaptive, noise given"])
+@pytest.mark.parametrize("way", ["adaptive", "adaptive, noise given", "adaptive with statistics"])
 def test_the_tables_keep_their_share_beside_a_count(way):
     tables, steps = settings(way, tables=0.3).plan(make_schema(), 2.0)
     precision = sum(query.noise**-2 for query in steps.event.queries) * steps.event.rate**2 * steps.count
@@ -186,19 +198,41 @@ def discriminator():
     return network, rows
 
 
+def sizes_of(network):
+    return {name: value.numel() for name, value in network.named_parameters()}
+
+
+def alphas(generator, network):
+    """Of each parameter: as given for its layer, or the root of the layer's size, of mean square 1."""
+    sizes = np.array([sum(value.numel() for value in layer.parameters()) for layer in network.layers], float)
+    by_layer = generator.clip_alphas or np.sqrt(sizes / sizes.mean())
+    return {name: float(by_layer[int(name.split(".")[1])]) for name in sizes_of(network)}
+
+
+def jointly(network, row, clip, scales):
+    """One unit's gradient, clipped jointly (McMahan, Andrew et al. 2018, section 3), in float64."""
+    found = torch.autograd.grad(network(row).sum(), list(network.parameters()))
+    gradients = {name: value.double() for name, value in zip(scales, found, strict=True)}
+    norm = math.sqrt(sum(float(value.square().sum()) / scales[name] ** 2 for name, value in gradients.items()))
+    return {name: value * min(1.0, clip / norm) for name, value in gradients.items()}
+
+
 @pytest.mark.parametrize("clip", sweep([0.1, 50.0], lambda clip: clip == 0.1))
 def test_generated_rows_are_bounded_as_records_are(way, clip):
     """The weights of the fake half, one row at a time, against the reference of the real half (law 13)."""
     changes = {"hidden": (8, 6), "clip": clip}
-    if WAYS[way].get("clip_shares"):
-        changes["clip_shares"] = (2.0, 1.0, 3.0)
+    changes |= {name: (2.0, 1.0, 3.0) for name in ("clip_shares", "clip_noises", "clip_alphas") if name in WAYS[way]}
     generator = settings(way, **changes)
     network, rows = discriminator()
     clipper = Clipper(generator, network, 1.0, None)
     weights = clipper.weights(network.layer_squares(rows))
     for place in range(len(rows)):
         row = rows[place : place + 1]
-        expected = per_unit_reference(network, lambda m, part: m(part), row, None, clip, rule(generator))
+        if way.startswith("joint"):  # by hand: all layers over their alphas as one vector
+            expected = jointly(network, row, clip * math.sqrt(3), alphas(generator, network))
+        else:
+            held = rule(generator, sizes_of(network))
+            expected = per_unit_reference(network, lambda m, part: m(part), row, None, clip, held)
         gradients = torch.autograd.grad(network(row).sum(), list(network.parameters()))
         for (name, value), gradient in zip(expected.items(), gradients, strict=True):
             layer = 0 if len(weights) == 1 else int(name.split(".")[1])
@@ -224,6 +258,148 @@ def test_the_fake_gradient_is_that_of_its_loss(way):
             target += weight * slope[place] * gradient / len(fakes)
     for one_gradient, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one_gradient, other, rtol=1e-4, atol=1e-7)
+
+
+class Exactly:
+    """A sample of these rows, whose questions are answered without noise."""
+
+    def __init__(self, rows):
+        self.rows, self.questions = rows, []
+
+    def ask(self, question):
+        self.questions.append(question)
+        return clipped_gradient_sum(question.module, question.loss, self.rows, None, question.clip, rule=question.rule)
+
+
+@pytest.mark.parametrize("clip", [0.05, 50.0])
+@pytest.mark.parametrize("given", [(), (0.2, 1.0, 5.0)])
+def test_joint_clipping_is_that_of_all_layers_over_their_alphas(clip, given):
+    generator = settings("joint", hidden=(8, 6), clip=clip, clip_alphas=given)
+    network, rows = discriminator()
+    network, rows = network.double(), rows.double()
+    batch, clipper = Exactly(rows), Clipper(generator, network, 1.0, None)
+    found = clipper.gradient(batch, network, lambda m, part: m(part), 0, 9.0)
+    scales = alphas(generator, network)
+    each = [jointly(network, rows[place : place + 1], clip * math.sqrt(3), scales) for place in range(len(rows))]
+    assert list(found) == list(sizes_of(network))
+    for name, value in found.items():
+        torch.testing.assert_close(value, sum(one[name] for one in each), rtol=2 * MARGIN, atol=1e-7)
+    (question,) = batch.questions
+    assert question.rule == Flat()
+    assert question.sensitivity == pytest.approx(clip * math.sqrt(3))
+
+
+def test_joint_noise_is_its_charge_times_the_clip_and_alpha():
+    generator = settings("joint", hidden=(64, 64), clip=2.0, clip_alphas=(0.5, 1.0, 4.0))
+    network = Discriminator(100, (64, 64), 5, random(0))
+    clipper = Clipper(generator, network, 3.0, None)
+
+    class Nobody:
+        def ask(self, question):
+            zeros = {name: torch.zeros_like(value) for name, value in question.module.named_parameters()}
+            flat = torch.cat([value.flatten() for value in zeros.values()])
+            return question.noised(Gradients(flat, zeros), Noise(seed=1))
+
+    found = clipper.gradient(Nobody(), network, lambda m, rows: m(rows), 0, 10.0)
+    for layer, alpha in enumerate(generator.clip_alphas):
+        values = torch.cat([found[f"layers.{layer}.{short}"].flatten() for short in ("weight", "bias")])
+        # 4,160 draws in the smallest but one: the deviation's own is 1.1 % there
+        if len(values) > 1000:
+            assert float(values.std()) == pytest.approx(3.0 * 2.0 * math.sqrt(3) * alpha, rel=0.07)
+
+
+def test_weights_used_twice_or_not_linearly_cannot_be_clipped_jointly():
+    tied = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    tied[1].weight = tied[0].weight
+    again = torch.nn.Linear(4, 4)
+    cases = {
+        "is used twice": (tied, torch.nn.Sequential(again, again)),
+        "PReLU": (torch.nn.Sequential(torch.nn.PReLU()),),
+    }
+    for said, modules in cases.items():
+        for module in modules:
+            with pytest.raises(BadInput, match=said):
+                Clipper(settings("joint"), module, 1.0, None)
+
+
+def test_bounds_by_dimension_and_noises_given_are_those_of_the_paper():
+    """S_g = S sqrt(d_g / d), and z_g in the proportions given with (sum z_g^-2)^(-1/2) = z."""
+    held = rule(
+        settings("flat", clipping="per_group", clip_bounds="dimension", clip_noises=(1.0, 3.0)), {"a.w": 9, "b.w": 7}
+    )
+    found = layout(held, {"a.w": 9, "b.w": 7})
+    assert found.bounds == pytest.approx((3 / 4, math.sqrt(7) / 4))
+    noises = [scale / bound for scale, bound in zip(found.scales, found.bounds, strict=True)]
+    assert noises[1] / noises[0] == pytest.approx(3.0)
+    assert sum(noise**-2 for noise in noises) == pytest.approx(1.0)
+
+
+def test_the_mean_of_microbatches_is_over_their_number():
+    """Without noise and without a clip that binds, a step follows the sum of the microbatches' means over their number."""
+    frame, schema = make_frame(90), make_schema()
+    generator = settings(
+        "microbatches", clip=1e6, start="none", rate=1.0, batch=384, optimizer="sgd", discriminator_rate=0.5
+    )
+    data = Sensitive(frame, schema, Account(Budget(math.inf, 1e-5), Ledger()), seed=5)
+    terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z)))
+    data.resolve()
+    one = generator.game(data, terms, random(5))
+    before = {name: value.detach().clone() for name, value in one.d.named_parameters()}
+    one.fake_gradient = lambda _: [setattr(value, "grad", torch.zeros_like(value)) for value in one.d.parameters()]
+    one.d.recentre = lambda *_: None
+    one.discriminator_step(0)
+    # every microbatch's mean gradient of -D is about that of all records: of the last bias it is -1 for each of them
+    moved = {name: value.detach() - before[name] for name, value in one.d.named_parameters()}
+    assert float(moved["layers.1.bias"]) == pytest.approx(0.5, rel=1e-3)
+
+
+def test_classes_asked_beside_gradients_are_what_rows_are_labelled_by():
+    frame = make_frame(400)
+    frame["stage"] = ["I"] * 300 + ["II"] * 80 + ["III"] * 20
+    ways = {"asked": ("classes",), "not asked": ()}
+    found = {}
+    for name, asked in ways.items():
+        generator = DPGAN(**QUICK, start="none", condition="stage", statistics=asked)
+        _, model = run(generator, frame, make_schema(), budget=Budget(5.0, 1e-5))
+        found[name] = model.sample(2000, seed=1)["stage"].value_counts(normalize=True)
+    assert found["asked"]["I"] == pytest.approx(0.75, abs=0.1)
+    assert found["not asked"]["I"] < 0.5
+
+
+def test_how_far_records_are_told_apart_is_shown():
+    shown = []
+    generator = DPGAN(**{**QUICK, "steps": 50}, statistics=("apart",))
+    synthesizer = Synthesizer(generator, schema=make_schema(), budget=Budget(math.inf, 1e-5))
+    synthesizer.fit(make_frame(150), seed=2, progress=lambda *told: shown.append(told[-1]))
+    assert len(shown) == 2
+    assert all(0.2 < figures["told apart"] < 0.8 for figures in shown)
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"statistics": ("classes",)}, "needs generator.start=none"),
+        ({"statistics": ("apart", "apart")}, "twice"),
+        ({"statistics": ("x",)}, "generator.statistics"),
+        ({"statistics_noise": 3.0}, "generator.statistics_noise"),
+        ({"microbatches": 3, "clipping": "adaptive"}, "generator.microbatches"),
+        ({"clipping": "per_group", "clip_shares": (1, 2, 3), "clip_bounds": "dimension"}, "generator.clip_bounds"),
+        (
+            {"clipping": "per_group", "clip_noises": (1, 2, 3), "clip_allocation": "dimension"},
+            "generator.clip_allocation",
+        ),
+        ({"clipping": "joint", "clip_alphas": (1.0,)}, "generator.clip_alphas"),
+    ],
+)
+def test_settings_that_exclude_each_other_are_refused_by_name(bad, said):
+    with pytest.raises(BadInput, match=said):
+        DPGAN(**bad)
+
+
+def test_classes_without_a_label_are_refused():
+    schema = dataclasses.replace(make_schema(), targets=())
+    with pytest.raises(BadInput, match="needs a label column"):
+        DPGAN(start="none", statistics=("classes",)).validate(schema, BUDGET)
 
 
 @pytest.mark.parametrize("first", [0.02, 20.0])
@@ -272,7 +448,8 @@ def test_every_optimiser_fits(optimizer):
 
 @pytest.mark.parametrize("name", [*APPLIES, "momentum"])
 def test_a_setting_that_the_choice_would_ignore_is_refused(name):
-    changed = {"clip_shares": (1.0, 2.0), "clip_allocation": "dimension"}.get(name, 0.37)
+    words = dict.fromkeys(("clip_allocation", "clip_bounds"), "dimension")
+    changed = {**dict.fromkeys(("clip_shares", "clip_noises", "clip_alphas"), (1.0, 2.0)), **words}.get(name, 0.37)
     others = OPTIMIZERS if name == "momentum" else STRATEGIES
     choice, reader = ("optimizer", "momentum") if name == "momentum" else ("clipping", APPLIES[name])
     for other in others:

@@ -1,6 +1,8 @@
 """The mixture of products: its tables against loops, what it recovers, groups of codes, and odd schemas."""
 
 import itertools
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +15,7 @@ from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators.marginals.grouping import Counts, Groups, agreed, grouped
-from synthdp.generators.marginals.product_mixture import Evidence, Products, fit, stratified
+from synthdp.generators.marginals.product_mixture import BETAS, Evidence, Products, _adam, fit, stratified
 from synthdp.generators.mixture import Mixture
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Boolean, Categorical
@@ -76,6 +78,36 @@ def fitted(evidence, progress=lambda *_: None, **settings):
     chosen = {"components": 8, "iterations": 400, "shrinkage": 0.0, **settings}
     generator, device = torch.Generator().manual_seed(0), torch.device("cpu")
     return fit(evidence, starts=1, rate=0.1, generator=generator, device=device, progress=progress, **chosen)
+
+
+def test_the_lean_optimiser_is_torch_s_adam():
+    start = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
+    ours, theirs = ([start.clone().requires_grad_()] for _ in range(2))
+    moments = [(torch.zeros_like(start), torch.zeros_like(start))]
+    adam = torch.optim.Adam(theirs, 0.1, betas=BETAS)
+    for step in range(50):
+        slopes = torch.autograd.grad(((ours[0] - 3) ** 4).sum(), ours)
+        with torch.no_grad():
+            _adam(ours, slopes, moments, step + 1, 0.1)
+        adam.zero_grad()
+        ((theirs[0] - 3) ** 4).sum().backward()
+        adam.step()
+    torch.testing.assert_close(ours[0], theirs[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.heavy
+def test_a_fit_imports_no_compiler_of_torch():
+    """torch.optim brings torch._dynamo, which takes as long to import as the rest of torch."""
+    code = """
+import sys, pandas as pd
+from synthdp import Budget, Schema, Synthesizer
+schema = Schema.from_dict({"declared_by": "test", "units": 20, "columns": {"a": {"kind": "boolean"}, "b": {"kind": "boolean"}}})
+frame = pd.DataFrame({"a": [True, False] * 10, "b": [True, False] * 10})
+Synthesizer("mixture", schema=schema, budget=Budget(1.0, 1e-5), iterations=2).fit(frame, account=None).sample(3)
+assert "torch._dynamo" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_known_mixture_is_recovered_in_its_tables():

@@ -5,7 +5,7 @@ import pandas as pd
 import torch
 
 from synthdp import Budget, Schema, Synthesizer
-from synthdp.generators.gaussians.estimates import Moments
+from synthdp.generators.gaussians.one_shot import Moments
 from synthdp.generators.imle import IMLE, Nearest, on_grid
 from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.generators.rongauss import RONGauss, gaussians, random_axes

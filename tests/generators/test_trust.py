@@ -1,11 +1,12 @@
 """Law 41: a generator that is not synthdp's own runs only where its package is trusted by name, and the statement names it."""
 
 import dataclasses
+import sys
 
 import pytest
 from clinic import make_frame, make_schema
 
-from synthdp import BadInput, Budget, Synthesizer, generators
+from synthdp import BadInput, Budget, Synthesizer, generators, load, verify
 from synthdp.cli import run
 from synthdp.generators.independent import Independent
 from synthdp.report.hazards import hazards
@@ -56,14 +57,12 @@ def test_the_statement_names_package_and_version_and_the_page_tells():
 
 
 def test_the_version_is_that_of_the_distribution(monkeypatch):
-    generators._version.cache_clear()
     monkeypatch.setattr(generators, "packages_distributions", lambda: {__name__: ["numpy"]})
     found = generators.origin(Foreign())
     assert found is not None
     assert found["package"] == __name__
     assert found["version"][0].isdigit()
     assert generators.origin(Independent()) is None
-    generators._version.cache_clear()
 
 
 def test_a_selection_asks_for_trust_too():
@@ -77,3 +76,37 @@ def test_trust_that_nothing_needs_is_refused_on_the_command_line(tmp_path, capsy
     assert run(["fit", "data=digits", "generator=classgauss", "trust=somebody", f"out={tmp_path / 'run'}"]) == 2
     assert "trust names 'somebody'" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+BROUGHT = """
+import dataclasses
+from synthdp.generators.independent import Independent
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Brought(Independent):
+    name = "brought"
+"""
+
+
+def test_an_installed_package_brings_a_generator_and_who_lacks_it_is_told_its_name(tmp_path, monkeypatch, capsys):
+    about = tmp_path / "site" / "brought_by-2.5.dist-info"
+    about.mkdir(parents=True)
+    (tmp_path / "site" / "brought_by.py").write_text(BROUGHT)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: brought-by\nVersion: 2.5\n")
+    (about / "top_level.txt").write_text("brought_by\n")
+    (about / "entry_points.txt").write_text("[synthdp.generators]\nbrought = brought_by:Brought\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    generators.packages_distributions.cache_clear()
+    with pytest.raises(BadInput, match="trust=brought_by"):
+        made("brought")
+    release = made("brought", trust="brought_by").fit(make_frame(50))
+    assert release.statement.provenance["generator"] == {"package": "brought_by", "version": "2.5"}
+    folder = release.save(tmp_path / "release")
+    assert len(load(folder).sample(7)) == 7
+    monkeypatch.undo()
+    monkeypatch.delitem(sys.modules, "brought_by")
+    generators.packages_distributions.cache_clear()
+    with pytest.raises(BadInput, match=r"comes from the package brought_by, version 2\.5, which is not installed here"):
+        verify(folder)
+    assert run(["epsilon", f"ledger={folder / 'ledger.jsonl'}", "delta=1e-5"]) == 0
+    assert f"{release.statement.epsilon:.4g}"[:4] in capsys.readouterr().out

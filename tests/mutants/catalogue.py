@@ -8,7 +8,7 @@ PATE = "synthdp.accounting.pate"
 CONTRACT = "tests/generators/test_contract.py"
 REFERENCE = "tests/accounting/test_accounting_reference.py"
 PATE_ACCOUNTING = "tests/accounting/test_pate_accounting.py"
-SMOOTH = "tests/accounting/test_pate_smooth.py"
+SMOOTH = "tests/accounting/test_smooth_gaussian.py"
 MANIFEST = "tests/report/test_manifest.py"
 GRADIENTS = "tests/seal/test_gradients.py"
 HISTORY_TABLES = "tests/seal/test_history_tables.py"
@@ -441,13 +441,6 @@ ACCOUNTING = (
         (f"{PATE_ACCOUNTING}::test_a_ledger_s_vote_is_the_mechanism_that_is_analysed",),
     ),
     Mutant(
-        "local in place of smooth sensitivity",
-        f"{PATE}.smooth_sensitivity:smoothed",
-        "_within(each, distance * STEP)",
-        "_within(each, 0)",
-        (f"{SMOOTH}::test_the_sensitivity_is_a_smooth_bound_of_what_enumeration_finds[12-2-1.0-2.0-0.05]",),
-    ),
-    Mutant(
         "noise of a smooth sensitivity charged as if neighbours shared it",
         "synthdp.accounting.analytic_gaussian:divergence",
         "r = np.exp(-moves * beta)",
@@ -529,6 +522,13 @@ HANDED_IN = (
         "if not is_open():\n    raise",
         "raise",
         (f"{CALLBACKS}::test_the_text_of_an_exception_on_records_is_not_shown",),
+    ),
+    Mutant(
+        "one odd label makes text of all others",
+        "synthdp.trainer.inputs:_labels",
+        "y.tolist() if isinstance(y, np.ndarray) else list(y)",
+        "np.asarray(y).tolist()",
+        ("tests/trainer/test_private_trainer.py::test_one_label_that_is_none_changes_no_other_record_s[list-abc]",),
     ),
 )
 
@@ -651,7 +651,7 @@ IN_DATABASES = (
 AUDITS = (
     Mutant(
         "an attack that finds nothing says that the claim stands",
-        "synthdp.audit.thresholds:word",
+        "synthdp.audit:word",
         "found > 0 and found >= LEAST_FOUND * claimed",
         "True",
         ("tests/audit/test_statistics.py::test_a_verdict_of_nothing_is_no_power",),
@@ -686,6 +686,13 @@ HISTORIES = (
         "(keys >> np.uint64(32)).astype(np.int64)",
         "(keys * np.uint64(0) + np.uint64(len(keys))).astype(np.int64)",
         (f"{HISTORY_TABLES}::test_a_unit_s_cells_are_told_by_its_own_records_alone",),
+    ),
+    Mutant(
+        "a schema that has no histories is told so once its records are encoded",
+        f"{SEAL}.history_records:Ordered.encoded_by",
+        "self.whole is not None and not hindrance(codec.schema)",
+        "self.whole is not None",
+        (f"{HISTORY_TABLES}::test_an_order_that_only_histories_need_stops_no_other_question[rules]",),
     ),
 )
 

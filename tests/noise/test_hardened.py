@@ -231,7 +231,7 @@ def test_the_plain_stream_tells_what_the_hardened_one_hides():
         return float(np.mean(np.ldexp(answers, 53) % 1 != 0))
 
     noise, values = Noise(11), (np.zeros(50_000), np.ones(50_000))
-    plain = [fine(value + noise.normal_array(len(value), 1.0)) for value in values]
+    plain = [fine(value + noise.normal(len(value), 1.0, torch.float64).numpy()) for value in values]
     assert plain[0] > plain[1] + 0.2
     assert [fine(noise.added(value, 1.0)) for value in values] == [0, 0]
 
@@ -275,8 +275,10 @@ def test_zero_sums_get_noise_that_is_independent_across_steps_places_and_streams
     resumed = Noise(14)
     resumed.turn(2)
     assert torch.equal(resumed.added_flat(torch.zeros(count), 1.0), draws[3])
-    for one, two in itertools.combinations(draws, 2):
-        assert abs(np.corrcoef(one, two)[0, 1]) < 5 / count**0.5
+    for one, two in itertools.combinations(
+        draws, 2
+    ):  # nine of them with fresh noise: together they fail once in 5 * 10^7 runs
+        assert abs(np.corrcoef(one, two)[0, 1]) < 6 / count**0.5
     half, first = (count + 1) // 2, draws[0].numpy()
     for shape in (lambda x: x, np.square, np.abs):  # cosine and sine of a pair; neighbours
         assert abs(np.corrcoef(shape(first[: half - 1]), shape(first[half:]))[0, 1]) < 5 / half**0.5

@@ -49,10 +49,9 @@ def test_shapes_types_and_zero(noise):
     for shape in (0, 1, 5, (3, 5), (0, 4), ()):
         sizes = (shape,) if isinstance(shape, int) else shape
         assert noise.normal(shape, 1.0).shape == sizes
-        assert noise.normal_array(shape, 1.0).shape == sizes
         assert noise.uniform(shape).shape == sizes
     assert noise.normal(3, 1.0).dtype == torch.float32
-    assert noise.normal_array(3, 1.0).dtype == np.float64
+    assert noise.normal(3, 1.0, torch.float64).dtype == torch.float64
     assert not noise.normal(100, 0.0).any()
     for deviation in (-1.0, float("nan"), float("inf")):
         with pytest.raises(BadInput, match="deviation"):

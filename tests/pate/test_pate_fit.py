@@ -170,7 +170,7 @@ def test_an_interrupted_fit_stays_charged(tmp_path):
         ({"public": problem(300, 1)}, "public: drop the column 'group'"),
         ({"schema": problem_schema(("no",))}, "only one class"),
         ({"schema": problem_schema(columns={"group": {"kind": "integer", "bounds": [0, 3]}})}, "PATE votes on classes"),
-        ({"schema": problem_schema(columns={"x": PICTURE})}, "image column 'x': leave it out"),
+        ({"teacher": Networks(channels=(4,))}, "convolutions need a picture"),
         ({"teacher": Networks(steps=0)}, "steps of teachers must be 1 or more"),
         ({"teacher": torch.nn.Linear(3, 2)}, "module cannot be stacked"),
         ({"teacher": torch.nn.Linear(4, 3)}, "the teachers distinguish 3 classes, but the target has 2"),

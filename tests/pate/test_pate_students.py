@@ -59,6 +59,7 @@ def test_a_students_chances_come_from_its_seed(name):
     np.testing.assert_array_equal(one, same)
 
 
+@pytest.mark.heavy
 def test_records_without_labels_help_the_semi_supervised_student():
     """Scikit-learn's 1,797 digits with 30 labels: the others teach what digits look like."""
     rows, label = load_digits(return_X_y=True)
@@ -152,3 +153,17 @@ def test_active_selection_asks_where_the_student_is_least_sure():
 def test_settings_that_make_no_sense_are_refused(make):
     with pytest.raises(BadInput):
         make()
+
+
+def test_convolutions_are_restored_and_refuse_what_they_would_ignore():
+    rows = np.random.default_rng(0).random((30, 48), dtype=np.float32)
+    targets = np.eye(2, dtype=np.float32)[(rows[:, 0] > 0.5).astype(int)]
+    student = Network(picture=(4, 6, 2), channels=(3, 5), steps=3)
+    learned = student.learn(Lesson(rows=rows, targets=targets, pool=rows), 1)
+    again = student.restore(48, 2, learned.tensors())
+    np.testing.assert_array_equal(again.probabilities(rows), learned.probabilities(rows))
+    with pytest.raises(BadInput, match="one picture and nothing beside it"):
+        student.learn(Lesson(rows=rows[:, :47], targets=targets, pool=rows[:, :47]), 1)
+    for ignored in ({"channels": (3,)}, {"picture": (4, 6, 2), "hidden": (9,)}):
+        with pytest.raises(BadInput, match="would be ignored"):
+            Network(**ignored)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from synthdp.ledger.events import EVENTS, Entry, Event, Gaussian, Sampled
-from synthdp.report import meaning, words
+from synthdp.report import promise, words
 
 
 def worst_case(epsilon, delta):
@@ -27,16 +27,16 @@ def rates_of(with_unit, without):
 )
 def test_bounds_are_those_of_the_worst_mechanism(epsilon, delta):
     points = [*rates_of(*worst_case(epsilon, delta)), (0.0, 0.0), (1.0, 1.0)]
-    assert meaning.advantage([(delta, epsilon)]) == pytest.approx(max(tpr - fpr for fpr, tpr in points), abs=1e-12)
+    assert promise.advantage([(delta, epsilon)]) == pytest.approx(max(tpr - fpr for fpr, tpr in points), abs=1e-12)
     formula = (math.exp(epsilon) - 1 + 2 * delta) / (math.exp(epsilon) + 1)
-    assert meaning.advantage([(delta, epsilon)]) == pytest.approx(formula, abs=1e-12)
+    assert promise.advantage([(delta, epsilon)]) == pytest.approx(formula, abs=1e-12)
     for rate in (0.0, 0.001, 0.01, 0.1, 0.5, 0.9, 1.0):
         mixtures = [
             a[1] + (b[1] - a[1]) * (rate - a[0]) / (b[0] - a[0]) if b[0] > a[0] else max(a[1], b[1])
             for a, b in itertools.product(points, points)
             if a[0] <= rate <= b[0]
         ]
-        assert meaning.detection([(delta, epsilon)], rate) == pytest.approx(max(mixtures), abs=1e-9)
+        assert promise.detection([(delta, epsilon)], rate) == pytest.approx(max(mixtures), abs=1e-9)
 
 
 @pytest.mark.parametrize("prior", [0.0, 0.01, 0.1, 0.5, 0.9, 1.0])
@@ -44,8 +44,8 @@ def test_bounds_are_those_of_the_worst_mechanism(epsilon, delta):
 def test_the_best_guess_at_a_prior_is_that_of_the_worst_mechanism(epsilon, delta, prior):
     """Against all deterministic rules on its four outcomes; what one of them says changes the odds by e^epsilon at most."""
     best = max(prior * tpr + (1 - prior) * (1 - fpr) for fpr, tpr in rates_of(*worst_case(epsilon, delta)))
-    assert meaning.accuracy_at([(delta, epsilon)], prior) == pytest.approx(best, abs=1e-11)
-    low, high = meaning.belief(epsilon, prior)
+    assert promise.accuracy_at([(delta, epsilon)], prior) == pytest.approx(best, abs=1e-11)
+    low, high = promise.belief(epsilon, prior)
     for with_unit, without in list(zip(*worst_case(epsilon, delta), strict=True))[1:3]:  # outcomes 0 and 3 are delta's
         after = prior * with_unit / (prior * with_unit + (1 - prior) * without)
         assert low - 1e-12 <= after <= high + 1e-12
@@ -60,21 +60,21 @@ def test_a_curve_bounds_the_guess_at_a_prior_and_never_below_the_truth():
     for prior in (0.01, 0.3, 0.5, 0.6, 0.9):
         cut = math.log((1 - prior) / prior) / mu + mu / 2
         truth = prior * norm.sf(cut - mu) + (1 - prior) * norm.cdf(cut)
-        bound = meaning.accuracy_at(curve, prior)
-        assert truth - 1e-12 <= bound <= min(meaning.accuracy_at([point], prior) for point in curve) + 1e-12
+        bound = promise.accuracy_at(curve, prior)
+        assert truth - 1e-12 <= bound <= min(promise.accuracy_at([point], prior) for point in curve) + 1e-12
         assert bound <= truth + 0.005
-    assert meaning.accuracy_at(curve, 0.5) == pytest.approx(meaning.accuracy(curve), abs=1e-11)
+    assert promise.accuracy_at(curve, 0.5) == pytest.approx(promise.accuracy(curve), abs=1e-11)
 
 
 def test_guessing_is_always_allowed_and_no_promise_bounds_nothing_at_a_prior():
     for prior in (0.0, 0.2, 0.5, 1.0):
-        assert meaning.accuracy_at([(0.0, 0.0)], prior) == pytest.approx(max(prior, 1 - prior))
-        assert meaning.accuracy_at([(1e-6, math.inf)], prior) == 1
-        assert meaning.accuracy_at([(1e-6, 5000.0)], prior) == pytest.approx(1)
-        assert meaning.accuracy_at([], prior) == 1
-    assert meaning.belief(math.inf, 0.3) == (0.0, 1.0)
-    assert meaning.belief(0.0, 0.3) == pytest.approx((0.3, 0.3))
-    assert meaning.belief(5000.0, 0.3) == (0.0, 1.0)
+        assert promise.accuracy_at([(0.0, 0.0)], prior) == pytest.approx(max(prior, 1 - prior))
+        assert promise.accuracy_at([(1e-6, math.inf)], prior) == 1
+        assert promise.accuracy_at([(1e-6, 5000.0)], prior) == pytest.approx(1)
+        assert promise.accuracy_at([], prior) == 1
+    assert promise.belief(math.inf, 0.3) == (0.0, 1.0)
+    assert promise.belief(0.0, 0.3) == pytest.approx((0.3, 0.3))
+    assert promise.belief(5000.0, 0.3) == (0.0, 1.0)
 
 
 def test_a_curve_is_tighter_than_its_points_and_never_below_the_truth():
@@ -83,22 +83,22 @@ def test_a_curve_is_tighter_than_its_points_and_never_below_the_truth():
     epsilons = [0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0]
     curve = [(norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu), e) for e in epsilons]
     truth = 2 * norm.cdf(mu / 2) - 1
-    assert meaning.advantage(curve) == pytest.approx(truth, abs=1e-12), "reached at epsilon 0"
+    assert promise.advantage(curve) == pytest.approx(truth, abs=1e-12), "reached at epsilon 0"
     for points in (curve[2:], curve[-1:]):
-        assert truth < meaning.advantage(points) <= min(meaning.advantage([point]) for point in points)
+        assert truth < promise.advantage(points) <= min(promise.advantage([point]) for point in points)
     for rate in (0.001, 0.01, 0.1, 0.5):
         exact = norm.cdf(norm.ppf(rate) + mu)
-        assert exact <= meaning.detection(curve, rate) <= min(meaning.detection([point], rate) for point in curve)
+        assert exact <= promise.detection(curve, rate) <= min(promise.detection([point], rate) for point in curve)
 
 
 def test_no_promise_bounds_nothing_and_no_leak_bounds_everything():
-    assert meaning.advantage([(1e-6, math.inf)]) == 1
-    assert meaning.advantage([]) == 1
-    assert meaning.accuracy([(1e-9, 0.0)]) == pytest.approx(0.5, abs=1e-8)
-    assert meaning.accuracy([(1e-6, 5000.0)]) == 1
-    assert meaning.detection([(1e-6, 5000.0)], 0.01) == 1
-    assert meaning.detection([(1e-6, math.inf)], 0.0) == 1
-    assert meaning.detection([(0.0, 0.0)], 0.25) == 0.25
+    assert promise.advantage([(1e-6, math.inf)]) == 1
+    assert promise.advantage([]) == 1
+    assert promise.accuracy([(1e-9, 0.0)]) == pytest.approx(0.5, abs=1e-8)
+    assert promise.accuracy([(1e-6, 5000.0)]) == 1
+    assert promise.detection([(1e-6, 5000.0)], 0.01) == 1
+    assert promise.detection([(1e-6, math.inf)], 0.0) == 1
+    assert promise.detection([(0.0, 0.0)], 0.25) == 0.25
 
 
 def test_bounds_are_rounded_up():

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
 
@@ -18,6 +19,8 @@ from synthdp.report.fitness_words import Compared, Fitness, Group
 from synthdp.report.hazards import hazards
 from synthdp.report.lost import FITNESS, Counted, Lost, Merged
 from synthdp.report.statement_page import TEMPLATES, questions, render
+from synthdp.schema.learned import asked_for
+from synthdp.seal import learn
 
 from test_statement import make_statement  # isort: skip
 
@@ -169,7 +172,7 @@ def test_a_release_says_whom_it_protects_and_how_far():
 def test_patients_are_protected_as_a_whole():
     page = Page(render(make_statement(unit="patient_nbr", max_records_per_unit=5)))
     assert "all records with the same patient_nbr" in page.text
-    assert "At most 5 records of a patient were used" in page.text
+    assert "At most 5 records of a patient count." in page.text
     assert "row by row" not in page.text
 
 
@@ -423,6 +426,14 @@ def test_each_sort_of_question_is_told_once_with_the_columns_that_each_counted()
     assert "age × sex" in page.text.split("Questions chosen one after another")[1].split("A sum with")[0]
 
 
+def test_no_page_says_that_a_patient_s_further_records_were_not_used():
+    """They do not count, but what histories looks back on is the whole history."""
+    page = Page(render(make_statement(generator="histories", unit="patient", max_records_per_unit=5, lost=Lost())))
+    assert "At most 5 records of a patient count." in page.text
+    assert "at most 5 of them count." in page.text
+    assert "any others" not in page.text
+
+
 def test_what_was_lost_is_told():
     lost = Lost(merged=(Merged(column="code", other="rest", share=0.4, error=0.01),), alone=("age",), empty=("day",))
     page = Page(
@@ -438,7 +449,7 @@ def test_what_was_lost_is_told():
     for words in (
         "code 40.0% ± 2.0% of records",
         "Known only by themselves, without any relation to another column: age.",
-        "of each patient counted; any others were left out.",
+        "of each patient counted.",
         "Cells that break the schema may have been changed",
         "The noisy counts show nothing valid in day",
         "The noisy tables that it was given are part of the release",
@@ -489,3 +500,31 @@ def test_what_was_learned_and_how_files_are_written_is_told_by_column():
     assert "separator \u201c;\u201d, decimal \u201c,\u201d" in page
     assert "dose: thousands \u201c.\u201d, suffix \u201c mg\u201d" in page
     assert "columns.dose" not in page
+
+
+def test_each_purchase_names_the_column_that_it_was_made_for():
+    columns = {
+        "patient": {"kind": "identifier"},
+        "code": {"kind": "categorical", "categories": "learn", "tree": {"prefix": [1]}, "missing": True},
+        "sex": {"kind": "categorical", "categories": "learn"},
+        "ward": {"kind": "categorical", "categories": "learn"},
+        "age": {"kind": "integer", "bounds": "learn"},
+        "ill": {"kind": "boolean"},
+    }
+    facts = {"declared_by": "the tests", "unit": "patient", "max_records_per_unit": 2, "units": "learn"}
+    schema, budget = Schema.from_dict({**facts, "columns": columns}), Budget(20.0, 1e-5)
+    items = [(name, [item]) for name, item in schema.learned]
+    assert len(asked_for(items, units=True)) == len(learn.prices(schema, learn.purchase(schema, budget, "patient")))
+    rows = range(600)
+    frame = pd.DataFrame(
+        {"patient": rows, "code": [f"{'AB'[row % 2]}{row % 3}" for row in rows], "sex": ["m", "w"] * 300, "ward": "x"}
+    ).assign(age=[row % 90 for row in rows], ill=False)
+    release = Synthesizer("independent", schema=schema, budget=budget).fit(frame)
+    told = [
+        (asking.times, each[1])
+        for question in questions(release.statement)
+        for asking in question.askings
+        for each in asking.counted
+        if each[0] == "to learn facts of"
+    ]
+    assert sorted(told) == [(1, ("code",)), (1, ("the number of units",)), (2, ("age",)), (2, ("sex", "ward"))]

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from synthdp import Budget, pages
 from synthdp.ledger.events import Entry, Gaussian, Revealed, Threshold
-from synthdp.report import sweeppage, sweepplot
+from synthdp.report import plots, sweeppage
 from synthdp.report.sweep import STAMP, Run, comparison, cost, mean_interval, told, verdict
 
 from test_statement import make_statement  # isort: skip
@@ -177,7 +177,7 @@ def test_the_page_says_what_the_json_says(tmp_path):
 
 def test_the_plot_is_an_svg_that_ends_in_infinity_and_can_be_read_out():
     panels = comparison(SWEEP)["panels"]
-    drawn = ET.fromstring(sweepplot.together(panels))  # noqa: S314 - our own
+    drawn = ET.fromstring(plots.together(panels))  # noqa: S314 - our own
     told_ = "".join(drawn.itertext())
     assert "∞" in told_
     assert "independent: 0.500 (0.450 to 0.550) at epsilon 0.5, 0.550 (0.500 to 0.600) at infinite epsilon" in told_
@@ -188,7 +188,7 @@ def test_every_generator_has_a_line_of_its_own():
     found = comparison(
         [run(f"{name}{epsilon}", generator=name, epsilon=epsilon) for name in "abcdefghi" for epsilon in (1.0, 3.0)]
     )
-    drawn = sweepplot.together(found["panels"][:1])
+    drawn = plots.together(found["panels"][:1])
     strokes = set(re.findall(r"stroke: (#[0-9a-f]{6}); stroke-width: 1\.5", drawn))
     assert len(strokes) == 9
 

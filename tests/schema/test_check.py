@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 from mixed_tables import AWFUL, MIXED, every_code
 
+import synthdp
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import LEARN, Categorical, Datetime, Identifier, Integer, Schema
@@ -112,3 +113,30 @@ def test_other_identifiers_may_be_missing():
 @pytest.mark.parametrize("rows", [0, 1])
 def test_few_rows_are_ordinary(frame, rows):
     assert len(MIXED.validate(frame.iloc[:rows])) == rows
+
+
+def test_a_frame_in_the_coding_of_its_file_is_refused_with_the_way_to_read_it(tmp_path):
+    reading = {
+        "separator": ";",
+        "decimal": ",",
+        "columns": {"born": {"date": "dd.mm.yyyy"}, "ill": {"words": ["Nein", "Ja"]}},
+    }
+    columns = {
+        "born": {"kind": "datetime", "bounds": ["1900-01-01", "2030-01-01"]},
+        "dose": {"kind": "continuous", "bounds": [0, 9]},
+        "ill": {"kind": "boolean"},
+    }
+    schema = Schema.from_dict({"declared_by": "test", "columns": columns, "reading": reading})
+    path = tmp_path / "a.csv"
+    path.write_text("born;dose;ill\n31.12.1970;1,5;Ja\n01.02.1980;2;Nein\n")
+    with pytest.raises(
+        BadInput, match=r"cells of 'born', 'dose', 'ill' are written as .*: synthdp\.read\(path, schema\) reads"
+    ):
+        schema.validate(pd.read_csv(path, sep=";"))
+    frame = synthdp.read(path, schema)
+    assert len(schema.validate(frame)) == 2
+    synthdp.write([frame], tmp_path / "b.csv", schema)
+    assert (tmp_path / "b.csv").read_text().split() == ["born;dose;ill", "31.12.1970;1,5;Ja", "01.02.1980;2,0;Nein"]
+    path.write_text("born;dose;ill\n31.12.1970;1.5;Ja\n")
+    with pytest.raises(BadInput, match=r"'dose': some values are not numbers.*1234\.5"):
+        schema.validate(synthdp.read(path, schema))

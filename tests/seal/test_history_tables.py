@@ -176,6 +176,66 @@ def door(frame, event):
     return data
 
 
+class Shard:
+    """One of two processes that share a fit."""
+
+    world = 2
+
+    def __init__(self, rank):
+        self.rank = rank
+
+    def wait(self):
+        pass
+
+    def total(self, values):
+        return values
+
+    told = total
+
+
+def test_two_processes_share_the_units_with_their_histories():
+    """Each holds the histories of its units, so that the sum over both is that of one process."""
+    frame, question = people(40), HistoryTables(VIEW, tuple(OF_RECORDS), 0.0, 2.0)
+
+    def asked(**ranks):
+        account = Account(Budget(math.inf, 1e-5), Ledger(), unit="who")
+        data = Sensitive(frame, SCHEMA, account, seed=2, **ranks)
+        data.commit(lambda _: (Entry(Gaussian(0.0)),))
+        data.resolve()
+        return data.ask(question)
+
+    whole, shards = asked(), [asked(ranks=Shard(rank)) for rank in (0, 1)]
+    for one, *parts in zip(whole, *shards, strict=True):
+        assert all(part.sum() > 0 for part in parts)
+        np.testing.assert_array_equal(sum(parts), one)
+
+
+NUMBER = {"kind": "integer", "bounds": [0, 3]}
+OTHERS = {
+    "rules": {"rules": ["low <= high"], "columns": {"low": NUMBER, "high": NUMBER}},
+    "a name that histories gives": {"columns": {"gap": {"kind": "boolean"}}},
+    "no column of a record's own": {"per_unit": ["sex", "ward", "ill"]},
+    "very many records": {"max_records_per_unit": 10**12},
+    "pictures": {"columns": {"picture": {"kind": "image", "height": 2, "width": 2}}},
+}
+
+
+@pytest.mark.parametrize("change", OTHERS.values(), ids=OTHERS)
+def test_an_order_that_only_histories_need_stops_no_other_question(change):
+    """Other generators fit a schema of which histories can make nothing. Their fits would otherwise stop where records are encoded, after
+    what is to learn was charged."""
+    given = SCHEMA.to_dict()
+    schema = Schema.from_dict({**given, **change, "columns": {**given["columns"], **change.get("columns", {})}})
+    frame = people(10).assign(gap=False, low=1, high=2)
+    frame["picture"] = [np.zeros((2, 2), np.uint8)] * len(frame)
+    data = Sensitive(frame, schema, Account(Budget(math.inf, 1e-5), Ledger(), unit="who"), seed=2)
+    data.commit(lambda _: (Entry(Gaussian(0.0)),))
+    data.resolve()
+    assert data.marginals([data.codec.names[:1]], 0.0)[0].sum() > 0
+    with pytest.raises(BadInput, match="histor"):
+        View.of(data.codec)
+
+
 def test_a_sample_has_no_histories():
     event = Sampled(0.5, (Gaussian(1.0),))
     data = door(people(5), event)

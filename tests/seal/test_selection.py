@@ -163,7 +163,7 @@ def test_an_account_of_a_renyi_filter_adds_it_up():
 
 @pytest.mark.parametrize(("mean", "shape"), [(1.0, 1.0), (2.0, 1.0), (5.0, 1.0), (4.0, 0.0), (6.0, 2.0), (3.0, 0.5)])
 def test_the_number_of_runs_has_its_distribution(mean, shape):
-    noise, draws = Noise(), 20_000
+    noise, draws = Noise(seed=7), 20_000
     found = np.array([repetitions.runs(float(each), mean, shape) for each in noise.uniform(draws)])
     assert found.min() >= 1
     gamma = repetitions.halting(mean, shape)

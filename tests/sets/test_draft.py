@@ -44,7 +44,6 @@ def table(rows=200):
 KINDS = {
     "patient": "identifier", "age": "integer", "dose": "continuous", "gain": "integer", "drug": "categorical",
     "town": "categorical", "smoker": "boolean", "day": "datetime", "time": "datetime", "1": "categorical",
-    "empty": "categorical",
 }  # fmt: skip
 
 
@@ -52,10 +51,11 @@ def test_a_draft_names_kinds_and_leaves_the_rest_to_learn():
     _, schema, _ = drafted(table())
     schema.validate(table())
     assert {column.name: column.kind for column in schema.columns} == KINDS
+    assert [column.name for column in schema.ignored] == ["empty"]
     numbers = [(name, "bounds") for name in ("age", "dose", "gain")]
     dates = [(name, "bounds") for name in ("day", "time")]
     labels = [(name, "categories") for name in ("drug", "town")]
-    assert schema.learned == [*numbers, *labels, *dates, ("1", "categories"), ("empty", "categories")]
+    assert schema.learned == [*numbers, *labels, *dates, ("1", "categories")]
     assert all(column.missing for column in schema.modelled)
     assert schema.column("time").resolution == "second"
     assert (schema.units, schema.unit, schema.targets) == ("learn", None, ())
@@ -233,3 +233,10 @@ def test_python_drafts_what_the_command_line_drafts(tmp_path):
     for odd in (frame[[]], frame[["age", "age"]]):
         with pytest.raises(BadInput, match="each of another name"):
             Schema.draft(odd)
+
+
+def test_a_draft_says_how_codes_of_digits_stay_digits():
+    frame = pd.DataFrame({"plz": ["01067", "10115", "80331", None] * 5, "ward": ["a", "b"] * 10})
+    text, schema, _ = drafted(frame)
+    assert schema.column("plz").kind == "categorical"
+    assert text.count('say other: with digits that are no code: "0"') == 1

@@ -8,22 +8,7 @@ import pytest
 
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
-from synthdp.sets import (
-    cervical_cancer,
-    covid_testing,
-    diabetes130,
-    epileptic_seizure,
-    isolet_part,
-    meps,
-    mnist,
-    named,
-    nhanes_2017_2018,
-    nist_acs,
-    noshow,
-    pneumoniamnist,
-    randhie,
-    support2,
-)
+from synthdp.sets import named, pategan_paper_tables, patient_tables, published_pictures, survey_tables
 
 EMBEDDED = {"meps", "digits"}
 
@@ -139,12 +124,16 @@ def test_meps_is_decoded(data):
 
 def test_of_two_health_flags_the_worse_counts():
     flags = ["vegood", "good", "fair", "poor", "poverty", "lowincome", "midincome"]
-    raw = pd.DataFrame(0, index=range(4), columns=[*flags, *meps.DERIVED, meps.NEAR_TARGET, *meps.FLAGS])
+    raw = pd.DataFrame(
+        0,
+        index=range(4),
+        columns=[*flags, *survey_tables.MEPS_DERIVED, survey_tables.NEAR_TARGET, *survey_tables.MEPS_FLAGS],
+    )
     raw = raw.assign(income=[-1.0, 300.0, 5.0, 0.0], ssiratio=[-2.0, 9.0, 0.5, 1.0], firmsz=0.1)
     raw.loc[0, ["good", "poor"]] = 1
     raw.loc[1, ["vegood", "fair"]] = 1
     raw.loc[2, "vegood"] = 1
-    frame, test, notes = meps.decoded(raw)
+    frame, test, notes = survey_tables.meps(raw)
     assert test is None
     assert frame["health"].tolist() == ["poor", "fair", "very good", "excellent"]
     assert frame["income_class"].tolist() == ["high"] * 4
@@ -177,7 +166,7 @@ def test_targets_are_as_often_true_as_published(data):
 
 def test_a_seizure_is_class_one_of_five():
     raw = pd.DataFrame({"X1": [1, 2, 3, 4, 5], "y": [1, 2, 3, 4, 5]}, dtype="int16")
-    frame, test, _ = epileptic_seizure.decided(raw)
+    frame, test, _ = pategan_paper_tables.epileptic_seizure(raw)
     assert test is None
     assert frame["seizure"].tolist() == [True, False, False, False, False]
     assert "y" not in frame
@@ -185,7 +174,7 @@ def test_a_seizure_is_class_one_of_five():
 
 def test_vowels_are_the_letters_a_e_i_o_u():
     raw = pd.DataFrame({"f1": 0.5, "class": np.arange(1, 27, dtype=np.float64)})
-    frame, test, _ = isolet_part.decided(raw)
+    frame, test, _ = pategan_paper_tables.isolet_part(raw)
     assert test is None
     assert "".join(chr(64 + int(letter)) for letter in raw["class"][frame["vowel"]]) == "AEIOU"
     assert "class" not in frame
@@ -197,7 +186,7 @@ def test_patients_who_did_not_answer_have_missing_values():
     raw = pd.DataFrame(1.0, index=range(2), columns=[*numbers, *flags]).assign(Biopsy=[0.0, 1.0])
     raw.loc[1, ["Smokes", "IUD (years)", "STDs (number)"]] = np.nan
     raw.loc[0, ["IUD (years)", "Smokes (packs/year)"]] = [0.123456, 0.123456]
-    frame, test, _ = cervical_cancer.typed(raw)
+    frame, test, _ = pategan_paper_tables.cervical_cancer(raw)
     assert test is None
     assert frame["Smokes"].isna().tolist() == [False, True]
     assert frame["STDs (number)"].isna().tolist() == [False, True]
@@ -207,9 +196,9 @@ def test_patients_who_did_not_answer_have_missing_values():
 
 
 def test_costs_beyond_the_bounds_are_clamped_and_outcomes_left_out():
-    columns = [*named.schema_of("support2").names, "id", *support2.PREDICTIONS, *support2.AFTERWARDS]
+    columns = [*named.schema_of("support2").names, "id", *patient_tables.PREDICTIONS, *patient_tables.AFTERWARDS]
     raw = pd.DataFrame(1.0, index=range(2), columns=list(columns)).assign(totmcst=[-3.0, 5.4], alb=[29.0, np.nan])
-    frame, test, notes = support2.typed(raw)
+    frame, test, notes = patient_tables.support2(raw)
     assert test is None
     assert set(frame.columns) == set(named.schema_of("support2").names)
     assert frame["totmcst"].tolist() == [0, 5]
@@ -230,10 +219,10 @@ def test_a_booking_becomes_days_of_waiting_and_an_hour():
             "Neighbourhood": "CENTRO",
             "Handcap": 0,
             "No-show": ["No", "Yes", "No"],
-            **dict.fromkeys(noshow.FLAGS, 0),
+            **dict.fromkeys(patient_tables.APPOINTMENT_FLAGS, 0),
         }
     )
-    frame, _, notes = noshow.typed(raw)
+    frame, _, notes = patient_tables.noshow(raw)
     assert frame["WaitingDays"].tolist() == [0, 1, 0]
     assert frame["ScheduledHour"].tolist() == [18, 23, 7]
     assert frame["Age"].tolist() == [0, 0, 50]
@@ -243,9 +232,11 @@ def test_a_booking_becomes_days_of_waiting_and_an_hour():
 
 
 def test_names_and_the_measurement_behind_a_result_are_dropped():
-    raw = pd.DataFrame(0.0, index=range(2), columns=[*named.schema_of("covid_testing").names, *covid_testing.DROPPED])
-    frame, _, notes = covid_testing.typed(raw.assign(age=[138.0, 3.04], rec_ver_tat=[-18.6, 2.0]))
-    assert not set(covid_testing.DROPPED) & set(frame.columns)
+    raw = pd.DataFrame(
+        0.0, index=range(2), columns=[*named.schema_of("covid_testing").names, *patient_tables.TEST_DETAILS]
+    )
+    frame, _, notes = patient_tables.covid_testing(raw.assign(age=[138.0, 3.04], rec_ver_tat=[-18.6, 2.0]))
+    assert not set(patient_tables.TEST_DETAILS) & set(frame.columns)
     assert frame["age"].tolist() == [100.0, 3.0]
     assert frame["rec_ver_tat"].tolist() == [0.0, 2.0]
     assert "1 values of age were clamped to the public bounds [0, 100]" in notes
@@ -253,8 +244,8 @@ def test_names_and_the_measurement_behind_a_result_are_dropped():
 
 def test_what_does_not_apply_is_missing():
     names = named.schema_of("nist_acs").names
-    raw = pd.DataFrame("1", index=range(2), columns=[*names, *nist_acs.DERIVED, *nist_acs.WEIGHTS])
-    frame, _, _ = nist_acs.typed(raw.assign(MSP=["N", "2"], POVPIP=["501", "N"], PUMA="01-01301", NPF="2"))
+    raw = pd.DataFrame("1", index=range(2), columns=[*names, *survey_tables.ACS_DERIVED, *survey_tables.ACS_WEIGHTS])
+    frame, _, _ = survey_tables.nist_acs(raw.assign(MSP=["N", "2"], POVPIP=["501", "N"], PUMA="01-01301", NPF="2"))
     assert tuple(sorted(frame.columns)) == tuple(sorted(names))
     assert frame["MSP"].isna().tolist() == [True, False]
     assert frame["POVPIP"].tolist()[0] == 501
@@ -263,11 +254,11 @@ def test_what_does_not_apply_is_missing():
 
 
 def test_imputed_answers_are_missing_and_health_is_one_answer():
-    flags = [flag for flag in randhie.HEALTH if flag]
+    flags = [flag for flag in survey_tables.RAND_HEALTH if flag]
     names = [name for name in named.schema_of("randhie").names if name != "health"]
-    raw = pd.DataFrame(0.0, index=range(3), columns=[*names, *flags, *randhie.DERIVED])
+    raw = pd.DataFrame(0.0, index=range(3), columns=[*names, *flags, *survey_tables.RAND_DERIVED])
     raw = raw.assign(black=[0.511, 1.0, 0.0], hlthp=[1, 0, 0], hlthg=[0, 0, 1], zper=[125024, 125025, 125026])
-    frame, _, notes = randhie.typed(raw)
+    frame, _, notes = survey_tables.randhie(raw)
     assert frame["black"].isna().tolist() == [True, False, False]
     assert frame["health"].tolist() == ["poor", "excellent", "good"]
     assert frame["zper"].tolist()[0] == "125024"
@@ -277,17 +268,17 @@ def test_imputed_answers_are_missing_and_health_is_one_answer():
 def test_answers_beyond_the_bounds_of_a_survey_are_missing():
     schema = named.schema_of("nhanes_2017_2018")
     raw = pd.DataFrame(1.0, index=range(2), columns=list(schema.names))
-    raw = raw.assign(**dict.fromkeys(nhanes_2017_2018.CLOCK, "b'23:30'"), MaritalStatus="Married")
+    raw = raw.assign(**dict.fromkeys(survey_tables.CLOCK, "b'23:30'"), MaritalStatus="Married")
     raw = raw.assign(
         OfMealsNotHomePrepared=[9999.0, 5.397605346934028e-79], DiabeticDiet=[7.0, np.nan], OnSpecialDiet=[0.0, np.nan]
     )
     raw["1StCancerWhatKindWasIt"] = [99.0, 14.0]
-    frame, _, notes = nhanes_2017_2018.typed(raw, schema)
+    frame, _, notes = survey_tables.nhanes(raw)
     assert frame["OfMealsNotHomePrepared"].isna().tolist() == [True, False]
     assert frame["OfMealsNotHomePrepared"][1] == 0
     assert frame["DiabeticDiet"].tolist() == [True, False]
     assert frame["OnSpecialDiet"].isna().tolist() == [False, True]
-    assert frame[list(nhanes_2017_2018.CLOCK)].iloc[0].tolist() == [11.5, 23.5]
+    assert frame[list(survey_tables.CLOCK)].iloc[0].tolist() == [11.5, 23.5]
     assert frame["1StCancerWhatKindWasIt"].isna().tolist() == [True, False]
     assert frame["MaritalStatus"].tolist() == ["Married"] * 2
     assert "missing values" in notes[0]
@@ -304,7 +295,7 @@ def test_answers_beyond_the_bounds_of_a_survey_are_missing():
     ],
 )  # fmt: skip
 def test_diagnoses_are_grouped_as_published(code, group):
-    assert diabetes130.diagnosis_group(code) == group
+    assert patient_tables.diagnosis_group(code) == group
 
 
 def test_absent_files_are_named_with_folder_and_source(tmp_path, monkeypatch):
@@ -324,7 +315,7 @@ def test_absent_files_are_named_with_folder_and_source(tmp_path, monkeypatch):
 
 
 def test_without_the_extra_its_name_is_told(monkeypatch):
-    monkeypatch.setattr(meps, "_file", lambda: None)
+    monkeypatch.setattr(survey_tables, "meps_file", lambda: None)
     with pytest.raises(BadInput, match=r"pip install synthdp\[demo\]"):
         named.load("meps")
 
@@ -384,8 +375,8 @@ def test_the_order_of_pneumonia_pictures_in_the_file_does_not_matter():
     pictures, labels = rng.integers(0, 256, (20, 4, 4), dtype=np.uint8), rng.integers(0, 2, 20, dtype=np.uint8)
     order = rng.permutation(20)
     (one, total), (other, same) = (
-        pneumoniamnist.ordered(pictures, labels),
-        pneumoniamnist.ordered(pictures[order], labels[order]),
+        published_pictures.ordered(pictures, labels),
+        published_pictures.ordered(pictures[order], labels[order]),
     )
     assert total == same
     assert one["finding"].tolist() == other["finding"].tolist()
@@ -394,12 +385,16 @@ def test_the_order_of_pneumonia_pictures_in_the_file_does_not_matter():
         (cell.tobytes(), ("normal", "pneumonia")[label]) for cell, label in zip(pictures, labels, strict=True)
     }
     labels[0] = 1 - labels[0]
-    assert pneumoniamnist.ordered(pictures, labels)[1] != total
+    assert published_pictures.ordered(pictures, labels)[1] != total
 
 
 def test_altered_pictures_are_refused(tmp_path, monkeypatch):
     (tmp_path / "mnist").mkdir()
-    arrays = {name: np.zeros((3, 28, 28) if name[0] == "x" else 3, np.uint8) for name in mnist.FILE.sums}
+    arrays = {
+        f"{what}_{part}": np.zeros((3, 28, 28) if what == "x" else 3, np.uint8)
+        for what in ("x", "y")
+        for part in ("train", "test")
+    }
     np.savez(tmp_path / "mnist" / "mnist.npz", **arrays)
     monkeypatch.setenv("SYNTHDP_DATA", str(tmp_path))
     with pytest.raises(BadInput, match=r"mnist\.npz.*sha256 differ"):

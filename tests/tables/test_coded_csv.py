@@ -3,6 +3,7 @@
 
 import awkward
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -10,6 +11,7 @@ from synthdp import BadInput
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Identifier, Integer, Ordinal
 from synthdp.schema.schema import Schema
+from synthdp.schema.trees import Tree
 from synthdp.sets import record_files
 from synthdp.tables import coded, csv_cells, source, table_check
 
@@ -155,7 +157,11 @@ def test_the_pre_check_says_of_a_csv_file_what_it_says_of_its_frame(tmp_path):
         ),
         ((Categorical(name="admitted", categories=("a",)),), "'admitted' is declared categorical and stored as date"),
         ((Categorical(name="edged", categories=("a",)),), "'edged' is declared categorical and stored as decimal"),
-        ((Integer(name="age", bounds="learn"),), "bounds is marked learn"),
+        ((Integer(name="age", bounds="learn"),), "its bounds are left to learn, .* data.engine=memory"),
+        (
+            (Categorical(name="code", categories="learn", tree=Tree(codes=("No", "Yes"), prefix=(1,))),),
+            "which codes of a tree are kept is learned from records in memory; give data.engine=memory",
+        ),
         ((Integer(name="nothing", bounds=(0, 1)),), "'nothing' is missing|none of the schema's columns"),
     ],
 )
@@ -177,6 +183,18 @@ def test_rules_that_tie_columns_are_refused(rule):
         rules=(rule,),
     )
     with pytest.raises(BadInput, match="rules code several columns together"):
+        coded.check_codes(Codec(schema))
+
+
+def test_codes_under_a_tree_are_refused():
+    """Law 40: memory tells a code by the node above it that a fit kept, and the lookup of a database would make `other` of it."""
+    tree = Tree(prefix=(3,), codes=("A01.1", "A01.2", "B02.3"))
+    schema = Schema(
+        columns=(Categorical(name="code", categories=("A01", "B02", "other"), other="other", tree=tree),),
+    )
+    frame = pd.DataFrame({"code": ["A01.1", "B02.3", "C03"]})
+    assert Codec(schema).encode(frame)[:, 0].tolist() == [0, 1, 2]
+    with pytest.raises(BadInput, match="'code': codes under a tree are read in memory only"):
         coded.check_codes(Codec(schema))
 
 

@@ -412,6 +412,35 @@ def test_codes_and_labels_of_columns_of_spss_outlive_a_split_and_a_release(tmp_p
         Coding(title="two\nlines")
 
 
+def test_extended_missing_values_of_stata_outlive_a_split(tmp_path):
+    frame = pd.DataFrame({"patient": [f"p{n}" for n in range(60)], "age": np.arange(60), "dose": np.arange(60) / 4})
+    frame = frame.astype({"age": object, "dose": object})
+    frame.loc[::7, "age"], frame.loc[1::5, "dose"], frame.loc[3::20, "dose"] = "a", "b", "z"
+    frame.loc[4, "dose"] = None
+    path = tmp_path / "t.dta"
+    pyreadstat.write_dta(frame, path, missing_user_values={"age": ["a"], "dose": ["b", "z"]})
+    schema = Schema.from_dict(
+        {
+            "unit": "patient",
+            "max_records_per_unit": 1,
+            "columns": {
+                "patient": {"kind": "identifier"},
+                "age": {"kind": "integer", "bounds": [0, 99], "missing": True},
+                "dose": {"kind": "continuous", "bounds": [0, 99], "missing": True},
+            },
+        }
+    )
+    (tmp_path / "key").write_bytes(bytes(range(32)))
+    parts = split(path, schema, share=0.3, out=tmp_path, key=tmp_path / "key")
+    read = [pyreadstat.read_dta(part, user_missing=True)[0] for part in parts]
+    assert all(len(part) > 5 for part in read)
+    both = pd.concat(read).set_index("patient").loc[frame["patient"]]
+    real = pyreadstat.read_dta(path, user_missing=True)[0].set_index("patient")
+    for name in ("age", "dose"):
+        assert both[name].fillna("none").tolist() == real[name].fillna("none").tolist()
+    assert record_files.read(parts[0], schema)["age"].isna().any()
+
+
 def test_without_the_extra_one_line_names_it(tmp_path, monkeypatch, apart):
     program = tmp_path / "foreign_parser.py"
     text = Path(foreign.__file__).with_name("foreign_parser.py").read_text()

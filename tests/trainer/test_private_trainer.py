@@ -6,6 +6,7 @@ import math
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from clinic import make_frame, make_pictures, make_schema, picture_schema
@@ -20,6 +21,7 @@ from synthdp.ledger.ledger import Ledger
 from synthdp.pate.code_features import features
 from synthdp.report.folder import MODULE, RELEASE
 from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Schema
 from synthdp.seal import public_rows
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
@@ -178,6 +180,8 @@ STRATEGIES = {
         "clip_shares": (1, 3),
         "clip_allocation": "dimension",
     },
+    "per_group by dimension": {"clipping": "per_group", "clip_bounds": "dimension", "clip_noises": (1, 2)},
+    "joint": {"clipping": "joint", "clip_groups": (("2",), ("0",)), "clip_alphas": (1, 3)},
     "adaptive": {"clipping": "adaptive"},
     "decay": {"clipping": "decay", "optimizer": "momentum", "learning_rate": 0.1},
     "automatic": {"clipping": "automatic"},
@@ -454,6 +458,8 @@ REFUSED = {
     "relation": (lambda: trainer(sampling="without_replacement"), "relation='replace_one'"),
     "groups": (lambda: trainer(clipping="per_group", clip_groups=(("0",),)), "'2.weight' is in 0 of the groups"),
     "shares": (lambda: trainer(clipping="per_group", clip_shares=(1, 2, 3)), "2 groups and 3 shares"),
+    "alphas": (lambda: trainer(clipping="joint", clip_alphas=(1, 2, 3)), "2 groups and 3 clip_alphas"),
+    "groups unused": (lambda: trainer(clip_groups=(("0",),)), "clip_groups applies to clipping=per_group or joint"),
     "ignored": (lambda: trainer(clip_gamma=0.5), "clip_gamma applies to clipping=automatic"),
     "ignored momentum": (lambda: trainer(momentum=0.5), "momentum applies to optimizer=momentum"),
     "both": (lambda: trainer(clipping="adaptive", microbatches=4), "leave microbatches out"),
@@ -505,6 +511,71 @@ def test_another_number_of_units_is_refused_before_the_charge(rows, tmp_path):
 def test_arrays_of_another_form_are_refused(data, said):
     with pytest.raises(BadInput, match=said):
         trainer().fit(data, seed=1)
+
+
+@pytest.mark.parametrize("odd", [-1, 2, 10**9])
+def test_under_clamp_no_class_refuses(odd):
+    """Law 40: one record must not decide whether there is a fit. A class that there is not counts as missing, so as the first one."""
+    x, y = arrays()
+    y[7] = odd
+    fitted = trainer().fit((x, y), seed=1, invalid="clamp")
+    y[7] = 0
+    same(weights(fitted), weights(trainer().fit((x, y), seed=1)))
+
+
+@pytest.mark.parametrize(
+    "odd", [math.nan, None, "abc", pd.NA, 7, 0.5, math.inf, True, 10**400], ids=lambda cell: str(cell)[:9]
+)
+@pytest.mark.parametrize(
+    "held", [list, lambda y: pd.Series(y).to_numpy(), lambda y: np.array(y, object)], ids=["list", "array", "objects"]
+)
+def test_one_label_that_is_none_changes_no_other_record_s(odd, held):
+    """Law 40: a lacking label makes floats of an array of whole numbers, and these were no classes any more."""
+    classes = {"kind": "categorical", "categories": ["no", "yes"]}
+    schema = Schema.from_dict({**TRUTHS.to_dict(), "columns": {**TRUTHS.to_dict()["columns"], "y": classes}})
+    x, y = arrays(20)
+    codes = [
+        Codec(schema).encode(framed((x, held(labels)), schema, "y", clamped=True))[:, -1]
+        for labels in (y.tolist(), [*y.tolist()[:-1], odd])
+    ]
+    np.testing.assert_array_equal(codes[0], y)
+    np.testing.assert_array_equal(codes[1], [*y[:-1], 0])
+
+
+def test_one_cell_of_a_list_makes_no_text_of_the_others():
+    columns = {"a": {"kind": "categorical", "categories": ["1", "2"]}, "b": {"kind": "integer", "bounds": [0, 3]}}
+    schema = Schema.from_dict({"declared_by": "the tests", "columns": columns})
+    rows = [[1.0, 2], [2.0, 3]]
+    one, other = (Codec(schema).encode(framed(x, schema, None)) for x in (rows, [*rows, [2.0, "abc"]]))
+    np.testing.assert_array_equal(other[:2], one)
+    np.testing.assert_array_equal(one, Codec(schema).encode(framed(np.array(rows), schema, None)))
+
+
+TRUTHS = Schema.from_dict(
+    {
+        "declared_by": "the tests",
+        "units": ROWS,
+        "targets": ["y"],
+        "columns": {
+            **{f"x{place}": {"kind": "continuous", "bounds": [-1, 1]} for place in range(4)},
+            "y": {"kind": "boolean"},
+        },
+    }
+)
+
+
+@pytest.mark.parametrize("odd", [2, "abc", None, math.nan, pd.NA, [1, 2]], ids=str)
+def test_a_truth_value_that_is_none_is_refused_by_rule_or_clamped(odd):
+    """An odd cell was true, or ended the fit by an error of NumPy's."""
+    x, y = arrays()
+    made = trainer(network(4, 8, 1), "binary_cross_entropy", schema=TRUTHS)
+    same(weights(made.fit((x, y), seed=1)), weights(made.fit((x, y.astype(bool)), seed=1)))
+    held = y.astype(object)
+    held[7] = odd
+    with pytest.raises(BadInput, match="column 'y'"):
+        made.fit((x, held), seed=1)
+    y[7] = 0
+    same(weights(made.fit((x, held), seed=1, invalid="clamp")), weights(made.fit((x, y), seed=1)))
 
 
 def test_the_user_s_module_is_left_alone():

@@ -171,10 +171,30 @@ def _gaussian(noise: float, *, rate: float = 1.0, replace: bool = False) -> Loss
     from dp_accounting.pld import privacy_loss_distribution as pld
     from dp_accounting.privacy_accountant import NeighboringRelation as Relation
 
+    if rate == 1 and not replace:
+        return lambda grid: _whole_gaussian(noise, grid)
     relation = Relation.REPLACE_ONE if replace else Relation.ADD_OR_REMOVE_ONE
     return lambda grid: pld.from_gaussian_mechanism(
         noise, sampling_prob=rate, value_discretization_interval=grid, neighboring_relation=relation
     )
+
+
+def _whole_gaussian(noise: float, grid: float) -> Any:
+    """dp-accounting's `from_gaussian_mechanism` without sampling, bit for bit (a test compares). It inverts the loss point by point,
+    up to two million times; here all points at once.
+    """
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
+
+    gaussian = GaussianPrivacyLoss(noise)
+    bounds = gaussian.connect_dots_bounds()
+    low, high = math.floor(bounds.epsilon_lower / grid), math.ceil(bounds.epsilon_upper / grid)
+    losses = np.arange(low, high + 1) * grid
+    outcomes = -0.5 - losses * noise**2  # at which the loss is that
+    deltas = gaussian.mu_upper_cdf(outcomes) - np.exp(losses + gaussian.mu_lower_log_cdf(outcomes))
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(grid, low, high, np.clip(deltas, 0, 1))
+    return pld.PrivacyLossDistribution(pmf)
 
 
 def _mu(event: Event) -> float:

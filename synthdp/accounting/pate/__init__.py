@@ -4,8 +4,6 @@
     gnmax       Gaussian noise on counts, Renyi                        Papernot et al. 2018
     confident   the same behind a noisy threshold, also interactive    Papernot et al. 2018, sections 4.1 and 4.2
     binary      two counts, the moments of PATE-GAN                    Jordon, Yoon & van der Schaar 2019
-    smooth_sensitivity  how much one teacher changes the figure of gnmax (Papernot et al. 2018, appendix B), and what that
-                        figure with noise costs as a charged event (Nissim, Raskhodnikova & Smith 2007)
 
 Each analysis has two answers. `independent(...)` uses public numbers only and returns `DataIndependent`. `dependent(votes, ...)`
 reads the votes and returns `DataDependent`: that number is itself private. Ledger, calibration, stopping and statement know
@@ -13,7 +11,7 @@ the data-independent one alone (law 8): they account the event `Vote`, by the ac
 are tighter than the papers' own bounds here.
 """
 
-from synthdp.accounting.pate import binary, confident, gnmax, lnmax, smooth_sensitivity
+from synthdp.accounting.pate import binary, confident, gnmax, lnmax
 from synthdp.accounting.pate.vote_counts import DataDependent, DataIndependent, checked, load
 
 __all__ = [
@@ -25,5 +23,4 @@ __all__ = [
     "gnmax",
     "lnmax",
     "load",
-    "smooth_sensitivity",
 ]

@@ -94,8 +94,8 @@ class DataIndependent:
 @dataclass(frozen=True, kw_only=True)
 class DataDependent:
     """Epsilon at `delta` for the votes that were cast. INTERNAL: this number is itself a function of the records and has no
-    privacy of its own. It may not be published, stop a training, choose a parameter or enter a ledger;
-    `smooth_sensitivity` says what a noisy copy of it costs. It is a bound on the loss of these records against their neighbours only.
+    privacy of its own. It may not be published, stop a training, choose a parameter or enter a ledger. It bounds the loss of these records
+    against their neighbours only.
 
     `answered` is how many queries were, or are expected to be, answered.
     """

@@ -1,8 +1,8 @@
 """Attacks on a release by someone who has only its synthetic rows, each against its baseline. Internal: real records are read.
 
-Every attack is one file of `methods/`; a new one needs no other edit. Each asks whether records that were used (training
+Every attack is one `Attack`, in a file by its kind and in the table `ATTACKS`. Each asks whether records that were used (training
 rows) fare worse than records that were not (held-out rows), which takes for granted that rows were dealt to the two at
-random. Sizes (all draws are of fixed streams): 2,000 records of either side are attacked at most, against 50,000 synthetic
+random. Sizes (every draw comes from a fixed stream): 2,000 records of either side are attacked at most, against 50,000 synthetic
 rows and 10,000 reference rows; what looks at the whole release takes 20,000 real rows of either side. An attack's intervals
 hold together at 95 %, so that attacks on a release that knows nothing raise a false alarm in at most 2.5 % of cases each;
 of seven, some one does in up to 16 % of harmless releases.
@@ -10,11 +10,9 @@ of seven, some one does in up to 16 % of harmless releases.
 
 from __future__ import annotations
 
-import pkgutil
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
-from synthdp.evaluate.attacks import methods
+from synthdp.evaluate.attacks import closeness, membership, partial_knowledge, singling_out
 from synthdp.evaluate.attacks.bounds import claim_of, entry
 from synthdp.evaluate.attacks.case import (
     MIN_ROWS,
@@ -22,14 +20,16 @@ from synthdp.evaluate.attacks.case import (
     MOST_REAL,
     MOST_REFERENCE,
     MOST_SYNTHETIC,
-    Case,
-    Found,
+    Attack,
+    Codes,
     Lacking,
     case_of,
+    one_per_unit,
     refusal,
     secrets_of,
+    too_few,
+    unit_codes,
 )
-from synthdp.evaluate.attacks.units import Codes, one_per_unit, too_few, unit_codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,24 +39,15 @@ if TYPE_CHECKING:
 __all__ = ["NAMES", "Attack", "run", "unit_codes"]
 
 
-class Attack(Protocol):
-    """What a file in `methods/` offers. ORDER is its place in the report, SOURCE the paper."""
-
-    TITLE: str
-    QUESTION: str
-    SOURCE: str
-    ORDER: int
-
-    def attack(self, case: Case) -> Found | Lacking: ...
-
-
-def _found() -> dict[str, Attack]:
-    names = [module.name for module in pkgutil.iter_modules(methods.__path__)]
-    every = {name: cast("Attack", import_module(f"{methods.__name__}.{name}")) for name in names}
-    return dict(sorted(every.items(), key=lambda item: (item[1].ORDER, item[0])))
-
-
-ATTACKS = _found()
+ATTACKS = {  # in the order of the report
+    "membership_distance": membership.DISTANCE,
+    "membership_density": membership.DENSITY_RATIO,
+    "attribute": partial_knowledge.ATTRIBUTE,
+    "singling_out": singling_out.SINGLING_OUT,
+    "linkability": partial_knowledge.LINKABILITY,
+    "closeness": closeness.CLOSENESS,
+    "copies": closeness.COPIES,
+}
 # What was kept small for time, for `about.limits`.
 LIMITS = {
     "attacks": (
@@ -97,7 +88,7 @@ def run(
     case = None if reason else case_of(s, t, v, secrets=secrets, claim=promised, jobs=jobs)
     results, lacking = [], []
     for name, method in ATTACKS.items():
-        step(f"attack: {method.TITLE}")
+        step(f"attack: {method.title}")
         outcome = method.attack(case) if case is not None else Lacking(reason=str(reason))
         if isinstance(outcome, Lacking):
             lacking.append({"metric": f"attacks.{name}", "reason": outcome.reason})
@@ -105,6 +96,6 @@ def run(
         else:
             told = entry(outcome, promised, by_unit=units is not None)
         results.append(
-            {"id": name, "title": method.TITLE, "question": method.QUESTION, **told, "source": method.SOURCE}
+            {"id": name, "title": method.title, "question": method.question, **told, "source": method.source}
         )
     return results, lacking

@@ -1,21 +1,100 @@
-"""What both membership attacks make of their scores: how well members are told from as many non-members."""
+"""Membership attacks: was a record used? By its nearest synthetic row, and by how dense synthetic rows are around it.
+
+Nearest neighbour: GAN-Leaks (Chen, Yu, Zhang & Fritz 2020, section 5.2, full black-box), on rows of a table and on vectors
+(pictures as features or pixels, where no column has a name).
+
+Density ratio: DOMIAS (van Breugel, Sun, Qian & van der Schaar 2023, equation 2). Where synthetic rows are denser than the
+population is, the generator overfitted. Both densities use one kernel, exp(-distance / bandwidth): the product of a
+Laplace kernel per number and of Aitchison & Aitken's per category.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from synthdp.evaluate.attacks.bounds import auroc, auroc_interval, proportion
-from synthdp.evaluate.attacks.case import Figure, stream
+from synthdp.evaluate.attacks.bounds import auroc, auroc_interval, claim_of, entry, proportion
+from synthdp.evaluate.attacks.case import (
+    MIN_ROWS,
+    MOST_ATTACKED,
+    MOST_SYNTHETIC,
+    Attack,
+    Case,
+    Figure,
+    Found,
+    Lacking,
+    check,
+    chosen,
+    stream,
+    too_few,
+)
+from synthdp.evaluate.attacks.distances import Points, log_density, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from synthdp.evaluate.attacks.bounds import Claim
+    from synthdp.evaluate.attacks.case import Codes
 
 SUREST = 0.05
 ERROR = 0.05
+PROBES = 500
+
+
+def distance(case: Case) -> Found | Lacking:
+    """Score: minus the distance to the nearest synthetic row."""
+    inside, outside = (-nearest(case.points(x), case.made, case.jobs)[1] for x in (case.members, case.outsiders))
+    text = (
+        f"The attacker takes records with a close synthetic row for training records. {len(inside):,} training records and as many "
+        f"held-out ones were tested against {case.made.rows:,} synthetic rows."
+    )
+    return Found(figures=figures(inside, outside, case.claim, "membership_distance"), text=text)
+
+
+DISTANCE = Attack(
+    title="Membership, by nearest neighbour",
+    question="Does a close synthetic row give away that a record was used?",
+    source="Chen, Yu, Zhang & Fritz, GAN-Leaks, CCS 2020",
+    attack=distance,
+)
+
+
+def density_ratio(case: Case) -> Found | Lacking:
+    """Score: log density of the synthetic rows minus that of the reference rows."""
+    if case.reference.rows < MIN_ROWS:
+        return Lacking(reason=f"only {case.reference.rows} held-out rows are left for reference")
+    reference = case.points(case.reference)
+    width = bandwidth(reference, case.jobs)
+    inside, outside = (
+        log_density(x, case.made, width, case.jobs) - log_density(x, reference, width, case.jobs)
+        for x in (case.points(case.members), case.points(case.outsiders))
+    )
+    text = (
+        f"The density of {case.made.rows:,} synthetic rows was divided by that of {reference.rows:,} other held-out rows, at "
+        f"{len(inside):,} training and as many held-out records."
+    )
+    return Found(figures=figures(inside, outside, case.claim, "membership_density"), text=text)
+
+
+def bandwidth(reference: Points, jobs: int) -> float:
+    """A quarter of the median distance from a reference row to its nearest other one; where most rows have a twin, an eighth of
+    one category's difference. It depends on no record that is attacked."""
+    probes = min(PROBES, reference.rows // 2)
+    first, rest = np.arange(probes), np.arange(probes, reference.rows)
+    gaps = nearest(reference.take(first), reference.take(rest), jobs)[1]
+    columns = len(reference.numbers) + len(reference.codes)
+    return max(float(np.median(gaps)) / 4, 0.125 / columns)
+
+
+DENSITY_RATIO = Attack(
+    title="Membership, by density ratio",
+    question="Are synthetic rows denser around training records than the population is?",
+    source="van Breugel, Sun, Qian & van der Schaar, DOMIAS, AISTATS 2023",
+    attack=density_ratio,
+)
 
 
 def figures(
@@ -59,3 +138,44 @@ def figures(
             better="chance",
         ),
     )
+
+
+def of_vectors(
+    synthetic: NDArray[Any],
+    train: NDArray[Any],
+    test: NDArray[Any],
+    *,
+    claim: Mapping[str, Any] | None = None,
+    units: Codes | None = None,
+) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """GAN-Leaks (Chen et al. 2020) on (rows, dimensions) arrays of finite numbers, in the form of `attacks.run`: one entry.
+
+    At most 2,000 records of either side against 50,000 synthetic ones, by Euclidean distance; draws come from fixed streams.
+    The vectors' features must not be learnt from the training records, which makes these special by that alone. units:
+    `unit_codes` of train and test; one record of each is then attacked.
+    """
+    promised = claim_of(claim)
+    if units is not None:
+        check(units, len(train), len(test))
+        keep, rest = chosen(units)
+        train, test = train[keep], test[rest]
+    head = {
+        "id": "membership_distance",
+        "title": DISTANCE.title,
+        "question": "Does a close synthetic record give away that a record was used?",
+    }
+    rows = min(len(train), len(test), MOST_ATTACKED)
+    if min(rows, len(synthetic)) < MIN_ROWS:
+        reason = too_few(units, len(test), MIN_ROWS) or f"one of the three sets has fewer than {MIN_ROWS} records"
+        told: dict[str, Any] = {"verdict": "not computed", "text": f"{reason}.", "figures": []}
+        return [{**head, **told, "source": DISTANCE.source}], [{"metric": f"attacks.{head['id']}", "reason": reason}]
+    from synthdp.evaluate.images import neighbours
+
+    made = synthetic[stream("synthetic").permutation(len(synthetic))[:MOST_SYNTHETIC]]
+    inside, outside = (
+        -neighbours.nearest(part[stream(name).permutation(len(part))[:rows]], made)[1]
+        for name, part in (("train", train), ("test", test))
+    )
+    text = f"{rows:,} training and as many held-out records against {len(made):,} synthetic ones."
+    found = Found(figures=figures(inside, outside, promised, head["id"]), text=text)
+    return [{**head, **entry(found, promised, by_unit=units is not None), "source": DISTANCE.source}], []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from synthdp.errors import BadInput
+from synthdp.evaluate.estimators import limited
 from synthdp.evaluate.images.pictures import drawn, shrunk
 
 if TYPE_CHECKING:
@@ -154,12 +155,11 @@ def one_thread() -> Iterator[None]:
     """One BLAS and OpenMP thread, put back afterwards: on cores that others use too, spinning threads cost minutes, and
     sums in another order would give other figures for the same seed."""
     import torch
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with threadpool_limits(limits=1):
+        with limited(1):
             yield
     finally:
         torch.set_num_threads(before)

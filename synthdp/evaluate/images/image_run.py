@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from synthdp.errors import BadInput
+from synthdp.evaluate.estimators import limited
 from synthdp.evaluate.how import Steps
 from synthdp.evaluate.images import clouds, image_classifiers, image_utility, neighbours, pictures, samples
 from synthdp.evaluate.images.image_classifiers import MODELS
 from synthdp.evaluate.reading import units_of
+from synthdp.evaluate.tables import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,10 +20,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from synthdp.evaluate.attacks.units import Codes
+    from synthdp.evaluate.attacks.case import Codes
     from synthdp.evaluate.how import How, Progress
+    from synthdp.evaluate.images.clouds import Features
     from synthdp.evaluate.images.image_classifiers import Classifier, Fitted
-    from synthdp.evaluate.images.image_features import Features
     from synthdp.evaluate.images.samples import Parts
     from synthdp.evaluate.tables import Axis
     from synthdp.schema.schema import Schema
@@ -50,7 +52,6 @@ def evaluate(
     the schema, and for more than one sample.
     """
     import torch
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     if len(samples) > 1:
         raise BadInput(
@@ -60,7 +61,7 @@ def evaluate(
     before = torch.get_num_threads()
     torch.set_num_threads(how.threads)
     try:
-        with threadpool_limits(limits=how.threads):
+        with limited(how.threads):
             result = _judged(samples[0], train, test, schema, how, progress)
     finally:
         torch.set_num_threads(before)
@@ -124,15 +125,6 @@ def _judged(
     return result
 
 
-def target_of(name: str, axes: Sequence[Axis], schema: Schema) -> Axis:
-    """The axis of that name. Raises BadInput for a column that nothing can predict."""
-    for axis in axes:
-        if axis.name == name:
-            return axis
-    column = schema.column(name, "targets")  # raises for a name that the schema does not know
-    raise BadInput(f"targets: {name!r} is a column of kind {column.kind}, which nothing can predict; name another.")
-
-
 def _marginals(axes: Sequence[Axis], wanted: Sequence[Axis], parts: Parts, result: dict[str, Any]) -> None:
     """Columns beside the image as in tables; intensities and mean pictures; the samples that the page shows."""
     from synthdp.evaluate import fidelity
@@ -161,8 +153,6 @@ def _marginals(axes: Sequence[Axis], wanted: Sequence[Axis], parts: Parts, resul
 
 def _space(wanted: Sequence[Axis], parts: Parts) -> tuple[str | None, Fitted | None, Features | None]:
     """The features in which the sets are compared, with the target and the CNN that they come from, if any."""
-    from synthdp.evaluate.images import image_features
-
     s, t, v = parts
     for axis in wanted:
         if image_utility.refusal(axis, t, v) is not None:
@@ -170,10 +160,10 @@ def _space(wanted: Sequence[Axis], parts: Parts) -> tuple[str | None, Fitted | N
         work = image_utility.task(axis, s, t, v)
         cnn = image_classifiers.CLASSIFIERS["cnn"]
         ceiling = image_classifiers.fitted(cnn, work.train.pixels, work.train.labels, len(work.classes), 0)
-        found = image_features.of_classifier(axis.name, ceiling, t.pixels)
+        found = clouds.of_classifier(axis.name, ceiling, t.pixels)
         if found is not None:
             return axis.name, ceiling, found
-    return None, None, image_features.of_pixels(t.pixels) if t.rows > 1 else None
+    return None, None, clouds.of_pixels(t.pixels) if t.rows > 1 else None
 
 
 def _clouds(space: Features | None, parts: Parts, tell: Steps, result: dict[str, Any]) -> None:
@@ -206,10 +196,10 @@ def _clouds(space: Features | None, parts: Parts, tell: Steps, result: dict[str,
 def _attack(parts: Parts, units: Codes | None, claim: Mapping[str, Any] | None, result: dict[str, Any]) -> None:
     """By pixels: the features are learnt from the training records, which alone moves the attack's AUROC on a release that
     knows nothing (by 0.03 to 0.05 on 599 digits of 8 x 8)."""
-    from synthdp.evaluate.attacks import image_attacks
+    from synthdp.evaluate.attacks.membership import of_vectors
 
     s, t, v = (_flat(part.pixels) for part in parts)
-    result["attacks"], lacking = image_attacks.run(s, t, v, claim=claim, units=units)
+    result["attacks"], lacking = of_vectors(s, t, v, claim=claim, units=units)
     result["not_computed"] += lacking
 
 

@@ -41,7 +41,7 @@ def distances(
     synthetic: NDArray[Any], train: NDArray[Any], test: NDArray[Any], rng: np.random.Generator
 ) -> dict[str, Any]:
     """Distances to the nearest training record, per picture, of synthetic and of held-out real ones; and the share of
-    synthetic pictures that are nearer to training than to test records, of which equally many are taken.
+    synthetic pictures that are nearer to training than to test records; equally many of both are taken.
 
     (rows, dimensions) each, none empty. The share is 0.5 on average where the synthetic pictures know no more of the
     training records than of the population; ties count half. Its standard error allows for pictures that share their

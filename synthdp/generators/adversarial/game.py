@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
@@ -22,23 +23,30 @@ from synthdp.generators.adversarial.table_player import Player
 from synthdp.generators.images.image_networks import Critic
 from synthdp.generators.images.image_player import ImagePlayer
 from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.gan_model import check_label, label_place
+from synthdp.generators.parts.gan_model import check_label, label_place, surely_label
 from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored, refuse_unused
-from synthdp.generators.parts.table_networks import Discriminator, average, random
+from synthdp.generators.parts.table_networks import Discriminator, average, nearest_distribution, random
 from synthdp.generators.parts.training_state import OPTIMIZERS
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled
 from synthdp.options import check, fraction, number, one_of, option, positive, several, text, whole
+from synthdp.schema.codec import Codes
 from synthdp.schema.schema import LEARN, Schema
-from synthdp.seal import ALLOCATIONS
+from synthdp.seal import ALLOCATIONS, Group, Sums
 
 if TYPE_CHECKING:
     from synthdp.seal import Sensitive
 
+Array = NDArray[np.float64]
 CPU = torch.device("cpu")
 RECENTRE_EVERY = 10
 SHOW_EVERY = 25
 MODULES = ("d", "d_average")
+CLASSES, APART = "classes", "apart"
+STATISTICS = {  # McMahan, Andrew et al. 2018, section 1: metrics and statistics of the training data, of the same sample
+    CLASSES: "how many records have each label, by which generated rows get theirs; with start=none",
+    APART: "how far the discriminator tells records from generated rows, 0.5 meaning not at all; shown while the fit runs",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +57,7 @@ class Terms:
     noise: float
     table_noise: float
     count_deviation: float | None  # of the count of units within the clip; None: there is none
+    beside: tuple[float, ...] = ()  # noises of the statistics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +103,22 @@ class GanSettings:
     clip_shares: tuple[float, ...] = option(
         (), "per_group: proportions of the layers' bounds; default: equal", several(positive())
     )
+    clip_bounds: str = option("equal", clipping_strategies.BOUNDS_HELP, one_of(*clipping_strategies.BOUNDS))
     clip_allocation: str = option(
         "proportional",
         "per_group: what follows a group's bound: its noise (proportional) or the norm of its noise (dimension)",
         one_of(*ALLOCATIONS),
     )
+    clip_noises: tuple[float, ...] = option((), clipping_strategies.NOISES_HELP, several(positive()))
+    clip_alphas: tuple[float, ...] = option((), clipping_strategies.ALPHAS_HELP, several(positive()))
+    microbatches: int | None = option(None, clipping_strategies.MICROBATCHES_HELP, whole())
+    statistics: tuple[str, ...] = option(
+        (),
+        "what is asked of each sample beside the gradient: "
+        + "; ".join(f"{name}: {meaning}" for name, meaning in STATISTICS.items()),
+        several(one_of(*STATISTICS)),
+    )
+    statistics_noise: float = option(10.0, "noise of each statistic, as a multiple of the gradient's", positive())
     start: str
     tables: float
     condition: str | None = option(
@@ -135,6 +155,13 @@ class GanSettings:
         refuse_unused(self, "optimizer", {"momentum": "momentum"})
         refuse_ignored(self, ("batch",) if self.rate is not None else (), f"generator.rate={self.rate}")
         refuse_ignored(self, ("tables",) if self.start == "none" else (), "generator.start=none")
+        refuse_ignored(self, () if self.statistics else ("statistics_noise",), "no generator.statistics")
+        if len(set(self.statistics)) < len(self.statistics):
+            raise BadInput("generator.statistics names one of them twice")
+        if CLASSES in self.statistics and self.start != "none":
+            raise BadInput(
+                f"generator.statistics=classes needs generator.start=none: start={self.start} asks for the labels' counts itself"
+            )
 
     # What each of the two says for itself.
 
@@ -170,6 +197,11 @@ class GanSettings:
         """The settings go with each other and with the columns, the expected batch is known, and so is the device."""
         check_label(self.condition, schema)
         terms = self.terms(schema, 1.0)
+        if CLASSES in self.statistics and surely_label(self.condition, schema) is None:
+            raise BadInput(
+                "generator.statistics=classes needs a label column: name it by generator.condition or, where its categories are declared, "
+                "by targets"
+            )
         if self.clip_count_noise is not None:
             counts = Sampled(terms.rate, (Gaussian(2 * self.clip_count_noise),))
             refuse_dear("clip_count_noise", (Entry(counts, self.steps_on(schema)),), schema, budget)
@@ -186,14 +218,15 @@ class GanSettings:
         units = schema.units if isinstance(schema.units, int) else None
         expected = None if units is None else rate * units
         deviation = clipping_strategies.count_deviation(self, expected, noise)
-        together = clipping_strategies.together(noise, deviation)
+        beside = (self.statistics_noise * noise,) * len(self.statistics)
+        together = clipping_strategies.together(noise, deviation, beside)
         none = self.start == "none"
         tables = math.inf if none else table_noise(self.tables, self.steps_on(schema), rate, together)
-        return Terms(rate=rate, noise=noise, table_noise=tables, count_deviation=deviation)
+        return Terms(rate=rate, noise=noise, table_noise=tables, count_deviation=deviation, beside=beside)
 
     def event(self, terms: Terms) -> Sampled:
         """One step."""
-        return Sampled(terms.rate, clipping_strategies.events(terms.noise, terms.count_deviation))
+        return Sampled(terms.rate, clipping_strategies.events(terms.noise, terms.count_deviation, terms.beside))
 
     def sampling_rate(self, schema: Schema) -> float:
         """`rate`, or batch / units; raises `BadInput` where the schema declares no units."""
@@ -226,7 +259,7 @@ class GanSettings:
             if (step + 1) % self.generator_every == 0:
                 game.generator_step(step // self.generator_every)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == steps:
-                progress(step + 1, steps, {"generator loss": game.player.loss})
+                progress(step + 1, steps, {"generator loss": game.player.loss, **game.shown()})
         return game.finish()
 
     def label(self, schema: Schema) -> int | None:
@@ -262,6 +295,8 @@ class Game:
         self.d_optimizer = OPTIMIZERS[settings.optimizer](
             d.parameters(), settings.discriminator_rate, settings.momentum
         )
+        self.classes = np.zeros(len(player.labels))  # noisy records of each label, over all steps
+        self.apart: list[float] = []  # noisy shares, since they were shown
 
     def discriminator_step(self, step: int) -> None:
         """One noisy step: the real half through the seal, the fake half exactly."""
@@ -271,12 +306,14 @@ class Game:
             self.d.recentre(fakes, 1.0 if step == 0 else 0.3, self.d_average)  # type: ignore[arg-type]
         expected = self.expected_batch()
         with self.data.sample(self.terms.rate) as batch:
-            real = self.clipper.gradient(batch, self.d, self.real_loss, step, expected)
+            real = self.clipper.gradient(batch, self.d, self.real_loss, step, expected, self.beside(fakes))
+        self.learn_beside(expected)
+        divisor = settings.microbatches or expected
         self.d_optimizer.zero_grad()
         self.fake_gradient(fakes)
         for name, parameter in self.d.named_parameters():
             if parameter.grad is not None:
-                parameter.grad.add_(real[name], alpha=1 / expected)
+                parameter.grad.add_(real[name], alpha=1 / divisor)
         self.d_optimizer.step()
         if self.weight_clip is not None:
             with torch.no_grad():
@@ -288,6 +325,47 @@ class Game:
         """One per record: the only place where records pass."""
         scores: Tensor = module(self.player.rows(codes))
         return self.loss.real(scores)
+
+    def beside(self, fakes: Tensor) -> Sums | None:
+        """The statistics of a step, each of vectors of norm 1 at most; None: there are none."""
+        if not self.settings.statistics:
+            return None
+        labels = len(self.player.labels)
+        with torch.no_grad():
+            middle = float(self.d(fakes).mean())
+            judge = copy.deepcopy(
+                self.d
+            ).double()  # so that no record's score depends on its company, not even by rounding
+
+        def classes(codes: Codes) -> Array:
+            found: Array = self.player.labels_of(torch.from_numpy(codes)).double().numpy()
+            return found
+
+        def apart(codes: Codes) -> Array:
+            with torch.no_grad():
+                scores = judge(self.player.rows(torch.from_numpy(codes).to(self.player.device)))
+            found: Array = 2 * torch.sigmoid(scores.double() - middle).cpu().numpy()[:, None] - 1
+            return found
+
+        known = {CLASSES: (classes, labels), APART: (apart, 1)}
+        asked = (known[name] for name in self.settings.statistics)
+        pairs = zip(asked, self.terms.beside, strict=True)
+        return Sums(tuple(Group(vectors, dimension, 1.0, noise) for (vectors, dimension), noise in pairs))
+
+    def learn_beside(self, expected: float) -> None:
+        """What the statistics of a step say: the labels' distribution, and what is shown."""
+        for name, answer in zip(self.settings.statistics, self.clipper.told, strict=True):
+            if name == CLASSES:
+                self.classes += answer
+                self.player.relabel(nearest_distribution(torch.from_numpy(self.classes).float()))
+            else:
+                self.apart.append(0.5 + float(answer[0]) / expected / 2)
+
+    def shown(self) -> dict[str, float]:
+        """What was learned of the training since it was last shown."""
+        found = {"told apart": float(np.mean(self.apart))} if self.apart else {}
+        self.apart.clear()
+        return found
 
     def fake_gradient(self, rows: Tensor) -> None:
         """Of the mean loss of generated rows, exact. Each row's gradient is clipped as a record's is, to balance the halves."""
@@ -319,7 +397,7 @@ class Game:
             arrays.update(training_state.module_state(name, getattr(self, name)))
         arrays.update(training_state.optimizer_state("d_optimizer", self.d_optimizer))
         arrays.update(self.clipper.state())
-        return arrays
+        return arrays if CLASSES not in self.settings.statistics else {**arrays, CLASSES: self.classes.copy()}
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
@@ -329,6 +407,7 @@ class Game:
             training_state.restore_module(name, getattr(self, name), state)
         training_state.restore_optimizer("d_optimizer", self.d_optimizer, state)
         self.clipper.restore(state)
+        self.classes = np.array(state.get(CLASSES, self.classes), np.float64)
 
     def start(self) -> None:
         """Ask for what the settings start at, and begin there."""

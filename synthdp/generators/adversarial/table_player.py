@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from synthdp.generators.parts import devices, training_state
 from synthdp.generators.parts.gan_model import Shape, network
@@ -75,6 +76,10 @@ class Player:
                 kept.bias.copy_(self.tables.logarithms())
         self.beginning = copy.deepcopy(self.g)
 
+    def relabel(self, labels: Tensor) -> None:
+        """Draw labels by another distribution from here on."""
+        self.labels = labels
+
     def latent(self, rows: int) -> tuple[Tensor, Tensor]:
         """Latent values and one-hot labels, (rows, latent) and (rows, labels), as drawn: on the CPU."""
         return draw_latent(rows, self.settings.latent, self.labels, self.random)
@@ -93,6 +98,11 @@ class Player:
     def rows(self, codes: Tensor) -> Tensor:
         """What networks see of codes."""
         return self.blocks.one_hot(codes)
+
+    def labels_of(self, codes: Tensor) -> Tensor:
+        """The one-hot labels of codes, (rows, labels)."""
+        label = self.label if self.label is not None else 0
+        return functional.one_hot(codes[:, label].long(), len(self.labels))
 
     def fake_rows(self, rows: int) -> Tensor:
         """Generated rows, (rows, width) zeros and ones."""

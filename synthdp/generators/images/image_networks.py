@@ -41,6 +41,7 @@ class Critic(nn.Module):
             layers = [nn.Linear(a, b) for a, b in pairwise([lens or canvas.pixels, *hidden])]
             last = hidden[-1]
         self.layers = nn.ModuleList([*layers, nn.Linear(last, 1 + canvas.labels)])
+        self._flat = [isinstance(layer, nn.Linear) for layer in self.layers]
         for place, layer in enumerate(self._known()):
             inputs = canvas.pixels if convolutional and place == 0 else layer.weight[0].numel()
             if self._centred(place):
@@ -91,7 +92,7 @@ class Critic(nn.Module):
                 network.get_buffer(f"centre{place}").add_(share * mean)
 
     def _centred(self, place: int) -> bool:
-        return place == 0 or isinstance(self._known()[place], nn.Linear)
+        return place == 0 or self._flat[place]
 
     def _known(self) -> list[Any]:
         return list(self.layers)
@@ -106,7 +107,7 @@ class Critic(nn.Module):
         for place, layer in enumerate(self._known()):
             if outputs:
                 values = functional.leaky_relu(outputs[-1], SLOPE)
-            if isinstance(layer, nn.Linear):
+            if self._flat[place]:
                 values = values.flatten(1)
             if self._centred(place):
                 values = values - self.get_buffer(f"centre{place}")

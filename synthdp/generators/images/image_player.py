@@ -102,9 +102,17 @@ class ImagePlayer:
                 if isinstance(kept, Retoucher):
                     kept.focus(*axes)
 
+    def relabel(self, labels: Tensor) -> None:
+        """Draw labels by another distribution from here on."""
+        self.source = replace(self.source, labels=labels)
+
     def rows(self, codes: Tensor) -> Tensor:
         """What networks see of codes."""
         return self.canvas.rows(codes)
+
+    def labels_of(self, codes: Tensor) -> Tensor:
+        """The one-hot labels of codes, (rows, labels)."""
+        return self.canvas.rows(codes)[:, self.canvas.pixels :]
 
     def given(self, rows: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """As `Source.draw`, what the network is given and one-hot labels, both moved; then, still on the CPU, the labels once more
@@ -211,7 +219,7 @@ def network(settings: Settings, canvas: Canvas, generator: torch.Generator | Non
 
 
 def restored(settings: Settings, schema: Schema, tensors: Tensors, label: int | None) -> ImageModel:
-    """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
+    """The model with these `tensors`; raises `BadInput` where names or shapes do not fit."""
     canvas = Canvas.of(Codec(schema), label)
     shapes = training_state.implied(lambda: network(settings, canvas, None))
     mixture = begun(settings, schema, tensors) if settings.start == "gauss" else None

@@ -187,8 +187,7 @@ def fit_once(
     weights, label, columns = torch.zeros(components, device=device), *drawn
     columns = SPREAD * columns + common
     parameters = [each.requires_grad_() for each in (weights, label, columns)]
-    optimizer = torch.optim.Adam(parameters, rate, betas=BETAS)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, iterations)
+    moments = [(torch.zeros_like(each), torch.zeros_like(each)) for each in parameters]
     cells, asked = max(1.0, evidence.cells), bool((evidence.labelled_precision > 0).any())
     pull = shrinkage * min(MOST_PULL, max(evidence.precision, evidence.pairs_precision)) / cells
     for step in range(iterations):
@@ -200,15 +199,31 @@ def fit_once(
             alone = alone + (beside * evidence.labelled_precision).square().sum() / cells
         spread = (w * (p * ((p + 1e-9).log() - common)).sum(1)).sum()
         loss = residual + alone + pull * spread
-        optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        optimizer.step()
-        schedule.step()
+        slopes = torch.autograd.grad(loss, parameters)
+        with torch.no_grad():
+            _adam(parameters, slopes, moments, step + 1, rate * (1 + math.cos(math.pi * step / iterations)) / 2)
         progress(step + 1, residual.detach())
     with torch.no_grad():
         found = [each.double().cpu().numpy() for each in _distributions(weights, label, columns, evidence.ends)]
     parts = tuple(found[2][:, a:b] for a, b in pairwise(evidence.ends))
     return Products(weights=found[0], label=found[1], columns=parts)
+
+
+def _adam(
+    parameters: "Sequence[Tensor]",
+    slopes: "Sequence[Tensor]",
+    moments: "Sequence[tuple[Tensor, Tensor]]",
+    step: int,
+    rate: float,
+) -> None:
+    """One step of Adam (Kingma & Ba 2015, algorithm 1), in place; the first is step 1. torch.optim would import torch._dynamo, which
+    takes as long as the rest of torch."""
+    mean, square = BETAS
+    for parameter, slope, (first, second) in zip(parameters, slopes, moments, strict=True):
+        first.lerp_(slope, 1 - mean)
+        second.mul_(square).addcmul_(slope, slope, value=1 - square)
+        scale = second.sqrt().div_(math.sqrt(1 - square**step)).add_(1e-8)
+        parameter.addcdiv_(first, scale, value=-rate / (1 - mean**step))
 
 
 def _distributions(

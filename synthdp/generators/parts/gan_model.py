@@ -82,7 +82,7 @@ def label_place(condition: str | None, schema: Schema) -> int | None:
 
 
 def label_name(condition: str | None, schema: Schema) -> str | None:
-    """The label as far as the schema knows: a target of which something is still to be learned may turn out to be none."""
+    """The label as far as the schema knows: a target with something still to learn may turn out to be none."""
     if condition is not None or not schema.targets:
         return condition
     target = schema.column(schema.targets[0])
@@ -103,7 +103,7 @@ def network(settings: Shape, sizes: tuple[int, ...], label: int | None, generato
 
 
 def restored(settings: Shape, schema: Schema, tensors: Tensors, label: int | None) -> NetworkModel:
-    """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
+    """The model with these `tensors`; raises `BadInput` where names or shapes do not fit."""
     sizes = Codec(schema).sizes
     widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(settings.hidden)))
     if widths != settings.hidden:  # before anything of these widths is allocated

@@ -11,12 +11,12 @@ from synthdp.ledger.events import Plan
 from synthdp.schema.schema import Schema
 
 
-def refuse_ignored(settings: Any, names: Sequence[str], given: str) -> None:
+def refuse_ignored(settings: Any, names: Sequence[str], given: str, where: str = "generator.") -> None:
     """Raise `BadInput` where a setting was changed that is not read because of another one, `given` as the user wrote it."""
     defaults = {field.name: field.default for field in dataclasses.fields(settings)}
     for name in names:
         if getattr(settings, name) != defaults[name]:
-            raise BadInput(f"generator.{name} would be ignored with {given}: leave one of them out")
+            raise BadInput(f"{where}{name} would be ignored with {given}: leave one of them out")
 
 
 def refuse_unused(settings: Any, choice: str, applies: Mapping[str, str], where: str = "generator.") -> None:

@@ -116,7 +116,7 @@ class Discriminator(nn.Module):
             rows = functional.leaky_relu(layer(rows - centre), SLOPE)
 
     def _linear(self) -> list[nn.Linear]:
-        return [layer for layer in self.layers if isinstance(layer, nn.Linear)]
+        return list(self.layers)  # type: ignore[arg-type]
 
     def layer_parameters(self) -> list[list[nn.Parameter]]:
         """The parameters of each layer, in the order of `layer_squares`."""

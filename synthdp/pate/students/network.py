@@ -1,6 +1,7 @@
 """A network as a student: supervised, on hard or soft noisy labels."""
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +15,7 @@ from torch.nn import functional
 
 from synthdp.errors import BadInput
 from synthdp.generators import check_tensors
+from synthdp.generators.parts.setting_checks import refuse_ignored
 from synthdp.generators.parts.training_state import implied
 from synthdp.options import check, not_negative, number, option, positive, several, whole
 from synthdp.pate.students import Learned, Lesson, Probabilities, Tensors
@@ -87,6 +89,14 @@ class Network:
     """
 
     hidden: tuple[int, ...] = option((128, 128), "widths of the hidden layers of an MLP", several(whole()))
+    picture: tuple[int, ...] = option(
+        (),
+        "height, width and channels of a picture, which all of a row is: convolutions in the MLP's place",
+        several(whole()),
+    )
+    channels: tuple[int, ...] = option(
+        (16, 32), "with picture: channels of the convolutions, each of stride 2", several(whole(), 1)
+    )
     module: nn.Module | None = option(None, "takes the MLP's place: (rows, width) -> (rows, classes) logits")
     steps: int = option(1000, "training steps", whole())
     batch: int = option(100, "rows per step", whole())
@@ -99,6 +109,12 @@ class Network:
 
     def __post_init__(self) -> None:
         check(self, "student.")
+        refuse_ignored(
+            self,
+            ("hidden",) if self.picture else ("channels",),
+            "a picture" if self.picture else "no picture",
+            "student.",
+        )
 
     def learn(self, lesson: Lesson, seed: int) -> Learned:
         """See `Student`."""
@@ -124,7 +140,11 @@ class Network:
         return Trained(made, classes)
 
     def _network(self, width: int, classes: int, generator: torch.Generator | None) -> nn.Module:
-        return MLP(width, self.hidden, classes, generator) if self.module is None else copy.deepcopy(self.module)
+        if self.module is not None:
+            return copy.deepcopy(self.module)
+        if self.picture:
+            return Convolutions(width, self.picture, self.channels, classes, generator)
+        return MLP(width, self.hidden, classes, generator)
 
 
 class MLP(nn.Module):
@@ -139,6 +159,42 @@ class MLP(nn.Module):
         for place, layer in enumerate(self.layers):
             rows = layer(rows.relu() if place else rows)
         return rows
+
+
+class Convolutions(nn.Module):
+    """Convolutions of stride 2 with rectifiers, then one dense layer: (rows, height x width x channels) -> (rows, classes) logits."""
+
+    def __init__(
+        self,
+        width: int,
+        picture: Sequence[int],
+        channels: Sequence[int],
+        classes: int,
+        generator: torch.Generator | None,
+    ) -> None:
+        super().__init__()
+        if len(picture) != 3 or math.prod(picture) != width:
+            raise BadInput(
+                f"convolutions see one picture and nothing beside it, but a row has {width} entries and the picture is of the shape "
+                f"{tuple(picture)}: take a network or a forest, or leave the other columns out"
+            )
+        self._shape = tuple(picture)
+        self.layers = nn.ModuleList(nn.Conv2d(a, b, 3, 2, 1) for a, b in pairwise([picture[2], *channels]))
+        sides = [-(-side // 2 ** len(channels)) for side in picture[:2]]
+        self.out = dense((math.prod(sides) * channels[-1], classes), generator)[0]
+        with torch.no_grad():
+            for layer in self.layers:
+                if isinstance(layer, nn.Conv2d):
+                    layer.weight.normal_(0, (2 / layer.weight[0].numel()) ** 0.5, generator=generator)
+                    torch.nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Logits."""
+        found = rows.view(-1, *self._shape).permute(0, 3, 1, 2)
+        for layer in self.layers:
+            found = layer(found).relu()
+        logits: Tensor = self.out(found.flatten(1))
+        return logits
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from scipy.stats import binom
 from synthdp.errors import BadInput
 from synthdp.evaluate import attacks
 from synthdp.evaluate.attacks import bounds
-from synthdp.evaluate.attacks.units import one_per_unit
+from synthdp.evaluate.attacks.case import one_per_unit
 
 
 def keys(table):

@@ -1,8 +1,9 @@
-"""Distance to the closest record (DCR) and nearest-neighbour distance ratio (NNDR), training against held-out rows.
+"""How close the release as a whole lies to training and to held-out rows: by distance, and by exact copies.
 
-Platzer & Reutterer 2021 (Frontiers in Big Data 4, 679939): synthetic rows that know no more of the training records than of
-the population lie nearer to a training row half of the time, of equally many of both. Distances alone, without held-out rows,
-say nothing; and these averages miss single outliers (Ganev & De Cristofaro 2025), which membership attacks look for.
+Distance to the closest record (DCR) and nearest-neighbour distance ratio (NNDR), Platzer & Reutterer 2021 (Frontiers in Big
+Data 4, 679939): synthetic rows that know no more of the training records than of the population lie nearer to a training row
+half of the time, of equally many of both. Distances alone, without held-out rows, say nothing; and these averages miss single
+outliers (Ganev & De Cristofaro 2025), which membership attacks look for.
 """
 
 from __future__ import annotations
@@ -11,23 +12,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from synthdp.evaluate.attacks.bounds import percentiles, proportion
-from synthdp.evaluate.attacks.case import Case, Figure, Found, Lacking
+from synthdp.evaluate.attacks.bounds import difference, percentiles, proportion
+from synthdp.evaluate.attacks.case import Attack, Case, Figure, Found, Lacking
 from synthdp.evaluate.attacks.distances import two_nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TITLE = "Distance to the closest record"
-QUESTION = "Do synthetic rows lie closer to training records than to records that were never seen?"
-SOURCE = "Platzer & Reutterer, Frontiers in Big Data 2021; Lowe, SIFT, 2004 for the ratio"
-ORDER = 6
+    from synthdp.evaluate.tables import Table
+
 ERROR = 0.05
 MOST_ROWS = 2_000
 LOW = 0.05
 
 
-def attack(case: Case) -> Found | Lacking:
+def closeness(case: Case) -> Found | Lacking:
     """The share of synthetic rows nearer to training, and 5th percentiles over training by those over held-out rows."""
     rng = case.stream("closeness")
     rows = np.sort(rng.permutation(case.made.rows)[:MOST_ROWS])
@@ -107,3 +106,46 @@ def _percentile(
 def _ratio(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Nearest by second nearest distance; 1 where both are 0: twins in the real rows single nobody out."""
     return np.where(pairs[:, 1] > 0, pairs[:, 0] / np.where(pairs[:, 1] > 0, pairs[:, 1], 1.0), 1.0)
+
+
+def copies(case: Case) -> Found | Lacking:
+    """Share of training records with an equal synthetic row minus the same of held-out records.
+
+    In small domains many records are repeated by chance; held-out ones are then repeated as often.
+    """
+    made = set(_keys(case.synthetic))
+    ours, theirs = (sum(key in made for key in _keys(table)) for table in (case.train, case.test))
+    counts = (ours, case.train.rows), (theirs, case.test.rows)
+    figure = Figure(
+        label="copied training minus held-out records",
+        value=ours / case.train.rows - theirs / case.test.rows,
+        interval=difference(*counts, ERROR),
+        baseline=0.0,
+        bound=case.claim.advantage if case.claim else None,
+    )
+    text = (
+        f"A synthetic row equals {ours:,} of {case.train.rows:,} training records and {theirs:,} of {case.test.rows:,} "
+        "held-out records in every column."
+    )
+    return Found(figures=(figure,), text=text)
+
+
+def _keys(table: Table) -> list[bytes]:
+    """One key a row; equal rows have equal keys (missing is one value, and so are 0 and -0)."""
+    plain = np.where(np.isnan(table.values), np.nan, table.values) + 0.0
+    return [row.tobytes() for row in plain]
+
+
+CLOSENESS = Attack(
+    title="Distance to the closest record",
+    question="Do synthetic rows lie closer to training records than to records that were never seen?",
+    source="Platzer & Reutterer, Frontiers in Big Data 2021; Lowe, SIFT, 2004 for the ratio",
+    attack=closeness,
+)
+
+COPIES = Attack(
+    title="Exact copies",
+    question="Are training records repeated more often than records that were never seen?",
+    source="Identical match share, with held-out records as the control",
+    attack=copies,
+)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from synthdp.evaluate.attacks.bounds import difference
-from synthdp.evaluate.attacks.case import MIN_ROWS, Case, Figure, Found, Lacking
+from synthdp.evaluate.attacks.case import MIN_ROWS, Attack, Case, Figure, Found, Lacking
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,10 +105,6 @@ def _holds(found: NDArray[np.float64], sign: Sign, value: float) -> NDArray[np.b
     return np.asarray(found >= value if sign == "least" else found <= value)  # False for NaN
 
 
-TITLE = "Singling out"
-QUESTION = "Do the synthetic rows describe single training records?"
-SOURCE = "Giomi, Boenisch, Wehmeyer & Tasnádi, PoPETs 2023; Cohen & Nissim, PNAS 2020"
-ORDER = 4
 ERROR = 0.05
 PREDICATES = 1_000
 
@@ -124,7 +120,7 @@ class Counts:
     matches: float
 
 
-def attack(case: Case) -> Found | Lacking:
+def singling_out(case: Case) -> Found | Lacking:
     """One column and several, each: the share of predicates that single out a training minus that of a held-out record."""
     made = case.synthetic
     kinds = {
@@ -186,3 +182,11 @@ def _figure(case: Case, kind: str, found: Counts, error: float) -> Figure:
         baseline=0.0,
         bound=bound,
     )
+
+
+SINGLING_OUT = Attack(
+    title="Singling out",
+    question="Do the synthetic rows describe single training records?",
+    source="Giomi, Boenisch, Wehmeyer & Tasnádi, PoPETs 2023; Cohen & Nissim, PNAS 2020",
+    attack=singling_out,
+)

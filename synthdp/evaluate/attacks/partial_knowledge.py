@@ -1,0 +1,143 @@
+"""Attacks by someone who holds some columns of a record: guess another one of it, or join the two halves of it.
+
+In implementations of their own, after Giomi et al. 2023, sections 4.2 and 4.3, and Stadler, Oprisanu & Troncoso 2022,
+section 6. Guessing well is what useful synthetic rows do, for anyone; guessing *better for the records that were used* is
+the leak.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from synthdp.evaluate.attacks.bounds import difference
+from synthdp.evaluate.attacks.case import MIN_ROWS, Attack, Case, Figure, Found, Lacking
+from synthdp.evaluate.attacks.distances import nearest, paired, points, width
+from synthdp.evaluate.tables import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ERROR = 0.05
+# A guessed number is right within this share of the middle 90 % of the synthetic values.
+NEAR = 0.05
+
+Count = tuple[int, int]
+
+
+def attribute(case: Case) -> Found | Lacking:
+    """Per column: the share of right guesses on training records minus that on held-out ones."""
+    if len(case.synthetic.axes) < 2:
+        return Lacking(reason="there is no column to guess another from")
+    if not case.secrets:
+        return Lacking(reason="no target or sensitive column is named and no column has classes")
+    counts = {name: guessed(case, name) for name in case.secrets}
+    usable = {name: found for name, found in counts.items() if found is not None}
+    if not usable:
+        return Lacking(reason=f"fewer than {MIN_ROWS} known values, or only one value, in each column to guess")
+    each = ERROR / len(usable)
+    figures = tuple(
+        Figure(
+            label=f"{name}: right for training minus held-out records",
+            value=ours[0] / ours[1] - theirs[0] / theirs[1],
+            interval=difference(ours, theirs, each),
+            baseline=0.0,
+            bound=case.claim.advantage if case.claim else None,
+        )
+        for name, (ours, theirs) in usable.items()
+    )
+    shares = "; ".join(
+        f"{name} {100 * ours[0] / ours[1]:.1f} % and {100 * theirs[0] / theirs[1]:.1f} %"
+        for name, (ours, theirs) in usable.items()
+    )
+    skipped = len(counts) - len(usable)
+    more = (
+        f" {skipped} more columns could not be judged, because they have too few known values or only one."
+        if skipped
+        else ""
+    )
+    text = f"Right guesses on training and on held-out records: {shares}. Only the difference is a leak.{more}"
+    return Found(figures=figures, text=text)
+
+
+def guessed(case: Case, name: str) -> tuple[Count, Count] | None:
+    """(right, records) of members and of outsiders whose value is known; None where that says nothing."""
+    place = case.synthetic.index(name)
+    axis, made = case.synthetic.axes[place], _known(case.synthetic, place)
+    sides = [_known(table, place) for table in (case.members, case.outsiders)]
+    if min(made.rows, *(side.rows for side in sides)) < MIN_ROWS:
+        return None
+    if len(np.unique(np.concatenate([side.values[:, place] for side in sides]))) < 2:
+        return None
+    others = made.without(name)
+    among = points(others, others)
+    slack = NEAR * width(axis, made.values[:, place]) if axis.kind == "number" else 0.0
+    right = []
+    for side in sides:
+        found = nearest(points(side.without(name), others), among, case.jobs)[0]
+        off = np.abs(made.values[found, place] - side.values[:, place])
+        right.append((int((off <= slack).sum()), side.rows))
+    return right[0], right[1]
+
+
+def _known(table: Table, place: int) -> Table:
+    return table.take(~np.isnan(table.values[:, place]))
+
+
+def linkability(case: Case) -> Found | Lacking:
+    """Share of training records whose two halves share a nearest synthetic row minus that of held-out records.
+
+    The columns are dealt to the halves in turn, so that both have some of what a schema lists side by side.
+    """
+    columns = len(case.synthetic.axes)
+    if columns < 2:
+        return Lacking(reason="the table has fewer than two columns to link")
+    halves = [np.arange(start, columns, 2) for start in (0, 1)]
+    ours, theirs = (linked(case, table, halves) for table in (case.members, case.outsiders))
+    rows = case.members.rows
+    figure = Figure(
+        label="linked training minus held-out records",
+        value=(ours - theirs) / rows,
+        interval=difference((ours, rows), (theirs, rows), ERROR),
+        baseline=0.0,
+        bound=case.claim.advantage if case.claim else None,
+    )
+    text = (
+        f"One synthetic row is nearest in both halves of the columns for {ours:,} of {rows:,} training and "
+        f"{theirs:,} of as many held-out records."
+    )
+    return Found(figures=(figure,), text=text)
+
+
+def linked(case: Case, table: Table, halves: list[NDArray[np.int64]]) -> int:
+    """How many rows have a synthetic row that is nearest in one half of the columns and among the nearest in the other.
+
+    Halves are dealt unevenly telling: one with a number of many values may point at one row, while many rows share the
+    other; equals are therefore all nearest.
+    """
+    made = [_part(case.synthetic, half) for half in halves]
+    among = [points(part, part) for part in made]
+    own = [points(_part(table, half), part) for half, part in zip(halves, made, strict=True)]
+    found = [nearest(of, rows, case.jobs) for of, rows in zip(own, among, strict=True)]
+    agree = [paired(own[1 - i], among[1 - i], found[i][0]) <= found[1 - i][1] for i in (0, 1)]
+    return int((agree[0] | agree[1]).sum())
+
+
+def _part(table: Table, columns: NDArray[np.int64]) -> Table:
+    return Table(axes=tuple(table.axes[c] for c in columns), values=table.values[:, columns])
+
+
+ATTRIBUTE = Attack(
+    title="Attribute inference",
+    question="Is a hidden value guessed better for records that were used?",
+    source="Giomi, Boenisch, Wehmeyer & Tasnádi, PoPETs 2023; Stadler, Oprisanu & Troncoso, USENIX Security 2022",
+    attack=attribute,
+)
+
+LINKABILITY = Attack(
+    title="Linkability",
+    question="Do the synthetic rows join two halves of a training record?",
+    source="Giomi, Boenisch, Wehmeyer & Tasnádi, PoPETs 2023",
+    attack=linkability,
+)
