@@ -42,7 +42,7 @@ from torch import Tensor, nn
 
 from synthdp.seal.gradients import bookkeeping
 from synthdp.seal.gradients.bookkeeping import Owners, Seen
-from synthdp.seal.gradients.bound import MARGIN, Bound, Sums
+from synthdp.seal.gradients.bound import MARGIN, Bound, Gradients, Sums
 from synthdp.seal.gradients.rows import Contributions
 from synthdp.seal.pinned import moved
 
@@ -76,6 +76,8 @@ class Buckets:
 
     def parts(self, keys: NDArray[np.uint64]) -> list[NDArray[np.int64]]:
         """Which units are computed together, in their own order; `keys` (units,) name them, and should be distinct."""
+        if len(keys) <= self.size and self.count == 1:
+            return [np.arange(len(keys))] if len(keys) else []
         names = mixed(keys, DEAL)
         place = names % np.uint64(self.count)
         if self.count == 1:
@@ -121,7 +123,8 @@ def add(
     sums: Sums,
 ) -> None:
     """Add the clipped gradients of `records` (units, ...) to `sums`, each part of at most `size` units by itself."""
-    with kernels():
+    bucket = Gradients(torch.zeros_like(sums.flat, dtype=torch.float32), sums.named)
+    with kernels(records.device):
         for units in parts:
             rows = records.new_zeros(size, *records.shape[1:])  # one shape, at the start of aligned memory
             own = records
@@ -132,7 +135,8 @@ def add(
             if seen is None:
                 raise RuntimeError("the loss went another way through the module than on made-up rows")
             with torch.no_grad():
-                Contributions(seen, layers).add(len(units), bound, sums)
+                Contributions(seen, layers).add(len(units), bound, sums, bucket)
+                sums.add_bucket(bucket)
 
 
 def _seen(module: nn.Module, loss: Loss, rows: Tensor, layers: Owners) -> Seen | None:
@@ -148,10 +152,11 @@ def _seen(module: nn.Module, loss: Loss, rows: Tensor, layers: Owners) -> Seen |
 
 
 @contextlib.contextmanager
-def kernels() -> Iterator[None]:
+def kernels(device: torch.device) -> Iterator[None]:
     """Full float32, deterministic algorithms, and none that is chosen by trying; afterwards as it was before."""
     precision = torch.get_float32_matmul_precision()
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+    cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+    with cudnn if device.type == "cuda" else contextlib.nullcontext():
         if precision != "highest":
             torch.set_float32_matmul_precision("highest")
         try:
@@ -192,7 +197,7 @@ def probed(module: nn.Module, loss: Loss, rows: Tensor, size: int) -> bool | Non
     others = torch.ones(size, dtype=torch.bool, device=rows.device)
     others[extreme] = False
     known: list[Tensor] = []
-    with kernels(), torch.autocast(rows.device.type, enabled=False):
+    with kernels(rows.device), torch.autocast(rows.device.type, enabled=False):
         for turn in range(len(rows) + 3):
             order = (place + turn if turn <= len(rows) else place * place // 3 + place) % len(rows)
             bucket, kept = rows[order], place

@@ -5,96 +5,90 @@ Wherever a unit's gradient is itself a sum, over the places of an image or a seq
 to the unit, and its norm is that of the row. Norms are taken in float64.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from synthdp.seal.gradients.bookkeeping import Owners, Seen
-from synthdp.seal.gradients.bound import TINY, Batch, Bound, Sums
+from synthdp.seal.gradients.bound import TINY, Batch, Bound, Gradients, Sums
 from synthdp.seal.gradients.layers import Convolution, Scale, without
 
 BLOCK = 1 << 20  # numbers in one block of explicit rows: blocks stay below what the allocator gives back after each step
 
 
-def norms(rows: Tensor) -> Tensor:
-    """(n, ...) -> (n,) L2 norms, in float64."""
-    found: Tensor = torch.linalg.vector_norm(rows.flatten(1), dim=1, dtype=torch.float64)
-    return found
 
 
 class Outer:
     """A linear layer, one position per unit: g a^T and g."""
 
     def __init__(self, a: Tensor, g: Tensor, names: Mapping[str, str]) -> None:
-        self.values, self._names = [a.flatten(1), g.flatten(1)], names
+        self.values, self.names = [a.flatten(1), g.flatten(1)], names
+        self.weight, self.bias = float("weight" in names), float("bias" in names)  # 1.0: trained
 
-    def squares(self, n: int) -> tuple[Tensor, Tensor]:
-        a, g = (norms(side[:n]) for side in self.values)
-        width = a.square() * float("weight" in self._names) + (float("bias" in self._names) + TINY)
-        return width.mul_(g).mul_(g), torch.maximum(a, g)
+    def held(self) -> list[Tensor]:
+        return self.values
 
-    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums) -> None:
+    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums, bucket: Gradients) -> None:  # noqa: ARG002
         a, g = (without(side[: len(weights)], bad) for side in self.values)
         g = g * weights.unsqueeze(1)
-        if "weight" in self._names:
-            sums.add_product(self._names["weight"], g, a)
-        if "bias" in self._names:
-            sums.add_column_sums(self._names["bias"], g)
+        if self.weight:
+            torch.mm(g.t(), a, out=bucket[self.names["weight"]])
+        if self.bias:
+            torch.sum(g, 0, out=bucket[self.names["bias"]])
 
 
 class Lookup:
     """An embedding, one index per unit: g, at its row of the table."""
 
     def __init__(self, index: Tensor, g: Tensor, names: Mapping[str, str]) -> None:
-        self.values, self._name = [g.flatten(1), index.flatten()], names["weight"]
+        self.values, self.names = [g.flatten(1), index.flatten()], names
 
-    def squares(self, n: int) -> tuple[Tensor, Tensor]:
-        g = norms(self.values[0][:n])
-        return g.square(), g
+    @property
+    def explicit(self) -> list[Tensor]:
+        return self.values[:1]
 
-    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums) -> None:
+    def held(self) -> list[Tensor]:
+        return self.values
+
+    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums, bucket: Gradients) -> None:  # noqa: ARG002
         g = without(self.values[0][: len(weights)], bad) * weights.unsqueeze(1)
-        sums.add_rows(self._name, self.values[1][: len(weights)], g)
+        sums.add_rows(self.names["weight"], self.values[1][: len(weights)], g)
 
 
 class Explicit:
-    """The gradient of one parameter in full, a row for each unit, in blocks of rows."""
+    """The gradient of one parameter in full, a row for each unit, in blocks of units."""
 
     def __init__(self, name: str, blocks: Sequence[Tensor]) -> None:
-        self.values, self._name = [block.flatten(1) for block in blocks], name
+        self.values, self.names = [block.flatten(1) for block in blocks], {"": name}
 
-    def squares(self, n: int) -> tuple[Tensor, Tensor]:
-        found = torch.cat([norms(block) for block in self.values])[:n]
-        return found.square(), found
+    @property
+    def explicit(self) -> list[Tensor]:
+        return self.values
 
-    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums) -> None:
-        start = 0
+    def held(self) -> list[Tensor]:
+        return [torch.cat(self.values)]
+
+    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums, bucket: Gradients) -> None:  # noqa: ARG002
+        (name,), start = self.names.values(), 0
+        target = bucket[name].view(-1)
         for block in self.values:
             own = weights[start : start + len(block)]
             rows = without(block[: len(own)], None if bad is None else bad[start : start + len(block)])
-            if len(own):
-                sums.add(self._name, own @ rows)
+            if start == 0:
+                torch.mv(rows.t(), own, out=target)
+            elif len(own):
+                target.addmv_(rows.t(), own)
             start += len(block)
 
 
-class Part(Protocol):
-    """A parameter's or a layer's share of the units' gradients."""
-
-    values: list[Tensor]  # all that is summed, a row for each unit: what must not depend on who else is there
-
-    def squares(self, n: int) -> tuple[Tensor, Tensor]:
-        """Of the first n units, float64: squared norms, and the largest norm of what they are made of."""
-        ...
-
-    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums) -> None:
-        """Add the weighted sum over as many units as there are weights, float32; those marked `bad` are left out."""
-        ...
+Part = Outer | Lookup | Explicit
 
 
 def _linear(layer: nn.Linear, a: Tensor, g: Tensor, names: Mapping[str, str]) -> list[Part]:  # noqa: ARG001
-    if a[0, ..., 0].numel() == 1:
+    if a.dim() == 2 or a[0, ..., 0].numel() == 1:
         return [Outer(a, g, names)]
     a, g = a.flatten(1, -2), g.flatten(1, -2)
     found: list[Part] = []
@@ -147,36 +141,60 @@ class Contributions:
     """The contributions of a bucket of units, by layer."""
 
     def __init__(self, seen: Seen, layers: Owners) -> None:
-        self.parts: list[tuple[Part, str]] = []
+        self.parts: list[Part] = []
         for visit, g in seen:
-            names = layers[visit.layer]
             if g is not None:
-                made = MADE[type(visit.layer)](visit.layer, visit.input, g, names)
-                self.parts += [(part, next(iter(names.values()))) for part in made]
+                self.parts += MADE[type(visit.layer)](visit.layer, visit.input, g, layers[visit.layer])
 
-    def values(self, row: Tensor) -> list[Tensor]:
-        """All that is summed of the units at these places, bit for bit."""
-        return [_bits(part.values)[row] for part, _ in self.parts]
+    def values(self, places: Tensor) -> list[Tensor]:
+        """All that is summed of the units at these places, byte by byte."""
+        return [_bytes(value[places]) for part in self.parts for value in part.held()]
 
-    def add(self, n: int, bound: Bound, sums: Sums) -> None:
-        """Add the sum over the first n units, each bounded."""
-        if not self.parts:
+    def add(self, n: int, bound: Bound, sums: Sums, bucket: Gradients) -> None:
+        """Add the sum over the first n units, each bounded: to `bucket`, or what is added in float64 at once to `sums`."""
+        groups: dict[int, list[Part]] = {}
+        for part in self.parts:
+            groups.setdefault(bound.group(part.names.values()), []).append(part)
+        found = {place: _measured(group, n) for place, group in groups.items()}
+        if not found:
             bound.count(torch.zeros(n))
             return
-        found = [part.squares(n) for part, _ in self.parts]
-        by_group: dict[int, list[Tensor]] = {}
-        for (squares, _), (_, name) in zip(found, self.parts, strict=True):
-            by_group.setdefault(bound.group([name]), []).append(squares)
-        measured = {place: (torch.stack(squares).sum(0), None) for place, squares in by_group.items()}
-        longest = torch.stack([each for _, each in found]).amax(0)  # NaN wins
-        weights, bad = bound.factors(measured, None, longest)
-        short = {place: weight.float() for place, weight in weights.items()}
-        for part, name in self.parts:
-            part.add(short[bound.group([name])], bad, sums)
+        longest = [each for _, each in found.values()]
+        measured = {place: (squares, None) for place, (squares, _) in found.items()}
+        weights, bad = bound.factors(measured, None, longest[0] if len(longest) == 1 else torch.stack(longest).amax(0))
+        for place, group in groups.items():
+            short = weights[place].float()
+            for part in group:
+                part.add(short, bad, sums, bucket)
 
 
-def _bits(values: Sequence[Tensor]) -> Tensor:
-    """(rows, bytes)."""
-    if len({len(value) for value in values}) > 1 or len(values) > 2:  # blocks
-        values = [torch.cat([value.flatten(1) for value in values])]
-    return torch.cat([value.contiguous().view(len(value), -1).view(torch.uint8) for value in values], 1)
+def _measured(parts: Sequence[Part], n: int) -> tuple[Tensor, Tensor]:
+    """Of the first n units, float64: squared norms over all parts, and the largest norm of what they are made of (NaN wins)."""
+    outer = [part for part in parts if isinstance(part, Outer)]
+    sides = [_norms([part.values[side]], n) for side in (0, 1) for part in outer]
+    norms = torch.stack([*sides, *(_norms(part.explicit, n) for part in parts if not isinstance(part, Outer))])
+    squares, count = norms.square(), len(outer)
+    if not outer:
+        return squares.sum(0), norms.amax(0)
+    scale, floor = _widths(tuple((part.weight, part.bias) for part in outer), norms.device)
+    total = squares[:count].mul_(scale).add_(floor).mul_(squares[count : 2 * count]).sum(0)
+    return total if len(norms) == 2 * count else total.add_(squares[2 * count :].sum(0)), norms.amax(0)
+
+
+def _norms(blocks: Sequence[Tensor], n: int) -> Tensor:
+    """(n,) L2 norms of the first n rows, in float64."""
+    if len(blocks) == 1:
+        found: Tensor = torch.linalg.vector_norm(blocks[0][:n], dim=1, dtype=torch.float64)
+        return found
+    return torch.cat([_norms([block], len(block)) for block in blocks])[:n]
+
+
+@functools.lru_cache(maxsize=64)
+def _widths(trained: tuple[tuple[float, float], ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """(layers, 1) each: |a|^2 where the weight is trained, and 1 where the bias is."""
+    made = torch.tensor(trained, dtype=torch.float64, device=device)
+    return made[:, :1], made[:, 1:] + TINY
+
+
+def _bytes(values: Tensor) -> Tensor:
+    return values.contiguous().view(len(values), -1).view(torch.uint8)
