@@ -18,10 +18,9 @@ from torch import Tensor, nn
 from synthdp.errors import BadInput
 from synthdp.seal.clipping import Layout, PerGroup, Rule, layout
 from synthdp.seal.gradients import bookkeeping, explicit
-from synthdp.seal.gradients import buckets as in_buckets
 from synthdp.seal.gradients.bookkeeping import Trained, survey
 from synthdp.seal.gradients.bound import FLAT, MARGIN, Batch, Bound, Gradients, Sums
-from synthdp.seal.gradients.buckets import CLIPS, Buckets
+from synthdp.seal.gradients.buckets import CLIPS, Prepared
 from synthdp.seal.gradients.explicit import per_unit_reference
 
 # ---- How a step's memory is kept for the next one.
@@ -134,7 +133,7 @@ def clipped_gradient_sum(
     counts: Tensor | None = None,
     microbatch: int = 4096,
     keys: NDArray[np.uint64] | None = None,
-    buckets: Buckets | None = None,
+    prepared: Prepared | None = None,
 ) -> Gradients:
     """Sum over units of the gradient of the unit's loss, each scaled down to L2 norm `clip` * (1 - 1e-4) at most.
 
@@ -156,7 +155,7 @@ def clipped_gradient_sum(
     Nothing is written to `module`. Raises `BadInput` for layers that mix records or keep statistics of them (BatchNorm).
     """
     return sum_and_count(
-        module, loss, records, mask, clip, rule=rule, counts=counts, microbatch=microbatch, counting=False, keys=keys, buckets=buckets
+        module, loss, records, mask, clip, rule=rule, counts=counts, microbatch=microbatch, counting=False, keys=keys, prepared=prepared
     )[0]
 
 
@@ -172,7 +171,7 @@ def sum_and_count(
     microbatch: int = 4096,
     counting: bool = True,
     keys: NDArray[np.uint64] | None = None,
-    buckets: Buckets | None = None,
+    prepared: Prepared | None = None,
 ) -> tuple[Gradients, float]:
     """`clipped_gradient_sum`, and from the same pass the sum over units of 1/2 where the norm (of all parameters) is within
     `clip`, -1/2 where it is not: one unit moves it by at most 1/2. See `Bound` for the units in between."""
@@ -185,16 +184,15 @@ def sum_and_count(
     if counts is not None and counts.shape != records.shape[:1]:
         raise BadInput(f"counts must have the shape (units,) = {tuple(records.shape[:1])}, got {tuple(counts.shape)}")
     keep_freed_memory()
-    trained, layers = survey(module)
+    if prepared is not None and keys is not None and mask is None and counts is None and CLIPS[0] <= clip <= CLIPS[1]:
+        bound = Bound(
+            clip, rule, _groups(rule, prepared.trained), counting=counting, margin=prepared.buckets.margin
+        )
+        if not any(bound.splits(mine.values()) for mine in prepared.layers.values()):
+            return prepared.sums(module, loss, records, keys, bound), bound.within
+    trained, _ = survey(module)
     if any(parameter.dtype not in (torch.float32, torch.float64) for parameter in trained.values()):
         raise BadInput("parameters must be float32 or float64: with fewer bits a clipped gradient may exceed its bound")
-    if buckets is not None and keys is not None and mask is None and counts is None and CLIPS[0] <= clip <= CLIPS[1]:
-        bound = Bound(clip, rule, _groups(rule, trained), counting=counting, margin=buckets.margin)
-        if layers is not None and not any(bound.splits(mine.values()) for mine in layers.values()):
-            sums = Sums(trained)
-            with torch.autocast(records.device.type, enabled=False):
-                in_buckets.add(module, loss, records, buckets.parts(keys), buckets.size, bound, layers, sums)
-            return sums.finished(), bound.within
     own, module = module, in_float64(module)
     records = records.double() if records.is_floating_point() else records
     trained, layers = survey(module)

@@ -127,9 +127,14 @@ def add(
 
 
 def backward(
-    module: nn.Module, loss: Callable[[nn.Module, Tensor], Tensor], rows: Tensor, layers: Owners
+    module: nn.Module,
+    loss: Callable[[nn.Module, Tensor], Tensor],
+    rows: Tensor,
+    layers: Owners,
+    *,
+    known: bool = False,
 ) -> Seen | None:
-    """What each layer saw, and its output's gradient; None where the module cannot be followed."""
+    """What each layer saw, and its output's gradient; None where the module cannot be followed, unless it is `known` to be."""
     visits: list[Visit] = []
 
     def keep(layer: nn.Module, args: tuple[Any, ...], output: Any) -> None:
@@ -148,7 +153,7 @@ def backward(
             handle.remove()
     if losses.shape != (len(rows),):
         raise BadInput(f"loss must return one value per record, of shape (n,); got {losses.dim()} dimensions")
-    if not _followed(losses, len(rows), layers, visits):
+    if not known and not _followed(losses, len(rows), layers, visits):
         return None
     if not visits or total.grad_fn is None:
         return []

@@ -199,23 +199,13 @@ class Sums:
         device = next(iter(trained.values())).device if trained else None
         size = sum(parameter.numel() for parameter in trained.values())
         flat = torch.empty(size, dtype=self.dtype, device=device)
-        self.flat, self.named = flat, Gradients(flat, trained)
+        self._named = Gradients(flat, trained)
         self._fresh = set(trained)
         self._turned: dict[str, Tensor] = {}  # transposed sums, until the end
 
-    def add_bucket(self, bucket: "Gradients") -> None:
-        """Add the float32 sums of a bucket, all parameters at once."""
-        if len(self._fresh) == len(self.named):
-            self.named.flat.copy_(bucket.flat)
-        else:
-            for name in self._fresh:
-                self.named[name].zero_()
-            self.named.flat.add_(bucket.flat)
-        self._fresh.clear()
-
     def add(self, name: str, value: Tensor) -> None:
         """Add a sum of at most `chunk` units."""
-        target = self.named[name]
+        target = self._named[name]
         if value.shape != target.shape:
             value = value.view(target.shape)
         if name in self._fresh:
@@ -228,7 +218,7 @@ class Sums:
         """Add left^T right."""
         if name in self._fresh and left.dtype == self.dtype:
             self._fresh.discard(name)
-            torch.mm(left.t(), right, out=self.named[name])
+            torch.mm(left.t(), right, out=self._named[name])
         elif right.shape[1] < left.shape[1]:  # a product is faster with its long side last
             product = torch.mm(right.t(), left)
             known = self._turned.get(name)
@@ -240,7 +230,7 @@ class Sums:
         """Add the sum of the rows."""
         if name in self._fresh and rows.dtype == self.dtype:
             self._fresh.discard(name)
-            torch.sum(rows, 0, out=self.named[name])
+            torch.sum(rows, 0, out=self._named[name])
         else:
             self.add(name, rows.sum(0))
 
@@ -248,8 +238,8 @@ class Sums:
         """Add rows[i] to row index[i]."""
         if name in self._fresh:
             self._fresh.discard(name)
-            self.named[name].zero_()
-        self.named[name].index_add_(0, index, rows.to(self.dtype))
+            self._named[name].zero_()
+        self._named[name].index_add_(0, index, rows.to(self.dtype))
 
     def finished(self) -> Gradients:
         """The sums; zeros where nothing was added."""
@@ -257,6 +247,6 @@ class Sums:
             self.add(name, value.t())
         self._turned.clear()
         for name in self._fresh:
-            self.named[name].zero_()
+            self._named[name].zero_()
         self._fresh.clear()
-        return self.named
+        return self._named

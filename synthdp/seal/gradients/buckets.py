@@ -31,7 +31,7 @@ is below 2^-126 2^64 2^20 sqrt(d) C: nothing.
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,9 +41,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synthdp.seal.gradients import bookkeeping
-from synthdp.seal.gradients.bookkeeping import Owners, Seen
-from synthdp.seal.gradients.bound import MARGIN, Bound, Gradients, Sums
-from synthdp.seal.gradients.rows import Contributions
+from synthdp.seal.gradients.bookkeeping import Owners, Seen, Trained
+from synthdp.seal.gradients.bound import MARGIN, Bound, Gradients
+from synthdp.seal.gradients.rows import Contributions, Lookup
 from synthdp.seal.pinned import moved
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
@@ -112,40 +112,55 @@ def mixed(keys: NDArray[np.uint64], number: int) -> NDArray[np.uint64]:
     return found ^ (found >> np.uint64(31))
 
 
-def add(
-    module: nn.Module,
-    loss: Loss,
-    records: Tensor,
-    parts: list[NDArray[np.int64]],
-    size: int,
-    bound: Bound,
-    layers: Owners,
-    sums: Sums,
-) -> None:
-    """Add the clipped gradients of `records` (units, ...) to `sums`, each part of at most `size` units by itself."""
-    bucket = Gradients(torch.zeros_like(sums.flat, dtype=torch.float32), sums.named)
-    with kernels(records.device):
-        for units in parts:
-            rows = records.new_zeros(size, *records.shape[1:])  # one shape, at the start of aligned memory
-            own = records
-            if len(units) < len(records):
-                own = records[moved(torch.from_numpy(units), records.device)]
-            rows[: len(units)] = own
-            seen = _seen(module, loss, rows, layers)
-            if seen is None:
-                raise RuntimeError("the loss went another way through the module than on made-up rows")
-            with torch.no_grad():
-                Contributions(seen, layers).add(len(units), bound, sums, bucket)
-                sums.add_bucket(bucket)
+@dataclass(frozen=True)
+class Prepared:
+    """A module whose contributions were found to be their units' own (`probed`), and how they are computed. Its layers, and which
+    parameters are trained, must stay as they are."""
 
+    buckets: Buckets
+    trained: Trained
+    layers: Owners
+    narrow: bool  # whether some layer is given float64
 
-def _seen(module: nn.Module, loss: Loss, rows: Tensor, layers: Owners) -> Seen | None:
-    handles = [layer.register_forward_pre_hook(_narrowed) for layer in layers]
-    try:
-        return bookkeeping.backward(module, loss, rows, layers)
-    finally:
-        for handle in handles:
-            handle.remove()
+    def sums(
+        self, module: nn.Module, loss: Loss, records: Tensor, keys: NDArray[np.uint64], bound: Bound
+    ) -> Gradients:
+        """The clipped gradients of `records` (units, ...), each bucket computed by itself, added up in float64."""
+        numbers = sum(parameter.numel() for parameter in self.trained.values())
+        total = torch.zeros(0 if len(records) else numbers, dtype=torch.float64, device=records.device)
+        lookups: list[Lookup] = []
+        with kernels(records.device):
+            for units in self.buckets.parts(keys):
+                rows = records.new_zeros(self.buckets.size, *records.shape[1:])  # one shape, at the start of aligned memory
+                own = records
+                if len(units) < len(records):
+                    own = records[moved(torch.from_numpy(units), records.device)]
+                rows[: len(units)] = own
+                seen = self.seen(module, loss, rows)
+                with torch.no_grad():
+                    found, tables = Contributions(seen or [], self.layers).sums(len(units), bound)
+                    lookups += tables
+                    flat = torch.cat([self._piece(name, found) for name in self.trained])
+                    total = total.add_(flat) if len(total) else flat.double()
+        if not len(records):
+            bound.count(torch.zeros(0))
+        sums = Gradients(total, self.trained)
+        for table in lookups:
+            sums[table.name].index_add_(0, table.index, table.rows.double())
+        return sums
+
+    def _piece(self, name: str, found: Mapping[str, Tensor]) -> Tensor:
+        like = self.trained[name]
+        return found[name].reshape(-1) if name in found else like.detach().new_zeros(like.numel())
+
+    def seen(self, module: nn.Module, loss: Loss, rows: Tensor, *, known: bool = True) -> Seen | None:
+        """What the layers saw of a bucket; None where the module cannot be followed, which is not looked at where it is `known`."""
+        handles = [layer.register_forward_pre_hook(_narrowed) for layer in self.layers] if self.narrow else []
+        try:
+            return bookkeeping.backward(module, loss, rows, self.layers, known=known)
+        finally:
+            for handle in handles:
+                handle.remove()
 
 
 # ---- What rests on trust, as far as it can be pinned and tried.
@@ -156,7 +171,10 @@ def kernels(device: torch.device) -> Iterator[None]:
     """Full float32, deterministic algorithms, and none that is chosen by trying; afterwards as it was before."""
     precision = torch.get_float32_matmul_precision()
     cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
-    with cudnn if device.type == "cuda" else contextlib.nullcontext():
+    with (
+        cudnn if device.type == "cuda" else contextlib.nullcontext(),
+        torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else contextlib.nullcontext(),
+    ):
         if precision != "highest":
             torch.set_float32_matmul_precision("highest")
         try:
@@ -168,65 +186,73 @@ def kernels(device: torch.device) -> Iterator[None]:
 
 def _narrowed(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001
     """Layers in float32 take float64 inputs: a loss may build its rows in that type."""
-    return tuple(
-        value.float() if isinstance(value, Tensor) and value.dtype == torch.float64 else value for value in inputs
-    )
+    return tuple(value.float() if _wide(value) else value for value in inputs)
+
+
+def _wide(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype == torch.float64
+
+
+class Moved(Exception):
+    """Rows of a bucket are other bits in another place or company."""
 
 
 EXTREMES = (math.nan, math.inf, -math.inf, 3e38, 1e30, 1e-40)
 TRIED = 4  # made-up rows
 
 
-def eligible(module: nn.Module) -> Owners | None:
-    """The layers of a module whose contributions can be computed in buckets: all in float32, each with a rule."""
+def probed(module: nn.Module, loss: Loss, rows: Tensor, buckets: Buckets) -> Prepared | None:
+    """The module, if made-up `rows` contribute the same bits in every place of a bucket, whoever else is there: themselves in turn
+    and in another order, padding, and rows whose activations and losses are not finite, huge or denormal.
+
+    None where buckets are not for this module: a layer without a rule or in float64, or explicit rows of more than `EXPLICIT`
+    numbers. Raises `Moved` where bits do move.
+    """
     trained, layers = bookkeeping.survey(module)
-    kept = trained and all(parameter.dtype == torch.float32 for parameter in trained.values())
-    return layers if kept else None
-
-
-def probed(module: nn.Module, loss: Loss, rows: Tensor, size: int) -> bool | None:
-    """Whether made-up `rows` contribute the same bits in every one of `size` places, whoever else is there: themselves in turn and in
-    another order, padding, and rows whose activations and losses are not finite, huge or denormal. None where buckets are not for
-    this module: a layer without a rule, or more than `EXPLICIT` numbers in explicit rows."""
-    layers = eligible(module)
-    rows = rows[:TRIED]
-    if layers is None or len(rows) == 0:
+    if layers is None or len(rows) == 0 or any(each.dtype != torch.float32 for each in trained.values()):
         return None
+    wide: list[bool] = []
+    handles = [layer.register_forward_pre_hook(lambda _, given: wide.extend(map(_wide, given))) for layer in layers]
+    try:
+        with kernels(rows.device):
+            fit = _tried(Prepared(buckets, trained, layers, narrow=True), module, loss, rows[:TRIED])
+    finally:
+        for handle in handles:
+            handle.remove()
+    return Prepared(buckets, trained, layers, narrow=any(wide)) if fit else None
+
+
+def _tried(made: Prepared, module: nn.Module, loss: Loss, rows: Tensor) -> bool:
+    size = made.buckets.size
     place = torch.arange(size, device=rows.device)
-    extreme = torch.arange(1, size, 3, device=rows.device)
-    others = torch.ones(size, dtype=torch.bool, device=rows.device)
-    others[extreme] = False
+    others = place[place % 3 != 1]
     known: list[Tensor] = []
-    with kernels(rows.device), torch.autocast(rows.device.type, enabled=False):
-        for turn in range(len(rows) + 3):
-            order = (place + turn if turn <= len(rows) else place * place // 3 + place) % len(rows)
-            bucket, kept = rows[order], place
-            spoiled = extreme if turn == len(rows) else None
-            if turn == len(rows):
-                kept = others.nonzero().squeeze(1)
-            if turn == len(rows) + 2:
-                bucket[size // 2 + 1 :] = 0
-                kept = place[: size // 2 + 1]
-            seen = _seen(module, _Spoiled(loss, spoiled), bucket, layers)
-            if seen is None or not _fit(seen, size):
-                return None
-            with torch.no_grad():
-                found = Contributions(seen, layers).values(kept)
-            known = known or [bits[: len(rows)] for bits in found]
-            if not all(torch.equal(bits, first[order[kept]]) for bits, first in zip(found, known, strict=True)):
-                return False
+    for turn in range(len(rows) + 3):
+        order = (place + turn if turn <= len(rows) else place * place // 3 + place) % len(rows)
+        bucket, kept, asked = rows[order], place, loss
+        if turn == len(rows):
+            kept, asked = others, _Spoiled(loss, place[1::3])
+        elif turn == len(rows) + 2:
+            kept = place[: size // 2 + 1]
+            bucket[len(kept) :] = 0
+        seen = made.seen(module, asked, bucket, known=bool(known))
+        if seen is None or (not known and not _fit(seen, size)):
+            return False
+        with torch.no_grad():
+            found = Contributions(seen, made.layers).values(kept)
+        known = known or [bits[: len(rows)] for bits in found]
+        if not all(torch.equal(bits, first[order[kept]]) for bits, first in zip(found, known, strict=True)):
+            raise Moved
     return True
 
 
 class _Spoiled:
     """A loss that is called with the inputs of layers, and the losses, of some rows replaced by extremes."""
 
-    def __init__(self, loss: Loss, rows: Tensor | None) -> None:
+    def __init__(self, loss: Loss, rows: Tensor) -> None:
         self._loss, self._rows = loss, rows
 
     def __call__(self, module: nn.Module, records: Tensor) -> Tensor:
-        if self._rows is None:
-            return self._loss(module, records)
         handles = [layer.register_forward_pre_hook(self._input) for layer in module.modules() if layer._parameters]
         try:
             losses = self._loss(module, records)
@@ -241,23 +267,20 @@ class _Spoiled:
         )
 
     def _put(self, value: Tensor) -> Tensor:
-        rows = self._rows
-        if rows is None:
-            return value
         extremes = torch.tensor(EXTREMES, dtype=torch.float64, device=value.device).to(value.dtype)
-        put = extremes[torch.arange(len(rows), device=value.device) % len(EXTREMES)]
-        return value.index_put((rows,), put.view(-1, *(1,) * (value.dim() - 1)).expand(-1, *value.shape[1:]))
+        put = extremes[torch.arange(len(self._rows), device=value.device) % len(EXTREMES)]
+        return value.index_put((self._rows,), put.view(-1, *(1,) * (value.dim() - 1)).expand(-1, *value.shape[1:]))
 
 
 def _fit(seen: Seen, size: int) -> bool:
     """Whether explicit rows are few enough; an embedding that is asked at several places has no rule."""
     numbers = 0
     for visit, gradient in seen:
-        layer, places = visit.layer, math.prod(visit.input.shape[1:])
+        layer, width = visit.layer, math.prod(visit.input.shape[1:])
         if gradient is None:
             continue
         if isinstance(layer, nn.Embedding):
-            numbers += 0 if places == 1 else EXPLICIT
-        elif not isinstance(layer, nn.Linear) or places > layer.in_features:
+            numbers += 0 if width == 1 else EXPLICIT
+        elif not isinstance(layer, nn.Linear) or width > layer.in_features:
             numbers += sum(parameter.numel() for parameter in layer.parameters(recurse=False))
     return numbers * size <= EXPLICIT

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.seal.gradients.bookkeeping import Owners, Seen
-from synthdp.seal.gradients.bound import TINY, Batch, Bound, Gradients, Sums
+from synthdp.seal.gradients.bound import TINY, Batch, Bound
 from synthdp.seal.gradients.layers import Convolution, Scale, without
 
 BLOCK = 1 << 20  # numbers in one block of explicit rows: blocks stay below what the allocator gives back after each step
@@ -25,63 +25,55 @@ class Outer:
     """A linear layer, one position per unit: g a^T and g."""
 
     def __init__(self, a: Tensor, g: Tensor, names: Mapping[str, str]) -> None:
-        self.values, self.names = [a.flatten(1), g.flatten(1)], names
+        self.a, self.g, self.names = a.flatten(1), g.flatten(1), names
         self.weight, self.bias = float("weight" in names), float("bias" in names)  # 1.0: trained
 
     def held(self) -> list[Tensor]:
-        return self.values
+        return [self.a, self.g]
 
-    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums, bucket: Gradients) -> None:  # noqa: ARG002
-        a, g = (without(side[: len(weights)], bad) for side in self.values)
-        g = g * weights.unsqueeze(1)
+    def sums(self, weights: Tensor, bad: Tensor | None) -> dict[str, Tensor]:
+        n = len(weights)
+        g = without(self.g[:n], bad) * weights.unsqueeze(1)
+        found = {self.names["bias"]: g.sum(0)} if self.bias else {}
         if self.weight:
-            torch.mm(g.t(), a, out=bucket[self.names["weight"]])
-        if self.bias:
-            torch.sum(g, 0, out=bucket[self.names["bias"]])
-
-
-class Lookup:
-    """An embedding, one index per unit: g, at its row of the table."""
-
-    def __init__(self, index: Tensor, g: Tensor, names: Mapping[str, str]) -> None:
-        self.values, self.names = [g.flatten(1), index.flatten()], names
-
-    @property
-    def explicit(self) -> list[Tensor]:
-        return self.values[:1]
-
-    def held(self) -> list[Tensor]:
-        return self.values
-
-    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums, bucket: Gradients) -> None:  # noqa: ARG002
-        g = without(self.values[0][: len(weights)], bad) * weights.unsqueeze(1)
-        sums.add_rows(self.names["weight"], self.values[1][: len(weights)], g)
+            found[self.names["weight"]] = torch.mm(g.t(), without(self.a[:n], bad))
+        return found
 
 
 class Explicit:
     """The gradient of one parameter in full, a row for each unit, in blocks of units."""
 
     def __init__(self, name: str, blocks: Sequence[Tensor]) -> None:
-        self.values, self.names = [block.flatten(1) for block in blocks], {"": name}
-
-    @property
-    def explicit(self) -> list[Tensor]:
-        return self.values
+        self.explicit, self.names = [block.flatten(1) for block in blocks], {"": name}
 
     def held(self) -> list[Tensor]:
-        return [torch.cat(self.values)]
+        return [torch.cat(self.explicit)]
 
-    def add(self, weights: Tensor, bad: Tensor | None, sums: Sums, bucket: Gradients) -> None:  # noqa: ARG002
+    def sums(self, weights: Tensor, bad: Tensor | None) -> dict[str, Tensor]:
         (name,), start = self.names.values(), 0
-        target = bucket[name].view(-1)
-        for block in self.values:
+        total = self.explicit[0].new_zeros(self.explicit[0].shape[1])
+        for block in self.explicit:
             own = weights[start : start + len(block)]
             rows = without(block[: len(own)], None if bad is None else bad[start : start + len(block)])
-            if start == 0:
-                torch.mv(rows.t(), own, out=target)
-            elif len(own):
-                target.addmv_(rows.t(), own)
+            total.addmv_(rows.t(), own)
             start += len(block)
+        return {name: total}
+
+
+class Lookup:
+    """An embedding, one index per unit: g, at its row of the table. These are added to the table in float64, when all buckets are there."""
+
+    def __init__(self, index: Tensor, g: Tensor, names: Mapping[str, str]) -> None:
+        self.explicit, self.index, self.names = [g.flatten(1)], index.flatten(), names
+        self.name, self.rows = names["weight"], self.explicit[0]
+
+    def held(self) -> list[Tensor]:
+        return [self.rows, self.index]
+
+    def sums(self, weights: Tensor, bad: Tensor | None) -> dict[str, Tensor]:
+        n = len(weights)
+        self.index, self.rows = self.index[:n], without(self.rows[:n], bad) * weights.unsqueeze(1)
+        return {}
 
 
 Part = Outer | Lookup | Explicit
@@ -150,29 +142,31 @@ class Contributions:
         """All that is summed of the units at these places, byte by byte."""
         return [_bytes(value[places]) for part in self.parts for value in part.held()]
 
-    def add(self, n: int, bound: Bound, sums: Sums, bucket: Gradients) -> None:
-        """Add the sum over the first n units, each bounded: to `bucket`, or what is added in float64 at once to `sums`."""
+    def sums(self, n: int, bound: Bound) -> tuple[dict[str, Tensor], list[Lookup]]:
+        """The sums over the first n units, each bounded, by parameter, float32; and what tables are to be added row by row."""
         groups: dict[int, list[Part]] = {}
         for part in self.parts:
             groups.setdefault(bound.group(part.names.values()), []).append(part)
         found = {place: _measured(group, n) for place, group in groups.items()}
         if not found:
             bound.count(torch.zeros(n))
-            return
+            return {}, []
         longest = [each for _, each in found.values()]
         measured = {place: (squares, None) for place, (squares, _) in found.items()}
         weights, bad = bound.factors(measured, None, longest[0] if len(longest) == 1 else torch.stack(longest).amax(0))
+        sums: dict[str, Tensor] = {}
         for place, group in groups.items():
             short = weights[place].float()
             for part in group:
-                part.add(short, bad, sums, bucket)
+                sums.update(part.sums(short, bad))
+        return sums, [part for part in self.parts if isinstance(part, Lookup)]
 
 
 def _measured(parts: Sequence[Part], n: int) -> tuple[Tensor, Tensor]:
     """Of the first n units, float64: squared norms over all parts, and the largest norm of what they are made of (NaN wins)."""
     outer = [part for part in parts if isinstance(part, Outer)]
-    sides = [_norms([part.values[side]], n) for side in (0, 1) for part in outer]
-    norms = torch.stack([*sides, *(_norms(part.explicit, n) for part in parts if not isinstance(part, Outer))])
+    sides = [*(part.a for part in outer), *(part.g for part in outer)]
+    norms = torch.stack([*(_norms([side], n) for side in sides), *(_norms(part.explicit, n) for part in parts if not isinstance(part, Outer))])
     squares, count = norms.square(), len(outer)
     if not outer:
         return squares.sum(0), norms.amax(0)
