@@ -201,7 +201,7 @@ class Clipper:
         self.clip = self._next
         if settings.clipping == "decay":
             self.clip = decayed(settings.clip, step, settings.steps, settings.clip_decay)
-        question = self.question(module, loss, step)
+        question = self.question(module, loss, step, expected)
         if self._deviation is None:
             return batch.ask(question)
         sums, within = batch.ask(Counted(question, self._deviation))
@@ -211,9 +211,13 @@ class Clipper:
         )
         return sums
 
-    def question(self, module: nn.Module, loss: Callable[[nn.Module, Tensor], Tensor], step: int) -> Gradient:
+    def question(
+        self, module: nn.Module, loss: Callable[[nn.Module, Tensor], Tensor], step: int, expected: float
+    ) -> Gradient:
         """The gradient that a step asks for."""
-        return Gradient(module, loss, self.clip, self._multiplier, self._rule, self._microbatches, step)
+        return Gradient(
+            module, loss, self.clip, self._multiplier, self._rule, self._microbatches, step, expected=expected
+        )
 
     def weights(self, squares: Tensor) -> Sequence[Tensor]:
         """What generated rows' gradients are multiplied by, to be bounded as records' are: one (rows,) for all layers, or one

@@ -31,6 +31,8 @@ is below 2^-126 2^64 2^20 sqrt(d) C: nothing.
 
 import contextlib
 import math
+import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +42,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from synthdp.seal.callbacks import source
 from synthdp.seal.gradients import bookkeeping
 from synthdp.seal.gradients.bookkeeping import Owners, Seen, Trained
 from synthdp.seal.gradients.bound import MARGIN, Bound, Gradients
@@ -51,6 +54,7 @@ Loss = Callable[[nn.Module, Tensor], Tensor]
 MEAN = 320  # units expected in a bucket, at most
 STEP = 16  # sizes are multiples of it: a product's last rows then go through the same code as the others
 CLIPS = (2.0**-20, 2.0**20)
+WORTH = 4  # numbers in a linear layer's explicit rows for each that they are made of: beyond, float64 pairs of positions are faster
 EXPLICIT = 1 << 26  # numbers in the explicit rows of a bucket, at most: 256 MiB
 
 
@@ -222,6 +226,37 @@ def probed(module: nn.Module, loss: Loss, rows: Tensor, buckets: Buckets) -> Pre
     return Prepared(buckets, trained, layers, narrow=any(wide)) if fit else None
 
 
+KEPT = 4  # modules whose probe is remembered
+_PROBES: OrderedDict[tuple[Any, ...], tuple[nn.Module, Prepared | None, bool]] = OrderedDict()
+
+
+def prepared(module: nn.Module, loss: Loss, expected: float, rows: Tensor | None = None) -> Prepared | None:
+    """What `probed` found of this very module, and of losses made of the same lines, for samples of `expected` units. With made-up
+    `rows` it is found out now. None means float64, and warns once where the reason is the machine."""
+    key = (id(module), source(loss), Buckets.of(expected), torch.get_num_threads())
+    if key not in _PROBES and rows is not None:
+        found, moves = None, False
+        try:
+            found = probed(module, loss, rows, key[2])
+        except Moved:
+            moves = True
+        except RuntimeError:  # a loss that cannot take a module in float32
+            found = None
+        _PROBES[key] = (module, found, moves)
+        while len(_PROBES) > KEPT:
+            _PROBES.popitem(last=False)
+    _, found, moves = _PROBES.get(key, (module, None, False))
+    if moves and rows is None:
+        _PROBES[key] = (module, None, False)
+        warnings.warn(
+            "on this machine a row's rounding depends on its place in the batch, so gradients are computed in float64, which is as "
+            "private, and slower",
+            UserWarning,
+            stacklevel=2,
+        )
+    return found
+
+
 def _tried(made: Prepared, module: nn.Module, loss: Loss, rows: Tensor) -> bool:
     size = made.buckets.size
     place = torch.arange(size, device=rows.device)
@@ -273,7 +308,7 @@ class _Spoiled:
 
 
 def _fit(seen: Seen, size: int) -> bool:
-    """Whether explicit rows are few enough; an embedding that is asked at several places has no rule."""
+    """Whether rows in float32 are worth their memory and time, by shapes alone; an embedding that is asked at several places has no rule."""
     numbers = 0
     for visit, gradient in seen:
         layer, width = visit.layer, math.prod(visit.input.shape[1:])
@@ -281,6 +316,10 @@ def _fit(seen: Seen, size: int) -> bool:
             continue
         if isinstance(layer, nn.Embedding):
             numbers += 0 if width == 1 else EXPLICIT
-        elif not isinstance(layer, nn.Linear) or width > layer.in_features:
+        elif not isinstance(layer, nn.Linear):
             numbers += sum(parameter.numel() for parameter in layer.parameters(recurse=False))
+        elif width > layer.in_features:
+            places = width // layer.in_features
+            worth = layer.weight.numel() <= WORTH * places * (layer.in_features + layer.out_features)
+            numbers += layer.weight.numel() if worth else EXPLICIT
     return numbers * size <= EXPLICIT
