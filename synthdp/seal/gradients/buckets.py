@@ -33,7 +33,7 @@ import contextlib
 import math
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from synthdp.seal.callbacks import source
 from synthdp.seal.gradients import bookkeeping
@@ -52,6 +53,7 @@ from synthdp.seal.pinned import moved
 Loss = Callable[[nn.Module, Tensor], Tensor]
 
 MEAN = 320  # units expected in a bucket, at most
+ROW, FEW = 4, 16
 STEP = 16  # sizes are multiples of it: a product's last rows then go through the same code as the others
 CLIPS = (2.0**-20, 2.0**20)
 WORTH = 4  # numbers in a linear layer's explicit rows for each that they are made of: beyond, float64 pairs of positions are faster
@@ -124,7 +126,7 @@ class Prepared:
     buckets: Buckets
     trained: Trained
     layers: Owners
-    narrow: bool  # whether some layer is given float64
+    given: Collection[nn.Module]  # layers whose inputs are made float32, with aligned rows
 
     def sums(
         self, module: nn.Module, loss: Loss, records: Tensor, keys: NDArray[np.uint64], bound: Bound
@@ -159,7 +161,7 @@ class Prepared:
 
     def seen(self, module: nn.Module, loss: Loss, rows: Tensor, *, known: bool = True) -> Seen | None:
         """What the layers saw of a bucket; None where the module cannot be followed, which is not looked at where it is `known`."""
-        handles = [layer.register_forward_pre_hook(_narrowed) for layer in self.layers] if self.narrow else []
+        handles = [layer.register_forward_pre_hook(_aligned) for layer in self.given]
         try:
             return bookkeeping.backward(module, loss, rows, self.layers, known=known)
         finally:
@@ -188,9 +190,19 @@ def kernels(device: torch.device) -> Iterator[None]:
                 torch.set_float32_matmul_precision(precision)
 
 
-def _narrowed(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001
-    """Layers in float32 take float64 inputs: a loss may build its rows in that type."""
-    return tuple(value.float() if _wide(value) else value for value in inputs)
+def _aligned(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Float32 layers take float64 inputs, a loss may build its rows in that type; and where `_slanted` says so, rows begin at
+    multiples of 16 bytes."""
+    found = tuple(value.float() if _wide(value) else value for value in inputs)
+    if not _slanted(layer):
+        return found
+    width = layer.in_features
+    return tuple(functional.pad(value, (0, -width % ROW))[..., :width] for value in found)
+
+
+def _slanted(layer: nn.Module) -> bool:
+    """Whether a product with few columns would round rows by how they are aligned: a BLAS may take them four numbers at a time."""
+    return isinstance(layer, nn.Linear) and layer.in_features % ROW > 0 and layer.out_features < FEW
 
 
 def _wide(value: Any) -> bool:
@@ -215,15 +227,20 @@ def probed(module: nn.Module, loss: Loss, rows: Tensor, buckets: Buckets) -> Pre
     trained, layers = bookkeeping.survey(module)
     if layers is None or len(rows) == 0 or any(each.dtype != torch.float32 for each in trained.values()):
         return None
-    wide: list[bool] = []
-    handles = [layer.register_forward_pre_hook(lambda _, given: wide.extend(map(_wide, given))) for layer in layers]
+    given = {layer for layer in layers if _slanted(layer)}
+
+    def note(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if any(map(_wide, inputs)):
+            given.add(layer)
+
+    handles = [layer.register_forward_pre_hook(note) for layer in layers]
     try:
         with kernels(rows.device):
-            fit = _tried(Prepared(buckets, trained, layers, narrow=True), module, loss, rows[:TRIED])
+            fit = _tried(Prepared(buckets, trained, layers, layers), module, loss, rows[:TRIED])
     finally:
         for handle in handles:
             handle.remove()
-    return Prepared(buckets, trained, layers, narrow=any(wide)) if fit else None
+    return Prepared(buckets, trained, layers, given) if fit else None
 
 
 KEPT = 4  # modules whose probe is remembered
