@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from synthdp.errors import BadInput
 from synthdp.seal.callbacks import source
 from synthdp.seal.gradients import bookkeeping
 from synthdp.seal.gradients.bookkeeping import Owners, Seen, Trained
@@ -123,6 +124,7 @@ class Prepared:
     """A module whose contributions were found to be their units' own (`probed`), and how they are computed. Its layers, and which
     parameters are trained, must stay as they are."""
 
+    module: nn.Module
     buckets: Buckets
     trained: Trained
     layers: Owners
@@ -132,6 +134,8 @@ class Prepared:
         self, module: nn.Module, loss: Loss, records: Tensor, keys: NDArray[np.uint64], bound: Bound
     ) -> Gradients:
         """The clipped gradients of `records` (units, ...), each bucket computed by itself, added up in float64."""
+        if module is not self.module:
+            raise BadInput("another module was prepared than the one whose gradients are asked for")
         numbers = sum(parameter.numel() for parameter in self.trained.values())
         total = torch.zeros(0 if len(records) else numbers, dtype=torch.float64, device=records.device)
         lookups: list[Lookup] = []
@@ -179,7 +183,7 @@ def kernels(device: torch.device) -> Iterator[None]:
     cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
     with (
         cudnn if device.type == "cuda" else contextlib.nullcontext(),
-        torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else contextlib.nullcontext(),
+        torch.autocast(device.type, enabled=False),
     ):
         if precision != "highest":
             torch.set_float32_matmul_precision("highest")
@@ -236,11 +240,11 @@ def probed(module: nn.Module, loss: Loss, rows: Tensor, buckets: Buckets) -> Pre
     handles = [layer.register_forward_pre_hook(note) for layer in layers]
     try:
         with kernels(rows.device):
-            fit = _tried(Prepared(buckets, trained, layers, layers), module, loss, rows[:TRIED])
+            fit = _tried(Prepared(module, buckets, trained, layers, layers), module, loss, rows[:TRIED])
     finally:
         for handle in handles:
             handle.remove()
-    return Prepared(buckets, trained, layers, given) if fit else None
+    return Prepared(module, buckets, trained, layers, given) if fit else None
 
 
 KEPT = 4  # modules whose probe is remembered
@@ -305,7 +309,8 @@ class _Spoiled:
         self._loss, self._rows = loss, rows
 
     def __call__(self, module: nn.Module, records: Tensor) -> Tensor:
-        handles = [layer.register_forward_pre_hook(self._input) for layer in module.modules() if layer._parameters]
+        layers = [layer for layer in module.modules() if layer._parameters]
+        handles = [layer.register_forward_pre_hook(self._input, prepend=True) for layer in layers]
         try:
             losses = self._loss(module, records)
         finally:
