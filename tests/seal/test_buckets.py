@@ -16,7 +16,11 @@ from synthdp.seal.gradients.buckets import Buckets, Moved, mixed, prepared, prob
 from synthdp.seal.gradients.question import Gradient
 from synthdp.seal.records import Records
 
-SUMS = {"sequence", "padding index", "linear over few positions"}  # float64: an embedding at several places, wide layers at few
+SUMS = {
+    "sequence",
+    "padding index",
+    "linear over few positions",
+}  # float64: an embedding at several places, wide layers at few
 
 
 def keys(units, seed=0):
@@ -225,7 +229,9 @@ def test_sums_of_adversarial_rows_err_within_the_margin(size, kind):
     made = Buckets(1, size)
     worst = 0.0
     for _ in range(60):
-        pattern = np.where(random.random(int(2 ** random.integers(0, 8))) < random.random(), 1.0, random.random() * 1e-3)
+        pattern = np.where(
+            random.random(int(2 ** random.integers(0, 8))) < random.random(), 1.0, random.random() * 1e-3
+        )
         sizes = torch.tensor(np.resize(pattern, size) * (1 + 1e-7 * random.random(size)), dtype=torch.float32)
         rows = torch.rand(3, generator=torch.Generator().manual_seed(1)) * sizes[:, None]
         shaped = rows if kind == "outer" else rows[:, None]
@@ -244,10 +250,26 @@ def test_sums_of_adversarial_rows_err_within_the_margin(size, kind):
     assert 0 < worst <= (size + 2) * size * 2.0**-24
 
 
+def test_every_bucket_is_computed_at_one_shape():
+    module, records, _ = make("linear", 100)
+    made, shapes = probed(module, loss, records[:4], Buckets(2, 32)), set()
+
+    def watched(module, rows):
+        shapes.add(tuple(rows.shape))
+        assert rows.data_ptr() % 64 == 0
+        return loss(module, rows)
+
+    for units in (1, 50, 100):
+        clipped_gradient_sum(module, watched, records[:units], None, 1.0, keys=keys(units), prepared=made)
+    assert shapes == {(32, 12)}
+
+
 def test_a_contribution_stays_a_margin_below_the_clip():
     module, records, _ = make("linear", 1)
     made = probed(module, loss, records, Buckets(1, 320))
-    assert norm(total(module, records, keys(1), made, 1e-3)) == pytest.approx(1e-3 * (1 - made.buckets.margin), rel=1e-6)
+    assert norm(total(module, records, keys(1), made, 1e-3)) == pytest.approx(
+        1e-3 * (1 - made.buckets.margin), rel=1e-6
+    )
     assert made.buckets.margin > 0.0123
 
 

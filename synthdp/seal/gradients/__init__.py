@@ -155,7 +155,17 @@ def clipped_gradient_sum(
     Nothing is written to `module`. Raises `BadInput` for layers that mix records or keep statistics of them (BatchNorm).
     """
     return sum_and_count(
-        module, loss, records, mask, clip, rule=rule, counts=counts, microbatch=microbatch, counting=False, keys=keys, prepared=prepared
+        module,
+        loss,
+        records,
+        mask,
+        clip,
+        rule=rule,
+        counts=counts,
+        microbatch=microbatch,
+        counting=False,
+        keys=keys,
+        prepared=prepared,
     )[0]
 
 
@@ -185,9 +195,7 @@ def sum_and_count(
         raise BadInput(f"counts must have the shape (units,) = {tuple(records.shape[:1])}, got {tuple(counts.shape)}")
     keep_freed_memory()
     if prepared is not None and keys is not None and mask is None and counts is None and CLIPS[0] <= clip <= CLIPS[1]:
-        bound = Bound(
-            clip, rule, _groups(rule, prepared.trained), counting=counting, margin=prepared.buckets.margin
-        )
+        bound = Bound(clip, rule, _groups(rule, prepared.trained), counting=counting, margin=prepared.buckets.margin)
         if not any(bound.splits(mine.values()) for mine in prepared.layers.values()):
             return prepared.sums(module, loss, records, keys, bound), bound.within
     trained, _ = survey(module)

@@ -91,7 +91,9 @@ class Visit(NamedTuple):
     edge: GradientEdge | None
 
 
-Seen = list[tuple[Visit, Tensor | None]]  # with the gradient of the summed losses by the layer's output; None: it has no part in them
+Seen = list[
+    tuple[Visit, Tensor | None]
+]  # with the gradient of the summed losses by the layer's output; None: it has no part in them
 
 # The node where a graph ends in a parameter; torch has it, its type stubs do not.
 _LEAF: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]

@@ -103,7 +103,9 @@ class Bound:
         self.clip, self.rule, self.counting = clip, rule, counting
         self._counts: list[Tensor] = []
         self._places = None if layout is None or len(layout.bounds) == 1 else layout.places
-        self._limits = [clip * (1 - margin)] if self._places is None or layout is None else _limits(clip * (1 - margin), layout)
+        self._limits = (
+            [clip * (1 - margin)] if self._places is None or layout is None else _limits(clip * (1 - margin), layout)
+        )
 
     def group(self, names: Iterable[str]) -> int:
         """The group of a layer, by the names of its parameters."""

@@ -130,9 +130,7 @@ class Prepared:
     layers: Owners
     given: Collection[nn.Module]  # layers whose inputs are made float32, with aligned rows
 
-    def sums(
-        self, module: nn.Module, loss: Loss, records: Tensor, keys: NDArray[np.uint64], bound: Bound
-    ) -> Gradients:
+    def sums(self, module: nn.Module, loss: Loss, records: Tensor, keys: NDArray[np.uint64], bound: Bound) -> Gradients:
         """The clipped gradients of `records` (units, ...), each bucket computed by itself, added up in float64."""
         if module is not self.module:
             raise BadInput("another module was prepared than the one whose gradients are asked for")
@@ -141,7 +139,9 @@ class Prepared:
         lookups: list[Lookup] = []
         with kernels(records.device):
             for units in self.buckets.parts(keys):
-                rows = records.new_zeros(self.buckets.size, *records.shape[1:])  # one shape, at the start of aligned memory
+                rows = records.new_zeros(
+                    self.buckets.size, *records.shape[1:]
+                )  # one shape, at the start of aligned memory
                 own = records
                 if len(units) < len(records):
                     own = records[moved(torch.from_numpy(units), records.device)]

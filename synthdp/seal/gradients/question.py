@@ -20,6 +20,7 @@ from synthdp.seal.gradients.buckets import mixed, prepared
 from synthdp.seal.records import Codes, Records
 from synthdp.seal.vectors import Joint, Sums
 
+
 @dataclass(frozen=True)
 class Gradient:
     """Sum over units of the gradient of the unit's loss, clipped to `clip` by `rule`, plus N(0, (noise * clip)^2).

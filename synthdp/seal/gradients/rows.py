@@ -16,9 +16,9 @@ from synthdp.seal.gradients.bookkeeping import Owners, Seen
 from synthdp.seal.gradients.bound import TINY, Batch, Bound
 from synthdp.seal.gradients.layers import Convolution, Scale, without
 
-BLOCK = 1 << 20  # numbers in one block of explicit rows: blocks stay below what the allocator gives back after each step
-
-
+BLOCK = (
+    1 << 20
+)  # numbers in one block of explicit rows: blocks stay below what the allocator gives back after each step
 
 
 class Outer:
@@ -166,7 +166,12 @@ def _measured(parts: Sequence[Part], n: int) -> tuple[Tensor, Tensor]:
     """Of the first n units, float64: squared norms over all parts, and the largest norm of what they are made of (NaN wins)."""
     outer = [part for part in parts if isinstance(part, Outer)]
     sides = [*(part.a for part in outer), *(part.g for part in outer)]
-    norms = torch.stack([*(_norms([side], n) for side in sides), *(_norms(part.explicit, n) for part in parts if not isinstance(part, Outer))])
+    norms = torch.stack(
+        [
+            *(_norms([side], n) for side in sides),
+            *(_norms(part.explicit, n) for part in parts if not isinstance(part, Outer)),
+        ]
+    )
     squares, count = norms.square(), len(outer)
     if not outer:
         return squares.sum(0), norms.amax(0)
