@@ -13,7 +13,7 @@ from synthdp.budgets import Cap, Entered
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold, scoped
 from synthdp.ledger.ledger import Ledger
-from synthdp.report.statement import CURVE_DELTAS, NOT_COVERED, ROUNDED, Statement, limits, columns, state
+from synthdp.report.statement import CURVE_DELTAS, NOT_COVERED, ROUNDED, Statement, columns, limits, state
 from synthdp.report.statement_page import write
 
 
@@ -48,7 +48,7 @@ def make_statement(**changes):
 
 def test_sampled_gradients_name_rounding_as_taken_on_trust():
     """Law 47; where nothing is sampled, no network was trained."""
-    schema = Schema.from_dict({"columns": [{"name": "age", "kind": "integer", "bounds": [0, 9]}], "declared_by": "us"})
+    schema = Schema.from_dict({"columns": {"ill": {"kind": "boolean"}}})
 
     def said(*events):
         return limits(None, schema, (), 1, tuple(map(Entry, events)), generator="dpgan", package=None)

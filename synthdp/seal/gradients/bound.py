@@ -86,9 +86,10 @@ RAMP = 0.05  # of the clip, to either side: where a count of units within the cl
 class Bound:
     """How the gradients of one sum are bounded: `clip` by a `rule`, whose groups are `layout`'s.
 
-    Contributions stay by `margin` below their bound, in clips. With `counting`, `within` adds up 1/2 for each unit whose norm is within the clip and -1/2 for each other one. Between 0.95
-    and 1.05 clips it is a ramp, times 1 - MARGIN: a step would let another unit's rounding, which the company it is in may
-    change, move the count by a whole bit. A unit without a finite norm counts as outside.
+    Contributions stay by `margin` below their bound, in clips. With `counting`, `within` adds up 1/2 for each unit whose norm is
+    within the clip and -1/2 for each other one. Between 0.95 and 1.05 clips it is a ramp, times 1 - MARGIN: a step would let another
+    unit's rounding, which the company it is in may change, move the count by a whole bit. A unit without a finite norm counts as
+    outside.
     """
 
     def __init__(
@@ -125,8 +126,8 @@ class Bound:
 
         `measured` holds by group `squares` (units,), squared norms, and `spread`, a bound on (sum of the norms of the parts
         that make the unit's gradient)^2. The error of a float32 sum is relative to the parts, not to what is left after
-        they cancel. `counts` (units,): each gradient is a sum over so many, and its mean is what is bounded. `longest` (units,): norms of what the
-        gradients are products of; those above `LARGEST` leave their unit out, as a norm above it does.
+        they cancel. `counts` (units,): each gradient is a sum over so many, and its mean is what is bounded.
+        `longest` (units,): norms of what the gradients are products of; those above `LARGEST` leave their unit out, as a norm above it does.
         """
         squares = {
             place: own if spread is None else torch.maximum(own, spread.mul(CANCEL**-2))

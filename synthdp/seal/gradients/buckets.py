@@ -19,13 +19,13 @@ summation, with or without fused multiply-adds, each of n <= m products passes a
 gradient, of product and additions. So the computed entry errs by at most gamma_(m+2) sum_i |w_i g_ij a_ik|, with
 gamma_k = k u / (1 - k u) (Higham 2002, theorem 3.1 and lemma 3.1), and the whole sum, by Minkowski, by gamma_(m+2) sum_i |c_i|: the
 matmul over rows is covered, and the order of rows does not matter. At most m units before, and after it at most m, or m + 1 in two parts
-that hold k and m + 1 - k: both errors together are below u ((m + 2) m + (m + 2) m + 3) C = u (2 (m + 1)^2 + 1) C, at most, times 1 - margin, which outweighs the
-denominators of gamma. Hence |sum' - sum| <= |c| + 2 (m + 1)^2 u C + u C <= C (1 - 1e-4) + u C: what is left of law 12's 1e-4 is
+that hold k and m + 1 - k: both errors together are at most u ((m + 2) m + (m + 2) m + 3) C = u (2 (m + 1)^2 + 1) C, times 1 - margin, which
+outweighs the denominators of gamma. Hence |sum' - sum| <= |c| + 2 (m + 1)^2 u C + u C <= C (1 - 1e-4) + u C: what is left of law 12's 1e-4 is
 for float64. That holds for each group of parameters with its own bound, and for automatic clipping, whose contributions are
 shorter.
 
-**Where float32 ends.** A unit with a factor, a row or a norm above 2^64 counts as not finite and contributes zero, replaced and not multiplied; and clips outside
-[2^-20, 2^20] take float64. Then a weight is at least 2^-84, and what underflow takes from a product of a factor of at most 2^64
+**Where float32 ends.** A unit with a factor, a row or a norm above 2^64 counts as not finite and contributes zero, replaced and not
+multiplied; and clips outside [2^-20, 2^20] take float64. Then a weight is at least 2^-84, and what underflow takes from a product of a factor of at most 2^64
 is below 2^-126 2^64 2^20 sqrt(d) C: nothing.
 """
 
@@ -330,7 +330,8 @@ class _Spoiled:
 
 
 def _fit(seen: Seen, size: int) -> bool:
-    """Whether rows in float32 are worth their memory and time, by shapes alone; an embedding that is asked at several places has no rule."""
+    """Whether rows in float32 are worth their memory and time, by shapes alone. An embedding that is asked at several places has no
+    rule."""
     numbers = 0
     for visit, gradient in seen:
         layer, width = visit.layer, math.prod(visit.input.shape[1:])
