@@ -127,7 +127,7 @@ class Bound:
         `measured` holds by group `squares` (units,), squared norms, and `spread`, a bound on (sum of the norms of the parts
         that make the unit's gradient)^2. The error of a float32 sum is relative to the parts, not to what is left after
         they cancel. `counts` (units,): each gradient is a sum over so many, and its mean is what is bounded.
-        `longest` (units,): norms of what the gradients are products of; those above `LARGEST` leave their unit out, as a norm above it does.
+        `longest` (units,): norms of what the gradients are products of; above `LARGEST` they leave their unit out, as its norm does.
         """
         squares = {
             place: own if spread is None else torch.maximum(own, spread.mul(CANCEL**-2))

@@ -20,13 +20,13 @@ gradient, of product and additions. So the computed entry errs by at most gamma_
 gamma_k = k u / (1 - k u) (Higham 2002, theorem 3.1 and lemma 3.1), and the whole sum, by Minkowski, by gamma_(m+2) sum_i |c_i|: the
 matmul over rows is covered, and the order of rows does not matter. At most m units before, and after it at most m, or m + 1 in two parts
 that hold k and m + 1 - k: both errors together are at most u ((m + 2) m + (m + 2) m + 3) C = u (2 (m + 1)^2 + 1) C, times 1 - margin, which
-outweighs the denominators of gamma. Hence |sum' - sum| <= |c| + 2 (m + 1)^2 u C + u C <= C (1 - 1e-4) + u C: what is left of law 12's 1e-4 is
-for float64. That holds for each group of parameters with its own bound, and for automatic clipping, whose contributions are
+outweighs the denominators of gamma. Hence |sum' - sum| <= |c| + 2 (m + 1)^2 u C + u C <= C (1 - 1e-4) + u C: what is left of
+law 12's 1e-4 is for float64. That holds for each group of parameters with its own bound, and for automatic clipping, whose contributions are
 shorter.
 
 **Where float32 ends.** A unit with a factor, a row or a norm above 2^64 counts as not finite and contributes zero, replaced and not
-multiplied; and clips outside [2^-20, 2^20] take float64. Then a weight is at least 2^-84, and what underflow takes from a product of a factor of at most 2^64
-is below 2^-126 2^64 2^20 sqrt(d) C: nothing.
+multiplied; and clips outside [2^-20, 2^20] take float64. Then a weight is at least 2^-84, and what underflow takes from a product of
+a factor of at most 2^64 is below 2^-126 2^64 2^20 sqrt(d) C: nothing.
 """
 
 import contextlib
@@ -198,7 +198,7 @@ def _aligned(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Float32 layers take float64 inputs, a loss may build its rows in that type; and where `_slanted` says so, rows begin at
     multiples of 16 bytes."""
     found = tuple(value.float() if _wide(value) else value for value in inputs)
-    if not _slanted(layer):
+    if not isinstance(layer, nn.Linear) or not _slanted(layer):
         return found
     width = layer.in_features
     return tuple(functional.pad(value, (0, -width % ROW))[..., :width] for value in found)

@@ -222,7 +222,7 @@ class Convolution:
         a = F.pad(self._a, layer._reversed_padding_repeated_twice) if self._padding != 0 else self._a
         g = self._g.flatten(2)
         block = max(1, numbers // max(weight.numel(), layer.groups * weight[0].numel() * g.shape[2]))
-        for own, part in zip(a.split(block), g.split(block), strict=True):
+        for own, part in zip(torch.split(a, block), torch.split(g, block), strict=True):
             grouped = part.reshape(len(part), layer.groups, -1, part.shape[2])
             yield torch.matmul(grouped, self._unfolded(own).mT)
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.seal.gradients.bookkeeping import Owners, Seen
-from synthdp.seal.gradients.bound import TINY, Batch, Bound
-from synthdp.seal.gradients.layers import Convolution, Scale, without
+from synthdp.seal.gradients.bound import TINY, Batch, Bound, without
+from synthdp.seal.gradients.layers import Convolution, Scale
 
 BLOCK = (
     1 << 20
@@ -86,7 +86,9 @@ def _linear(layer: nn.Linear, a: Tensor, g: Tensor, names: Mapping[str, str]) ->
     found: list[Part] = []
     if "weight" in names:
         step = max(1, BLOCK // (a.shape[-1] * g.shape[-1]))
-        blocks = [torch.bmm(right.mT, left) for left, right in zip(a.split(step), g.split(step), strict=True)]
+        blocks = [
+            torch.bmm(right.mT, left) for left, right in zip(torch.split(a, step), torch.split(g, step), strict=True)
+        ]
         found.append(Explicit(names["weight"], blocks))
     if "bias" in names:
         found.append(Explicit(names["bias"], [g.sum(1)]))
