@@ -215,7 +215,7 @@ def pyvacy() -> list[Row]:
     """Its README and paper: classifiers of MNIST, their epsilon, the price of a step."""
     trained, steps = report("trainer_mnist")["rows"], report("bench_step")["results"]
     shown = {"network": "MLP 784-1000-10"}
-    ratio = exact(of(steps, model="MLP 784-512-256-1", batch=256)["ways"]["ours, torch's noise"]["ratio"])
+    ratio = exact(of(steps, model="MLP 784-512-256-1", batch=256)["ways"]["buckets, torch's noise"]["ratio"])
     return [
         row(
             "pyvacy",
@@ -252,7 +252,7 @@ def pyvacy() -> list[Row]:
             ratio,
             most=1.83,
             source="bench_step",
-            because="ours in float64, so that one unit cannot move how the others round; another network, another machine",
+            because="ours bounds rounding too, in buckets of units; another network, another machine",
         ),
         row("pyvacy", "A private step over a plain one (GPU)", "2.66", because="no GPU at hand"),
         row("pyvacy", "Figure 4", "curves"),

@@ -34,6 +34,7 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled, merged
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, text, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import LEARN, Schema
+from synthdp.seal import Gradient
 
 if TYPE_CHECKING:
     from synthdp.seal import Sensitive
@@ -313,7 +314,7 @@ class Training:
             return losses(network, self.prior, self.prior.coordinates(x, y), sigma, n, y).mean(1)
 
         with self.data.sample(self.rate) as batch:
-            sums = batch.gradient(self.network, loss, self.settings.clip, self.noise)
+            sums = batch.ask(Gradient(self.network, loss, self.settings.clip, self.noise, expected=self.expected))
         for name, parameter in self.network.named_parameters():
             parameter.grad = (sums[name] / self.expected).to(parameter)
         self.optimizer.step()

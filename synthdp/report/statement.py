@@ -19,7 +19,7 @@ from synthdp.errors import BadInput
 from synthdp.files import strict_json
 from synthdp.ledger import parsing
 from synthdp.ledger.budget import Budget
-from synthdp.ledger.events import Plan, Selection, canonical, to_json
+from synthdp.ledger.events import Plan, Sampled, Selection, canonical, to_json
 from synthdp.ledger.ledger import Ledger
 from synthdp.report.fitness_words import Fitness
 from synthdp.report.lost import Counted, Lost
@@ -37,6 +37,10 @@ LATER = {
     "answers",
 }  # what a statement of this version may lack, since it was added later
 # Small deltas are for promises; the large ones give the tighter bounds on an attacker (`meaning.advantage`).
+ROUNDED = (
+    "Where gradients of records were computed in float32: that a row is rounded alike wherever it lies in its bucket, and whoever else is "
+    "there, which was probed before the first charge, with kernels pinned, and holds for other rows on trust."
+)
 CURVE_DELTAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.03, *(10.0**-power for power in range(2, 13)))
 
 NOT_COVERED = (
@@ -284,6 +288,7 @@ def limits(
         *(() if processes == 1 else (together(processes),)),
         *((CLAMPED,) if invalid == "clamp" else ()),
         *((SELECTED,) if any(isinstance(entry.event, Selection) for entry in events) else ()),
+        *((ROUNDED,) if any(isinstance(entry.event, Sampled) for entry in events) else ()),
     )
 
 
@@ -299,6 +304,7 @@ def wording() -> str:
         NOT_COVERED,
         CLAMPED,
         SELECTED,
+        ROUNDED,
         CURVE_DELTAS,
         together(2),
         edited(("a check",)),

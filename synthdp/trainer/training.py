@@ -146,7 +146,7 @@ class Training:
         self._check_outputs(codec, schema)
         descent = Descent(self, codec, 1.0, None, device)
         try:
-            tried(descent.clipper.question(descent.module, descent.loss, 0), codec)
+            tried(descent.clipper.question(descent.module, descent.loss, 0, self.expected), codec)
         except BadInput as error:
             raise BadInput(f"the module with loss={self.loss}: {error}") from None
         except TRIED as error:

@@ -72,7 +72,11 @@ ENDS = {
     "dpmerf.py:fit",
 }
 BEGINNINGS = {"kernel_teachers.py:space_of"}
-CHECKS = {"question.py:_losses"}  # of a loss on made-up rows, once for each event
+CHECKS = {  # of a loss on made-up rows, once for each event
+    "question.py:_losses",
+    "buckets.py:_tried",
+    "buckets.py:<genexpr>",
+}
 PLACES = {
     "dpgan": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS,
     "dpgan_images": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS,

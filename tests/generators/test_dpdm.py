@@ -338,8 +338,8 @@ class Data:
     def __exit__(self, *_):
         return None
 
-    def gradient(self, module, loss, clip, *_):
-        return clipped_gradient_sum(module, loss, self._codes, None, clip)
+    def ask(self, question):
+        return clipped_gradient_sum(question.module, question.loss, self._codes, None, question.clip)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ PATE_ACCOUNTING = "tests/accounting/test_pate_accounting.py"
 SMOOTH = "tests/accounting/test_smooth_gaussian.py"
 MANIFEST = "tests/report/test_manifest.py"
 GRADIENTS = "tests/seal/test_gradients.py"
+BUCKETS = "tests/seal/test_buckets.py"
 HISTORY_TABLES = "tests/seal/test_history_tables.py"
 MOMENTS = "tests/seal/test_moments.py"
 RESUME = "tests/seal/test_resume.py"
@@ -101,6 +102,27 @@ CLIPPING = (
         "own, module = module, in_float64(module)\nrecords = records.double() if records.is_floating_point() else records",
         "own = module",
         tuple(f"{GRADIENTS}::test_rounding_that_adds_up_stays_within_the_margin[{units}]" for units in (4096, 16384)),
+    ),
+    Mutant(
+        "no margin for rounding in float32",
+        f"{SEAL}.gradients.buckets:Buckets.margin",
+        "MARGIN + 2 * (self.size + 1) ** 2 * 2.0**-24",
+        "MARGIN",
+        (f"{BUCKETS}::test_a_contribution_stays_a_margin_below_the_clip",),
+    ),
+    Mutant(
+        "buckets without padding",
+        f"{SEAL}.gradients.buckets:Prepared.sums",
+        "records.new_zeros(self.buckets.size, *records.shape[1:])",
+        "records.new_zeros(len(units), *records.shape[1:])",
+        (f"{BUCKETS}::test_every_bucket_is_computed_at_one_shape",),
+    ),
+    Mutant(
+        "buckets by place, not by key",
+        f"{SEAL}.gradients.buckets:Buckets.parts",
+        "mixed(keys, DEAL)",
+        "mixed(np.arange(len(keys), dtype=np.uint64), DEAL)",
+        (f"{BUCKETS}::test_a_unit_more_changes_one_part_or_splits_it_in_two[400-2-16]",),
     ),
     Mutant(
         "divisor is the batch that came",

@@ -14,7 +14,7 @@ from synthdp.budgets import Cap, Entered
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold, scoped
 from synthdp.ledger.ledger import Ledger
-from synthdp.report.statement import CURVE_DELTAS, NOT_COVERED, Statement, columns, state
+from synthdp.report.statement import CURVE_DELTAS, NOT_COVERED, ROUNDED, Statement, columns, limits, state
 from synthdp.report.statement_page import write
 
 
@@ -45,6 +45,17 @@ def make_statement(**changes):
         provenance={"synthdp": "0.1.0", "pld": {"grid": 1e-4}},
     )
     return replace(made, **changes)
+
+
+def test_sampled_gradients_name_rounding_as_taken_on_trust():
+    """Law 47; where nothing is sampled, no network was trained."""
+    schema = Schema.from_dict({"columns": {"ill": {"kind": "boolean"}}})
+
+    def said(*events):
+        return limits(None, schema, (), 1, tuple(map(Entry, events)), generator="dpgan", package=None)
+
+    assert ROUNDED in said(Gaussian(2.0), Sampled(0.1, (Gaussian(1.0),)))
+    assert ROUNDED not in said(Gaussian(2.0))
 
 
 ACCOUNT = {"filter": "additive", "order": None, "cap": None, "head_checked": False}

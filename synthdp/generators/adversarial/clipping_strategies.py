@@ -355,7 +355,7 @@ class Clipper:
         self.clip = self._next
         if settings.clipping == "decay":
             self.clip = decayed(settings.clip, step, settings.steps, settings.clip_decay)
-        question = self.question(module, loss, step)
+        question = self.question(module, loss, step, expected)
         if self._deviation is None:
             answer: Mapping[str, Tensor] = self._asked(batch, question, beside)
             return answer if self._rescaled is None else self._rescaled.back(answer, module)
@@ -373,10 +373,14 @@ class Clipper:
         answer, self.told = batch.ask(Together((question, beside)))
         return answer
 
-    def question(self, module: nn.Module, loss: Callable[[nn.Module, Tensor], Tensor], step: int) -> Gradient:
+    def question(
+        self, module: nn.Module, loss: Callable[[nn.Module, Tensor], Tensor], step: int, expected: float
+    ) -> Gradient:
         """The gradient that a step asks for."""
-        asked = module if self._rescaled is None else self._rescaled.of(module)
-        return Gradient(asked, loss, self.clip, self._multiplier, self._rule, self._settings.microbatches, step)
+        asked, settings = module if self._rescaled is None else self._rescaled.of(module), self._settings
+        return Gradient(
+            asked, loss, self.clip, self._multiplier, self._rule, settings.microbatches, step, expected=expected
+        )
 
     def weights(self, squares: Tensor) -> Sequence[Tensor]:
         """What generated rows' gradients are multiplied by, to be bounded as records' are: one (rows,) for all layers, or one

@@ -10,14 +10,17 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
-from synthdp.seal.clipping import PerGroup, Rule, layout
+from synthdp.seal.clipping import Layout, PerGroup, Rule, layout
 from synthdp.seal.gradients import bookkeeping, explicit
-from synthdp.seal.gradients.bookkeeping import survey
+from synthdp.seal.gradients.bookkeeping import Trained, survey
 from synthdp.seal.gradients.bound import FLAT, MARGIN, Batch, Bound, Gradients, Sums
+from synthdp.seal.gradients.buckets import CLIPS, Prepared
 from synthdp.seal.gradients.explicit import per_unit_reference
 
 # ---- How a step's memory is kept for the next one.
@@ -129,6 +132,8 @@ def clipped_gradient_sum(
     rule: Rule = FLAT,
     counts: Tensor | None = None,
     microbatch: int = 4096,
+    keys: NDArray[np.uint64] | None = None,
+    prepared: Prepared | None = None,
 ) -> Gradients:
     """Sum over units of the gradient of the unit's loss, each scaled down to L2 norm `clip` * (1 - 1e-4) at most.
 
@@ -150,7 +155,17 @@ def clipped_gradient_sum(
     Nothing is written to `module`. Raises `BadInput` for layers that mix records or keep statistics of them (BatchNorm).
     """
     return sum_and_count(
-        module, loss, records, mask, clip, rule=rule, counts=counts, microbatch=microbatch, counting=False
+        module,
+        loss,
+        records,
+        mask,
+        clip,
+        rule=rule,
+        counts=counts,
+        microbatch=microbatch,
+        counting=False,
+        keys=keys,
+        prepared=prepared,
     )[0]
 
 
@@ -165,6 +180,8 @@ def sum_and_count(
     counts: Tensor | None = None,
     microbatch: int = 4096,
     counting: bool = True,
+    keys: NDArray[np.uint64] | None = None,
+    prepared: Prepared | None = None,
 ) -> tuple[Gradients, float]:
     """`clipped_gradient_sum`, and from the same pass the sum over units of 1/2 where the norm (of all parameters) is within
     `clip`, -1/2 where it is not: one unit moves it by at most 1/2. See `Bound` for the units in between."""
@@ -177,6 +194,10 @@ def sum_and_count(
     if counts is not None and counts.shape != records.shape[:1]:
         raise BadInput(f"counts must have the shape (units,) = {tuple(records.shape[:1])}, got {tuple(counts.shape)}")
     keep_freed_memory()
+    if prepared is not None and keys is not None and mask is None and counts is None and CLIPS[0] <= clip <= CLIPS[1]:
+        bound = Bound(clip, rule, _groups(rule, prepared.trained), counting=counting, margin=prepared.buckets.margin)
+        if not any(bound.splits(mine.values()) for mine in prepared.layers.values()):
+            return prepared.sums(module, loss, records, keys, bound), bound.within
     trained, _ = survey(module)
     if any(parameter.dtype not in (torch.float32, torch.float64) for parameter in trained.values()):
         raise BadInput("parameters must be float32 or float64: with fewer bits a clipped gradient may exceed its bound")
@@ -185,11 +206,8 @@ def sum_and_count(
     trained, layers = survey(module)
     if module is not own:
         take_float32(module)
-    groups = None
-    if isinstance(rule, PerGroup):
-        groups = layout(rule, {name: parameter.numel() for name, parameter in trained.items()})
-    bound = Bound(clip, rule, groups, counting=counting)
-    if groups is not None and layers is not None and any(bound.splits(mine.values()) for mine in layers.values()):
+    bound = Bound(clip, rule, _groups(rule, trained), counting=counting)
+    if layers is not None and any(bound.splits(mine.values()) for mine in layers.values()):
         layers = None
     sums = Sums(trained)
     with torch.autocast(records.device.type, enabled=False):
@@ -202,6 +220,12 @@ def sum_and_count(
                 layers = None  # what one pass could not follow, the next will not either
                 explicit.add(module, loss, batch, bound, trained, sums)
     return sums.finished(), bound.within
+
+
+def _groups(rule: Rule, trained: Trained) -> Layout | None:
+    if not isinstance(rule, PerGroup):
+        return None
+    return layout(rule, {name: parameter.numel() for name, parameter in trained.items()})
 
 
 def losses(module: nn.Module, loss: Loss, records: Tensor) -> Tensor:

@@ -91,6 +91,10 @@ class Visit(NamedTuple):
     edge: GradientEdge | None
 
 
+Seen = list[
+    tuple[Visit, Tensor | None]
+]  # with the gradient of the summed losses by the layer's output; None: it has no part in them
+
 # The node where a graph ends in a parameter; torch has it, its type stubs do not.
 _LEAF: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 
@@ -110,6 +114,29 @@ def add(
     if len(batch.rows) == 0:
         bound.count(torch.zeros(batch.units))
         return True
+    seen = backward(module, loss, batch.rows, layers)
+    if seen is None:
+        return False
+    with torch.no_grad():
+        parts: dict[int, list[Part]] = {}  # by group
+        for visit, gradient in seen:
+            if gradient is not None:
+                names = layers[visit.layer]
+                part = PARTS[type(visit.layer)](visit.layer, visit.input, gradient, batch, names)
+                parts.setdefault(bound.group(names.values()), []).append(part)
+        _add_parts(parts, batch, bound, sums)
+    return True
+
+
+def backward(
+    module: nn.Module,
+    loss: Callable[[nn.Module, Tensor], Tensor],
+    rows: Tensor,
+    layers: Owners,
+    *,
+    known: bool = False,
+) -> Seen | None:
+    """What each layer saw, and its output's gradient; None where the module cannot be followed, unless it is `known` to be."""
     visits: list[Visit] = []
 
     def keep(layer: nn.Module, args: tuple[Any, ...], output: Any) -> None:
@@ -121,29 +148,19 @@ def add(
     handles = [layer.register_forward_hook(keep) for layer in layers]
     try:
         with torch.enable_grad():
-            losses = loss(module, batch.rows)
+            losses = loss(module, rows)
             total = losses.sum()
     finally:
         for handle in handles:
             handle.remove()
-    if losses.shape != (len(batch.rows),):
+    if losses.shape != (len(rows),):
         raise BadInput(f"loss must return one value per record, of shape (n,); got {losses.dim()} dimensions")
-    if not _followed(losses, len(batch.rows), layers, visits):
-        return False
+    if not known and not _followed(losses, len(rows), layers, visits):
+        return None
     if not visits or total.grad_fn is None:
-        bound.count(torch.zeros(batch.units))
-        return True
+        return []
     edges = [visit.edge for visit in visits if visit.edge is not None]
-    gradients = torch.autograd.grad(total, edges, allow_unused=True)
-    with torch.no_grad():
-        parts: dict[int, list[Part]] = {}  # by group
-        for visit, gradient in zip(visits, gradients, strict=True):
-            if gradient is not None:
-                names = layers[visit.layer]
-                part = PARTS[type(visit.layer)](visit.layer, visit.input, gradient, batch, names)
-                parts.setdefault(bound.group(names.values()), []).append(part)
-        _add_parts(parts, batch, bound, sums)
-    return True
+    return list(zip(visits, torch.autograd.grad(total, edges, allow_unused=True), strict=True))
 
 
 def _add_parts(parts: dict[int, list[Part]], batch: Batch, bound: Bound, sums: Sums) -> None:

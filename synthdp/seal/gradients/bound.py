@@ -77,6 +77,7 @@ def without(rows: Tensor, bad: Tensor | None) -> Tensor:
 
 FLAT = Flat()
 MARGIN = 1e-4  # what rounding may move a sum by, in clips (law 12); float64 needs far less
+LARGEST = 2.0**64  # magnitude of factors, rows and norms in float32 above which a unit is left out
 CHUNK = 1024  # units whose scaled copies are held at a time
 CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
 RAMP = 0.05  # of the clip, to either side: where a count of units within the clip goes from 1/2 to -1/2
@@ -85,16 +86,27 @@ RAMP = 0.05  # of the clip, to either side: where a count of units within the cl
 class Bound:
     """How the gradients of one sum are bounded: `clip` by a `rule`, whose groups are `layout`'s.
 
-    With `counting`, `within` adds up 1/2 for each unit whose norm is within the clip and -1/2 for each other one. Between 0.95
-    and 1.05 clips it is a ramp, times 1 - MARGIN: a step would let another unit's rounding, which the company it is in may
-    change, move the count by a whole bit. A unit without a finite norm counts as outside.
+    Contributions stay by `margin` below their bound, in clips. With `counting`, `within` adds up 1/2 for each unit whose norm is
+    within the clip and -1/2 for each other one. Between 0.95 and 1.05 clips it is a ramp, times 1 - MARGIN: a step would let another
+    unit's rounding, which the company it is in may change, move the count by a whole bit. A unit without a finite norm counts as
+    outside.
     """
 
-    def __init__(self, clip: float, rule: Rule = FLAT, layout: Layout | None = None, *, counting: bool = False) -> None:
+    def __init__(
+        self,
+        clip: float,
+        rule: Rule = FLAT,
+        layout: Layout | None = None,
+        *,
+        counting: bool = False,
+        margin: float = MARGIN,
+    ) -> None:
         self.clip, self.rule, self.counting = clip, rule, counting
         self._counts: list[Tensor] = []
         self._places = None if layout is None or len(layout.bounds) == 1 else layout.places
-        self._limits = [clip * (1 - MARGIN)] if self._places is None or layout is None else _limits(clip, layout)
+        self._limits = (
+            [clip * (1 - margin)] if self._places is None or layout is None else _limits(clip * (1 - margin), layout)
+        )
 
     def group(self, names: Iterable[str]) -> int:
         """The group of a layer, by the names of its parameters."""
@@ -105,13 +117,17 @@ class Bound:
         return self._places is not None and len({self._places[name] for name in names}) > 1
 
     def factors(
-        self, measured: Mapping[int, tuple[Tensor, Tensor | None]], counts: Tensor | None
+        self,
+        measured: Mapping[int, tuple[Tensor, Tensor | None]],
+        counts: Tensor | None,
+        longest: Tensor | None = None,
     ) -> tuple[dict[int, Tensor], Tensor | None]:
         """(weights, bad): by group, what each unit's gradient is multiplied by, and which units are left out (None: none).
 
         `measured` holds by group `squares` (units,), squared norms, and `spread`, a bound on (sum of the norms of the parts
         that make the unit's gradient)^2. The error of a float32 sum is relative to the parts, not to what is left after
         they cancel. `counts` (units,): each gradient is a sum over so many, and its mean is what is bounded.
+        `longest` (units,): norms of what the gradients are products of; above `LARGEST` they leave their unit out, as its norm does.
         """
         squares = {
             place: own if spread is None else torch.maximum(own, spread.mul(CANCEL**-2))
@@ -124,6 +140,8 @@ class Bound:
             (total,) = squares.values()
         else:
             total = torch.stack([own.double() for own in squares.values()]).sum(0)
+        if longest is not None and not (total.device.type == "cpu" and _small(longest, total)):
+            total = torch.where((longest <= LARGEST) & (total <= LARGEST**2), total, math.inf)
         self.count(total)
         weights = {place: self._weights(own, self._limits[place]) for place, own in squares.items()}
         if counts is not None:
@@ -157,8 +175,12 @@ class Bound:
         return total
 
 
+def _small(longest: Tensor, total: Tensor) -> bool:
+    return bool(longest.max() <= LARGEST) and bool(total.max() <= LARGEST**2)
+
+
 def _limits(clip: float, layout: Layout) -> list[float]:
-    return [clip * bound * (1 - MARGIN) for bound in layout.bounds]
+    return [clip * bound for bound in layout.bounds]
 
 
 class Gradients(dict[str, Tensor]):

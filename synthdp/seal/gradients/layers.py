@@ -6,7 +6,7 @@ it is the sum of (a_p . a_q)(g_p . g_q) over pairs, or the product itself in sma
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -138,19 +138,19 @@ class Scale:
         channels = isinstance(layer, nn.GroupNorm | nn.modules.instancenorm._InstanceNorm)
         # Sum over everything that the weight is shared over: places of an image, or positions before the normalised ones.
         first, last = (2, a.dim()) if channels else (1, a.dim() - len(layer.normalized_shape))
-        self._values: dict[str, Tensor] = {}
+        self.values: dict[str, Tensor] = {}  # by name, a row for each unit
         self._parts: list[Tensor] = []
         for short, positions in (("weight", product), ("bias", g)):
             if short in names:
                 self._parts.append(_unit_sum(positions.abs(), first, last, batch))
-                self._values[names[short]] = _unit_sum(positions, first, last, batch)
+                self.values[names[short]] = _unit_sum(positions, first, last, batch)
 
     def squares(self) -> tuple[Tensor, Tensor | None]:
-        squares = torch.stack([square_norms(value) for value in self._values.values()]).sum(0)
+        squares = torch.stack([square_norms(value) for value in self.values.values()]).sum(0)
         return squares, torch.stack([square_norms(part) for part in self._parts]).sum(0)
 
     def add(self, weights: Tensor, bad: Tensor | None, sums: Sums) -> None:
-        for name, value in self._values.items():
+        for name, value in self.values.items():
             sums.add(name, weights @ without(value, bad).double().flatten(1))
 
 
@@ -215,6 +215,16 @@ class Convolution:
             spread.append(wide * square_norms(self._by_unit(part), TINY))
             found.append(norms)
         return torch.cat(found), torch.cat(spread)
+
+    def rows(self, numbers: int) -> Iterator[Tensor]:
+        """The weight's gradient of each record, (records, ...), in blocks of about so many numbers."""
+        layer, weight = self._layer, self._layer.weight
+        a = F.pad(self._a, layer._reversed_padding_repeated_twice) if self._padding != 0 else self._a
+        g = self._g.flatten(2)
+        block = max(1, numbers // max(weight.numel(), layer.groups * weight[0].numel() * g.shape[2]))
+        for own, part in zip(torch.split(a, block), torch.split(g, block), strict=True):
+            grouped = part.reshape(len(part), layer.groups, -1, part.shape[2])
+            yield torch.matmul(grouped, self._unfolded(own).mT)
 
     def _unit_sum(self, rows: Tensor) -> Tensor:
         return rows if self._batch.size == 1 else self._by_unit(rows).sum(1)

@@ -16,10 +16,9 @@ from synthdp.noise.noise import Noise
 from synthdp.seal.callbacks import ByRow
 from synthdp.seal.clipping import Layout, Rule, check_clip, layout
 from synthdp.seal.gradients import FLAT, Gradients, add_noise, losses, sum_and_count
+from synthdp.seal.gradients.buckets import mixed, prepared
 from synthdp.seal.records import Codes, Records
 from synthdp.seal.vectors import Joint, Sums
-
-GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: keeps the deals of consecutive numbers apart
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,10 @@ class Gradient:
     public number `deal`, and the *mean* gradient of each is clipped. No unit's place depends on the others, so one unit more
     changes one clipped mean: a vector of norm at most `clip` becomes another, the sum moves by at most 2 * clip, and the
     deviation is noise * 2 * clip for the same event.
+
+    `expected` is how many units there will be, a public number, as far as it is known: with it the gradients of single records are
+    computed in float32, in buckets of about so many units (`buckets`), if the module allows it and its rows do not move when probed.
+    Otherwise, with several records a unit and in microbatches, everything is float64.
     """
 
     module: nn.Module
@@ -42,9 +45,12 @@ class Gradient:
     rule: Rule = FLAT
     microbatches: int | None = None
     deal: int = 0
+    expected: float | None = None
 
     def __post_init__(self) -> None:
         check_clip(self.clip)
+        if self.expected is not None and not 0 <= self.expected < math.inf:
+            raise BadInput(f"expected must be a finite number of 0 or more, got {self.expected}")
         if not self.noise >= 0:
             raise BadInput(f"noise must be 0 or more, got {self.noise}")
         if self.microbatches is not None and self.microbatches < 1:
@@ -57,8 +63,8 @@ class Gradient:
 
     @property
     def by_row(self) -> Sequence[tuple[str, Callable[..., Any], ByRow]]:
-        """The loss, which must answer for each record alone."""
-        return [("loss", self.loss, self._losses)]
+        """The loss, which must answer for each record alone; and its rounding, which is probed then (`prepared`)."""
+        return [("loss", self.loss, self._losses), ("rounding of the loss", self.loss, self._probed)]
 
     def _losses(self, codes: Codes) -> NDArray[np.float64]:
         if len(codes) == 0:
@@ -67,6 +73,12 @@ class Gradient:
             losses(self.module, self.loss, torch.from_numpy(codes).to(self._device)).cpu().numpy()
         )
         return found
+
+    def _probed(self, codes: Codes) -> NDArray[np.float64]:
+        """Zeros. The first codes, which are made up, are what a module's rounding is probed on."""
+        if self.expected is not None and self.microbatches is None and len(codes):
+            prepared(self.module, self.loss, self.expected, torch.from_numpy(codes).to(self._device))
+        return np.zeros(len(codes))
 
     @property
     def _device(self) -> torch.device:
@@ -93,12 +105,23 @@ class Gradient:
         if self.microbatches is not None:
             records, sizes = dealt(records, self.microbatches, self.deal)
             counts = torch.from_numpy(sizes).to(device)
-        if records.max_records == 1 and counts is None:
-            codes, mask = records.encoded_on(device), None
-        else:
+        if records.max_records > 1 or counts is not None:
             codes, mask = records.padded_on(device)
+            return sum_and_count(
+                self.module, self.loss, codes, mask, self.clip, rule=self.rule, counts=counts, counting=counting
+            )
+        known = None if self.expected is None else prepared(self.module, self.loss, self.expected)
+        codes = records.encoded_on(device)
         return sum_and_count(
-            self.module, self.loss, codes, mask, self.clip, rule=self.rule, counts=counts, counting=counting
+            self.module,
+            self.loss,
+            codes,
+            None,
+            self.clip,
+            rule=self.rule,
+            counting=counting,
+            keys=records.keys,
+            prepared=known,
         )
 
     def noised(self, bounded: Gradients, noise: Noise) -> Gradients:
@@ -130,13 +153,9 @@ def _scaled(sums: Gradients, groups: Layout, power: int) -> Gradients:
 def dealt(records: Records, microbatches: int, deal: int) -> tuple[Records, NDArray[np.int64]]:
     """Microbatches in the place of units, and how many units each holds.
 
-    Where a unit goes is a function of its own secret key and of `deal` alone: the finaliser of SplitMix64 (Steele, Lea & Flood
-    2014) mixes both.
+    Where a unit goes is a function of its own secret key and of `deal` alone.
     """
-    mixed = records.keys ^ np.uint64((deal * GOLDEN) % 2**64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    place = ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(microbatches)).astype(np.int64)
+    place = (mixed(records.keys, deal) % np.uint64(microbatches)).astype(np.int64)
     order = np.argsort(place[records.owner], kind="stable")
     owner = place[records.owner][order]
     most = int(np.bincount(owner, minlength=1).max())
