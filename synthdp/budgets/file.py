@@ -96,7 +96,7 @@ class AccountFile:
         capped = [str(path) for path, other in copies if other.cap is not None]
         if capped:
             raise BadInput(
-                f"{capped[0]} is kept for the same table and has a cap, which a second account would pass by: give "
+                f"{capped[0]} is kept for the same table and has a cap, which a second account would bypass: give "
                 f"account={capped[0]}"
             )
         kept = [str(path) for path, _ in copies]

@@ -142,7 +142,8 @@ def split(config: Config) -> None:
 
 
 def _lines(found: "Planned", schema: "Schema") -> list[str]:
-    from synthdp.schema.learned import LEARN, asked_for
+    from synthdp.schema.columns import LEARN
+    from synthdp.schema.learned import asked_for
 
     unit, units = schema.unit or "record", schema.units
     singles = [table for table in found.tables if len(table.columns) == 1]

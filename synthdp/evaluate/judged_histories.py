@@ -11,7 +11,7 @@ from synthdp.evaluate.tables import word_of
 from synthdp.schema.cells import instants, numbers
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical, Datetime, Numeric
-from synthdp.schema.history_view import GAP, NUMBER, PACE, PLACE, PREVIOUS, View
+from synthdp.schema.history_view import GAP, LEFT, NUMBER, PLACE, PREVIOUS, View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,8 @@ def as_seen(schema: Schema, synthetic: pd.DataFrame, train: pd.DataFrame) -> Sch
     """The schema with what it leaves to learn read off the rows: the categories of the synthetic ones, bounds and bins of the training
     ones. Allowed here, for all of this is internal."""
     for name in dict.fromkeys(name for name, _ in schema.learned):
-        column, items = schema.column(name), {}
+        column = schema.column(name)
+        items: dict[str, Any] = {}
         if isinstance(column, Categorical):
             items["categories"] = sorted({word_of(value) for value in synthetic[name].unique()} - {""})
         elif isinstance(column, Numeric):
@@ -110,7 +111,7 @@ def _told(parts: Mapping[str, Cells], view: View, target: str, seed: int) -> dic
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.metrics import roc_auc_score
 
-    past = [name for name in view.before(target) if name not in (NUMBER, PACE)]  # which tell what is still to come
+    past = [name for name in view.before(target) if name not in (NUMBER, LEFT)]  # which tell what is still to come
     alone = [name for name in past if name in (*view.unit, *view.own, view.order)]
     truth, later = parts["test"][target], parts["test"][PLACE] > 0
     if (

@@ -28,7 +28,20 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, whole
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import EARLIER, FIRST, GAP, LONGEST, NUMBER, PACE, PLACE, PREVIOUS, UNIT_WEIGHT, View
+from synthdp.schema.history_view import (
+    EARLIER,
+    FIRST,
+    GAP,
+    LEFT,
+    LONGEST,
+    MOST_LEFT,
+    NUMBER,
+    PACE,
+    PLACE,
+    PREVIOUS,
+    UNIT_WEIGHT,
+    View,
+)
 from synthdp.schema.schema import Schema
 from synthdp.seal import HistoryTables
 
@@ -214,21 +227,22 @@ class _Work:
         for turn in range(self.settings.rounds):
             for place, name in enumerate(view.drawn):
                 if turn == 0 or place == 0:
-                    cells, owner = model.histories(self.number, rng, self.people)
-                    cells, weights = self._weighed(cells, owner)
+                    cells, owner, points = model.histories(self.number, rng, self.people)
+                    cells, weights, self.before = self._weighed(cells, owner, points)
                 model.of_record[name] = self._conditional(name, cells, weights, model.of_record[name])
                 self.progress(turn * len(view.drawn) + place + 1, steps, {})
         return model
 
-    def _weighed(self, cells: dict[str, Whole], owner: Whole) -> tuple[dict[str, Whole], Array]:
-        """The records that count, as of real units, and what each weighs."""
+    def _weighed(self, cells: dict[str, Whole], owner: Whole, points: Whole) -> tuple[dict[str, Whole], Array, Whole]:
+        """The records that count, as of real units, what each weighs, and the order column's point of the record before it, if any."""
         number = np.bincount(owner, minlength=self.number)
         starts, most = np.cumsum(number) - number, self.codec.schema.max_records_per_unit
         place = np.arange(len(owner)) - starts[owner]
         first = (np.arange(self.number) * 2654435761 % (1 << 32)) % np.maximum(1, number - most + 1)
         counts = (place >= first[owner]) & (place < first[owner] + most)
         weights = history_view.weights(np.minimum(number, most), self.settings.clip)[owner[counts]] / UNIT_WEIGHT
-        return {name: values[counts] for name, values in cells.items()}, weights * (self.total / self.number)
+        weights = weights * (self.total / self.number)
+        return {name: values[counts] for name, values in cells.items()}, weights, np.roll(points, 1)[counts]
 
     def _conditional(self, name: str, cells: dict[str, Whole], weights: Array, start: Conditional) -> Conditional:
         size = self.view.sizes[name]
@@ -246,7 +260,7 @@ class _Work:
             closed = np.zeros((there.sum(), size), np.bool_)
             closed[:, -1] = True
         else:
-            closed = beyond(self.view, self.view.last - rows["points before"])
+            closed = beyond(self.view, self.view.last - self.before[there])
         tables = [np.where(closed.all(0), 0.0, table) for table in tables]
         return self._fitted(rows, weights[there], cliques, tables, deviations, start.margin, start, closed)
 
@@ -330,8 +344,8 @@ class HistoryModel:
 
     def histories(
         self, units: int, rng: np.random.Generator, people: Mapping[str, Whole] | None = None
-    ) -> tuple[dict[str, Whole], Whole]:
-        """The columns of every record of `units` units, unit by unit, and whose a record is; `points` is the order column's."""
+    ) -> tuple[dict[str, Whole], Whole, Whole]:
+        """The columns of every record of `units` units, unit by unit; whose a record is; and its point of the order column's grid."""
         view, codec = self.view, Codec(self.schema)
         sizes, order = view.sizes, codec.numeric(view.order)
         if people is None:
@@ -343,13 +357,15 @@ class HistoryModel:
         number = _within(np.array([*view.numbers, most + 1]), people[NUMBER], rng)
         alive, place = np.arange(units), 0
         parts: list[dict[str, Whole]] = []
+        owners: list[Whole] = []
+        drawn_points: list[Whole] = []
         past = {PREVIOUS + name: np.full(units, sizes[PREVIOUS + name] - 1) for name in (*view.own, view.order)}
         past |= {f"{EARLIER}{name} {code}": np.zeros(units, np.int64) for name, code in view.counted}
         points = np.zeros(units, np.int64)
         while len(alive):
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
             cells[PLACE] = np.full(len(alive), int(view.number(np.array([place + 1]))[0]))
-            cells["points before"] = points[alive]
+            cells[LEFT] = np.minimum(number[alive] - place - 1, MOST_LEFT)
             if place == 0:
                 cells[FIRST] = _drawn(self.of_record[FIRST], cells, sizes, len(alive), rng)
                 points[alive] = order.draw(cells[FIRST].astype(np.int32), rng)
@@ -369,7 +385,9 @@ class HistoryModel:
             cells |= view.calendar(points[alive])
             for name in view.own:
                 cells[name] = _drawn(self.of_record[name], cells, sizes, len(alive), rng)
-            parts.append({**cells, "unit": alive, "points": points[alive], "at": np.full(len(alive), place)})
+            parts.append(cells)
+            owners.append(alive)
+            drawn_points.append(points[alive])
             for name in (*view.own, view.order):
                 past[PREVIOUS + name][alive] = cells[name]
             for name, code in view.counted:
@@ -378,9 +396,9 @@ class HistoryModel:
             place += 1
             alive = alive[number[alive] > place]
         whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        rank = np.lexsort((whole.pop("at"), whole["unit"]))
-        owner = whole.pop("unit")[rank]
-        return {name: values[rank] for name, values in whole.items()}, owner
+        owner = np.concatenate(owners)
+        rank = np.argsort(owner, kind="stable")  # a unit's records stay in their order
+        return {name: values[rank] for name, values in whole.items()}, owner[rank], np.concatenate(drawn_points)[rank]
 
     def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
         """`rows` records, whole histories one after another; that of the last unit ends where the rows do. Units are named from
@@ -399,7 +417,7 @@ class HistoryModel:
     def _frame(self, most: int, rng: np.random.Generator, first_unit: int) -> "tuple[pd.DataFrame, int]":
         """Some records, at most so many, and the number of units that they are of."""
         view, codec = self.view, Codec(self.schema)
-        cells, owner = self.histories(most // 2 + 1, rng)  # some have several: what is lacking is drawn next
+        cells, owner, points = self.histories(most // 2 + 1, rng)  # some have several: what is lacking is drawn next
         cells, owner = {name: values[:most] for name, values in cells.items()}, owner[:most]
         codes = (
             np.stack([cells[name] for name in codec.names], 1) if most else np.zeros((0, len(codec.names)), np.int32)
@@ -409,7 +427,7 @@ class HistoryModel:
         for name in view.unit:  # one value for all records of a unit
             frame[name] = frame[name].take(starts).array
         none = np.zeros(len(owner), np.bool_)
-        frame[view.order] = codec.numeric(view.order).cells(cells["points"], none)
+        frame[view.order] = codec.numeric(view.order).cells(points[:most], none)
         if self.schema.unit is not None:
             frame[self.schema.unit] = [f"S{first_unit + unit + 1:09d}" for unit in owner]
         return frame.astype({self.schema.unit: "str"}), int(owner[-1]) + 1 if len(owner) else 0

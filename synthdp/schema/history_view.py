@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 Cells = Mapping[str, NDArray[np.int64]]
 Whole = NDArray[np.int64]
 
-NUMBER, PLACE, FIRST, GAP, PACE, WEEKDAY = "number of records", "place", "first", "gap", "pace", "weekday"
+NUMBER, PLACE, LEFT, FIRST, GAP = "number of records", "place", "records left", "first", "gap"
+PACE, WEEKDAY = "pace", "weekday"
 PREVIOUS, EARLIER = "previous ", "earlier "
 LONGEST = 2  # times max_records_per_unit: the most records that a drawn unit has
 EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of so few steps are told apart; codes of gaps beside these
 MOST_RECORDS = 10_000  # max_records_per_unit
+MOST_LEFT = 2  # from which on records to come are no longer counted
 MOST_EARLIER = 3  # from which on earlier records are no longer counted
 TOLD = 4  # columns whose earlier values are counted where the schema has no target
 UNIT_WEIGHT = 1 << 20
@@ -36,7 +38,8 @@ class View:
     """The columns of a history and their numbers of codes, by the resolved schema.
 
     `unit` are the coded columns of the unit and `own` those of each record but for `order`, its targets last. Beside them stand:
-    `number of records`; `place`, a record's place in its history; `first`, the order column's code, or one more for later records;
+    `number of records`; `place`, a record's place in its history; `records left`, how many follow it, 2 for more; `first`, the order
+    column's code, or one more for later records;
     `gap` to the previous record, 0 for the first; `pace`, the gap by which the records that are left would reach the order column's upper
     bound; `weekday`; `previous c`, one more where there is none; and `earlier c`, how many
     earlier records have a value of a target, from 0 to 3 or more. `numbers` and `gaps` are the least values of their codes.
@@ -87,6 +90,7 @@ class View:
         sizes |= {
             NUMBER: len(self.numbers),
             PLACE: len(self.numbers),
+            LEFT: MOST_LEFT + 1,
             GAP: len(self.gaps) + 1,
             self.order: codes[self.order],
         }
@@ -112,13 +116,13 @@ class View:
         return (FIRST, GAP, *self.own)
 
     def before(self, name: str) -> tuple[str, ...]:
-        """What a drawn column is told by: the unit, the record's place, what this record has so far, and of the records before it the
-        targets and the column itself; all columns tell a target."""
+        """What a drawn column is told by: the unit, the record's place, how many follow it, what this record has so far, and of the records
+        before it the targets and the column itself; all columns tell a target."""
         if name == FIRST:
             return self.of_unit
         past = [PREVIOUS + each for each in self.own if name in (each, self.target) or each in self.told]
         past += [f"{EARLIER}{each} {code}" for each, code in self.counted]
-        past = [*self.of_unit, PLACE, *past]
+        past = [*self.of_unit, PLACE, LEFT, *past]
         if name == GAP:
             return (*past, PREVIOUS + self.order, PACE)
         here = [GAP, self.order, *([WEEKDAY] if self.period else [])]
@@ -149,6 +153,7 @@ class View:
             so_far = np.cumsum(held) - held
             found[f"{EARLIER}{name} {code}"] = np.minimum(so_far - so_far[starts], MOST_EARLIER)
         found |= {NUMBER: self.number(number), PLACE: self.number(place + 1)}
+        found[LEFT] = np.minimum(number - place - 1, MOST_LEFT)
         found[FIRST] = np.where(later, sizes[FIRST] - 1, found[self.order])
         found[GAP] = np.where(later, self.gap(points - points[before]), 0)
         found[PACE] = np.where(later, self.pace(points[before], number - place), 0)
@@ -187,7 +192,7 @@ def hindrance(schema: Schema) -> str:
         return f"histories counts at most {MOST_RECORDS:,} records of a unit: lower max_records_per_unit"
     if schema.rules and schema.settled().honoured:
         return "histories keeps no rules by construction: give honoured: [] in the schema, and evaluate counts how often they break"
-    made = {NUMBER, PLACE, FIRST, GAP, PACE, WEEKDAY}
+    made = {NUMBER, PLACE, LEFT, FIRST, GAP, PACE, WEEKDAY}
     taken = [name for name in schema.names if name in made or name.startswith((PREVIOUS, EARLIER))]
     return f"column {taken[0]!r} has a name that histories gives to one of its own: rename it" if taken else ""
 

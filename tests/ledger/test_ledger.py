@@ -9,6 +9,7 @@ import pytest
 from synthdp.accounting import epsilon
 from synthdp.errors import BadInput
 from synthdp.ledger import events as module
+from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import (
     EVENTS,
     Capped,
@@ -205,3 +206,10 @@ def test_plug_in_events_are_read_back(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "ledger.jsonl")
     ledger.append(Coin(bias=0.25), 2)
     assert Ledger.read(tmp_path / "ledger.jsonl").entries() == (Entry(Coin(bias=0.25), 2),)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(10**400, 1e-6), (-(10**400), 1e-6), (1.0, 5e-324), (1.0, 1e-301)])
+def test_a_budget_that_no_float_computes_is_refused_by_name(epsilon, delta):
+    with pytest.raises(BadInput, match=r"budget\.(epsilon|delta) must"):
+        Budget(epsilon, delta)
+    assert Budget(1.0, 1e-300).delta == 1e-300

@@ -82,7 +82,8 @@ def test_no_unit_moves_the_tables_by_more_than_the_sensitivity(question):
         name: question.movement(whole, question.bounded(sealed(frame[frame["who"] != name])))
         for name in frame["who"].unique()
     }
-    assert max(moved.values()) <= question.sensitivity
+    rounded = 1 + 1e-15  # a movement of sqrt(117) is the last bit above 3 sqrt(13), which it equals
+    assert max(moved.values()) <= question.sensitivity * rounded
     assert max(moved.values()) > 0.3 * question.sensitivity
     assert question.events == [Gaussian(1.0)]
 
