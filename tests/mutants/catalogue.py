@@ -90,6 +90,13 @@ CLIPPING = (
         (f"{MOMENTS_MOVE}[3-4-moments]",),
     ),
     Mutant(
+        "no margin for rounding",
+        "synthdp.seal.clipping:clipped",
+        "scale[long] = clip * MARGIN / norms[long]",
+        "scale[long] = clip / norms[long]",
+        ("tests/seal/test_norms.py::test_what_a_unit_adds_stays_a_ten_thousandth_below_the_sensitivity[0.5]",),
+    ),
+    Mutant(
         "what is not finite stays",
         "synthdp.seal.clipping:clipped",
         "np.where(finite[:, None], rows, 0.0)",
