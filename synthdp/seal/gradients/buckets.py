@@ -21,8 +21,8 @@ gamma_k = k u / (1 - k u) (Higham 2002, theorem 3.1 and lemma 3.1), and the whol
 matmul over rows is covered, and the order of rows does not matter. At most m units before, and after it at most m, or m + 1 in two parts
 that hold k and m + 1 - k: both errors together are at most u ((m + 2) m + (m + 2) m + 3) C = u (2 (m + 1)^2 + 1) C, times 1 - margin, which
 outweighs the denominators of gamma. Hence |sum' - sum| <= |c| + 2 (m + 1)^2 u C + u C <= C (1 - 1e-4) + u C: what is left of
-law 12's 1e-4 is for float64. That holds for each group of parameters with its own bound, and for automatic clipping, whose contributions are
-shorter.
+law 12's 1e-4 is for float64. That holds for each group of parameters with its own bound, and for automatic clipping,
+whose contributions are shorter.
 
 **Where float32 ends.** A unit with a factor, a row or a norm above 2^64 counts as not finite and contributes zero, replaced and not
 multiplied; and clips outside [2^-20, 2^20] take float64. Then a weight is at least 2^-84, and what underflow takes from a product of
