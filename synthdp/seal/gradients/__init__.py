@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from synthdp.errors import BadInput
 from synthdp.seal.clipping import Layout, PerGroup, Rule, layout
 from synthdp.seal.gradients import bookkeeping, explicit
-from synthdp.seal.gradients.bookkeeping import Trained, survey
+from synthdp.seal.gradients.bookkeeping import survey
 from synthdp.seal.gradients.bound import FLAT, MARGIN, Batch, Bound, Gradients, Sums
 from synthdp.seal.gradients.buckets import CLIPS, Prepared
 from synthdp.seal.gradients.explicit import per_unit_reference
+from synthdp.seal.gradients.layers import Trained
 
 # ---- How a step's memory is kept for the next one.
 

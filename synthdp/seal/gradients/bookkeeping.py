@@ -5,7 +5,7 @@ Input and output gradient give each unit's squared norm, then, weighted, the cli
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,13 +15,20 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from synthdp.errors import BadInput
 from synthdp.seal.gradients.bound import Batch, Bound, Sums
-from synthdp.seal.gradients.layers import CHANNELS_FIRST, PARTS, Linear, Part, single_squares
+from synthdp.seal.gradients.layers import (
+    CHANNELS_FIRST,
+    PARTS,
+    Linear,
+    Owners,
+    Part,
+    Seen,
+    Trained,
+    Visit,
+    single_squares,
+)
 
 # ---- One walk over a module: what is trained, which layers can be followed, and which layers are refused by name.
 
-
-Trained = dict[str, nn.Parameter]
-Owners = dict[nn.Module, dict[str, str]]  # layer -> its parameter's short name -> the full name
 
 SHORT = {"weight", "bias"}
 
@@ -81,19 +88,6 @@ def _reason(layer: nn.Module) -> str:
             return "scales gradients by counts over the batch; leave scale_grad_by_freq out"
     return ""
 
-
-class Visit(NamedTuple):
-    """What a layer saw when it was called."""
-
-    layer: nn.Module
-    input: Tensor
-    version: int
-    edge: GradientEdge | None
-
-
-Seen = list[
-    tuple[Visit, Tensor | None]
-]  # with the gradient of the summed losses by the layer's output; None: it has no part in them
 
 # The node where a graph ends in a parameter; torch has it, its type stubs do not.
 _LEAF: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]

@@ -46,8 +46,8 @@ from torch.nn import functional
 from synthdp.errors import BadInput
 from synthdp.seal.callbacks import source
 from synthdp.seal.gradients import bookkeeping
-from synthdp.seal.gradients.bookkeeping import Owners, Seen, Trained
 from synthdp.seal.gradients.bound import MARGIN, Bound, Gradients
+from synthdp.seal.gradients.layers import Owners, Seen, Trained
 from synthdp.seal.gradients.rows import Contributions, Lookup
 from synthdp.seal.pinned import moved
 

@@ -7,14 +7,32 @@ it is the sum of (a_p . a_q)(g_p . g_q) over pairs, or the product itself in sma
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge
 from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from synthdp.seal.gradients.bound import TINY, Batch, Sums, square_norms, weighted, without
+
+Trained = dict[str, nn.Parameter]
+Owners = dict[nn.Module, dict[str, str]]  # layer -> its parameter's short name -> the full name
+
+
+class Visit(NamedTuple):
+    """What a layer saw when it was called."""
+
+    layer: nn.Module
+    input: Tensor
+    version: int
+    edge: GradientEdge | None
+
+
+Seen = list[
+    tuple[Visit, Tensor | None]
+]  # with the gradient of the summed losses by the layer's output; None: it has no part in them
 
 BLOCK = 1 << 20  # numbers in one block of explicit products
 

@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from synthdp.seal.gradients.bookkeeping import Owners, Seen
 from synthdp.seal.gradients.bound import TINY, Batch, Bound, without
-from synthdp.seal.gradients.layers import Convolution, Scale
+from synthdp.seal.gradients.layers import Convolution, Owners, Scale, Seen
 
 BLOCK = (
     1 << 20
