@@ -178,8 +178,9 @@ class Prepared:
 
 @contextlib.contextmanager
 def kernels(device: torch.device) -> Iterator[None]:
-    """Full float32, deterministic algorithms, and none that is chosen by trying; afterwards as it was before."""
-    precision = torch.get_float32_matmul_precision()
+    """Full float32, deterministic algorithms, and none that is chosen by trying; afterwards as it was before. An operation that has no
+    deterministic algorithm on a GPU raises RuntimeError, which the probe meets first."""
+    precision, strict = torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
     cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
     with (
         cudnn if device.type == "cuda" else contextlib.nullcontext(),
@@ -187,9 +188,13 @@ def kernels(device: torch.device) -> Iterator[None]:
     ):
         if precision != "highest":
             torch.set_float32_matmul_precision("highest")
+        if device.type == "cuda":
+            torch.use_deterministic_algorithms(True)
         try:
             yield
         finally:
+            if device.type == "cuda":
+                torch.use_deterministic_algorithms(strict)
             if precision != "highest":
                 torch.set_float32_matmul_precision(precision)
 
