@@ -1,7 +1,7 @@
 """What the noisy tables that a fit asked for say of what was lost; free, since they were paid for.
 
-`Heard` stands outside the seal and is told noisy answers alone, of questions about tables of all records. Of samples, of
-losing runs of a selection and of other questions it hears nothing. All that is made of it here is post-processing.
+`Heard` stands outside the seal and is told noisy answers alone, of questions about tables of all records. It hears
+nothing of samples, of losing runs of a selection, or of other questions. All that is computed from the answers here is post-processing.
 """
 
 import math

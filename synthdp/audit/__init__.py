@@ -1,7 +1,7 @@
 """Audits: what an attacker measures against what was claimed. Pure statistics and canaries; what runs fits is elsewhere.
 
-Every bound here is a *lower* bound on epsilon that holds with a stated confidence. Far below the claim it says nothing
-about the mechanism but that this attack was weak; above the claim, the claim is wrong.
+Every bound here is a *lower* bound on epsilon that holds with a stated confidence. A bound far below the
+claim says only that this attack was weak; a bound above the claim shows that the claim is wrong.
 """
 
 import math

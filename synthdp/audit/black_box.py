@@ -1,4 +1,4 @@
-"""Black-box audit of a generator (law 27): many small fits on a worst-case pair, and a guess which side each came from.
+"""Black-box audit of a generator (law 27): many small fits on a worst-case pair, and a guess at which side each came from.
 
 Every fit that is judged takes the production path: a frame sealed anew, noise from the operating system, the generator's own `fit`.
 Only the noise multiplier was found beforehand, once, since it is a function of the plan. The generator's own coins (initial weights,

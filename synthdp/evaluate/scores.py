@@ -1,7 +1,7 @@
 """Scores of predicted class probabilities and of predicted numbers, how several runs are summed up, and intervals of 95 %.
 
-For these, held-out rows are drawn again with replacement (patients, where records belong to patients), predictions kept, and
-every model of a target sees the same draws: Efron & Tibshirani 1993, sections 6 and 8. Synthetic samples and seeds vary by
+For the intervals, held-out rows are drawn again with replacement (patients, where records belong to patients). Predictions are
+kept, and every model of a target sees the same draws: Efron & Tibshirani 1993, sections 6 and 8. Synthetic samples and seeds vary by
 their own spread.
 """
 

@@ -1,9 +1,9 @@
 """Functions that a generator hands in (vectors, groups, losses): checked on made-up rows first, and guarded inside the seal.
 
-Sensitivity rests on a callback answering for each record alone. That cannot be read off a function. Before a question that carries
-a new one is charged, it is asked about rows that are nobody's, in several orders, numbers and companies; what gives a row
-another answer in other company is refused by name (law 38). This catches mistakes and proves nothing: that a callback is pure is
-trusted, and PRIVACY.md says so.
+Sensitivity rests on a callback answering for each record alone. That cannot be read off a function. So before a question with a new
+callback is charged, the callback is tried on made-up rows, in several orders, numbers and companies. If the answer for a row
+depends on its company, the callback is refused by name (law 38). This catches mistakes and proves nothing: that a callback is pure
+is taken on trust, and PRIVACY.md says so.
 """
 
 import warnings

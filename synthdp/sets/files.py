@@ -1,4 +1,4 @@
-"""A published data set and its files in the data folder, which are checked against the sums of the published ones."""
+"""A published data set and its files in the data folder, whose checksums must be those of the published files."""
 
 import gzip
 import hashlib

@@ -1,6 +1,6 @@
 """What an attack is, and what it is given: whose records are attacked, what the attacker has, and what is promised.
 
-Of each patient one record is attacked, so that the guarantee's unit and the attack's are the same.
+One record of each patient is attacked, so that the guarantee's unit and the attack's are the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Attacks by someone who holds some columns of a record: guess another one of it, or join the two halves of it.
 
-In implementations of their own, after Giomi et al. 2023, sections 4.2 and 4.3, and Stadler, Oprisanu & Troncoso 2022,
+Our own implementations, after Giomi et al. 2023, sections 4.2 and 4.3, and Stadler, Oprisanu & Troncoso 2022,
 section 6. Guessing well is what useful synthetic rows do, for anyone; guessing *better for the records that were used* is
 the leak.
 """

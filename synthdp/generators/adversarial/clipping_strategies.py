@@ -1,7 +1,7 @@
 """How a network's gradients on records are clipped, as settings `clipping` and `clip_...` of a generator or a trainer.
 
-The noise *multipliers* are fixed by the plan; a clip that moves does so by the step or by earlier noisy answers, so ledger and
-plan are the same whatever the strategy (law 11). Why each is private: `seal/clipping.py`. Groups of vectors, joint clipping,
+The noise *multipliers* are fixed by the plan; a clip that changes follows the step or earlier noisy answers, so the ledger
+and the plan are the same whatever the strategy (law 11). Why each is private: `seal/clipping.py`. Groups of vectors, joint clipping,
 microbatches and statistics beside gradients follow McMahan, Andrew et al. 2018 (arXiv 1812.06210).
 """
 

@@ -1,18 +1,18 @@
 """Per-unit gradients in float32, a bucket of units at a time, so that rounding cannot tell who else is there (law 47).
 
-In float32 a product's rounding depends on how many rows it has: one unit more would move every other unit's contribution a little,
-all in one direction where records are alike. So rounding is *localised*. A unit goes to one of `count` buckets by its key; both
+In float32 a product's rounding depends on how many rows it has. One more unit would move every other unit's contribution a little,
+and all in one direction where records are alike. So rounding is *localised*. A unit goes to one of `count` buckets by its key; both
 `count` and the `size` m of a bucket are public. Each bucket is padded to m rows and computed alone; buckets add up in float64. A
 bucket of more than m units splits by the next bit of its keys until every part fits. u = 2^-24, C is the clip, and unit i contributes
 c_i, |c_i| <= C (1 - margin), computed in float64 from the float32 values a_i, g_i (or explicit rows r_i) that are then summed.
 
-**Outside one bucket nothing moves.** Where a unit goes depends on its own key, and whether a part splits on the units under the
-same bits. A unit more therefore changes one part of at most m units (which it joins, or which becomes two). All others hold the
+**Outside one bucket nothing moves.** A unit's own key decides where it goes, and the units under the same bits decide whether
+a part splits. One more unit therefore changes one part of at most m units (which it joins, or which becomes two). All others hold the
 same rows in the same order and go through the same kernels at the same shape, so their sums are the same bits, and float64 adds them.
 
 **Inside it the values that are summed do not move either.** a_i, g_i, r_i are the same bits in whatever place and company, at the one
 shape m: no theorem of floating point, but a property of kernels that treat rows alike. It is pinned (`kernels`), probed in every
-place before a charge (`probed`), and listed in the statement as taken on trust. Without it: float64.
+place before a charge (`probed`), and listed in the statement as taken on trust. Without it, float64 is used.
 
 **The sum moves by at most C.** Entries of a bucket's sum are sums over i of w_i g_ij a_ik (w_i r_ij). Whatever the kernel's order of
 summation, with or without fused multiply-adds, each of n <= m products passes at most n + 2 roundings: of the weight, of the scaled
