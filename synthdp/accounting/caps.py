@@ -163,7 +163,7 @@ def least_noise(plan: Callable[[float], Plan], cap: Capped) -> float:
 
 
 def most(plan: Callable[[int], Plan], cap: Capped) -> int:
-    """The most repetitions of which the filter admits all. Raises `BadInput` where it does not admit 0."""
+    """The largest number of repetitions that the filter admits. Raises `BadInput` if it does not admit 0."""
     return most_steps(lambda count: _price(plan(count), cap), 1.0)
 
 

@@ -112,7 +112,7 @@ class Choices:
         return chosen(False), chosen(True)
 
     def _capped(self, data: Sensitive, score: Misfit, runs: int) -> Iterator[bool]:
-        """A cap for each run, of which the last choice takes what is left."""
+        """A cap for each run; the last choice takes what is left of it."""
         (entry,) = self.plan
         for _ in range(runs):
             with data.cap(cast("Capped", entry.event)) as safe:
@@ -616,7 +616,7 @@ def _of(records: int, relation: Relation, phases: int) -> str:
 
 
 def _units(number: int, plan: Plan, runs: int) -> Sensitive:
-    """So many units, of which nothing else is known."""
+    """So many units; nothing else is known of them."""
     return _opened(pd.DataFrame({"x": [False] * number}), BOOLEAN, plan, runs)
 
 

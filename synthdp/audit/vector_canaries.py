@@ -393,7 +393,7 @@ def _of_together(attack: Vectors, answer: Any) -> Array:
 
 
 def _tables(attack: Vectors, canaries: int, noise: float) -> Marginals:
-    """Two tables, in each of which a canary has a cell of its own, and one for its opposite."""
+    """Two tables; in each, a canary has a cell of its own, and another for its opposite."""
     return Marginals(((0, 2), (1, 2)), (canaries + 1, canaries + 1, 2), noise, attack.records)
 
 

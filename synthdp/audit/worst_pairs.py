@@ -78,7 +78,7 @@ def _single() -> Pair:
 
 
 def _second() -> Pair:
-    """Two columns, of which only the first tells records apart."""
+    """Two columns; only the first tells records apart."""
     return booleans(((0, 1), 4000), ((1, 1), 100))
 
 

@@ -101,7 +101,7 @@ class View:
 
     @property
     def counted(self) -> list[tuple[str, int]]:
-        """Columns and codes of which earlier records are counted."""
+        """Columns and codes whose earlier records are counted."""
         codes = dict(self.codes)
         return [(name, code) for name in self.told for code in range(1, codes[name])]
 

@@ -120,7 +120,7 @@ def write(chunks: "Iterable[DataFrame]", part: Path, schema: Schema, path: Path)
 
 
 def stream(chunks: "Iterable[DataFrame]", out: Any, schema: Schema, path: Path) -> tuple[int, dict[str, set[str]]]:
-    """Write to an open file, of which `path` names the kind; the number of records, and the texts of each column that were neutralised."""
+    """Write to an open file, whose kind `path` names; the number of records, and the texts of each column that were neutralised."""
     if schema.reading is not None:
         return _write_coded(chunks, out, schema, path, schema.reading)
     found: dict[str, set[str]] = {}

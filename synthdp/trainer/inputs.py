@@ -101,7 +101,7 @@ def settled(schema: Schema, target: str | None) -> Schema:
 
 
 def units_of(schema: Schema) -> int:
-    """The declared number of units, of which the batch is a share; raises `BadInput` where there is none."""
+    """The declared number of units, which the batch is a share of; raises `BadInput` if none is declared."""
     if isinstance(schema.units, int):
         return schema.units
     raise BadInput("declare units in the schema, a public count or estimate: the batch is a share of them")
@@ -116,7 +116,7 @@ def array_schema(
     target_bounds: tuple[float, float] | None = None,
     bins: int = 1000,
 ) -> Schema:
-    """The schema of arrays (x, y), each row of which is a unit; all of it is declared public by the calling program.
+    """The schema of arrays (x, y), where each row is a unit; all of it is declared public by the calling program.
 
     `shape` is that of one row of x: (width,) numbers within `bounds`, which are told apart in `bins` steps, or a uint8 picture
     (height, width) or (height, width, channels). y holds `classes` classes as 0, 1, ..., or numbers within `target_bounds`;

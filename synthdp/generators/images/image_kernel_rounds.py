@@ -122,7 +122,7 @@ CHECKED = 1024  # pairs by which the generator's distance is checked at the end
 @dataclass(frozen=True, kw_only=True)
 class Lesson:
     """What was taught: queries' coefficients (queries, axes), labels and weights (queries,), in place of the difference. Labels
-    are on the CPU, so that which rows are of which label is known there."""
+    are on the CPU, so that it is known there which rows have which label."""
 
     space: Coefficients
     queries: Tensor
