@@ -1,6 +1,6 @@
 """Declared rules: what every record satisfies by its meaning, as frozen values in the conjunctions of a schema.
 
-The grammar of a schema's `rules:`, a list; each item is one of
+A schema's `rules:` is a list; each item is one of
 
     admission <= discharge                                   two columns of an ordered kind (< <= = >= >)
     age >= 18                                                one column against a constant
@@ -9,7 +9,7 @@ The grammar of a schema's `rules:`, a list; each item is one of
     {never: {sex: M, pregnant: true}}                        a structural zero: no row satisfies all of it
     {together: [city, postcode], allowed: [[Bonn, 53111]]}   fixed combinations
 
-A condition maps columns to a value, a list of values, one of which must hold, or, for numbers and datetimes, inequalities
+A condition maps columns to a value, a list of values (one of them must hold) or, for numbers and datetimes, inequalities
 joined by `and`; all its columns must hold. Columns win over constants where a name is both.
 
 A rule is a public fact, declared like bounds: it is in the release, so its constants must not be read off the records.
