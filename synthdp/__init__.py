@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from synthdp.api import Release, Synthesizer, load, verify
-    from synthdp.errors import BadInput, NotEntered
+    from synthdp.errors import BadInput, InFloat64, NotEntered
     from synthdp.ledger.budget import Budget
     from synthdp.pate.fit import PATE
     from synthdp.schema.schema import Schema
@@ -21,6 +21,7 @@ __all__ = [
     "PATE",
     "BadInput",
     "Budget",
+    "InFloat64",
     "NotEntered",
     "PrivateTrainer",
     "Release",
@@ -36,6 +37,7 @@ __all__ = [
 _HOMES = {
     "BadInput": "synthdp.errors",
     "Budget": "synthdp.ledger.budget",
+    "InFloat64": "synthdp.errors",
     "NotEntered": "synthdp.errors",
     "PATE": "synthdp.pate.fit",
     "PrivateTrainer": "synthdp.trainer.private_trainer",

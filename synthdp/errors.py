@@ -1,4 +1,4 @@
-"""The error for input that cannot be used, and the warning that users may want to silence by name."""
+"""The error for input that cannot be used, and the warnings that users may want to silence by name."""
 
 import re
 
@@ -24,3 +24,7 @@ def without_passwords(text: str) -> str:
 
 class NotEntered(UserWarning):
     """A fit of real records is entered in no account, so what it spends is not added to what other fits spend."""
+
+
+class InFloat64(UserWarning):
+    """This machine rounds a row by its place in a batch, so a fit computes its gradients in float64: as private, and slower."""

@@ -95,11 +95,14 @@ def test_generated_pictures_are_bounded_as_records_are(mode, clipping):
     clipper = Clipper(generator, network, 1.0, None)
     slope = torch.sigmoid(network(batch).detach())
     weights = clipper.weights(network.layer_squares(batch) * slope.square())
+    bounded = network if clipper._rescaled is None else clipper._rescaled.of(network)
     for place in range(len(batch)):
         row = batch[place : place + 1]
         expected = per_unit_reference(
-            network, lambda m, part: torch.nn.functional.softplus(m(part)), row, None, 0.2, clipper._rule
+            bounded, lambda m, part: torch.nn.functional.softplus(m(part)), row, None, clipper.clip, clipper._rule
         )
+        if clipper._rescaled is not None:
+            expected = clipper._rescaled.back(expected, network)
         gradients = torch.autograd.grad(network(row).sum(), list(network.parameters()))
         for (name, value), gradient in zip(expected.items(), gradients, strict=True):
             layer = 0 if len(weights) == 1 else int(name.split(".")[1])

@@ -9,7 +9,7 @@ from elsewhere import DEVICE, elsewhere
 from modules import FOLLOWED, MODULES, gap, loss, make, norm
 from torch import nn
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, InFloat64
 from synthdp.seal.clipping import Automatic, Flat, PerGroup
 from synthdp.seal.gradients import MARGIN, buckets, clipped_gradient_sum, per_unit_reference, sum_and_count
 from synthdp.seal.gradients.buckets import Buckets, Moved, mixed, prepared, probed
@@ -330,7 +330,7 @@ def test_without_invariant_rounding_the_gradient_is_float64_and_says_so(monkeypa
         patch.setattr(torch, "equal", lambda *_: False)
         for _, _, answer in asked.by_row:
             answer(data.codes[:12])
-    with pytest.warns(UserWarning, match="float64"):
+    with pytest.warns(InFloat64, match="float64"):
         found = asked.bounded(data)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, InFloat64
 from synthdp.seal.callbacks import source
 from synthdp.seal.gradients import bookkeeping
 from synthdp.seal.gradients.bound import MARGIN, Bound, Gradients
@@ -277,7 +277,7 @@ def prepared(module: nn.Module, loss: Loss, expected: float, rows: Tensor | None
         warnings.warn(
             "on this machine a row's rounding depends on its place in the batch, so gradients are computed in float64, which is as "
             "private, and slower",
-            UserWarning,
+            InFloat64,
             stacklevel=2,
         )
     return found
