@@ -21,6 +21,7 @@ Rows = NDArray[np.float64]
 MARGIN = 1 - 1e-4  # contributions are clipped a little below the bound, so that rounding cannot carry them past it
 LEAST_CLIP = 1e-100  # of smaller ones the squares, and the noise of second moments, would underflow to zero
 MOST_CLIP = 1e100  # of larger ones sums, and second moments, would overflow
+MOST_SHARE = 1e50  # factor between two groups: with LEAST_CLIP, so that squares of bounds do not vanish
 
 
 def clipped(rows: Rows, clip: float) -> Rows:
@@ -81,8 +82,10 @@ class Automatic:
     gamma: float = 0.01
 
     def __post_init__(self) -> None:
-        if not 0 < self.gamma < math.inf:
-            raise BadInput(f"gamma must be a finite number greater than 0, got {self.gamma}")
+        if (
+            not LEAST_CLIP <= self.gamma < math.inf
+        ):  # a weight of 1 / gamma must be a number, or a gradient of zero is none
+            raise BadInput(f"gamma must be a finite number of {LEAST_CLIP:g} or more, got {self.gamma}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +108,8 @@ class PerGroup:
         for given in (self.shares or (), () if isinstance(self.noise, str) else self.noise):
             if not all(0 < each < math.inf for each in given):
                 raise BadInput(f"shares and noises of groups must be finite numbers greater than 0, got {given}")
+            if given and max(given) / MOST_SHARE > min(given):
+                raise BadInput(f"shares and noises of groups must lie within a factor {MOST_SHARE:g}, got {given}")
 
 
 Rule = Flat | Automatic | PerGroup

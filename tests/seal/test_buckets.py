@@ -12,6 +12,7 @@ from torch import nn
 from synthdp.errors import BadInput, InFloat64
 from synthdp.seal.clipping import Automatic, Flat, PerGroup
 from synthdp.seal.gradients import MARGIN, buckets, clipped_gradient_sum, per_unit_reference, sum_and_count
+from synthdp.seal.gradients.bound import Bound
 from synthdp.seal.gradients.buckets import Buckets, Moved, mixed, prepared, probed
 from synthdp.seal.gradients.question import Gradient
 from synthdp.seal.records import Records
@@ -161,6 +162,51 @@ def test_inputs_that_are_not_finite_contribute_zero_and_move_nobody():
         assert gap(total(module, poisoned, keys(9), made), expected) < 1e-6
 
 
+def test_no_threshold_turns_the_last_bit_of_a_norm_into_a_clip():
+    """Sums over five or more layers depend on how many units there are, in the last bit of float64. At an edge that would let a unit
+    more take another's whole contribution away."""
+    edge = 2.0**64
+    for longest, total in ((edge, 1.0), (edge, edge**2), (1.0, edge**2), (edge / 2, 1.0), (1.0, edge**2 / 4)):
+        found = []
+        for near in (1 - 1e-15, 1 + 1e-15):
+            bound = Bound(1.0, counting=True, margin=0.01)
+            squares = torch.tensor([total * near**2, 1.0], dtype=torch.float64)
+            weights, bad = bound.factors(
+                {0: (squares, None)}, None, torch.tensor([longest * near, 1.0], dtype=torch.float64)
+            )
+            kept = weights[0] if bad is None else weights[0].masked_fill(bad, 0.0)
+            found.append((float(kept[0] * squares[0].sqrt()), float(kept[1]), bound.within))
+        assert np.abs(np.subtract(*found)).max() < 1e-13
+        assert found[0][1] == pytest.approx(0.99)
+
+
+@pytest.mark.parametrize("share", [1e-20, 1e-22])
+def test_a_group_s_bound_below_what_float32_weights_can_say_takes_float64(share):
+    """A weight of 2^-149 and a half would round to twice its size."""
+    module = nn.Sequential(nn.Linear(4, 3, bias=False), nn.Linear(3, 1, bias=False))
+    direction = torch.randn(1, 4, generator=torch.Generator().manual_seed(0))
+    made, rule, clip = probed(module, loss, direction, Buckets(1, 16)), PerGroup(shares=(share, 1.0)), 2.0**-20
+    for size in 2.0 ** np.arange(55, 63, 0.05):
+        ours = total(module, direction / direction.norm() * float(size), keys(1), made, clip, rule=rule)
+        assert float(ours["0.weight"].norm()) <= clip * share
+
+
+@pytest.mark.parametrize("name", ["linear", "conv2d"])
+def test_a_gradient_of_zero_adds_zero_however_small_gamma(name):
+    module, records, _ = make(name, 4)
+    made = probed(module, loss, records, Buckets(1, 32))
+
+    def flat(module, rows):
+        return 0 * loss(module, rows)
+
+    for gamma in (1e-18, 1e-40, 1e-100):
+        assert norm(total(module, records, keys(4), made, rule=Automatic(gamma=gamma))) > 0
+        ours = clipped_gradient_sum(
+            module, flat, records, None, 1.0, rule=Automatic(gamma=gamma), keys=keys(4), prepared=made
+        )
+        assert norm(ours) == 0
+
+
 # ---- One unit more.
 
 
@@ -296,6 +342,34 @@ def test_the_probe_finds_rows_that_depend_on_their_place_or_company():
     with pytest.raises(Moved):
         probed(poisoned, loss, records, Buckets(1, 48))
     assert probed(deep(12), companion, records, Buckets(1, 48)) is not None  # made-up rows are finite
+
+
+def test_the_probe_sees_through_layers_that_are_zero_at_first():
+    """Such as the last one of a diffusion network: with its weights all gradients before it are zero, and alike in every place."""
+    records = torch.randn(4, 12, generator=torch.Generator().manual_seed(0))
+    for placed in (False, True):
+        module = nn.Sequential(nn.Linear(12, 8), Placed(placed), nn.Linear(8, 1))
+        nn.init.zeros_(module[2].weight)
+        nn.init.zeros_(module[2].bias)
+        before = [value.clone() for value in module.parameters()]
+        if placed:
+            with pytest.raises(Moved):
+                probed(module, loss, records, Buckets(1, 48))
+        else:
+            assert probed(module, loss, records, Buckets(1, 48)) is not None
+        assert all(map(torch.equal, before, module.parameters()))
+
+
+class Placed(nn.Module):
+    """Rounds the gradient, but no value, by a row's place."""
+
+    def __init__(self, on):
+        super().__init__()
+        self.on = on
+
+    def forward(self, rows):
+        bent = rows * (1 + self.on * torch.arange(len(rows))[:, None] * 2e-7)
+        return rows.detach() + (bent - bent.detach())
 
 
 class Leaking(nn.Module):

@@ -148,7 +148,13 @@ def test_groups_that_do_not_fit_the_module_are_refused(rule, word):
 
 @pytest.mark.parametrize(
     "bad",
-    [lambda: PerGroup(shares=(1.0, 0.0)), lambda: PerGroup(noise="x"), lambda: Automatic(gamma=0.0)],
+    [
+        lambda: PerGroup(shares=(1.0, 0.0)),
+        lambda: PerGroup(shares=(1e-200, 1.0)),
+        lambda: PerGroup(noise="x"),
+        lambda: Automatic(gamma=0.0),
+        lambda: Automatic(gamma=1e-310),
+    ],
 )
 def test_rules_that_make_no_sense_are_refused(bad):
     with pytest.raises(BadInput):

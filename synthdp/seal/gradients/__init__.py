@@ -20,7 +20,7 @@ from synthdp.seal.clipping import Layout, PerGroup, Rule, layout
 from synthdp.seal.gradients import bookkeeping, explicit
 from synthdp.seal.gradients.bookkeeping import survey
 from synthdp.seal.gradients.bound import FLAT, MARGIN, Batch, Bound, Gradients, Sums
-from synthdp.seal.gradients.buckets import CLIPS, Prepared
+from synthdp.seal.gradients.buckets import Prepared, short
 from synthdp.seal.gradients.explicit import per_unit_reference
 from synthdp.seal.gradients.layers import Trained
 
@@ -195,9 +195,11 @@ def sum_and_count(
     if counts is not None and counts.shape != records.shape[:1]:
         raise BadInput(f"counts must have the shape (units,) = {tuple(records.shape[:1])}, got {tuple(counts.shape)}")
     keep_freed_memory()
-    if prepared is not None and keys is not None and mask is None and counts is None and CLIPS[0] <= clip <= CLIPS[1]:
-        bound = Bound(clip, rule, _groups(rule, prepared.trained), counting=counting, margin=prepared.buckets.margin)
-        if not any(bound.splits(mine.values()) for mine in prepared.layers.values()):
+    if prepared is not None and keys is not None and mask is None and counts is None:
+        groups = _groups(rule, prepared.trained)
+        bound = Bound(clip, rule, groups, counting=counting, margin=prepared.buckets.margin)
+        split = any(bound.splits(mine.values()) for mine in prepared.layers.values())
+        if not split and short(clip, rule, groups):
             return prepared.sums(module, loss, records, keys, bound), bound.within
     trained, _ = survey(module)
     if any(parameter.dtype not in (torch.float32, torch.float64) for parameter in trained.values()):

@@ -77,7 +77,9 @@ def without(rows: Tensor, bad: Tensor | None) -> Tensor:
 
 FLAT = Flat()
 MARGIN = 1e-4  # what rounding may move a sum by, in clips (law 12); float64 needs far less
-LARGEST = 2.0**64  # magnitude of factors, rows and norms in float32 above which a unit is left out
+LARGEST = (
+    2.0**64
+)  # magnitude of factors, rows and norms in float32 at which a unit is left out; from half of it on it fades
 CHUNK = 1024  # units whose scaled copies are held at a time
 CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
 RAMP = 0.05  # of the clip, to either side: where a count of units within the clip goes from 1/2 to -1/2
@@ -127,7 +129,8 @@ class Bound:
         `measured` holds by group `squares` (units,), squared norms, and `spread`, a bound on (sum of the norms of the parts
         that make the unit's gradient)^2. The error of a float32 sum is relative to the parts, not to what is left after
         they cancel. `counts` (units,): each gradient is a sum over so many, and its mean is what is bounded.
-        `longest` (units,): norms of what the gradients are products of; above `LARGEST` they leave their unit out, as its norm does.
+        `longest` (units,): norms of what the gradients are products of. Up to `LARGEST` they leave their unit out, as its norm does, by
+        and by: at an edge the last bit of a norm, which the company may change, would move a whole contribution.
         """
         squares = {
             place: own if spread is None else torch.maximum(own, spread.mul(CANCEL**-2))
@@ -140,10 +143,14 @@ class Bound:
             (total,) = squares.values()
         else:
             total = torch.stack([own.double() for own in squares.values()]).sum(0)
+        left = None
         if longest is not None and not (total.device.type == "cpu" and _small(longest, total)):
-            total = torch.where((longest <= LARGEST) & (total <= LARGEST**2), total, math.inf)
-        self.count(total)
+            left = (2 - torch.maximum(longest, total.sqrt()) / (LARGEST / 2)).nan_to_num_(0.0).clamp_(0.0, 1.0)
+            total = torch.where(left > 0, total, math.inf)
+        self.count(total, left)
         weights = {place: self._weights(own, self._limits[place]) for place, own in squares.items()}
+        if left is not None:
+            weights = {place: weight.mul_(left) for place, weight in weights.items()}
         if counts is not None:
             weights = {place: weight.div_(divisors) for place, weight in weights.items()}
         # The sum is finite only if each of them is. That saves a pass over all gradients on the CPU, where it can be looked at
@@ -158,13 +165,13 @@ class Bound:
             return squares.sqrt().add_(self.rule.gamma).reciprocal_().mul_(limit)
         return squares.clamp_min(limit * limit).rsqrt_().mul_(limit)
 
-    def count(self, squares: Tensor) -> None:
-        """Count units of these squared norms, (units,)."""
+    def count(self, squares: Tensor, left: Tensor | None = None) -> None:
+        """Count units of these squared norms, (units,), of which so much is `left` in."""
         if not self.counting:
             return
         inside = (1 + RAMP - squares.double().sqrt() / self.clip) / (2 * RAMP)
-        bits = torch.nan_to_num(inside, nan=0.0, posinf=1.0, neginf=0.0).clamp(0.0, 1.0) - 0.5
-        self._counts.append(bits.sum())
+        bits = torch.nan_to_num(inside, nan=0.0, posinf=1.0, neginf=0.0).clamp(0.0, 1.0)
+        self._counts.append(((bits if left is None else bits * left) - 0.5).sum())
 
     @property
     def within(self) -> float:
@@ -176,7 +183,7 @@ class Bound:
 
 
 def _small(longest: Tensor, total: Tensor) -> bool:
-    return bool(longest.max() <= LARGEST) and bool(total.max() <= LARGEST**2)
+    return bool(longest.max() <= LARGEST / 2) and bool(total.max() <= LARGEST**2 / 4)
 
 
 def _limits(clip: float, layout: Layout) -> list[float]:

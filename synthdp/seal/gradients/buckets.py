@@ -24,9 +24,10 @@ outweighs the denominators of gamma. Hence |sum' - sum| <= |c| + 2 (m + 1)^2 u C
 law 12's 1e-4 is for float64. That holds for each group of parameters with its own bound, and for automatic clipping, whose
 contributions are shorter.
 
-**Where float32 ends.** A unit with a factor, a row or a norm above 2^64 counts as not finite and contributes zero, replaced and not
-multiplied; and clips outside [2^-20, 2^20] take float64. Then a weight is at least 2^-84, and what underflow takes from a product of
-a factor of at most 2^64 is below 2^-126 2^64 2^20 sqrt(d) C: nothing.
+**Where float32 ends.** A unit with a factor, a row or a norm of 2^64 or more counts as not finite and contributes zero, replaced and not
+multiplied; from 2^63 on it fades, so that no last bit of a norm decides. Clips of which any group's part lies outside [2^-20, 2^20], and
+a gamma of automatic clipping below 2^-64, take float64 (`short`). Then a weight, before it fades, is at least 2^-84 and at most 2^84, and
+what underflow takes from a product of a factor of at most 2^64 is below 2^-126 2^64 2^20 sqrt(d) C: nothing.
 """
 
 import contextlib
@@ -41,11 +42,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional
 
 from synthdp.errors import BadInput, InFloat64
 from synthdp.seal.callbacks import source
-from synthdp.seal.gradients import bookkeeping
+from synthdp.seal.clipping import Automatic, Layout, Rule
+from synthdp.seal.gradients import bookkeeping, explicit
 from synthdp.seal.gradients.bound import MARGIN, Bound, Gradients
 from synthdp.seal.gradients.layers import Owners, Seen, Trained
 from synthdp.seal.gradients.rows import Contributions, Lookup
@@ -57,8 +60,16 @@ MEAN = 320  # units expected in a bucket, at most
 ROW, FEW = 4, 16
 STEP = 16  # sizes are multiples of it: a product's last rows then go through the same code as the others
 CLIPS = (2.0**-20, 2.0**20)
+LEAST_GAMMA = 2.0**-64
 WORTH = 4  # numbers in a linear layer's explicit rows for each that they are made of: beyond, float64 pairs of positions are faster
 EXPLICIT = 1 << 26  # numbers in the explicit rows of a bucket, at most: 256 MiB
+
+
+def short(clip: float, rule: Rule, groups: Layout | None) -> bool:
+    """Whether float32 holds the weights of every unit, by public numbers alone."""
+    least = clip if groups is None else clip * min(groups.bounds)
+    gamma = rule.gamma if isinstance(rule, Automatic) else LEAST_GAMMA
+    return least >= CLIPS[0] and clip <= CLIPS[1] and gamma >= LEAST_GAMMA
 
 
 @dataclass(frozen=True)
@@ -227,8 +238,8 @@ TRIED = 4  # made-up rows
 
 
 def probed(module: nn.Module, loss: Loss, rows: Tensor, buckets: Buckets) -> Prepared | None:
-    """The module, if made-up `rows` contribute the same bits in every place of a bucket, whoever else is there: themselves in turn
-    and in another order, padding, and rows whose activations and losses are not finite, huge or denormal.
+    """The module, if made-up `rows` contribute, at made-up weights, the same bits in every place of a bucket, whoever else is there:
+    themselves in turn and in another order, padding, and rows whose activations and losses are not finite, huge or denormal.
 
     None where buckets are not for this module: a layer without a rule or in float64, or explicit rows of more than `EXPLICIT`
     numbers. Raises `Moved` where bits do move.
@@ -287,6 +298,10 @@ def _tried(made: Prepared, module: nn.Module, loss: Loss, rows: Tensor) -> bool:
     size = made.buckets.size
     place = torch.arange(size, device=rows.device)
     others = place[place % 3 != 1]
+    own = made.seen(module, loss, rows[place % len(rows)], known=False)
+    if own is None or not _fit(own, size):
+        return False
+    loss = _stirred(loss, made.trained)
     known: list[Tensor] = []
     for turn in range(len(rows) + 3):
         order = (place + turn if turn <= len(rows) else place * place // 3 + place) % len(rows)
@@ -296,15 +311,27 @@ def _tried(made: Prepared, module: nn.Module, loss: Loss, rows: Tensor) -> bool:
         elif turn == len(rows) + 2:
             kept = place[: size // 2 + 1]
             bucket[len(kept) :] = 0
-        seen = made.seen(module, asked, bucket, known=bool(known))
-        if seen is None or (not known and not _fit(seen, size)):
-            return False
         with torch.no_grad():
-            found = Contributions(seen, made.layers).values(kept)
+            found = Contributions(made.seen(module, asked, bucket) or [], made.layers).values(kept)
         known = known or [bits[: len(rows)] for bits in found]
         if not all(torch.equal(bits, first[order[kept]]) for bits, first in zip(found, known, strict=True)):
             raise Moved
     return True
+
+
+def _stirred(loss: Loss, trained: Trained) -> Loss:
+    """The loss of a module with made-up weights: before a layer that is zero at first every gradient is zero, alike in all places."""
+    random = torch.Generator().manual_seed(0)
+    weights = {}
+    for name, value in trained.items():
+        drawn = torch.randn(value.shape, generator=random) * max(1, math.prod(value.shape[1:])) ** -0.5
+        weights[f"module.{name}"] = (value.detach() + moved(drawn, value.device)).requires_grad_()
+
+    def lent(module: nn.Module, rows: Tensor) -> Tensor:
+        found: Tensor = functional_call(explicit.Callback(module, loss), weights, (rows,))
+        return found
+
+    return lent
 
 
 class _Spoiled:

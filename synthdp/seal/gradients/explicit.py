@@ -13,7 +13,7 @@ from synthdp.seal.gradients.bound import CHUNK, FLAT, MARGIN, Batch, Bound, Sums
 FLOATS = 1 << 25  # per-unit gradients held at a time: 128 MiB
 
 
-class _Callback(nn.Module):
+class Callback(nn.Module):
     """The loss as a module, so that `functional_call` can lend it other parameters."""
 
     def __init__(self, module: nn.Module, loss: Callable[[nn.Module, Tensor], Tensor]) -> None:
@@ -37,7 +37,7 @@ def add(
     if len(batch.rows) == 0:
         bound.count(torch.zeros(batch.units))
         return
-    callback = _Callback(module, loss)
+    callback = Callback(module, loss)
     parameters = {f"module.{name}": parameter.detach() for name, parameter in trained.items()}
     records, held = _slots(batch)
     full = held.any(1)
