@@ -64,12 +64,13 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
 
 
 def _is_unread(schema: Schema, series: "Series", name: str) -> bool:
-    """Whether text of a column is still in the coding of its file. What was read by it has none that means something else."""
+    """Whether most of a column is still in the coding of its file. Of what was read by it, few cells mean something else: bad ones."""
     if schema.reading is None or pd.api.types.is_numeric_dtype(series.dtype):
         return False
     coded = schema.reading.of(schema.column(name))
     held = series.dropna().unique()
-    return any(isinstance(cell, str) and coded.plain(cell) not in (cell, None, cells.UNREADABLE) for cell in held)
+    other = sum(isinstance(cell, str) and coded.plain(cell) not in (cell, None, cells.UNREADABLE) for cell in held)
+    return 2 * other > len(held)
 
 
 def refuse(broken: Iterable[tuple[str, str]]) -> None:
