@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from synthdp.errors import BadInput
 from synthdp.schema import cells
 from synthdp.schema.columns import Boolean, Categorical, Column, Continuous, Datetime
-from synthdp.schema.file_coding import POINTS, SPACE, THOUSANDS, Coding, DateFormat, Reading
+from synthdp.schema.date_formats import DateFormat
+from synthdp.schema.file_coding import POINTS, SPACE, THOUSANDS, Coding, Reading
 from synthdp.tables import csv_lines, csvfile
 
 TEXTS = (
