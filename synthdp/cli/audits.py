@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import places, settings
+from synthdp.cli import option_values, places, settings
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def audit(config: Config) -> None:
     if (options.release is None) != (options.canaries is None):
         raise BadInput("audit needs release=FOLDER and canaries=FILE together, or generator=NAME")
     of_generator = ("runs", "tuning_runs", "pair", "workers")
-    unused = settings.changed(options, ("rows",) if options.release is None else of_generator)
+    unused = option_values.changed(options, ("rows",) if options.release is None else of_generator)
     if unused:
         what = "of a release by its canaries" if options.release is None else "of a generator by many fits"
         raise BadInput(f"{unused[0]}= belongs to an audit {what} and would be ignored here; leave it out")

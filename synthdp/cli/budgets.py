@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.budgets import AccountFile, Cap, Standing, registry
 from synthdp.budgets.filters import Price
-from synthdp.cli import places, real_records, settings
+from synthdp.cli import option_values, places, real_records, settings
 from synthdp.errors import BadInput, NotEntered
 from synthdp.files import strict_json
 from synthdp.ledger.events import Plan, canonical
@@ -31,7 +31,7 @@ def account_of(options: settings.DataAccount, source: settings.Data) -> AccountF
     if options.path == NONE:
         given = [
             name
-            for name, value, _ in settings.helps(settings.DataAccount)
+            for name, value, _ in option_values.helps(settings.DataAccount)
             if name != "path" and _given(options, name, value)
         ]
         if given:

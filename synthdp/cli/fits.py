@@ -13,9 +13,9 @@ import yaml
 
 from synthdp import generators
 from synthdp.budgets import AccountFile
-from synthdp.cli import audits, looks, places, real_records, settings
+from synthdp.cli import audits, looks, option_values, places, real_records, settings
 from synthdp.cli.budgets import account_of, brief
-from synthdp.cli.settings import changed
+from synthdp.cli.option_values import changed
 from synthdp.errors import BadInput
 from synthdp.files import private_folder
 from synthdp.ledger.budget import Budget
@@ -111,8 +111,8 @@ def _candidate(given: Any) -> tuple[str, Mapping[str, Any]]:
         return given, {}
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
         raise BadInput(f"a candidate is a generator's name, or a name with settings, as in {FORM}")
-    found = settings.made(
-        generators.find(given["name"]), {**settings.defaults(generators.find(given["name"])), **_known(given)}
+    found = option_values.made(
+        generators.find(given["name"]), {**option_values.defaults(generators.find(given["name"])), **_known(given)}
     )
     return given["name"], {name: getattr(found, name) for name in given if name != "name"}
 
@@ -120,7 +120,7 @@ def _candidate(given: Any) -> tuple[str, Mapping[str, Any]]:
 def _known(given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings, refused where the generator has none of that name."""
     rest = {str(name): value for name, value in given.items() if name != "name"}
-    known = [name for name, _, _ in settings.helps(generators.find(given["name"]))]
+    known = [name for name, _, _ in option_values.helps(generators.find(given["name"]))]
     unknown = sorted(set(rest) - set(known))
     if unknown:
         raise BadInput(f"generator {given['name']} has no setting {unknown[0]!r}; known: {', '.join(known)}")
