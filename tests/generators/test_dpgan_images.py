@@ -78,7 +78,7 @@ def test_the_fake_half_does_not_see_a_record(mode):
         one.start()
         play(one, range(6))
         one.d.zero_grad()
-        one.fake_gradient(one.player.fake_rows(40))
+        one.fake_gradient(one.network.fake_rows(40))
         found.append([parameter.grad.numpy().copy() for parameter in one.d.parameters()])
     assert any(np.abs(gradient).max() > 0 for gradient in found[0])
     for gradient, same_gradient in zip(*found, strict=True):
@@ -200,15 +200,15 @@ def test_a_rehearsal_that_was_stopped_and_resumed_equals_an_uninterrupted_one(tm
 def test_before_its_first_step_a_game_is_its_start(mode):
     one = game(settings(mode), make_pictures(150))
     one.start()
-    values, label, _ = one.player.source.draw(50, random(1))
-    assert torch.equal(one.player.g(values, label), values)
+    values, label, _ = one.network.source.draw(50, random(1))
+    assert torch.equal(one.network.g(values, label), values)
 
 
 @pytest.mark.parametrize("start", ["gauss", "label"])
 def test_a_game_that_diverges_falls_back_on_its_start(start):
     one = game(settings("mlp", start=start), make_pictures(150))
     one.start()
-    beginning = {name: value.clone() for name, value in one.player.beginning.state_dict().items()}
+    beginning = {name: value.clone() for name, value in one.network.beginning.state_dict().items()}
     with torch.no_grad():
         for parameter in one.d_average.parameters():
             parameter.fill_(math.nan)

@@ -7,7 +7,7 @@ from clinic import make_frame, make_schema, quick
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.generators.adversarial.pair_kernel import interactions, learnt
-from synthdp.generators.adversarial.table_player import Player
+from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
 from synthdp.generators.kernel_teachers import KernelTeachers
 from synthdp.generators.parts.table_networks import Blocks
 from synthdp.ledger.events import Entry, Gaussian, Vote
@@ -146,7 +146,7 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(tmp_pat
 
     whole, all_seen = fit(tmp_path / "whole")
     assert all_seen[-1] == (80, 80)
-    plain = Player.step
+    plain = TableGeneratorNetwork.step
     for number in (10, 50):  # generator steps of the first round, and of the second
 
         def step(self, judged, at, number=number):
@@ -156,7 +156,7 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(tmp_pat
 
         folder = tmp_path / str(number)
         with monkeypatch.context() as patch:
-            patch.setattr(Player, "step", step)
+            patch.setattr(TableGeneratorNetwork, "step", step)
             with pytest.raises(Stop):
                 fit(folder)
         resumed, seen = fit(folder, resume=True)

@@ -144,7 +144,7 @@ def test_a_network_that_is_no_nearer_gives_way_to_the_start():
     )
     source = release.model.source
 
-    class Player:
+    class TrainedNetwork:
         def __init__(self):
             self.source, self.random = source, torch.Generator().manual_seed(0)
             self.beginning = lambda values, _: values
@@ -157,12 +157,12 @@ def test_a_network_that_is_no_nearer_gives_way_to_the_start():
         def finish(self):
             return self.g_average
 
-    player, codes = Player(), pictures(5)
+    network, codes = TrainedNetwork(), pictures(5)
     space = space_of(pictures(500))
     lesson = Lesson(
         space=space, queries=(space.of(codes) / FINE).float(), labels=codes[:, LABEL], weights=torch.zeros(5)
     )
-    assert Pupil(player, 1.0).finish(lesson) is player.beginning
+    assert Pupil(network, 1.0).finish(lesson) is network.beginning
 
 
 def test_plans_hold_one_event_a_vote_and_the_starts_share():

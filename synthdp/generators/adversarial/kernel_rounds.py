@@ -131,20 +131,20 @@ class Space(Protocol):
 
 
 class Rounds:
-    """The state of one training. `spaced` gives the space once the player is where it begins, or goes on."""
+    """The state of one training. `spaced` gives the space once the network is where it begins, or goes on."""
 
     def __init__(
         self,
         settings: KernelSettings,
         data: "Sensitive",
         noise: float,
-        player: Learner,
+        network: Learner,
         spaced: Callable[[], Space],
         units: Callable[[], float],
         saved: training_state.State | None,
         progress: Progress,
     ) -> None:
-        self.settings, self.data, self.player, self.noise = settings, data, player, noise
+        self.settings, self.data, self.network, self.noise = settings, data, network, noise
         self.learnt_rounds = 0
         self.progress = progress
         self.codes = torch.zeros((0, len(data.codec.sizes)), dtype=torch.int64)
@@ -188,15 +188,15 @@ class Rounds:
         total = self.settings.rounds * steps
         first = self.learnt_rounds * steps
         for step in range(first, first + steps):
-            self.player.step(lesson, step)
+            self.network.step(lesson, step)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
-                self.progress(step + 1, total, {"generator loss": self.player.loss})
+                self.progress(step + 1, total, {"generator loss": self.network.loss})
         self.learnt_rounds += 1
 
     def _ask(self) -> None:
         """One noisy evaluation of the witness function at freshly generated rows."""
-        queries = self.player.fakes(self.settings.queries).cpu()
-        generated = self.player.fakes(min(max(GENERATED * len(queries), LEAST_GENERATED), MOST_GENERATED)).cpu()
+        queries = self.network.fakes(self.settings.queries).cpu()
+        generated = self.network.fakes(min(max(GENERATED * len(queries), LEAST_GENERATED), MOST_GENERATED)).cpu()
         mean, deviation = against(self.space.kernel, generated, queries)
         shares = Shares(self.noise, "margins", self._clip(generated, queries, mean, deviation))
         self.teachers.train(generated.numpy())
@@ -218,7 +218,7 @@ class Rounds:
     def state(self) -> training_state.Arrays:
         """All that the next rounds depend on, beside the teachers' own."""
         return {
-            **self.player.state(),
+            **self.network.state(),
             **self.space.state(),
             "lesson_rounds": np.array([self.learnt_rounds]),
             "lesson_codes": self.codes.numpy().copy(),
@@ -228,7 +228,7 @@ class Rounds:
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
-        self.player.restore(state)
+        self.network.restore(state)
         self.learnt_rounds = int(state["lesson_rounds"][0])
         self.codes = training_state.tensor(np.asarray(state["lesson_codes"]))
         self.answers = training_state.tensor(np.asarray(state["lesson_answers"]))

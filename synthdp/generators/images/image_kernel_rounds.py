@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from synthdp.generators.adversarial.pair_kernel import weights_of
+from synthdp.generators.images.image_generator_network import ImageGeneratorNetwork, ImageModel
 from synthdp.generators.images.image_networks import principal_axes
-from synthdp.generators.images.image_player import ImageModel, ImagePlayer
 from synthdp.generators.images.pixel_rows import WHITE, Canvas, Source
 from synthdp.generators.parts import training_state
 from synthdp.generators.parts.devices import moved
@@ -188,55 +188,55 @@ class Pictures:
         )
 
     def state(self) -> training_state.Arrays:
-        """The seed: the start is among the player's arrays."""
+        """The seed: the start is among the network's arrays."""
         return {"pictures": np.array([self.seed], np.int64)}
 
 
 class Pupil:
-    """An `ImagePlayer` that learns lessons. `weight`: of a lesson's distance."""
+    """An `ImageGeneratorNetwork` that learns lessons. `weight`: of a lesson's distance."""
 
-    def __init__(self, player: ImagePlayer, weight: float) -> None:
-        self.player, self.weight = player, weight
+    def __init__(self, network: ImageGeneratorNetwork, weight: float) -> None:
+        self.network, self.weight = network, weight
 
     @property
     def loss(self) -> float:
         """Of the last step."""
-        return self.player.loss
+        return self.network.loss
 
     @torch.no_grad()
     def fakes(self, rows: int) -> Tensor:
         """Generated codes, (rows, columns)."""
-        given, label, _, codes = self.player.given(rows)
-        return self.player.source.painted(codes, self.player.g(given, label).cpu())
+        given, label, _, codes = self.network.given(rows)
+        return self.network.source.painted(codes, self.network.g(given, label).cpu())
 
     def step(self, lesson: Lesson, step: int) -> None:
         """Descend on a lesson's distance; `step` counts from 0."""
-        player = self.player
-        given, label, known, _ = player.given(player.settings.fake_batch)
-        made = player.g(given, label)
-        player.descend(self.weight * lesson.distance(made, given, known.argmax(1)), step)
+        network = self.network
+        given, label, known, _ = network.given(network.settings.fake_batch)
+        made = network.g(given, label)
+        network.descend(self.weight * lesson.distance(made, given, known.argmax(1)), step)
 
     @torch.no_grad()
     def finish(self, lesson: Lesson) -> ImageModel:
         """The averaged generator, or the start where fresh pictures say that it is no nearer to what was taught."""
-        player = self.player
-        given, label, known, _ = player.given(CHECKED)
-        if lesson.distance(player.g_average(given, label), given, known.argmax(1)) >= 0:
-            player.g_average = player.beginning
-        return player.finish()
+        network = self.network
+        given, label, known, _ = network.given(CHECKED)
+        if lesson.distance(network.g_average(given, label), given, known.argmax(1)) >= 0:
+            network.g_average = network.beginning
+        return network.finish()
 
     def state(self) -> training_state.Arrays:
-        """The player's."""
-        return self.player.state()
+        """The network's."""
+        return self.network.state()
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
-        self.player.restore(state)
+        self.network.restore(state)
 
 
-def pictures(player: ImagePlayer, degree: int, saved: training_state.State | None) -> Pictures:
+def pictures(network: ImageGeneratorNetwork, degree: int, saved: training_state.State | None) -> Pictures:
     """Those of a stopped fit, or new ones."""
     if saved is not None:
-        return Pictures(player.source, degree, int(saved["pictures"][0]), player.device)
-    seed = int(torch.randint(2**62, (1,), generator=player.random))
-    return Pictures(player.source, degree, seed, player.device)
+        return Pictures(network.source, degree, int(saved["pictures"][0]), network.device)
+    seed = int(torch.randint(2**62, (1,), generator=network.random))
+    return Pictures(network.source, degree, seed, network.device)

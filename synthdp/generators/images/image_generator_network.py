@@ -1,4 +1,4 @@
-"""The generator's side of a game on images: its network, the start that it retouches, and what a fit returns."""
+"""The generator network of a game on images: how it trains, the start that it retouches, and what a fit returns."""
 
 import copy
 import warnings
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.generators import Tensors, check_distributions, check_tensors
-from synthdp.generators.adversarial.table_player import Judgement
+from synthdp.generators.adversarial.table_generator_network import Judgement
 from synthdp.generators.classgauss import ClassGauss
 from synthdp.generators.gaussians.class_mixture import Mixture
 from synthdp.generators.images.image_networks import Painter, Retoucher, principal_axes
@@ -57,8 +57,8 @@ class Settings(Protocol):
     def average(self) -> float: ...
 
 
-class ImagePlayer:
-    """A generator network in training, as `table_player.Player`: `steps` is how many generator steps there will be. Pictures of the
+class ImageGeneratorNetwork:
+    """A generator network in training, as `TableGeneratorNetwork`: `steps` is how many generator steps there will be. Pictures of the
     start are drawn on the CPU and moved to the `device`."""
 
     def __init__(
@@ -73,7 +73,7 @@ class ImagePlayer:
         self.settings, self.label, self.random, self.schema = settings, label, generator, codec.schema
         self.device = device
         self.canvas = Canvas.of(codec, label)
-        self.g = network(settings, self.canvas, generator).to(device)
+        self.g = network_of(settings, self.canvas, generator).to(device)
         self.g_average, self.beginning = copy.deepcopy(self.g), copy.deepcopy(self.g)
         self.optimizer = torch.optim.Adam(self.g.parameters(), settings.generator_rate, betas=BETAS)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, max(1, steps))
@@ -153,7 +153,7 @@ class ImagePlayer:
         return ImageModel(schema=self.schema, source=self.source, network=kept.cpu())
 
     def state(self) -> training_state.Arrays:
-        """All that the next steps depend on, as arrays: `restore` in a new player of the same settings goes on from there."""
+        """All that the next steps depend on, as arrays: `restore` in a new network of the same settings goes on from there."""
         arrays = {**training_state.training_state(self), "labels": self.labels.numpy().copy()}
         if self.source.mixture is not None:
             arrays.update({MIXTURE + name: value.copy() for name, value in self.source.mixture.tensors().items()})
@@ -209,7 +209,7 @@ def lens_of(settings: Settings, canvas: Canvas) -> int | None:
     return min(LENS, canvas.pixels) if settings.architecture == "basis" else None
 
 
-def network(settings: Settings, canvas: Canvas, generator: torch.Generator | None) -> nn.Module:
+def network_of(settings: Settings, canvas: Canvas, generator: torch.Generator | None) -> nn.Module:
     """The generator's network: with start=gauss it retouches pictures of the start, else it paints from latent values."""
     convolutional = settings.architecture == "conv"
     if settings.start == "gauss":
@@ -221,12 +221,12 @@ def network(settings: Settings, canvas: Canvas, generator: torch.Generator | Non
 def restored(settings: Settings, schema: Schema, tensors: Tensors, label: int | None) -> ImageModel:
     """The model with these `tensors`; raises `BadInput` where names or shapes do not fit."""
     canvas = Canvas.of(Codec(schema), label)
-    shapes = training_state.implied(lambda: network(settings, canvas, None))
+    shapes = training_state.implied(lambda: network_of(settings, canvas, None))
     mixture = begun(settings, schema, tensors) if settings.start == "gauss" else None
     own = {name: value for name, value in tensors.items() if not name.startswith(MIXTURE)}
     check_tensors(own, {**shapes, "labels": (canvas.labels,)})
     check_distributions(own, ["labels"])
-    made = network(settings, canvas, random(0))
+    made = network_of(settings, canvas, random(0))
     made.load_state_dict({name: torch.from_numpy(np.array(own[name], np.float32)) for name in shapes})
     labels = torch.from_numpy(np.array(own["labels"], np.float32))
     source = Source(canvas=canvas, labels=labels, mixture=mixture, latent=settings.latent)
@@ -246,16 +246,16 @@ def plan(settings: Settings, schema: Schema, noise: float) -> Plan:
     return (Entry(Gaussian(noise)),) if settings.start == "label" else ()
 
 
-def begin(data: "Sensitive", settings: Settings, player: ImagePlayer, noise: float) -> None:
-    """Ask, and let the player begin there."""
+def begin(data: "Sensitive", settings: Settings, network: ImageGeneratorNetwork, noise: float) -> None:
+    """Ask, and let the network begin there."""
     if settings.start == "gauss":
         own = starter(settings)
-        seed = int(torch.randint(2**62, (1,), generator=player.random))
+        seed = int(torch.randint(2**62, (1,), generator=network.random))
         mixture = own.learn(data, own.noises(data.schema, noise), seed=seed)
-        player.start(torch.from_numpy(mixture.labels).float(), mixture)
+        network.start(torch.from_numpy(mixture.labels).float(), mixture)
         return
-    codec, label = data.codec, player.label
+    codec, label = data.codec, network.label
     if label is None:
         return
     (counts,) = data.marginals([(codec.names[label],)], noise)
-    player.start(nearest_distribution(torch.from_numpy(counts)).float(), None)
+    network.start(nearest_distribution(torch.from_numpy(counts)).float(), None)
