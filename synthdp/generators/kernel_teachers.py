@@ -126,7 +126,7 @@ class Columns:
         """Of codes."""
         return self.space.kernel
 
-    def lesson(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Judgement:
+    def student(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Judgement:
         """The distance of generated rows' mean interactions from those that the student learnt."""
         taught = learnt(self.space, codes, answers, deviations, self.device)
         there = self.space.to(self.device)

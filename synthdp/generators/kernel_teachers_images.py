@@ -11,7 +11,7 @@ from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial.kernel_rounds import KernelSettings, Rounds, units_of
 from synthdp.generators.images import image_generator_network
 from synthdp.generators.images.image_generator_network import ImageGeneratorNetwork
-from synthdp.generators.images.image_kernel_rounds import Pupil, pictures
+from synthdp.generators.images.image_kernel_rounds import MomentMatchingNetwork, pictures
 from synthdp.generators.kernel_teachers import MOST_POWER
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.table_networks import random
@@ -69,19 +69,19 @@ class KernelTeachersImages(KernelSettings):
         saved = data.restored()
         if saved is None:
             image_generator_network.begin(data, self, network, self.table_noise(noise))
-        pupil = Pupil(network, self.witness_weight)
+        matching = MomentMatchingNetwork(network, self.witness_weight)
         rounds = Rounds(
             self,
             data,
             noise,
-            pupil,
+            matching,
             lambda: pictures(network, self.degree, saved),
             lambda: units_of(data, None),
             saved,
             progress,
         )
         rounds.run()
-        return pupil.finish(rounds.taught())
+        return matching.finish(rounds.student())
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights, the label's distribution, and the start's arrays."""

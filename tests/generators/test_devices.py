@@ -217,14 +217,14 @@ def test_a_number_that_is_read_in_every_step_is_noticed(data, kind, monkeypatch)
 
 
 def test_labels_counted_on_the_device_are_noticed(monkeypatch):
-    """Of the student's lessons: how many rows are of a label is known on the CPU, which drew them."""
-    columns = kernel_teachers.Columns.lesson
+    """Of what the student learnt: how many rows are of a label is known on the CPU, which drew them."""
+    columns = kernel_teachers.Columns.student
 
-    def lesson(self, *answers):
+    def student(self, *answers):
         judged = columns(self, *answers)
         return lambda rows, label: judged(rows, label.to(rows.device))
 
-    monkeypatch.setattr(kernel_teachers.Columns, "lesson", lesson)
+    monkeypatch.setattr(kernel_teachers.Columns, "student", student)
     with pytest.raises(AssertionError):
         check_elsewhere(monkeypatch, "table", "kernel_teachers")
 

@@ -129,7 +129,7 @@ def test_plans_hold_one_event_a_round(start):
         assert own / (own + precision) == pytest.approx(0.5)
 
 
-def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(tmp_path, monkeypatch):
+def test_a_fit_stopped_while_it_learns_loses_no_answer_and_no_step(tmp_path, monkeypatch):
     """Killed in the middle of a round, after its answer: the same model comes out as if it had not been."""
 
     class Stop(Exception):

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators.adversarial.pair_kernel import weights_of
-from synthdp.generators.images.image_kernel_rounds import FINE, Lesson, Pupil, coefficients
+from synthdp.generators.images.image_kernel_rounds import FINE, KernelStudent, MomentMatchingNetwork, coefficients
 from synthdp.generators.images.pixel_rows import WHITE, Canvas
 from synthdp.generators.kernel_teachers_images import KernelTeachersImages
 from synthdp.ledger.events import Entry, Vote
@@ -104,7 +104,7 @@ def test_the_distance_is_that_of_the_differences_of_mean_embeddings(space):
     made, given, queries = pictures(12, seed=1), pictures(12, seed=2), pictures(9, seed=3)
     made[:, LABEL] = given[:, LABEL]
     weights = torch.from_numpy(np.random.default_rng(0).normal(size=9))
-    lesson = Lesson(
+    student = KernelStudent(
         space=space, queries=(space.of(queries) / FINE).float(), labels=queries[:, LABEL], weights=weights.float()
     )
     expected = 0.0
@@ -116,8 +116,8 @@ def test_the_distance_is_that_of_the_differences_of_mean_embeddings(space):
                         expected += sign * back * float(space.kernel(one[[i]], other[[j]])) / (12 * 11)
     expected -= 2 * float((embedded(space, queries, weights, made) - embedded(space, queries, weights, given)).mean())
     values = [CANVAS.split(CANVAS.rows(codes))[0] for codes in (made, given)]
-    assert float(lesson.distance(*values, given[:, LABEL])) == pytest.approx(expected, rel=5e-3)
-    assert float(lesson.distance(values[1], values[1], given[:, LABEL])) == pytest.approx(0, abs=1e-4)
+    assert float(student.distance(*values, given[:, LABEL])) == pytest.approx(expected, rel=5e-3)
+    assert float(student.distance(values[1], values[1], given[:, LABEL])) == pytest.approx(0, abs=1e-4)
 
 
 def test_the_student_recovers_exact_evaluations():
@@ -159,10 +159,10 @@ def test_a_network_that_is_no_nearer_gives_way_to_the_start():
 
     network, codes = TrainedNetwork(), pictures(5)
     space = space_of(pictures(500))
-    lesson = Lesson(
+    student = KernelStudent(
         space=space, queries=(space.of(codes) / FINE).float(), labels=codes[:, LABEL], weights=torch.zeros(5)
     )
-    assert Pupil(network, 1.0).finish(lesson) is network.beginning
+    assert MomentMatchingNetwork(network, 1.0).finish(student) is network.beginning
 
 
 def test_plans_hold_one_event_a_vote_and_the_starts_share():
@@ -174,7 +174,7 @@ def test_plans_hold_one_event_a_vote_and_the_starts_share():
 
 
 @pytest.mark.parametrize("number", [5, 25])
-def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(number, tmp_path, monkeypatch):
+def test_a_fit_stopped_while_it_learns_loses_no_answer_and_no_step(number, tmp_path, monkeypatch):
     """Law 23 in a rehearsal: killed in a round, after its answer, the same model comes out as if it had not been."""
 
     class Stop(Exception):
@@ -185,16 +185,16 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(number,
         files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
         return synth.fit(make_pictures(150), seed=3, resume=resume, **files)
 
-    plain = Pupil.step
+    plain = MomentMatchingNetwork.step
 
-    def step(self, lesson, at):
+    def step(self, student, at):
         if at == number:
             raise Stop
-        plain(self, lesson, at)
+        plain(self, student, at)
 
     whole = fit(tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr(Pupil, "step", step)
+        patch.setattr(MomentMatchingNetwork, "step", step)
         with pytest.raises(Stop):
             fit(tmp_path / "stopped")
     resumed = fit(tmp_path / "stopped", resume=True)

@@ -110,8 +110,8 @@ class KernelSettings:
         return float(noise / self.rounds**0.5 * ((1 - self.tables) / self.tables) ** 0.5)
 
 
-class Learner(Protocol):
-    """Who generates, and learns lessons of some kind."""
+class GeneratorNetwork(Protocol):
+    """Generates rows, and descends on what a student of some kind tells of them."""
 
     @property
     def loss(self) -> float: ...
@@ -122,11 +122,11 @@ class Learner(Protocol):
 
 
 class Space(Protocol):
-    """What rows are compared by, and the student, who turns all answers into what a learner takes for a lesson."""
+    """What rows are compared by; `student` learns from all answers, and is what the generator network descends on."""
 
     @property
     def kernel(self) -> Kernel: ...
-    def lesson(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Any: ...
+    def student(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Any: ...
     def state(self) -> training_state.Arrays: ...
 
 
@@ -138,7 +138,7 @@ class Rounds:
         settings: KernelSettings,
         data: "Sensitive",
         noise: float,
-        network: Learner,
+        network: GeneratorNetwork,
         spaced: Callable[[], Space],
         units: Callable[[], float],
         saved: training_state.State | None,
@@ -178,17 +178,17 @@ class Rounds:
         """Rounds whose answers there are."""
         return len(self.answers) // self.settings.queries
 
-    def taught(self) -> Any:
-        """By all answers that there are."""
-        return self.space.lesson(self.codes, self.answers, self.deviations)
+    def student(self) -> Any:
+        """Who has learnt from all answers that there are."""
+        return self.space.student(self.codes, self.answers, self.deviations)
 
     def _learn(self) -> None:
-        lesson = self.taught()
+        student = self.student()
         steps = self.settings.steps
         total = self.settings.rounds * steps
         first = self.learnt_rounds * steps
         for step in range(first, first + steps):
-            self.network.step(lesson, step)
+            self.network.step(student, step)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
                 self.progress(step + 1, total, {"generator loss": self.network.loss})
         self.learnt_rounds += 1
@@ -216,7 +216,7 @@ class Rounds:
         return norm if norm > 0 and math.isfinite(norm) else 1.0
 
     def state(self) -> training_state.Arrays:
-        """All that the next rounds depend on, beside the teachers' own."""
+        """All that the next rounds depend on, beside the teachers' own; under the names that earlier checkpoints have."""
         return {
             **self.network.state(),
             **self.space.state(),

@@ -4,7 +4,7 @@ The start are class Gaussians. Teachers tell, at generated pictures q, the mean 
 of the start, which is public, it is a noisy evaluation of the difference of the two mean embeddings (Gretton et al. 2012,
 lemma 4). The student is the Gaussian process on this difference, drawn to zero where noise is all. The network retouches
 pictures of the start, and descends on the squared distance of two differences: what its retouching adds to the mean embedding,
-and what was taught. Pairs of a picture and its retouching estimate the first one with hardly any chance.
+and what the student learnt. Pairs of a picture and its retouching estimate the first one with hardly any chance.
 """
 
 from dataclasses import dataclass, replace
@@ -120,8 +120,8 @@ CHECKED = 1024  # pairs by which the generator's distance is checked at the end
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lesson:
-    """What was taught: queries' coefficients (queries, axes), labels and weights (queries,), in place of the difference. Labels
+class KernelStudent:
+    """What the student learnt: queries' coefficients (queries, axes), labels and weights (queries,), in place of the difference. Labels
     are on the CPU, so that it is known there which rows have which label."""
 
     space: Coefficients
@@ -130,7 +130,7 @@ class Lesson:
     weights: Tensor
 
     def distance(self, made: Tensor, given: Tensor, labels: Tensor) -> Tensor:
-        """Squared distance, less a constant, of what `made` of the `given` values (rows, pixels) adds from what was taught;
+        """Squared distance, less a constant, of what `made` of the `given` values (rows, pixels) adds from what was learnt;
         `labels` (rows,) are on the CPU.
 
         It is 0 where nothing was added. Unbiased: no pair is compared with itself.
@@ -149,15 +149,15 @@ class Lesson:
             sign[1] = -1
             others = 1 - torch.eye(sign.shape[1], device=device).repeat(2, 2)
             among = sign.flatten() @ (self.space.alike(both @ both.T) * others) @ sign.flatten()
-            taught = sign.flatten() @ self.space.alike(both @ self.queries[asked].T) @ self.weights[asked]
+            learnt = sign.flatten() @ self.space.alike(both @ self.queries[asked].T) @ self.weights[asked]
             weight = float(self.space.weights[label])
-            total = total + weight * (among / max(1, rows * (rows - 1)) - 2 * taught / rows)
+            total = total + weight * (among / max(1, rows * (rows - 1)) - 2 * learnt / rows)
         return total
 
 
 class Pictures:
-    """What pictures are compared by, and the pictures of the start that records are compared with; both from `seed`. Lessons
-    are given on the `device`; teachers, and so the kernel, stay on the CPU (`seal.teachers.mean_embeddings.py`)."""
+    """What pictures are compared by, and the pictures of the start that records are compared with; both from `seed`. Students
+    are on the `device`; teachers, and so the kernel, stay on the CPU (`seal.teachers.mean_embeddings.py`)."""
 
     def __init__(self, source: Source, degree: int, seed: int, device: torch.device) -> None:
         self.device = device
@@ -172,7 +172,7 @@ class Pictures:
         """Of codes."""
         return self.space.kernel
 
-    def lesson(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Lesson:
+    def student(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> KernelStudent:
         """The student: weights of queries, from noisy means of k(x, q) over records."""
         plain = torch.zeros_like(answers)
         for start in range(0, len(self.start), AT_ONCE):
@@ -180,7 +180,7 @@ class Pictures:
         asked = self.kernel(codes, codes), answers - plain / len(self.start), deviations
         weights = weights_of(*(values.to(self.device) for values in asked))
         queries = (self.space.of(codes) / FINE).float().to(self.device)
-        return Lesson(
+        return KernelStudent(
             space=self.space.to(self.device),
             queries=queries,
             labels=self.space.labels_of(codes),
@@ -192,8 +192,9 @@ class Pictures:
         return {"pictures": np.array([self.seed], np.int64)}
 
 
-class Pupil:
-    """An `ImageGeneratorNetwork` that learns lessons. `weight`: of a lesson's distance."""
+class MomentMatchingNetwork:
+    """An `ImageGeneratorNetwork` whose loss is its distance from what a student learnt, times `weight`: it matches moments (Li, Swersky
+    & Zemel 2015)."""
 
     def __init__(self, network: ImageGeneratorNetwork, weight: float) -> None:
         self.network, self.weight = network, weight
@@ -209,19 +210,19 @@ class Pupil:
         given, label, _, codes = self.network.given(rows)
         return self.network.source.painted(codes, self.network.g(given, label).cpu())
 
-    def step(self, lesson: Lesson, step: int) -> None:
-        """Descend on a lesson's distance; `step` counts from 0."""
+    def step(self, student: KernelStudent, step: int) -> None:
+        """Descend on the distance from what the student learnt; `step` counts from 0."""
         network = self.network
         given, label, known, _ = network.given(network.settings.fake_batch)
         made = network.g(given, label)
-        network.descend(self.weight * lesson.distance(made, given, known.argmax(1)), step)
+        network.descend(self.weight * student.distance(made, given, known.argmax(1)), step)
 
     @torch.no_grad()
-    def finish(self, lesson: Lesson) -> ImageModel:
-        """The averaged generator, or the start where fresh pictures say that it is no nearer to what was taught."""
+    def finish(self, student: KernelStudent) -> ImageModel:
+        """The averaged generator, or the start where fresh pictures say that it is no nearer to what the student learnt."""
         network = self.network
         given, label, known, _ = network.given(CHECKED)
-        if lesson.distance(network.g_average(given, label), given, known.argmax(1)) >= 0:
+        if student.distance(network.g_average(given, label), given, known.argmax(1)) >= 0:
             network.g_average = network.beginning
         return network.finish()
 

@@ -14,7 +14,7 @@ Probabilities = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Lesson:
+class TrainingSet:
     """What a student may see: all of it is public or was charged.
 
     `rows` (answers, width) are the features of the answered queries and `targets` (answers, classes) their noisy labels as
@@ -48,8 +48,8 @@ class Student(Protocol):
 
     name: ClassVar[str]
 
-    def learn(self, lesson: Lesson, seed: int) -> Learned:
-        """What it makes of a lesson. All its randomness comes from `seed`."""
+    def learn(self, training: TrainingSet, seed: int) -> Learned:
+        """What it makes of a training. All its randomness comes from `seed`."""
         ...
 
     def restore(self, width: int, classes: int, tensors: Tensors) -> Learned:
