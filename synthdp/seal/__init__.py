@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from synthdp.seal.marginals import Grouping, Marginals
     from synthdp.seal.pinned import moved
     from synthdp.seal.replay import tried
-    from synthdp.seal.teachers.mean_embeddings import Kernel, Witness, against
+    from synthdp.seal.teachers.mean_embeddings import Kernel, MeanEmbeddings, public_embedding
     from synthdp.seal.teachers.network_teachers import Stacked
     from synthdp.seal.teachers.protocols import first_line, public_rows
     from synthdp.seal.teachers.sealed_teachers import checked
@@ -56,7 +56,7 @@ _HOMES = {
     "pinned": ("moved",),
     "replay": ("tried",),
     "marginals": ("Grouping", "Marginals"),
-    "teachers.mean_embeddings": ("Kernel", "Witness", "against"),
+    "teachers.mean_embeddings": ("Kernel", "MeanEmbeddings", "public_embedding"),
     "teachers.network_teachers": ("Stacked",),
     "teachers.protocols": ("first_line", "public_rows"),
     "teachers.sealed_teachers": ("checked",),
@@ -90,6 +90,7 @@ __all__ = [
     "LNMax",
     "Labels",
     "Marginals",
+    "MeanEmbeddings",
     "Misfit",
     "PerGroup",
     "Rule",
@@ -99,14 +100,13 @@ __all__ = [
     "Stacked",
     "Sums",
     "Together",
-    "Witness",
     "adapted",
-    "against",
     "checked",
     "decayed",
     "first_line",
     "layout",
     "moved",
+    "public_embedding",
     "public_rows",
     "tried",
 ]

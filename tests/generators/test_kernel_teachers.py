@@ -13,7 +13,7 @@ from synthdp.generators.parts.table_networks import Blocks
 from synthdp.ledger.events import Entry, Gaussian, Vote
 from synthdp.schema.codec import Codec
 from synthdp.seal.resume import Checkpoint
-from synthdp.seal.teachers import Witness
+from synthdp.seal.teachers import MeanEmbeddings
 from synthdp.seal.teachers.mean_embeddings import compared
 from synthdp.seal.teachers.protocols import Parts
 
@@ -80,11 +80,11 @@ def test_the_student_recovers_exact_evaluations(space):
     assert float((found - exact).norm() / exact.norm()) < 0.1
 
 
-def test_a_witness_is_the_mean_over_its_own_records_alone(space):
+def test_a_mean_embedding_is_over_its_own_records_alone(space):
     space, sizes = space
     codes = rows_of(sizes, 30).numpy().astype(np.int32)
     queries, generated = rows_of(sizes, 11, seed=1), rows_of(sizes, 200, seed=2)
-    kind = Witness(kernel=space.kernel)
+    kind = MeanEmbeddings(kernel=space.kernel)
     starts, counts = np.array([0, 10, 10]), np.array([10, 0, 20])
     ensemble = kind.begin(Parts(codes, starts, counts), None, 2, b"")
     with pytest.raises(BadInput, match="generated"):

@@ -13,7 +13,7 @@ from synthdp.generators.images.pixel_rows import WHITE, Canvas
 from synthdp.generators.kernel_teachers_images import KernelTeachersImages
 from synthdp.ledger.events import Entry, Vote
 from synthdp.schema.codec import Codec
-from synthdp.seal.teachers import Witness
+from synthdp.seal.teachers import MeanEmbeddings
 
 BUDGET = Budget(3.0, 1e-5)
 CODEC = Codec(picture_schema())
@@ -85,7 +85,7 @@ def test_teachers_take_the_kernel_whatever_the_size_of_pictures(shape):
     rng = np.random.default_rng(0)
     values = torch.from_numpy(rng.random((300, canvas.pixels), dtype=np.float32) ** 3)
     space = coefficients(canvas, values, torch.from_numpy(rng.integers(0, 3, 300)), torch.full((3,), 1 / 3), 3)
-    assert Witness(kernel=space.kernel).check(codec) == 2
+    assert MeanEmbeddings(kernel=space.kernel).check(codec) == 2
     codes = torch.from_numpy(rng.integers(0, codec.sizes, (40, len(codec.sizes))))
     z = (space.of(codes)).numpy()
     assert np.array_equal(z, np.rint(z))

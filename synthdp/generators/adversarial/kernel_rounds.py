@@ -27,7 +27,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Event
 from synthdp.options import check, fraction, number, option, positive, several, text, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import Kernel, Shares, Witness, against
+from synthdp.seal import Kernel, MeanEmbeddings, Shares, public_embedding
 
 if TYPE_CHECKING:
     from synthdp.seal import Sensitive
@@ -153,7 +153,7 @@ class Rounds:
         if saved is not None:
             self.restore(saved)
         self.units, self.space = units(), spaced()
-        self.teachers = data.partition(settings.teachers_of(self.units), Witness(kernel=self.space.kernel))
+        self.teachers = data.partition(settings.teachers_of(self.units), MeanEmbeddings(kernel=self.space.kernel))
 
     def run(self) -> None:
         """All rounds, or those that a stopped fit had left."""
@@ -197,7 +197,7 @@ class Rounds:
         """One noisy evaluation of the witness function at freshly generated rows."""
         queries = self.network.fakes(self.settings.queries).cpu()
         generated = self.network.fakes(min(max(GENERATED * len(queries), LEAST_GENERATED), MOST_GENERATED)).cpu()
-        mean, deviation = against(self.space.kernel, generated, queries)
+        mean, deviation = public_embedding(self.space.kernel, generated, queries)
         shares = Shares(self.noise, "margins", self._clip(generated, queries, mean, deviation))
         self.teachers.train(generated.numpy())
         found = torch.from_numpy(self.teachers.ask(queries.numpy(), shares))
