@@ -6,6 +6,8 @@ Names are looked up on first use, so that what needs no network does not wait fo
 
 from typing import TYPE_CHECKING, Any
 
+from synthdp.errors import renamed
+
 if TYPE_CHECKING:
     from synthdp.seal.asking import Batch, Safe
     from synthdp.seal.choice import (
@@ -65,6 +67,7 @@ _HOMES = {
     "vectors": ("Group", "GroupMoments", "GroupSums", "Sums"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_renamed = renamed(__name__, Witness="MeanEmbeddings", against="public_embedding")
 
 __all__ = [
     "ALLOCATIONS",
@@ -114,7 +117,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
-        raise AttributeError(f"module 'synthdp.seal' has no attribute {name!r}")
+        return _renamed(name, 3)
     import importlib
 
     found = globals()[name] = getattr(importlib.import_module(f"synthdp.seal.{_HOME_OF[name]}"), name)
