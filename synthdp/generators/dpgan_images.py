@@ -158,8 +158,8 @@ class ImageGame(Game):
     ) -> None:
         steps, label = settings.steps // settings.generator_every, settings.label(data.schema)
         network = ImageGeneratorNetwork(settings, data.codec, label, steps, generator, device)
-        canvas, convolutional = network.canvas, settings.architecture == "conv"
-        d = Critic(canvas, convolutional, settings.widths, lens_of(settings, canvas), generator).to(device)
+        layout, convolutional = network.layout, settings.architecture == "conv"
+        d = Critic(layout, convolutional, settings.widths, lens_of(settings, layout), generator).to(device)
         super().__init__(settings, data, terms, network, d, Logistic())
 
     def start(self) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from synthdp.generators.adversarial.pair_kernel import weights_of
 from synthdp.generators.images.image_generator_network import ImageGeneratorNetwork, ImageModel
 from synthdp.generators.images.image_networks import principal_axes
-from synthdp.generators.images.pixel_rows import WHITE, Canvas, Source
+from synthdp.generators.images.pixel_rows import WHITE, PixelLayout, Source
 from synthdp.generators.parts import training_state
 from synthdp.generators.parts.devices import moved
 from synthdp.generators.parts.table_networks import random
@@ -42,7 +42,7 @@ class Coefficients:
     """`lens` (pixels, axes): whole numbers; `unit`: what they are to be multiplied by; `centres` and `inverses` (labels, axes):
     means, and one over deviations; `weights` (labels,): of comparisons."""
 
-    canvas: Canvas
+    layout: PixelLayout
     lens: Tensor
     unit: float
     centres: Tensor
@@ -57,13 +57,13 @@ class Coefficients:
 
     def labels_of(self, codes: Tensor) -> Tensor:
         """(rows,) the label of each row; 0 where there is none."""
-        place = self.canvas.label
+        place = self.layout.label
         return codes[:, place].long() if place is not None else torch.zeros(len(codes), dtype=torch.int64)
 
     def of(self, codes: Tensor) -> Tensor:
         """(rows, axes) coefficients of codes, whole numbers of steps, float64."""
-        start = self.canvas.start
-        found = codes[:, start : start + self.canvas.pixels].double() @ self.lens
+        start = self.layout.start
+        found = codes[:, start : start + self.layout.pixels].double() @ self.lens
         labels = self.labels_of(codes)
         scaled = (found * (self.unit / WHITE) - self.centres[labels]) * self.inverses[labels]
         return (scaled * FINE).round().clamp(-MOST * FINE, MOST * FINE)
@@ -88,19 +88,19 @@ class Coefficients:
         return torch.where(rows[:, None] == asked[None, :], found * self.weights[asked][None, :], 0.0)
 
 
-def coefficients(canvas: Canvas, values: Tensor, labels: Tensor, shares: Tensor, degree: int) -> Coefficients:
+def coefficients(layout: PixelLayout, values: Tensor, labels: Tensor, shares: Tensor, degree: int) -> Coefficients:
     """Of generated pictures `values` (rows, pixels) in [0, 1] and their labels (rows,), whose distribution is `shares`."""
-    counts = torch.bincount(labels, minlength=canvas.labels).double()[:, None]
-    sums = torch.zeros(canvas.labels, canvas.pixels, dtype=torch.float64).index_add_(0, labels, values.double())
+    counts = torch.bincount(labels, minlength=layout.labels).double()[:, None]
+    sums = torch.zeros(layout.labels, layout.pixels, dtype=torch.float64).index_add_(0, labels, values.double())
     means = torch.where(counts > 0, sums / counts.clamp_min(1), values.double().mean(0))
     around = values.double() - means[labels]
-    axes = principal_axes(around, min(AXES, canvas.pixels))[0].double()
+    axes = principal_axes(around, min(AXES, layout.pixels))[0].double()
     unit = float(axes.abs().max().clamp_min(1e-12)) / 2**BITS
     lens = (axes / unit).round()
-    squares = torch.zeros(canvas.labels, axes.shape[1], dtype=torch.float64)
+    squares = torch.zeros(layout.labels, axes.shape[1], dtype=torch.float64)
     squares.index_add_(0, labels, (around @ (lens * unit)).square())
     return Coefficients(
-        canvas=canvas,
+        layout=layout,
         lens=lens,
         unit=unit,
         centres=means @ (lens * unit),
@@ -162,9 +162,9 @@ class Pictures:
     def __init__(self, source: Source, degree: int, seed: int, device: torch.device) -> None:
         self.device = device
         self.seed, generator = seed, random(seed)
-        rows = min(COMPARED, max(LEAST_COMPARED, VALUES // source.canvas.pixels))
+        rows = min(COMPARED, max(LEAST_COMPARED, VALUES // source.layout.pixels))
         values, label, codes = source.draw(rows, generator)
-        self.space = coefficients(source.canvas, values, label.argmax(1), source.labels, degree)
+        self.space = coefficients(source.layout, values, label.argmax(1), source.labels, degree)
         self.start = codes
 
     @property
@@ -208,7 +208,7 @@ class MomentMatchingNetwork:
     def fakes(self, rows: int) -> Tensor:
         """Generated codes, (rows, columns)."""
         given, label, _, codes = self.network.given(rows)
-        return self.network.source.painted(codes, self.network.g(given, label).cpu())
+        return self.network.source.with_pixels(codes, self.network.g(given, label).cpu())
 
     def step(self, student: KernelStudent, step: int) -> None:
         """Descend on the distance from what the student learnt; `step` counts from 0."""
