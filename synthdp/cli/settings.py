@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from typing import Any, Literal
 
-from synthdp.evaluate.how import Choices
+from synthdp.evaluate.judging_options import Choices
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Relation
 from synthdp.options import number, option, whole
