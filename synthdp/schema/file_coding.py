@@ -1,7 +1,7 @@
 """How the files of a table are written (`reading:` of a schema): a cell in the file's coding, and in the plain one, both ways.
 
 The plain coding is what schemas without `reading` read: UTF-8, a decimal point, dates as in ISO 8601, true and false. A cell is
-brought to it alone, by the schema and by nothing else (`Coded.plain`), and back when synthetic records are written (`Coded.written`).
+brought to it alone, by the schema and by nothing else (`Coded.plain`), and back when synthetic records are written (`csvfile.written`).
 """
 
 import codecs
@@ -455,15 +455,20 @@ def _codes(given: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(codes))
 
 
-def _labels(given: Any) -> tuple[tuple[str, str], ...]:
+def _pairs(given: Any, rule: str) -> list[tuple[Any, Any]]:
+    """What maps one thing to another, as a mapping or as pairs of a list."""
     pairs = list(given.items()) if isinstance(given, Mapping) else given
-    rule = "labels must map codes to categories, such as {1: male, 2: female}"
     if not isinstance(pairs, list | tuple) or not all(
         isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs
     ):
         raise BadInput(rule)
+    return [(one, other) for one, other in pairs]
+
+
+def _labels(given: Any) -> tuple[tuple[str, str], ...]:
+    rule = "labels must map codes to categories, such as {1: male, 2: female}"
     found: dict[str, str] = {}
-    for code, label in pairs:
+    for code, label in _pairs(given, rule):
         text, said = (str(each) if _is_whole(each) else each for each in (code, label))
         if not isinstance(text, str) or not isinstance(said, str) or not text or not said:
             raise BadInput(f"{rule}; put quotes around decimals, true, false and null")
@@ -476,14 +481,9 @@ def _labels(given: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _numbers(given: Any) -> tuple[tuple[str, float], ...]:
-    pairs = list(given.items()) if isinstance(given, Mapping) else given
     rule = 'numbers must map texts to the numbers that they stand for, such as {"<5": 2.5}'
-    if not isinstance(pairs, list | tuple) or not all(
-        isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs
-    ):
-        raise BadInput(rule)
     found: dict[str, float] = {}
-    for text, number in pairs:
+    for text, number in _pairs(given, rule):
         fits = isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < float("inf")
         if not fits or not isinstance(text, str) or not text:
             raise BadInput(rule)

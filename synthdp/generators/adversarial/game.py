@@ -7,6 +7,7 @@ touches them, so only that half of its gradient is clipped and noised (law 14).
 import copy
 import dataclasses
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -61,7 +62,7 @@ class Terms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GanSettings:
+class GanSettings(ABC):
     """The options that both DP-GANs have. Those without a default here have one of their own in each of them."""
 
     name: ClassVar[str]
@@ -171,25 +172,25 @@ class GanSettings:
         return self.hidden
 
     @property
+    @abstractmethod
     def tells_units(self) -> bool:
         """Whether the start tells a noisy number of units."""
-        raise NotImplementedError
 
     def steps_on(self, schema: Schema) -> int:  # noqa: ARG002
         """How many discriminator steps there are on records of this schema."""
         return self.steps
 
+    @abstractmethod
     def starting(self, schema: Schema, noise: float) -> Plan:
         """What the start asks, all of it together one Gaussian of this noise."""
-        raise NotImplementedError
 
+    @abstractmethod
     def game(self, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device = CPU) -> "Game":
         """The game of one fit, once the schema is resolved."""
-        raise NotImplementedError
 
+    @abstractmethod
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
-        raise NotImplementedError
 
     # What they share.
 
@@ -273,7 +274,7 @@ def table_noise(share: float, steps: int, rate: float, noise: float) -> float:
     return noise / (rate * math.sqrt(steps)) * math.sqrt((1 - share) / share)
 
 
-class Game:
+class Game(ABC):
     """The state of one training: the generator's side, a discriminator, its average and its optimiser; networks on the `device`."""
 
     def __init__(
@@ -409,10 +410,10 @@ class Game:
         self.clipper.restore(state)
         self.classes = np.array(state.get(CLASSES, self.classes), np.float64)
 
+    @abstractmethod
     def start(self) -> None:
         """Ask for what the settings start at, and begin there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self) -> Model:
         """The model of the generator that is kept."""
-        raise NotImplementedError

@@ -9,6 +9,7 @@ none grows old, and the student learns from all of them.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -39,7 +40,7 @@ MOST_ASKED = 20_000  # queries of a whole fit whose covariances are inverted
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelSettings:
+class KernelSettings(ABC):
     """The options that kernel teachers of tables and of images both have. Those without a default here have one of their own in each
     of them."""
 
@@ -77,9 +78,9 @@ class KernelSettings:
     # What each of the two says for itself.
 
     @property
+    @abstractmethod
     def tells_units(self) -> bool:
         """Whether the start tells a noisy number of units."""
-        raise NotImplementedError
 
     # What they share.
 
