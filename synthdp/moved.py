@@ -73,7 +73,7 @@ MOVED = {
     "evaluate.images.pixel_marginals": "evaluate.images.samples",
     "evaluate.images.sample_grid": "evaluate.images.samples",
     "evaluate.intervals": "evaluate.scores",
-    "evaluate.judged_histories": "evaluate.histories",
+    "evaluate.judged_histories": "evaluate.history_fidelity",
     "evaluate.marginals": "evaluate.fidelity",
     "evaluate.missing": "evaluate.fidelity",
     "evaluate.numeric": "evaluate.fidelity",

@@ -38,7 +38,7 @@ def evaluate(
     numbers; a numeric one has the regressors of the models' ids.
 
     The result has the keys schema_version, targets, fidelity, columns, attacks, histories (where the schema has an order: see
-    `judged_histories`), not_computed (a metric that the rows
+    `history_fidelity`), not_computed (a metric that the rows
     cannot define is absent and listed there with its reason; no figure is ever NaN) and about. A column that synthetic
     rows lack, or hold in a form that cannot be read, is listed there and left out of all metrics. It holds exact
     statistics of real records: internal, outside epsilon. Raises BadInput where the real frames do not fit the schema.
@@ -159,14 +159,14 @@ def _judge_target(hearing: Hearing, axis: Axis, run: tuple[Model, ...]) -> None:
 
 
 def _histories(hearing: Hearing, frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], schema: Schema) -> None:
-    from synthdp.evaluate import histories
+    from synthdp.evaluate import history_fidelity
 
     lacking = [name for name in schema.names if name not in frames[0]]
     if lacking:
         hearing.lack("histories", f"the synthetic rows lack {lacking[0]!r}")
         return
-    seen = histories.as_seen(schema, frames[0], frames[1])
-    hearing.result["histories"] = histories.judge(*frames, seen.counting())
+    seen = history_fidelity.as_seen(schema, frames[0], frames[1])
+    hearing.result["histories"] = history_fidelity.judge(*frames, seen.counting())
 
 
 def _attack(hearing: Hearing, targets: Sequence[str]) -> None:

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators import Model, Progress, Tensors, Traits, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, probabilities, silent
 from synthdp.generators.gaussians import one_shot
 from synthdp.generators.gaussians.class_mixture import Mixture, agreed, plain_greys, restored
 from synthdp.generators.gaussians.one_shot import Moments
-from synthdp.generators.independent import probabilities
 from synthdp.generators.parts.gan_model import check_label, label_place
 from synthdp.generators.parts.record_vectors import Array, Vectors
 from synthdp.ledger.budget import Budget

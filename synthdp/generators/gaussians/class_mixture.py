@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators import Tensors, check_distributions, check_tensors
-from synthdp.generators.independent import probabilities
+from synthdp.generators import Tensors, check_distributions, check_tensors, probabilities
 from synthdp.generators.parts.record_vectors import Array, Labels, Vectors
 from synthdp.schema.schema import Schema
 

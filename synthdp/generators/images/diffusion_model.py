@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synthdp.generators import Tensors
+from synthdp.generators import Tensors, probabilities
 from synthdp.generators.gaussians.class_mixture import Mixture, plain_greys
 from synthdp.generators.images.diffusion import Prior, Sampler, isotropic
-from synthdp.generators.independent import probabilities
 from synthdp.generators.parts.record_vectors import Array, Vectors
 from synthdp.generators.parts.table_networks import random
 from synthdp.schema.codec import Codec
