@@ -49,7 +49,7 @@ class Data:
 
 
 class Remembered:
-    """A student that learns equal lessons once: cases whose noisy labels are the same have the same student."""
+    """A student that learns equal training sets once: cases whose noisy labels are the same have the same student."""
 
     def __init__(self, student: Any) -> None:
         self.student = student
@@ -60,12 +60,12 @@ class Remembered:
         """As the student's."""
         return str(self.student.name)
 
-    def learn(self, lesson: Any, seed: int) -> Any:
-        """From memory, where the lesson is known."""
-        key = (lesson.rows.tobytes(), lesson.targets.tobytes(), len(lesson.pool), seed)
+    def learn(self, training: Any, seed: int) -> Any:
+        """From memory, where the training set is known."""
+        key = (training.rows.tobytes(), training.targets.tobytes(), len(training.pool), seed)
         if key not in self.seen:
             self.seen.clear()
-            self.seen[key] = self.student.learn(lesson, seed)
+            self.seen[key] = self.student.learn(training, seed)
         return self.seen[key]
 
     def restore(self, width: int, classes: int, tensors: Any) -> Any:
@@ -102,7 +102,7 @@ def fit_all(
     seeds: Iterable[int],
     keep: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """A row per case, over all seeds; seeds are the outer loop, so that equal lessons follow each other.
+    """A row per case, over all seeds; seeds are the outer loop, so that equal training sets follow each other.
 
     `keep` is a scratch file of finished fits, from which a recipe that was stopped goes on.
     """

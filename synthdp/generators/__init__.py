@@ -427,6 +427,13 @@ def distributions(array: NDArray[Any]) -> bool:
     return bool((array >= 0).all() and (np.abs(array.sum(-1, dtype=np.float64) - 1) <= ROUNDED).all())
 
 
+def probabilities(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Noisy counts as a distribution: negative ones are zero; nothing left is uniform."""
+    kept = np.clip(counts, 0, None)
+    total = kept.sum()
+    return kept / total if total > 0 else np.full(kept.shape, 1 / kept.size)
+
+
 def _finite(array: NDArray[Any]) -> bool:
     return array.size == 0 or bool(np.abs(array).max() <= np.finfo(np.float32).max)
 

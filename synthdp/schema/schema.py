@@ -75,7 +75,7 @@ class Schema:
     `rules`: what every record satisfies by its meaning, such as `admission <= discharge`, `{if: {sex: M}, then: {pregnant:
     false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `schema.rules`, and the plain forms may be given
     in the place of values. They are declared public like bounds. Those that can be are honoured by construction, since the codec has
-    no code for what they forbid (`schema.ties` says which; a fit's charges are the same without them); evaluation counts the rows
+    no code for what they forbid (`schema.tied_columns` says which; a fit's charges are the same without them); evaluation counts the rows
     that break any. `honoured`: places of the rules that are to be kept so, from 0; by default all that can be.
 
     `reading`: how the table's files are written, and synthetic ones are; without it as `Reading()`, but for the separator of a CSV
@@ -181,7 +181,7 @@ class Schema:
         these a compound of labels is one column, in the place of the first, and a larger number is its gap."""
         if not self.rules:
             return self.modelled
-        from synthdp.schema.ties import ties
+        from synthdp.schema.tied_columns import ties
 
         return ties(self).columns
 
@@ -239,7 +239,7 @@ class Schema:
         """The same schema, which says which of its rules are honoured: as declared, before anything is learned."""
         if not self.rules or self.honoured is not None:
             return self
-        from synthdp.schema.ties import ties
+        from synthdp.schema.tied_columns import ties
 
         return replace(self, honoured=ties(self).honoured)
 

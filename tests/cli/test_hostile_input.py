@@ -247,8 +247,8 @@ def test_absurd_events_have_an_epsilon(entry, delta):
 
 
 def test_names_in_an_account_do_not_reach_the_terminal_raw():
-    from synthdp.cli import places
+    from synthdp.cli import output_paths
 
-    shown = places.name("\x1b[31m" + "x" * 1_000)
+    shown = output_paths.name("\x1b[31m" + "x" * 1_000)
     assert shown.startswith("\\x1b[31m")
     assert len(shown) < 100

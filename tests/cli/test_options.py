@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from sweeps import sweep
 
-from synthdp.cli import COMMANDS, compose, run, settings
+from synthdp.cli import COMMANDS, compose, option_values, run, settings
 from synthdp.cli.settings import GROUPS, KINDS, OPTIONS
 from synthdp.sets.named import NAMES
 
@@ -35,8 +35,8 @@ def word(name, value):
 )
 def test_options_of_groups(command, group, chosen):
     """Whatever file of the group is chosen."""
-    required = [f"{name}=1" for name, value, _ in settings.helps(OPTIONS[command]) if value == "???"]
-    given = [word(f"{group}.{name}", value) for name, value, _ in settings.helps(KINDS[group]) if value != "???"]
+    required = [f"{name}=1" for name, value, _ in option_values.helps(OPTIONS[command]) if value == "???"]
+    given = [word(f"{group}.{name}", value) for name, value, _ in option_values.helps(KINDS[group]) if value != "???"]
     (config,) = compose.compose(command, [*required, f"{group}={chosen}", *given])
     assert isinstance(config[group], KINDS[group])
 
@@ -48,8 +48,8 @@ def test_a_data_set_is_chosen_by_its_name():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_options_of_commands(command):
-    required = [f"{name}=1" for name, value, _ in settings.helps(OPTIONS[command]) if value == "???"]
-    given = [word(name, value) for name, value, _ in settings.helps(OPTIONS[command]) if value != "???"]
+    required = [f"{name}=1" for name, value, _ in option_values.helps(OPTIONS[command]) if value == "???"]
+    given = [word(name, value) for name, value, _ in option_values.helps(OPTIONS[command]) if value != "???"]
     assert compose.compose(command, [*required, *given])
 
 
