@@ -335,7 +335,11 @@ def tutorial() -> list[Row]:
         because="at chance at epsilon infinity too",
     )
     levels = row("tutorial", "Figure 2: MNIST by DP-SGD at three noise levels", "curves")
-    return [levels, original, *(more.get(name, row("tutorial", f"{name} on Adult", text)) for name, text in published.items())]
+    return [
+        levels,
+        original,
+        *(more.get(name, row("tutorial", f"{name} on Adult", text)) for name, text in published.items()),
+    ]
 
 
 def shown(found: Mapping[str, Any] | None) -> str:
