@@ -219,9 +219,9 @@ def page(result: dict[str, Any]) -> str:
             "",
             "## How the settings with privacy were chosen",
             "",
-            "Each trial was trained on the first 50,000 training pictures and scored on the other 10,000 (seed 0), as at epsilon 3 but with "
-            f"{1 / PART:g} of the batch and of the noise multiplier: the noise on the mean gradient is the same. All else is as in the table "
-            "above. The test pictures were not looked at. In earnest, a choice made on sensitive records costs budget of its own.",
+            "Each trial was trained on the first 50,000 training pictures and scored on the other 10,000 (seed 0), as at epsilon 3, "
+            f"but with {1 / PART:g} of the batch and noise multiplier: the noise on the mean gradient is the same. All else is as in "
+            "the table above. No test picture was looked at. In earnest, a choice made on sensitive records costs budget of its own.",
             "",
             "| network | learning rate | clip | accuracy on held-out training pictures |",
             "|---|---|---|---|",
