@@ -377,10 +377,15 @@ Written by `recipes/papers.py`, which runs nothing itself.
 """
 
 
+def rows() -> list[Row]:
+    """All published figures."""
+    return [*pate(), *pyvacy(), *tutorial(), *slides()]
+
+
 def main() -> None:
     """Read, compare, write."""
-    rows = [*pate(), *pyvacy(), *tutorial(), *slides()]
-    record.write("papers", {"rows": rows}, text(rows))
+    found = rows()
+    record.write("papers", {"rows": found}, text(found))
 
 
 if __name__ == "__main__":
