@@ -74,7 +74,9 @@ recipes: install  ## needs SYNTHDP_DATA; hours, most of them pategan_paper
 	$(BIN)/python recipes/pate_adult.py
 	$(BIN)/python recipes/pate_diabetes.py
 	$(BIN)/python recipes/pate_mnist.py
-	OMP_NUM_THREADS=1 $(BIN)/python recipes/trainer_mnist.py
+	$(BIN)/python recipes/pate_curves.py
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/trainer_mnist.py --choose
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/plain_dpgan.py
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/images.py --data mnist --picture classgauss dpgan
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/images.py --data pneumoniamnist --picture classgauss dpgan
 	for data in adult meps diabetes130; do OMP_NUM_THREADS=1 $(BIN)/python recipes/compare_generators.py --data $$data || exit 1; done
