@@ -123,7 +123,7 @@ def overview() -> str:
             "usage: synthdp COMMAND key=value ...",
             "       synthdp COMMAND --help      every option with its default",
             "       synthdp --version",
-            "every command takes quiet=true (nothing but warnings and errors) and log=FILE (adds all that is said to a file; internal)",
+            "every command takes quiet=true (nothing but warnings and errors) and log=FILE (also appends all messages to a file; internal)",
             "",
             *rows,
         ]

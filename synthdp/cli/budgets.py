@@ -143,7 +143,7 @@ def budget(config: Config) -> None:
         standing = account.open()
     if standing is None:
         raise BadInput(
-            f"no account at {account.path}: nothing was fitted yet, or the account has another name. account.cap.epsilon= and "
+            f"no account at {account.path}: nothing has been fitted yet, or the account has another name. account.cap.epsilon= and "
             "account.cap.delta= make a new one"
         )
     if config["options"].format == "json":

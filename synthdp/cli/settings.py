@@ -65,7 +65,7 @@ class DataAccount:
     head: str | None = option(
         None, "hash kept elsewhere (synthdp budget prints it); the fit is refused if the account does not hold it"
     )
-    by: str | None = option(None, "who fits; default: the user's name")
+    by: str | None = option(None, "who makes the fit; default: the user's name")
     add_version: bool = option(
         False, "accept the table as a newer version of the account's table, about the same people"
     )
@@ -77,7 +77,7 @@ class Fit:
     """Options of `synthdp fit`."""
 
     out: str = option(MISSING, "folder to write; its release/ may leave, its internal/ must not")
-    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped not for release")
+    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped 'not for release'")
     invalid: Literal["error", "clamp"] = option(
         "error", "records that break the schema: error refuses them, clamp maps them to allowed values"
     )
@@ -130,7 +130,7 @@ class PateOf:
     )
     teacher: Literal["forest", "network", "convolutional"] = option(
         "forest",
-        "what a teacher is: a random forest, a neural network, or one of convolutions, which sees a picture alone",
+        "what a teacher is: forest (a random forest), network (a neural network) or convolutional (for pictures)",
     )
     aggregator: Literal["gnmax", "lnmax", "counts", "shares"] = option(
         "gnmax",
@@ -142,8 +142,8 @@ class PateOf:
     )
     student: Literal["network", "convolutional", "semi_supervised"] = option(
         "network",
-        "what learns from the labels: a neural network, one of convolutions for a picture, or a semi-supervised GAN, which learns from the "
-        "other public records too",
+        "what learns from the labels: network (a neural network), convolutional (for pictures) or semi_supervised (a GAN, which also "
+        "learns from the other public records)",
     )
     distillation: bool = option(
         False, "with aggregator=counts or shares: the student learns the noisy shares, not the likeliest class alone"
@@ -157,7 +157,7 @@ class PateOf:
         "one_hot",
         "how teachers and student see a record: one_hot (an indicator for each value) or codes (a number for each column)",
     )
-    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped not for release")
+    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped 'not for release'")
     invalid: Literal["error", "clamp"] = option(
         "error", "records that break the schema: error refuses them, clamp maps them to allowed values"
     )
@@ -213,7 +213,8 @@ class Audit:
     tuning_runs: int = option(400, "number of further fits on each table, from which the attack is chosen")
     pair: Literal["own", "worst_case", "rare"] = option(
         "own",
-        "the two neighbouring tables on which a generator is audited; own: the most revealing pair that is known for this generator",
+        "the two neighbouring tables on which a generator is audited: own (the most revealing pair known for this generator), worst_case "
+        "(four equal records, with or without one that differs) or rare (440 records, with or without one more of the rarer kind)",
     )
     error: float = option(0.05, "probability that the lower bound on epsilon is wrong", number("(0, 1)"))
     gate_error: float = option(1e-3, "probability that a true claim is reported as contradicted", number("(0, 1)"))
@@ -408,7 +409,7 @@ class Draft:
     query_file: str | None = option(None, "instead of the table: a file with the SELECT that gives the records")
     sheet: str | None = option(None, "sheet of an .xlsx workbook; default: the first visible one with a table")
     out: str | None = option(
-        None, "file to write; what was seen goes to NAME.seen.internal.yaml beside it; default: print the draft"
+        None, "file to write; what the draft saw goes to NAME.seen.internal.yaml beside it; default: print the draft"
     )
     force: bool = option(False, "overwrite an existing file")
 
@@ -432,7 +433,7 @@ class Demo:
     """Options of `synthdp demo`."""
 
     out: str = option("outputs/demo", "folder for everything that the demo writes")
-    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped not for release")
+    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped 'not for release'")
     force: bool = option(False, "run again in an existing folder")
 
 
@@ -440,7 +441,7 @@ class Demo:
 class Completion:
     """Options of `synthdp completion`."""
 
-    shell: Literal["bash", "zsh"] = option("bash", "bash or zsh; the word alone will do")
+    shell: Literal["bash", "zsh"] = option("bash", "bash or zsh; `synthdp completion zsh` also works")
 
 
 # The flat options of each command, and its groups with the option that is chosen when none is named.

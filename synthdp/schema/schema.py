@@ -337,7 +337,7 @@ class Schema:
 
         names = [str(column) for column in frame.columns]
         if not names or len(set(names)) < len(names):
-            raise BadInput("a draft needs a frame with columns, each of another name")
+            raise BadInput("a draft needs a frame with at least one column, and no two of the same name")
         found = {str(column): guessed(frame[column]) for column in frame.columns}
         if all(guess["kind"] in ("identifier", "ignore") for guess in found.values()):
             found[names[-1]] = {"kind": "categorical"}  # a schema needs a column to model
