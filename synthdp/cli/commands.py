@@ -34,6 +34,9 @@ def sample(config: Config) -> None:
     if options.rows < 0:
         raise BadInput(f"rows must be 0 or more, got {options.rows}")
     release = load(options.release)
+    if release.schema.tables:
+        _tables(release, options)
+        return
     if options.out == STANDARD_OUTPUT or database_url.is_url(options.out):
         if release.schema.image is not None:
             raise BadInput(f"out={options.out} takes tables; give a folder or a .npz file for pictures")
@@ -43,6 +46,32 @@ def sample(config: Config) -> None:
     with places.progress("sample") as step:
         record_files.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
+    if release.statement.rehearsal:
+        print(REHEARSAL)
+
+
+def _tables(release: "Release", options: settings.Sample) -> None:
+    """Linked tables, of so many people, into a folder; `rows` are people."""
+    from synthdp.sets import record_files
+    from synthdp.tables import database_url
+
+    out = Path(options.out)
+    ending = out.name[1:] if out.name.startswith("*.") else ".csv"
+    folder = out.parent if out.name.startswith("*.") else out
+    if options.where is not None:
+        raise BadInput("where= draws records of one table: leave it out for linked tables")
+    if options.out == STANDARD_OUTPUT or database_url.is_url(options.out) or (folder is out and out.suffix):
+        raise BadInput(
+            f"out={options.out}: linked tables are written to a folder, a file for each: give out=FOLDER for CSV, or a format as in "
+            "out='FOLDER/*.parquet'"
+        )
+    if ending not in record_files.ENDINGS:
+        raise BadInput(f"out={options.out}: tables are written as {', '.join(record_files.ENDINGS)}")
+    places.folder(str(folder), force=options.force)
+    frames = release.sample_tables(options.rows, seed=options.seed)
+    record_files.write_tables(frames, folder, release.schema, ending)
+    counts = ", ".join(f"{len(frame)} rows in {name}{ending}" for name, frame in frames.items())
+    print(f"{options.rows} synthetic people in {folder}: {counts}")
     if release.statement.rehearsal:
         print(REHEARSAL)
 

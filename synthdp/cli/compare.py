@@ -221,6 +221,7 @@ def compare(config: Config) -> None:
     runs = found(folder, out)
     check_alike(runs)
     source = source_of(config["data"], runs)
+    real_records.check_one_table(source, "compare")
     schema, train, test = real_records.real(source)
     evaluations.check_named(schema, config["evaluate"])
     for run in runs:

@@ -139,6 +139,8 @@ def check_fit(config: Config) -> None:
             "under torchrun a fit cannot be resumed and cannot plant canaries: leave out resume= and audit.*"
         )
     schema = real_records.declared(config["data"])
+    if schema.tables and changed(config["audit"], ("canaries", "records")):
+        raise BadInput("canaries are planted into one table: leave audit.* out for linked tables")
     check(config, schema, world)
     if options.select:
         offered(config, schema)
@@ -187,6 +189,8 @@ def fit(config: Config) -> None:
         print(line)
     if options.invalid == "clamp":
         print(f"clamped    {CLAMPED}; the statement says so")
+    if isinstance(frame, dict):  # which the account knows by the content of all tables
+        account = account and dataclasses.replace(account, source=frame)
     with database_url.closing(frame) if isinstance(frame, Query) else nullcontext():
         release = fitted(config, schema, frame, out, account, ranks)
     statement = release.statement
@@ -201,7 +205,8 @@ def fit(config: Config) -> None:
     for line in cautions(statement):
         print(line)
     if release.schema.image is None:
-        print(places.then("sample", release=out / "release", rows=1000, out="synthetic.csv"))
+        file = "synthetic" if release.schema.tables else "synthetic.csv"
+        print(places.then("sample", release=out / "release", rows=1000, out=file))
     return None
 
 
@@ -297,7 +302,7 @@ def fitted(
         account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
     if isinstance(frame, Files):
         frame = dataclasses.replace(frame, folder=internal)
-    elif not isinstance(frame, Query):
+    elif not isinstance(frame, Query | dict):
         frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
     select = getattr(options, "select", None)
     synthesizer = None

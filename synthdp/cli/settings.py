@@ -234,11 +234,11 @@ class Sample:
     """Options of `synthdp sample`."""
 
     release: str = option(MISSING, "folder of a release")
-    rows: int = option(MISSING, "number of synthetic records")
+    rows: int = option(MISSING, "number of synthetic records; of linked tables, of people")
     out: str = option(
         MISSING,
         "file to write: .csv, .csv.gz, .tsv, .parquet, .xlsx, .dta, .sav or .xpt, URL#TABLE of a database, or - for CSV on "
-        "standard output; for images .npz, or a folder of PNG files",
+        "standard output; for images .npz, or a folder of PNG files; for linked tables a folder, or 'FOLDER/*.parquet'",
     )
     where: Mapping[str, Any] | None = option(
         None,

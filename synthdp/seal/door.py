@@ -3,7 +3,7 @@
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from itertools import groupby
@@ -65,7 +65,7 @@ class Sensitive(AsksTables):
 
     def __init__(
         self,
-        frame: "pd.DataFrame | Opened",
+        frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | Opened",
         schema: Schema,
         account: Account,
         *,

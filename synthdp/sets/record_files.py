@@ -21,11 +21,12 @@ from synthdp.errors import BadInput
 from synthdp.files import limits, whole
 from synthdp.schema import cells
 from synthdp.schema.columns import in_numbers
+from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
 from synthdp.tables import csvfile, database_url, excel, foreign, statistics_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pandas import DataFrame
 
@@ -60,6 +61,48 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
         if schema is None:
             return frame
         return _plain(statistics_files.labelled(frame, facts, where, schema) if facts else frame, schema)
+
+
+def tables_in(folder: Path, schema: Schema) -> "dict[str, Path]":
+    """The file of each linked table in a folder: of the table's name, with the ending of a format. Raises `BadInput` where a table has no
+    file there, or several."""
+    if not folder.is_dir():
+        raise BadInput(
+            f"{folder}: is no folder; linked tables are read from a folder with a file for each, such as {schema.tables[0].name}.csv"
+        )
+    found = {}
+    for table in schema.tables:
+        files = [path for ending in ENDINGS if (path := folder / f"{table.name}{ending}").is_file()]
+        if len(files) != 1:
+            what = "no file" if not files else "several files"
+            raise BadInput(
+                f"{folder}: has {what} of the table {table.name!r}; one is needed, such as {table.name}.csv or {table.name}.parquet"
+            )
+        found[table.name] = files[0]
+    return found
+
+
+def read_tables(folder: str | Path, schema: Schema) -> "dict[str, DataFrame]":
+    """The linked tables in a folder, by name, each read as `read` does by what the schema says of it."""
+    files = tables_in(Path(folder), schema)
+    return {table.name: read(files[table.name], of_table(schema, table)) for table in schema.tables}
+
+
+def write_tables(frames: "Mapping[str, DataFrame]", folder: Path, schema: Schema, ending: str = ".csv") -> None:
+    """Write a file for each linked table into a folder, which appears when all are complete. One that is there is replaced if it holds
+    such files alone."""
+    known = {
+        f"{table.name}{each}"
+        for table in schema.tables
+        for each in (*ENDINGS, *(f"{e}.neutralised.json" for e in ENDINGS))
+    }
+    if folder.is_dir() and (others := sorted(path.name for path in folder.iterdir() if path.name not in known)):
+        raise BadInput(
+            f"{folder}: holds {others[0]}, which is no file of these tables, and is not replaced; choose another folder"
+        )
+    with whole.folder(folder) as part:
+        for table in schema.tables:
+            write([frames[table.name]], part / f"{table.name}{ending}", of_table(schema, table))
 
 
 def workbooks(where: Path) -> list[Path]:
