@@ -394,8 +394,8 @@ class HistoryModel:
                 low = np.where(gone, low, np.maximum(low, -(-points[name] * period // view.period)))
             else:
                 high = np.where(gone, high, np.minimum(high, points[name] * period // view.period))
-        codes = (np.asarray(order.coded(each), np.int64) for each in (low, high))
-        return Spans(low, high, *codes, view.sizes[view.order], points)
+        first, last = (np.asarray(order.coded(each), np.int64) for each in (low, high))
+        return Spans(low, high, first, last, view.sizes[view.order], points)
 
     def histories(
         self,

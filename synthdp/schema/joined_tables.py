@@ -57,8 +57,8 @@ def joined(frames: Frames, schema: "Schema", key: bytes = b"") -> Joined:
             ((name, _),) = (each for each in held(schema, table) if each[1].kind != "ignore")
             found = _places(table, name, frames[table.name], of_visit, names[first][whose[rows]], schema, key)
             for number, values in enumerate(found):
-                column = pd.Series(np.concatenate([values, np.full(len(alone), None)]), dtype=object)
-                made[f"{table.name}.{name} {number + 1}"] = column
+                whole = np.concatenate([values, np.full(len(alone), None)])
+                made[f"{table.name}.{name} {number + 1}"] = pd.Series(whole, dtype=object)
     frame = pd.DataFrame({name: made[name] for name in schema.names})
     return Joined(frame, place >= 0)
 
@@ -91,7 +91,7 @@ def _lot(key: bytes, name: str, content: str) -> int:
 def _taken(frame: pd.DataFrame, name: str, place: Whole) -> "pd.Series[Any]":
     """Cells of a column, missing where the place is -1. Whole numbers and truth values get a type that has room for that, in any case: no
     cell is read otherwise for another one's sake."""
-    series = frame[name]
+    series: Any = frame[name]
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iub":
         series = series.astype({"i": "Int64", "u": "UInt64", "b": "boolean"}[series.dtype.kind])
     return pd.Series(series.array.take(place, allow_fill=True)).reset_index(drop=True)

@@ -88,20 +88,20 @@ def flattened(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _read(name: Any, entry: Any, unit: str) -> Table:
-    from synthdp.schema.schema import _check_count, _refuse_unknown
-
     if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
         raise BadInput(
             f"schema: the name of table {name!r} must be letters, digits and underscores: files are called by it"
         )
     if not isinstance(entry, Mapping) or not isinstance(entry.get("columns"), Mapping) or not entry["columns"]:
         raise BadInput(f"table {name!r}: needs a mapping with columns, which maps each column's name to its kind")
-    _refuse_unknown(f"table {name!r}", entry, list(KNOWN))
+    if unknown := [key for key in entry if key not in KNOWN]:
+        raise BadInput(f"table {name!r}: unknown key {unknown[0]!r}; known keys: {', '.join(KNOWN)}")
     for key in ("parent", "key", "order"):
         if entry.get(key) is not None and not isinstance(entry[key], str):
             raise BadInput(f"table {name!r}: {key} must be text; put quotes around it")
-    if entry.get("max_rows") is not None:
-        _check_count(f"tables: {name}: max_rows", entry["max_rows"])
+    most = entry.get("max_rows")
+    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+        raise BadInput(f"table {name!r}: max_rows must be a whole number of at least 1")
     for column, facts in entry["columns"].items():
         kind = facts.get("kind") if isinstance(facts, Mapping) else None
         if kind == "image":
@@ -126,11 +126,9 @@ def _read(name: Any, entry: Any, unit: str) -> Table:
 
 def _in_order(tables: Mapping[str, Table], unit: str) -> list[Table]:
     """People, visits, and the tables below visits as they stand."""
-    from synthdp.schema.schema import nearest
-
     for table in tables.values():
         if table.parent is not None and table.parent not in tables:
-            raise BadInput(f"table {table.name!r}: parent {table.parent!r} is no table{nearest(table.parent, tables)}")
+            raise BadInput(f"table {table.name!r}: parent {table.parent!r} is no table; tables: {', '.join(tables)}")
     people = [table for table in tables.values() if table.parent is None]
     if len(people) != 1 or people[0].key != unit:
         raise BadInput(
@@ -219,11 +217,11 @@ def honoured(schema: "Schema") -> tuple[int, ...]:
 
 def limit(schema: "Schema", rule: Rule) -> tuple[str, bool] | None:
     """The date of people that all visits are not before, or (False) not after, by the rule; None where it says something else."""
-    if not isinstance(rule, Order) or schema.order not in rule.columns:
+    if not isinstance(rule, Order) or schema.order not in (rule.left, rule.right):
         return None
-    (other,) = set(rule.columns) - {schema.order}
-    dates = all(isinstance(schema.column(name), Datetime) for name in rule.columns)
     since = (rule.op == ">=") == (rule.left == schema.order)
+    other = rule.right if rule.left == schema.order else rule.left
+    dates = all(isinstance(schema.column(name), Datetime) for name in (rule.left, rule.right))
     return (other, since) if dates and other in schema.per_unit and rule.op in ("<=", ">=") else None
 
 
@@ -250,8 +248,6 @@ def keys_of(schema: "Schema", table: Table) -> tuple[str, ...]:
 
 def of_table(schema: "Schema", table: Table) -> "Schema":
     """What is public of one table: a schema by which its file is read, checked and written."""
-    from synthdp.schema.schema import Schema
-
     below = table.parent is not None and table.order is None
     columns: list[Any] = [Identifier(name=key) for key in keys_of(schema, table)]
     for name, column in held(schema, table):
@@ -259,7 +255,7 @@ def of_table(schema: "Schema", table: Table) -> "Schema":
             {"missing": False} if below and not isinstance(column, Ignored) else {}
         )
         columns.append(replace(column, **changed))
-    return Schema(columns=tuple(columns), name=table.name, declared_by=schema.declared_by)
+    return type(schema)(columns=tuple(columns), name=table.name, declared_by=schema.declared_by)
 
 
 def alone(schema: "Schema") -> "Schema":

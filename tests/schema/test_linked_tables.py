@@ -47,7 +47,7 @@ WRONG = {
     "order beside tables": ({"order": "visit.start"}, "order has no place beside tables"),
     "no unit": ({"unit": None}, "tables need unit"),
     "another key of people": ({"unit": "patient"}, "its key is the unit, 'patient'"),
-    "no such parent": ({"tables": {"visit": {"parent": "persons"}}}, "did you mean 'person'"),
+    "no such parent": ({"tables": {"visit": {"parent": "persons"}}}, "'persons' is no table; tables: person"),
     "two tables below people": (
         {"tables": {"drug": {"parent": "person", "max_rows": 2, "columns": CODES}}},
         "found visit, drug",
@@ -83,7 +83,7 @@ WRONG = {
         {"tables": {"person": {"columns": {"face": {"kind": "image", "height": 2, "width": 2}}}}},
         "'face' is an image",
     ),
-    "an unknown key": ({"tables": {"visit": {"maxrows": 3}}}, "did you mean 'max_rows'"),
+    "an unknown key": ({"tables": {"visit": {"maxrows": 3}}}, "unknown key 'maxrows'; known keys: parent"),
     "a name that is no file's": (
         {"tables": {"a/b": {"parent": "visit", "max_rows": 2, "columns": CODES}}},
         "letters, digits",

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from linked_clinic import clinic, schema, without
+from linked_clinic import clinic, schema, tangled, without
 
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
@@ -37,34 +37,6 @@ QUESTIONS = [
 
 def sealed(frames, key=KEY, of=SCHEMA):
     return seal(frames, of, key).encoded_by(Codec(of))
-
-
-def tangled(people=40):
-    """The clinic with what must not break the unit: visits of several people under one key, keys that stand twice, also for people, rows
-    that link to nothing, missing keys, and one person whose visits are all alike under one key that half of the others have too."""
-    frames = clinic(people, seed=3)
-    person, visit, diagnosis = frames["person"], frames["visit"].copy(), frames["diagnosis"]
-    rng = np.random.default_rng(1)
-    taken = rng.choice(len(visit), len(visit) // 3, replace=False)
-    visit.loc[taken, "visit_id"] = visit["visit_id"].to_numpy()[rng.choice(len(visit), len(taken))]
-    visit.loc[taken[:5], "visit_id"] = None
-    alike = pd.concat([visit.iloc[:1].assign(person_id="alike", visit_id=visit["visit_id"][7], no_show=True)] * 9)
-    orphans = visit.iloc[:3].assign(person_id=["nobody", None, ""])
-    person = pd.concat(
-        [person, person.iloc[:6].assign(sex="F"), person.iloc[:1].assign(person_id="alike")], ignore_index=True
-    )
-    person = pd.concat([person, person.iloc[:2].assign(person_id=[None, ""])], ignore_index=True)
-    more = pd.DataFrame(
-        {
-            "visit_id": [visit["visit_id"][7]] * 5 + ["nosuch", None],
-            "code": ["E11", "I10", "I10", "J45", "K21", "E11", "E11"],
-        }
-    )
-    return {
-        "person": person,
-        "visit": pd.concat([visit, alike, orphans], ignore_index=True),
-        "diagnosis": pd.concat([diagnosis, more], ignore_index=True),
-    }
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: f"clip {question.clip}")
