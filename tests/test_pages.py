@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from clinic import make_frame, make_schema
+from linked_clinic import clinic
 from sweeps import sweep
 
 import synthdp
@@ -76,6 +77,11 @@ def test_the_commands_run_in_order(page, tmp_path, monkeypatch, capsys):
         for name, seed in (("stays", 1), ("held_out", 2)):
             stays = STAYS(300, seed).drop(columns=["urgent", "wound", "diabetic", "insulin"])
             stays.to_csv(f"{name}.csv", index=False)
+    if page == "docs/linked.md":
+        Path("clinic.yaml").write_text(blocks(page, "yaml")[0], encoding="utf-8")
+        Path("tables").mkdir()
+        for name, frame in clinic(300).items():
+            frame.to_csv(f"tables/{name}.csv", index=False)
     commands = [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]
     assert commands
     for command in commands:

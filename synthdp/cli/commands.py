@@ -133,6 +133,11 @@ def schema(config: Config) -> None:
     elif options.table is not None or options.query_file is not None:
         raise BadInput("table= and query_file= belong to path=URL, such as postgresql://user@host/name")
     else:
+        if record_files.holds_tables(path):
+            raise BadInput(
+                f"{path}: is a folder of tables, and no draft links them: draft each file by itself, and put their columns under tables "
+                "(docs/linked.md)"
+            )
         found = None if first_look.holds_pictures(path) else record_files.look(path, options.sheet)
     drafted = draft(*first_look.drafted(path)) if found is None else draft(found.frame, path, found=found)
     for line in () if found is None else found.lines():

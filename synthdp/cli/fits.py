@@ -282,7 +282,7 @@ def check_account(account: AccountFile | None, config: Config, schema: "Schema",
 def fitted(
     config: Config,
     schema: "Schema",
-    frame: "pd.DataFrame | Source",
+    frame: "pd.DataFrame | dict[str, pd.DataFrame] | Source",
     out: Path,
     account: AccountFile | None,
     ranks: "Ranks | None" = None,

@@ -81,14 +81,13 @@ def _check_in_memory(options: settings.Data) -> None:
         )
 
 
-def check_one_table(source: settings.Data, what: str) -> None:
-    """Refuse linked tables where a command takes one."""
-    from synthdp.schema.schema import Schema
-
-    if source.name is None and source.schema is not None and Schema.load(source.schema).tables:
+def one_table(records: "Records", what: str) -> "pd.DataFrame":
+    """The table of a command that takes one. Raises `BadInput` for linked ones."""
+    if isinstance(records, dict):
         raise BadInput(
-            f"{what} takes one table, and {source.schema} describes linked ones: join them and describe the joined table"
+            f"{what} takes one table, and the schema describes linked ones: join them and describe the joined table"
         )
+    return records
 
 
 def is_several(path: Path) -> bool:

@@ -48,7 +48,7 @@ def evaluate_tables(
             "there is nothing to judge: one of the sets of tables has no visit of anybody in its table of people"
         )
     one = alone(schema)
-    result = evaluate(visits[:-2], *visits[-2:], one, progress=progress, **options)
+    result = evaluate(visits[:-2], visits[-2], visits[-1], one, progress=progress, **options)
     seen = judged_histories.as_seen(one, visits[0], visits[-2])
     people = [each.frame.drop_duplicates(schema.unit) for each in whole]
     number = [

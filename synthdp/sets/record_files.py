@@ -82,6 +82,12 @@ def tables_in(folder: Path, schema: Schema) -> "dict[str, Path]":
     return found
 
 
+def holds_tables(folder: Path) -> bool:
+    """Whether a folder holds files of tables and nothing else; labels.csv stands beside pictures."""
+    names = [path.name.lower() for path in folder.iterdir() if not path.name.startswith(".")] if folder.is_dir() else []
+    return bool(names) and "labels.csv" not in names and all(name.endswith(ENDINGS) for name in names)
+
+
 def read_tables(folder: str | Path, schema: Schema) -> "dict[str, DataFrame]":
     """The linked tables in a folder, by name, each read as `read` does by what the schema says of it."""
     files = tables_in(Path(folder), schema)
