@@ -135,6 +135,44 @@ def test_without_anybody_s_visit_there_are_people():
     assert [len(frame) for frame in fitted(BUDGET, frames, seed=0).sample_tables(0).values()] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("people", [0, 1])
+def test_nobody_and_one_person_fit_like_any_other_number(people):
+    frames = clinic(1, seed=6)
+    frames = frames if people else {name: frame.iloc[:0] for name, frame in frames.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        release = Synthesizer(SMALL, schema=schema(units=300), budget=BUDGET).fit(frames, seed=0)
+    release.schema.validate_tables(release.sample_tables(20, seed=0), "error")
+
+
+def test_what_people_and_visits_leave_to_learn_is_bought():
+    """By the records that there are: the row of a person without a visit has no cell of a visit that could be counted."""
+    learned = {
+        "person": {"columns": {"sex": {"kind": "categorical", "categories": "learn"}}},
+        "visit": {
+            "columns": {
+                "start": {"kind": "datetime", "bounds": "learn"},
+                "ward": {"kind": "categorical", "categories": "learn"},
+                "no_show": {"kind": "boolean"},
+            }
+        },
+    }
+    made, frames = schema(units="learn", rules=None, tables=learned), clinic(300, seed=4)
+    frames["person"] = frames["person"][["person_id", "sex"]]
+    account = Account(Budget(math.inf, 1e-5), Ledger(), unit="person_id")
+    data = Sensitive(frames, made, account, seed=1)
+    model = SMALL.fit(data, seed=1)
+    assert account.plan == merged(account.ledger.entries())
+    assert model.schema.units == 300
+    assert model.schema.column("visit.ward").categories == ("a", "b", "other")
+    assert model.schema.column("person.sex").categories == ("F", "M", "other")
+    low, high = (pd.Timestamp(end) for end in model.schema.column("visit.start").bounds)
+    start = frames["visit"]["start"]
+    assert abs(low - start.min()) < pd.Timedelta(100, "D") > abs(high - start.max())
+    assert Schema.from_dict(model.schema.to_dict()) == model.schema
+    model.schema.validate_tables(model.sample_tables(50, seed=0), "error")
+
+
 def test_a_stopped_fit_goes_on_and_the_account_knows_the_tables(tmp_path, monkeypatch):
     frames, places = clinic(80, seed=3), {"ledger": tmp_path / "ledger", "checkpoint": tmp_path / "checkpoint"}
     asking, times = Sensitive.ask, []
