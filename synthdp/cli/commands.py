@@ -134,10 +134,8 @@ def schema(config: Config) -> None:
         raise BadInput("table= and query_file= belong to path=URL, such as postgresql://user@host/name")
     else:
         if record_files.holds_tables(path):
-            raise BadInput(
-                f"{path}: is a folder of tables, and no draft links them: draft each file by itself, and put their columns under tables "
-                "(docs/linked.md)"
-            )
+            _of_tables(path, out, seen)
+            return
         found = None if first_look.holds_pictures(path) else record_files.look(path, options.sheet)
     drafted = draft(*first_look.drafted(path)) if found is None else draft(found.frame, path, found=found)
     for line in () if found is None else found.lines():
@@ -158,6 +156,34 @@ def schema(config: Config) -> None:
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
     asked = {"data__table": options.table, "data__query_file": options.query_file}
     print(places.then("check", data__path=given, **asked, data__schema=out))
+
+
+def _of_tables(folder: Path, out: Path | None, seen: Path | None) -> None:
+    """A draft of linked tables."""
+    from synthdp.files import whole
+    from synthdp.schema import yamlfile
+    from synthdp.schema.schema import Schema
+    from synthdp.sets import record_files
+    from synthdp.sets.draft import draft_tables
+
+    drafted = draft_tables(
+        {name: record_files.look(file) for name, file in record_files.files_in(folder).items()}, folder
+    )
+    if out is None or seen is None:
+        print(drafted.schema, end="")
+        return
+    made = Schema.from_dict(
+        yamlfile.parse(drafted.schema, "draft")
+    )  # what it cannot describe is refused before anything is written
+    with whole.file(seen) as part:
+        part.touch(0o600)
+        part.write_text(drafted.seen, encoding="utf-8")
+    with whole.file(out) as part:
+        part.write_text(drafted.schema, encoding="utf-8")
+    looks.keep(out, looks.DRAFT, made)
+    print(f"draft     {out}: go through the links and review marks, and name in declared_by who answers for it")
+    print(f"internal  {seen}: what was seen in the records, for your eyes only")
+    print(places.then("check", data__path=folder, data__schema=out))
 
 
 def _closed(text: str, left: Mapping[str, Any]) -> "Schema":

@@ -50,6 +50,10 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
     Raises `BadInput` for files that are absent, empty, not readable, or have a column name twice.
     """
     where = Path(path)
+    if schema is not None and schema.tables:
+        raise BadInput(
+            "the schema describes linked tables: read_tables(folder, schema) reads a folder with a file for each"
+        )
     if schema is not None and schema.image is not None:
         return _pictures(where, schema)
     with _reading(where) as ending:
@@ -88,15 +92,31 @@ def holds_tables(folder: Path) -> bool:
     return bool(names) and "labels.csv" not in names and all(name.endswith(ENDINGS) for name in names)
 
 
+def files_in(folder: Path) -> "dict[str, Path]":
+    """The files of tables in a folder, by their names without the ending. Raises `BadInput` where two have one name."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        ending = next((each for each in ENDINGS if path.name.lower().endswith(each)), None)
+        if path.name.startswith(".") or ending is None:
+            continue
+        name = path.name[: -len(ending)]
+        if name in found:
+            raise BadInput(f"{folder}: has several files of the table {name!r}; keep one")
+        found[name] = path
+    return found
+
+
 def read_tables(folder: str | Path, schema: Schema) -> "dict[str, DataFrame]":
-    """The linked tables in a folder, by name, each read as `read` does by what the schema says of it."""
+    """The linked tables in a folder, by name, each read as `read` does by what the schema says of it. Raises `BadInput` as that does, and
+    for a table without a file of its name, or with several."""
     files = tables_in(Path(folder), schema)
     return {table.name: read(files[table.name], of_table(schema, table)) for table in schema.tables}
 
 
-def write_tables(frames: "Mapping[str, DataFrame]", folder: Path, schema: Schema, ending: str = ".csv") -> None:
+def write_tables(frames: "Mapping[str, DataFrame]", folder: str | Path, schema: Schema, ending: str = ".csv") -> None:
     """Write a file for each linked table into a folder, which appears when all are complete. One that is there is replaced if it holds
-    such files alone."""
+    such files alone; `BadInput` where it holds others."""
+    folder = Path(folder)
     known = {
         f"{table.name}{each}"
         for table in schema.tables
@@ -190,6 +210,10 @@ def write(chunks: "Iterable[DataFrame]", path: str | Path, schema: Schema) -> in
     file, or (a name without an ending) a folder of PNG files with labels.csv; a folder that holds anything else is not replaced.
     """
     where = Path(path)
+    if schema.tables:
+        raise BadInput(
+            "the schema describes linked tables: write_tables(frames, folder, schema) writes a file for each"
+        )
     if schema.image is not None:
         return _write_pictures(chunks, where, schema)
     ending = _ending(where)

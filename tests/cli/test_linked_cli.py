@@ -6,7 +6,9 @@ import pandas as pd
 import pytest
 from linked_clinic import clinic, declared, schema
 
+from synthdp import Schema
 from synthdp.cli import run
+from synthdp.errors import BadInput
 
 DATA = ("data.path=tables", "data.schema=clinic.yaml")
 FIT = ("fit", *DATA, "budget.epsilon=3", "budget.delta=1e-5", "generator.rounds=1", "generator.iterations=10", "seed=1")
@@ -84,7 +86,6 @@ REFUSED = {
     "answers": ((*FIT, "answers=true", "out=run", "account=none"), "answers"),
     "one file": ((*FIT, "data.path=tables/visit.csv", "out=run", "account=none"), "read from a folder"),
     "a folder of other files": ((*FIT, "data.path=.", "out=run", "account=none"), "no file of the table 'person'"),
-    "a draft": (("schema", "path=tables", "out=x.yaml"), "draft each file by itself"),
     "split of a database": (
         ("split", "path=duckdb:///x.db#t", "schema=clinic.yaml", "out=parts"),
         "not from a database",
@@ -133,3 +134,43 @@ def test_codes_are_not_taken_from_the_tables_themselves(place, capsys):
     (place / "clinic.yaml").write_text(json.dumps(made), encoding="utf-8")
     assert run([*FIT, "account=none", "out=run"]) != 0
     assert "takes its categories from the records" in capsys.readouterr().err
+
+
+def test_a_draft_links_tables_by_the_names_of_their_keys(place, capsys):
+    assert run(["schema", "path=tables", "out=draft.yaml"]) == 0, capsys.readouterr().err
+    text = (place / "draft.yaml").read_text(encoding="utf-8")
+    drafted = Schema.load("draft.yaml")
+    people, visits, items = drafted.tables
+    assert (people.name, people.key) == ("person", "person_id")
+    assert (visits.name, visits.key, visits.parent, visits.order) == ("visit", "visit_id", "person", "start")
+    assert (items.name, items.key, items.parent) == ("diagnosis", None, "visit")
+    assert drafted.column("diagnosis.code 1").categories == ("TODO",)
+    assert drafted.column("visit.ward").categories == "learn"
+    for cell in ("E11", "J45", "P0001"):
+        assert cell not in text, "no cell is in a draft"
+    with pytest.raises(BadInput, match="marked for review"):
+        drafted.check_declared()
+    assert oct((place / "draft.seen.internal.yaml").stat().st_mode)[-3:] == "600"
+    capsys.readouterr()
+    assert run(["schema", "path=tables"]) == 0
+    assert capsys.readouterr().out == text
+    done = text.replace("        review: true  # delete this line when the column is as you declare it\n", "").replace(
+        "[TODO]", "[E11, I10, J45, K21]"
+    )
+    done = done.replace("declared_by:  #", "declared_by: the tests  #")
+    (place / "draft.yaml").write_text(done, encoding="utf-8")
+    fit = [word.replace("clinic.yaml", "draft.yaml").replace("epsilon=3", "epsilon=inf") for word in FIT]
+    assert run([*fit, "account=none", "out=run"]) == 0, capsys.readouterr().err
+    said = json.loads((place / "run" / "release" / "release.json").read_text())["statement"]["declared"]
+    assert said["edited_after"] == ["a draft"]
+
+
+def test_a_draft_of_tables_whose_names_tell_no_tree_is_refused(place, capsys):
+    whole = read("tables")
+    whole["visit"].rename(columns={"person_id": "who"}).to_csv("tables/visit.csv", index=False)
+    assert run(["schema", "path=tables", "out=draft.yaml"]) != 0
+    assert "tables without a parent are person, visit" in capsys.readouterr().err
+    whole["visit"].to_csv("tables/visit.csv", index=False, sep=";")
+    assert run(["schema", "path=tables", "out=draft.yaml"]) != 0
+    assert "not in the plain coding" in capsys.readouterr().err
+    assert not (place / "draft.yaml").exists()
