@@ -4,7 +4,7 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
     from synthdp.api import Release
+    from synthdp.budgets import AccountFile
     from synthdp.report.statement import Statement
     from synthdp.schema.schema import Schema
     from synthdp.sets.dialect import Found
@@ -247,14 +248,42 @@ def data(config: Config) -> None:
         print(f"{'':<{width}}           {row.source if row.present else row.missing}")
 
 
+PEOPLE = (300, 100)  # of the made-up clinic: to fit, and held out
+
+
 def demo(config: Config) -> None:
-    """Fit, sample, evaluate and report on the embedded data set."""
+    """Fit, sample, evaluate and report on the embedded data set, or on linked tables of a made-up clinic."""
     from synthdp.api import verify
     from synthdp.report.statement_page import write
-    from synthdp.sets import named, record_files
 
     options: settings.Demo = config["options"]
     out = places.folder(options.out, force=options.force)
+    release, account, judged = (_demo_of_tables if options.histories else _demo_of_one)(config, out)
+    write(release.statement, out / "report", verified=verify(out / "release"))
+    statement = release.statement
+    result = judged()
+    print()
+    print(f"synthetic records   {out / ('synthetic' if options.histories else 'synthetic.csv')}")
+    print(f"guarantee, a page   {out / 'report' / 'statement.html'}")
+    print(f"evaluation, a page  {out / 'evaluation' / 'evaluation.html'} (internal: do not release)")
+    print(
+        f"guarantee           {fits.guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}"
+    )
+    for line in evaluations.headline(result):
+        print(line)
+    print(f"account             {spent_of(account)}")
+    print()
+    for line in _answers(statement, result, out):
+        print(line)
+
+
+Demonstrated = tuple["Release", "AccountFile | None", Callable[[], Mapping[str, Any]]]  # and its evaluation, when asked
+
+
+def _demo_of_one(config: Config, out: Path) -> Demonstrated:
+    from synthdp.sets import named, record_files
+
+    options: settings.Demo = config["options"]
     account = account_of(config["account"], settings.Data(name="meps"))
     fits.check_settings(config, named.schema_of("meps"))
     fits.check_account(account, config, named.schema_of("meps"), out)
@@ -267,24 +296,33 @@ def demo(config: Config) -> None:
     with places.progress("sample") as step:
         request = settings.Sample(release="", rows=rows, out=str(synthetic), seed=options.seed)
         record_files.write(_counted(release, request, step), synthetic, release.schema)
-    write(release.statement, out / "report", verified=verify(out / "release"))
     frame = record_files.read(synthetic, schema=release.schema)
-    statement = release.statement
-    judge, claim = settings.Judge(), evaluations.claim_of(statement)
-    result = evaluations.evaluated([frame], chosen.train, chosen.test, chosen.schema, judge, out / "evaluation", claim)
-    print()
-    print(f"synthetic records   {synthetic}")
-    print(f"guarantee, a page   {out / 'report' / 'statement.html'}")
-    print(f"evaluation, a page  {out / 'evaluation' / 'evaluation.html'} (internal: do not release)")
-    print(
-        f"guarantee           {fits.guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}"
+    judge, claim = settings.Judge(), evaluations.claim_of(release.statement)
+    real = chosen.train, chosen.test, chosen.schema
+    return release, account, lambda: evaluations.evaluated([frame], *real, judge, out / "evaluation", claim)
+
+
+def _demo_of_tables(config: Config, out: Path) -> Demonstrated:
+    from synthdp.sets import made_up_clinic, record_files
+
+    options: settings.Demo = config["options"]
+    schema, folder = made_up_clinic.schema(PEOPLE[0]), out / "tables"
+    account = account_of(config["account"], settings.Data(path=str(folder)))
+    fits.check_settings(config, schema)
+    fits.check_account(account, config, schema, out)
+    train, test = (made_up_clinic.tables(people, seed) for seed, people in enumerate(PEOPLE, 1))
+    print("a made-up clinic: people, their visits, and the diagnoses of a visit")
+    out.mkdir(parents=True, exist_ok=True)
+    record_files.write_tables(train, folder, schema)
+    release = fits.fitted(config, schema, train, out, account)
+    made = release.sample_tables(PEOPLE[0], seed=options.seed)
+    record_files.write_tables(made, out / "synthetic", release.schema)
+    judge, claim = settings.Judge(), evaluations.claim_of(release.statement)
+    return (
+        release,
+        account,
+        lambda: evaluations.evaluated([made], train, test, schema, judge, out / "evaluation", claim),
     )
-    for line in evaluations.headline(result):
-        print(line)
-    print(f"account             {spent_of(account)}")
-    print()
-    for line in _answers(statement, result, out):
-        print(line)
 
 
 def _answers(statement: "Statement", result: Mapping[str, Any], out: Path) -> list[str]:

@@ -229,7 +229,9 @@ def _chosen(command: str, overrides: list[str], folders: Sequence[str]) -> list[
     schema = real_records.declared(data) if known else None
     images = schema is not None and schema.image is not None
     chosen = generators.IMAGE_HALVES[name] if images and name in generators.IMAGE_HALVES else name
-    if name == DEFAULT:
+    if name == DEFAULT and plain.get("histories"):  # of a demo
+        chosen = generators.HISTORIES
+    elif name == DEFAULT:
         chosen = generators.DEFAULT[generators.TABLE] if schema is None else generators.default(schema)
     if name not in (DEFAULT, chosen):
         generators.warn_of_name(name, chosen)

@@ -189,8 +189,6 @@ def fit(config: Config) -> None:
         print(line)
     if options.invalid == "clamp":
         print(f"clamped    {CLAMPED}; the statement says so")
-    if isinstance(frame, dict):  # which the account knows by the content of all tables
-        account = account and dataclasses.replace(account, source=frame)
     with database_url.closing(frame) if isinstance(frame, Query) else nullcontext():
         release = fitted(config, schema, frame, out, account, ranks)
     statement = release.statement
@@ -298,7 +296,7 @@ def fitted(
     internal, history = out / "internal", []
     resume = getattr(options, "resume", False)
     ledger = places.open_ledger(internal, resume=resume)
-    if account is not None and account.source is None:
+    if account is not None and (account.source is None or isinstance(frame, dict)):
         account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
     if isinstance(frame, Files):
         frame = dataclasses.replace(frame, folder=internal)

@@ -438,6 +438,7 @@ class Demo:
     """Options of `synthdp demo`."""
 
     out: str = option("outputs/demo", "folder for everything that the demo writes")
+    histories: bool = option(False, "linked tables of a made-up clinic, in place of the embedded table")
     seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped not for release")
     force: bool = option(False, "run again in an existing folder")
 
