@@ -248,7 +248,7 @@ def data(config: Config) -> None:
         print(f"{'':<{width}}           {row.source if row.present else row.missing}")
 
 
-PEOPLE = (300, 100)  # of the made-up clinic: to fit, and held out
+PEOPLE = (2_000, 500)  # of the made-up clinic: to fit, and held out
 
 
 def demo(config: Config) -> None:

@@ -39,6 +39,7 @@ def test_the_demo_ends_with_the_two_answers_and_the_way_to_the_pages(tmp_path, m
 def test_the_demo_of_linked_tables(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("synthdp.cli.commands.settings.Judge", QUICK)
     monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 300)
+    monkeypatch.setattr("synthdp.cli.commands.PEOPLE", (300, 100))
     out = tmp_path / "out"
     words = [f"out={out}", "histories=true", "generator=histories", "generator.rounds=1", "generator.iterations=20"]
     assert run(["demo", *words]) == 0
