@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from synthdp.ledger.budget import Budget
     from synthdp.pate.fit import PATE
     from synthdp.schema.schema import Schema
-    from synthdp.sets.record_files import read, write
+    from synthdp.sets.record_files import read, read_tables, write, write_tables
     from synthdp.trainer.private_trainer import PrivateTrainer
 
 __all__ = [
@@ -30,8 +30,10 @@ __all__ = [
     "__version__",
     "load",
     "read",
+    "read_tables",
     "verify",
     "write",
+    "write_tables",
 ]
 
 _HOMES = {
@@ -46,8 +48,10 @@ _HOMES = {
     "Synthesizer": "synthdp.api",
     "load": "synthdp.api",
     "read": "synthdp.sets.record_files",
+    "read_tables": "synthdp.sets.record_files",
     "verify": "synthdp.api",
     "write": "synthdp.sets.record_files",
+    "write_tables": "synthdp.sets.record_files",
 }
 
 

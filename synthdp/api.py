@@ -81,6 +81,10 @@ class Release:
     ) -> "Iterator[pd.DataFrame]":
         """`rows` synthetic records in frames of at most `chunk` rows (50,000, fewer of large pictures); the same seed and
         chunk give the same records. `where`: see `sample`."""
+        if self.schema.tables:
+            raise BadInput(
+                "this release is of linked tables: sample_tables(people) draws people with their rows in all of them"
+            )
         rows = _count("rows", rows, 0)
         chunk = None if chunk is None else _count("chunk", chunk, 1)
         check_seed(seed)
@@ -106,6 +110,15 @@ class Release:
         import pandas as pd
 
         return pd.concat(list(self.stream(rows, where=where, seed=seed)), ignore_index=True)
+
+    def sample_tables(self, people: int, *, seed: int | None = None) -> "dict[str, pd.DataFrame]":
+        """Of a release of linked tables: so many synthetic people with their rows in all tables, a frame for each by the table's name. Keys
+        are fresh, and link the rows as the schema's do. Raises `BadInput` for a release of one table."""
+        people = _count("people", people, 0)
+        check_seed(seed)
+        if not self.schema.tables:
+            raise BadInput("this release is of one table: sample(rows) draws its records")
+        return generators.linked(self.generator, self.model).sample_tables(people, seed=seed)
 
     def tables(self) -> "dict[str, pd.DataFrame]":
         """The noisy tables that the fit asked for, by the number of their columns: "one_way", "two_way" ...
@@ -251,7 +264,7 @@ class Synthesizer:
 
     def fit(
         self,
-        frame: "pd.DataFrame | Source | ibis.Table",
+        frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | Source | ibis.Table",
         *,
         seed: int | None = None,
         invalid: str = "error",
@@ -269,7 +282,8 @@ class Synthesizer:
         """Check the frame (for the steward's eyes), seal it, and learn a model within the budget.
 
         `frame` is a frame, or a table that stays where it is and is counted there: `synthdp.tables.source` (Parquet and CSV files of
-        any size, Ibis expressions of DuckDB, PostgreSQL and Spark), for generators that ask for counts alone.
+        any size, Ibis expressions of DuckDB, PostgreSQL and Spark), for generators that ask for counts alone. For a schema with `tables`
+        it is a mapping from the names of the tables to their frames.
         `seed` makes a rehearsal: reproducible, stamped "not for release". `invalid="clamp"` lets cells that the schema does
         not allow pass, mapped to allowed ones inside the seal. `ledger` is a new file that keeps the charges durably even
         if the fit dies. With a `checkpoint` file beside it a fit that was stopped goes on when it is called again with
@@ -295,7 +309,14 @@ class Synthesizer:
         if account is None and seed is None and ranks.rank == 0:
             warn_of_no_account()
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
+        if self.schema.tables and not isinstance(frame, Mapping):
+            raise BadInput(
+                "the schema describes linked tables, which are fitted in memory: give a mapping from their names to frames, and "
+                "neither one frame nor a table that stays on disk or in a database"
+            )
         frame = generators.check_source(self.generator, frame)
+        if self.schema.tables and ranks.world > 1:
+            raise BadInput("linked tables are fitted in one process: fit without torchrun")
         if ranks.world > 1 and (resume or checkpoint is not None):
             raise BadInput(
                 "a fit in several processes keeps no checkpoint and cannot be resumed: leave out checkpoint= and resume="
@@ -381,6 +402,8 @@ class Synthesizer:
     def afford(self, fitness: float | None = None, *, answers: bool = False) -> Purchase | None:
         """What a fit would set aside for figures of fitness. Raises `BadInput` where that and the generator's plan are more than
         the budget allows, or where there are no `answers` to give. Opens and charges nothing; `fit` does so first."""
+        if self.schema.tables and fitness is not None:
+            raise BadInput("figures of fitness are measured on one table: leave fitness= out for linked tables")
         if answers:
             released_tables.check_offered(self.generator, self.schema)
         bought = None if fitness is None else Purchase.of(fitness, self.schema, self.budget)
@@ -390,7 +413,7 @@ class Synthesizer:
 
     def _made_of(
         self,
-        frame: "pd.DataFrame | Source",
+        frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | Source",
         seed: int | None,
         account: AccountFile | Path | str | None,
         fitness: float | None,
@@ -418,7 +441,7 @@ def answers_beside(checkpoint: Path | str) -> Path:
     return Path(checkpoint).with_name(Path(checkpoint).name + ".answers")
 
 
-def check_unchanged(table: "pd.DataFrame | Opened") -> None:
+def check_unchanged(table: "pd.DataFrame | Mapping[str, pd.DataFrame] | Opened") -> None:
     """Refuse files that are no longer those that were opened; a frame stays what it is."""
     if isinstance(table, Opened):
         table.check_unchanged()
@@ -453,10 +476,10 @@ def _opened(
         raise
 
 
-def _check_same(frame: "pd.DataFrame | Opened", ranks: Ranks) -> None:
+def _check_same(frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | Opened", ranks: Ranks) -> None:
     """Processes that were given different records could each hold the same unit, which would then count twice."""
     if ranks.world > 1:
-        if isinstance(frame, Opened):
+        if isinstance(frame, Opened | Mapping):
             raise BadInput("only one process can count a table in a database: fit without torchrun")
         key = ranks.told(os.urandom(16))
         mine = bytes.fromhex(fingerprint.of_frame(frame, ordered=True)(key))

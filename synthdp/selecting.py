@@ -245,6 +245,8 @@ def _check(made: Sequence[Generator], schema: Schema, budget: Budget, mean_runs:
         raise BadInput(f"score must be marginals, got {score!r}")
     if isinstance(mean_runs, bool) or not isinstance(mean_runs, int | float) or not 1 <= mean_runs < math.inf:
         raise BadInput(f"mean_runs must be a finite number of 1 or more, got {mean_runs!r}")
+    if schema.tables:
+        raise BadInput("a selection has scores for one table, and the schema describes linked ones: fit one generator")
     if schema.image is not None:
         raise BadInput("a selection has scores for tables only, and the schema has an image column: fit one generator")
     if schema.units is None:

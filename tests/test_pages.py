@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from clinic import make_frame, make_schema
+from linked_clinic import clinic
 from sweeps import sweep
 
 import synthdp
@@ -76,6 +77,8 @@ def test_the_commands_run_in_order(page, tmp_path, monkeypatch, capsys):
         for name, seed in (("stays", 1), ("held_out", 2)):
             stays = STAYS(300, seed).drop(columns=["urgent", "wound", "diabetic", "insulin"])
             stays.to_csv(f"{name}.csv", index=False)
+    if page == "docs/linked.md":
+        write_clinic()
     commands = [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]
     assert commands
     for command in commands:
@@ -90,6 +93,14 @@ def test_the_commands_run_in_order(page, tmp_path, monkeypatch, capsys):
             assert status == 0, f"{command}\n{capsys.readouterr().err}"
         if words[1] == "schema":
             declare(Path("schema.yaml"))
+
+
+def write_clinic():
+    """The tables and the schema of docs/linked.md."""
+    Path("clinic.yaml").write_text(blocks("docs/linked.md", "yaml")[0], encoding="utf-8")
+    Path("tables").mkdir()
+    for name, frame in clinic(300).items():
+        frame.to_csv(f"tables/{name}.csv", index=False)
 
 
 def declare(draft):
@@ -117,6 +128,8 @@ def test_the_python_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     make_schema().save("schema.yaml")
     make_frame(300).to_csv("patients.csv", index=False)
+    if page == "docs/linked.md":
+        write_clinic()
     unlabelled = make_frame(60, seed=1).drop(columns="ill")
     names = {"df": make_frame(300), "public": unlabelled, "new": unlabelled, "held_out": make_frame(80, seed=2)}
     for block in blocks(page, "python"):

@@ -29,7 +29,7 @@ class Entry:
     def __init__(
         self,
         account: AccountFile | None,
-        frame: "pd.DataFrame | source.Source",
+        frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source",
         budget: Budget,
         unit: str,
         *,
@@ -129,7 +129,7 @@ class Entry:
 @contextmanager
 def entered(
     account: AccountFile | Path | str | None,
-    frame: "pd.DataFrame | source.Source",
+    frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source",
     budget: Budget,
     unit: str,
     *,
@@ -167,14 +167,18 @@ def warn_of_no_account() -> None:
     )
 
 
-def _forms(account: AccountFile, frame: "pd.DataFrame | source.Source") -> "list[Path | pd.DataFrame | source.Source]":
+def _forms(
+    account: AccountFile, frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source"
+) -> "list[Path | pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source]":
     """The table in the form in which the account knows it, and as the frame that it was read into, by which others may."""
     if account.source is None or account.source is frame:
         return [frame]
     return [account.source] if isinstance(frame, source.Query) else [account.source, frame]
 
 
-def _named(table: "Path | pd.DataFrame | source.Source") -> "Path | pd.DataFrame | source.Source":
+def _named(
+    table: "Path | pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source",
+) -> "Path | pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source":
     if isinstance(table, source.Query) and table.name is None:
         raise BadInput(
             "an account identifies a database table by its public name; give one, as in tables.table(expression, name='visits of "

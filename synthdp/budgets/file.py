@@ -46,7 +46,7 @@ class AccountFile:
     by: str | None = None
     add_version: bool = False
     change_cap: bool = False
-    source: "Path | tables.Source | pd.DataFrame | None" = None
+    source: "Path | tables.Source | pd.DataFrame | Mapping[str, pd.DataFrame] | None" = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))

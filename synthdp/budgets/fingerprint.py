@@ -7,7 +7,7 @@ It guards against mistakes, not against a steward who wants to deceive: they cou
 import hashlib
 import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ def of_source(path: Path) -> Fingerprint:
     return of_folder(path) if path.is_dir() else of_file(path)
 
 
-def of(given: "Path | pd.DataFrame | source.Source") -> Fingerprint:
+def of(given: "Path | pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source") -> Fingerprint:
     """Of records, whatever holds them. A table of a database is known by the public name that the steward gave it."""
     if isinstance(given, Path):
         return of_source(given)
@@ -63,7 +63,22 @@ def of(given: "Path | pd.DataFrame | source.Source") -> Fingerprint:
         return of_files(given)
     if isinstance(given, source.Query):
         return of_name(given.name)
+    if isinstance(given, Mapping):
+        return of_frames(given)
     return of_frame(given)
+
+
+def of_frames(frames: "Mapping[str, pd.DataFrame]") -> Fingerprint:
+    """Of linked tables: their names, and each one's content."""
+
+    def fingerprint(key: bytes) -> str:
+        found = hmac.new(key, digestmod="sha256")
+        for name in sorted(frames):
+            found.update(hmac.digest(key, name.encode(errors="surrogateescape"), "sha256"))
+            found.update(bytes.fromhex(of_frame(frames[name])(key)))
+        return found.hexdigest()
+
+    return fingerprint
 
 
 def of_files(files: source.Files) -> Fingerprint:

@@ -23,12 +23,16 @@ LIFTED = 0.05  # of the synthetic records, which noise may put where nobody is
 def check(config: Config) -> None:
     """What a fit of the table would meet, for the steward's eyes."""
     from synthdp.files import private_folder
-    from synthdp.schema.table_review import review
+    from synthdp.schema.table_review import review, review_tables
 
     options: settings.Check = config["options"]
     out = None if options.out is None else output_paths.file(options.out, force=options.force)
     schema, frame = real_records.reviewed(config["data"])
-    found = review(schema, frame, values=options.values)
+    found = (
+        review_tables(schema, frame, values=options.values)
+        if isinstance(frame, dict)
+        else review(schema, frame, values=options.values)
+    )
     if config["data"].schema is not None:
         looks.keep(Path(config["data"].schema), looks.VALUES if options.values else looks.CHECK, schema)
     if schema.unit is None:
@@ -62,7 +66,7 @@ def check(config: Config) -> None:
 
 def _findings(found: "list[Finding]") -> Iterator[str]:
     if not found:
-        yield "check      the table fits its schema"
+        yield "check      the records fit their schema"
         return
     for finding in found:
         where = f"column {finding.column!r}: " if finding.column else ""

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
     from synthdp.api import Release
+    from synthdp.budgets import AccountFile
     from synthdp.report.statement import Statement
     from synthdp.schema.schema import Schema
     from synthdp.sets.dialect import Found
@@ -34,6 +35,9 @@ def sample(config: Config) -> None:
     if options.rows < 0:
         raise BadInput(f"rows must be 0 or more, got {options.rows}")
     release = load(options.release)
+    if release.schema.tables:
+        _tables(release, options)
+        return
     if options.out == STANDARD_OUTPUT or database_url.is_url(options.out):
         if release.schema.image is not None:
             raise BadInput(f"out={options.out} takes tables; give a folder or a .npz file for pictures")
@@ -43,6 +47,32 @@ def sample(config: Config) -> None:
     with output_paths.progress("sample") as step:
         record_files.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
+    if release.statement.rehearsal:
+        print(REHEARSAL)
+
+
+def _tables(release: "Release", options: settings.Sample) -> None:
+    """Linked tables, of so many people, into a folder; `rows` are people."""
+    from synthdp.sets import record_files
+    from synthdp.tables import database_url
+
+    out = Path(options.out)
+    ending = out.name[1:] if out.name.startswith("*.") else ".csv"
+    folder = out.parent if out.name.startswith("*.") else out
+    if options.where is not None:
+        raise BadInput("where= draws records of one table: leave it out for linked tables")
+    if options.out == STANDARD_OUTPUT or database_url.is_url(options.out) or (folder is out and out.suffix):
+        raise BadInput(
+            f"out={options.out}: linked tables are written to a folder, a file for each: give out=FOLDER for CSV, or a format as in "
+            "out='FOLDER/*.parquet'"
+        )
+    if ending not in record_files.ENDINGS:
+        raise BadInput(f"out={options.out}: tables are written as {', '.join(record_files.ENDINGS)}")
+    output_paths.folder(str(folder), force=options.force)
+    frames = release.sample_tables(options.rows, seed=options.seed)
+    record_files.write_tables(frames, folder, release.schema, ending)
+    counts = ", ".join(f"{len(frame)} rows in {name}{ending}" for name, frame in frames.items())
+    print(f"{options.rows} synthetic people in {folder}: {counts}")
     if release.statement.rehearsal:
         print(REHEARSAL)
 
@@ -104,6 +134,9 @@ def schema(config: Config) -> None:
     elif options.table is not None or options.query_file is not None:
         raise BadInput("table= and query_file= belong to path=URL, such as postgresql://user@host/name")
     else:
+        if record_files.holds_tables(path):
+            _of_tables(path, out, seen)
+            return
         found = None if picture_draft.holds_pictures(path) else record_files.look(path, options.sheet)
     drafted = draft(*picture_draft.drafted(path)) if found is None else draft(found.frame, path, found=found)
     for line in () if found is None else found.lines():
@@ -124,6 +157,34 @@ def schema(config: Config) -> None:
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
     asked = {"data__table": options.table, "data__query_file": options.query_file}
     print(output_paths.then("check", data__path=given, **asked, data__schema=out))
+
+
+def _of_tables(folder: Path, out: Path | None, seen: Path | None) -> None:
+    """A draft of linked tables."""
+    from synthdp.files import atomic
+    from synthdp.schema import yamlfile
+    from synthdp.schema.schema import Schema
+    from synthdp.sets import record_files
+    from synthdp.sets.draft import draft_tables
+
+    drafted = draft_tables(
+        {name: record_files.look(file) for name, file in record_files.files_in(folder).items()}, folder
+    )
+    if out is None or seen is None:
+        print(drafted.schema, end="")
+        return
+    made = Schema.from_dict(
+        yamlfile.parse(drafted.schema, "draft")
+    )  # what it cannot describe is refused before anything is written
+    with atomic.file(seen) as part:
+        part.touch(0o600)
+        part.write_text(drafted.seen, encoding="utf-8")
+    with atomic.file(out) as part:
+        part.write_text(drafted.schema, encoding="utf-8")
+    looks.keep(out, looks.DRAFT, made)
+    print(f"draft     {out}: go through the links and review marks, and name in declared_by who answers for it")
+    print(f"internal  {seen}: what was seen in the records, for your eyes only")
+    print(output_paths.then("check", data__path=folder, data__schema=out))
 
 
 def _closed(text: str, left: Mapping[str, Any]) -> "Schema":
@@ -187,14 +248,42 @@ def data(config: Config) -> None:
         print(f"{'':<{width}}           {row.source if row.present else row.missing}")
 
 
+PEOPLE = (2_000, 500)  # of the made-up clinic: to fit, and held out
+
+
 def demo(config: Config) -> None:
-    """Fit, sample, evaluate and report on the embedded data set."""
+    """Fit, sample, evaluate and report on the embedded data set, or on linked tables of a made-up clinic."""
     from synthdp.api import verify
     from synthdp.report.statement_page import write
-    from synthdp.sets import named, record_files
 
     options: settings.Demo = config["options"]
     out = output_paths.folder(options.out, force=options.force)
+    release, account, judged = (_demo_of_tables if options.histories else _demo_of_one)(config, out)
+    write(release.statement, out / "report", verified=verify(out / "release"))
+    statement = release.statement
+    result = judged()
+    print()
+    print(f"synthetic records   {out / ('synthetic' if options.histories else 'synthetic.csv')}")
+    print(f"guarantee, a page   {out / 'report' / 'statement.html'}")
+    print(f"evaluation, a page  {out / 'evaluation' / 'evaluation.html'} (internal: do not release)")
+    print(
+        f"guarantee           {fits.guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}"
+    )
+    for line in evaluations.headline(result):
+        print(line)
+    print(f"account             {spent_of(account)}")
+    print()
+    for line in _answers(statement, result, out):
+        print(line)
+
+
+Demonstrated = tuple["Release", "AccountFile | None", Callable[[], Mapping[str, Any]]]  # and its evaluation, when asked
+
+
+def _demo_of_one(config: Config, out: Path) -> Demonstrated:
+    from synthdp.sets import named, record_files
+
+    options: settings.Demo = config["options"]
     account = account_of(config["account"], settings.Data(name="meps"))
     fits.check_settings(config, named.schema_of("meps"))
     fits.check_account(account, config, named.schema_of("meps"), out)
@@ -207,24 +296,33 @@ def demo(config: Config) -> None:
     with output_paths.progress("sample") as step:
         request = settings.Sample(release="", rows=rows, out=str(synthetic), seed=options.seed)
         record_files.write(_counted(release, request, step), synthetic, release.schema)
-    write(release.statement, out / "report", verified=verify(out / "release"))
     frame = record_files.read(synthetic, schema=release.schema)
-    statement = release.statement
-    judge, claim = settings.Judge(), evaluations.claim_of(statement)
-    result = evaluations.evaluated([frame], chosen.train, chosen.test, chosen.schema, judge, out / "evaluation", claim)
-    print()
-    print(f"synthetic records   {synthetic}")
-    print(f"guarantee, a page   {out / 'report' / 'statement.html'}")
-    print(f"evaluation, a page  {out / 'evaluation' / 'evaluation.html'} (internal: do not release)")
-    print(
-        f"guarantee           {fits.guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}"
+    judge, claim = settings.Judge(), evaluations.claim_of(release.statement)
+    real = chosen.train, chosen.test, chosen.schema
+    return release, account, lambda: evaluations.evaluated([frame], *real, judge, out / "evaluation", claim)
+
+
+def _demo_of_tables(config: Config, out: Path) -> Demonstrated:
+    from synthdp.sets import made_up_clinic, record_files
+
+    options: settings.Demo = config["options"]
+    schema, folder = made_up_clinic.schema(PEOPLE[0]), out / "tables"
+    account = account_of(config["account"], settings.Data(path=str(folder)))
+    fits.check_settings(config, schema)
+    fits.check_account(account, config, schema, out)
+    train, test = (made_up_clinic.tables(people, seed) for seed, people in enumerate(PEOPLE, 1))
+    print("a made-up clinic: people, their visits, and the diagnoses of a visit")
+    out.mkdir(parents=True, exist_ok=True)
+    record_files.write_tables(train, folder, schema)
+    release = fits.fitted(config, schema, train, out, account)
+    made = release.sample_tables(PEOPLE[0], seed=options.seed)
+    record_files.write_tables(made, out / "synthetic", release.schema)
+    judge, claim = settings.Judge(), evaluations.claim_of(release.statement)
+    return (
+        release,
+        account,
+        lambda: evaluations.evaluated([made], train, test, schema, judge, out / "evaluation", claim),
     )
-    for line in evaluations.headline(result):
-        print(line)
-    print(f"account             {spent_of(account)}")
-    print()
-    for line in _answers(statement, result, out):
-        print(line)
 
 
 def _answers(statement: "Statement", result: Mapping[str, Any], out: Path) -> list[str]:

@@ -221,7 +221,8 @@ def compare(config: Config) -> None:
     runs = found(folder, out)
     check_alike(runs)
     source = source_of(config["data"], runs)
-    schema, train, test = real_records.real(source)
+    schema, *real = real_records.real(source)
+    train, test = (real_records.one_table(each, "compare") for each in real)
     evaluations.check_named(schema, config["evaluate"])
     for run in runs:
         check_schema(run, schema)

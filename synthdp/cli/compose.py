@@ -226,9 +226,13 @@ def _chosen(command: str, overrides: list[str], folders: Sequence[str]) -> list[
     given = plain.get("data", {})
     data = option_values.made(settings.Data, given, "data.") if isinstance(given, Mapping) else settings.Data()
     known = data.name is not None or data.schema is not None  # else no records, or what the command will refuse
-    images = known and real_records.declared(data).image is not None
-    kind = generators.IMAGES if images else generators.TABLE
-    chosen = generators.DEFAULT[kind] if name == DEFAULT else generators.IMAGE_HALVES[name] if images else name
+    schema = real_records.declared(data) if known else None
+    images = schema is not None and schema.image is not None
+    chosen = generators.IMAGE_HALVES[name] if images and name in generators.IMAGE_HALVES else name
+    if name == DEFAULT and plain.get("histories"):  # of a demo
+        chosen = generators.HISTORIES
+    elif name == DEFAULT:
+        chosen = generators.DEFAULT[generators.TABLE] if schema is None else generators.default(schema)
     if name not in (DEFAULT, chosen):
         generators.warn_of_name(name, chosen)
     return overrides if chosen == name else [*(word for word in overrides if word not in named), f"generator={chosen}"]

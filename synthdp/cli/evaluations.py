@@ -10,8 +10,7 @@ from synthdp.errors import BadInput
 from synthdp.evaluate.judging_options import Choices
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from synthdp.cli.real_records import Records
     from synthdp.evaluate.judging_options import Progress
     from synthdp.report.statement import Statement
     from synthdp.schema.schema import Schema
@@ -29,9 +28,7 @@ def claim_of(statement: "Statement") -> dict[str, Any]:
     return {"epsilon": statement.epsilon, "delta": statement.delta, "unit": statement.unit}
 
 
-def samples_of(
-    first: "pd.DataFrame", release: str | None, count: int
-) -> "tuple[list[pd.DataFrame], dict[str, Any] | None]":
+def samples_of(first: "Records", release: str | None, count: int) -> "tuple[list[Records], dict[str, Any] | None]":
     """The sample of the file and as many further ones of its size as asked for; and what the release promises.
 
     Raises BadInput for several without a release to draw them from.
@@ -44,23 +41,29 @@ def samples_of(
 
     verify(release)  # its claim is shown beside what attacks find
     source = load(release)
-    further = [source.sample(len(first), seed=FURTHER + i) for i in range(count - 1)]
+    further: list[Records]
+    if isinstance(first, dict):
+        people = len(first[source.schema.tables[0].name]) if source.schema.tables else 0
+        further = [source.sample_tables(people, seed=FURTHER + i) for i in range(count - 1)]
+    else:
+        further = [source.sample(len(first), seed=FURTHER + i) for i in range(count - 1)]
     return [first, *further], claim_of(source.statement)
 
 
 def judged(
-    samples: "Sequence[pd.DataFrame]",
-    train: "pd.DataFrame",
-    test: "pd.DataFrame",
+    samples: "Sequence[Records]",
+    train: "Records",
+    test: "Records",
     schema: "Schema",
     how: settings.Judge,
     claim: Mapping[str, Any] | None,
     progress: "Progress",
 ) -> dict[str, Any]:
-    """`synthdp.evaluate.evaluate` with the options of the group `evaluate`."""
-    from synthdp.evaluate import evaluate
+    """`synthdp.evaluate.evaluate`, or `evaluate_tables`, with the options of the group `evaluate`."""
+    from synthdp.evaluate import evaluate, evaluate_tables
 
-    return evaluate(
+    run: Any = evaluate_tables if schema.tables else evaluate
+    found: dict[str, Any] = run(
         list(samples),
         train,
         test,
@@ -69,6 +72,7 @@ def judged(
         claim=claim,
         progress=progress,
     )
+    return found
 
 
 Config = Mapping[str, Any]
@@ -82,7 +86,11 @@ def evaluate(config: Config) -> None:
     out = output_paths.folder(options.out, force=options.force)
     schema, train, test = real_records.real(config["data"])
     check_named(schema, config["evaluate"])
-    synthetic = record_files.read(Path(options.synthetic), schema=record_files.as_written(schema))
+    synthetic: Records
+    if schema.tables:
+        synthetic = record_files.read_tables(options.synthetic, schema)
+    else:
+        synthetic = record_files.read(Path(options.synthetic), schema=record_files.as_written(schema))
     samples, claim = samples_of(synthetic, options.release, config["evaluate"].samples)
     result = evaluated(samples, train, test, schema, config["evaluate"], out, claim, pdf=options.pdf)
     for line in headline(result):
@@ -100,9 +108,9 @@ def check_named(schema: "Schema", how: settings.Judge) -> None:
 
 
 def evaluated(
-    samples: "list[pd.DataFrame]",
-    train: "pd.DataFrame",
-    test: "pd.DataFrame",
+    samples: "Sequence[Records]",
+    train: "Records",
+    test: "Records",
     schema: "Schema",
     judge: settings.Judge,
     out: Path,
@@ -144,6 +152,11 @@ def headline(result: Mapping[str, Any]) -> list[str]:
     two_way = result["fidelity"].get("tvd_2way")
     if two_way:
         lines.append(f"fidelity            mean 2-way total variation distance {two_way['mean']:.3f}; 0 is perfect")
+    for name, each in result.get("linked", {}).get("apart", {}).items():
+        if " per " in name:
+            lines.append(
+                f"{name:<18}  total variation distance {each['tvd']:.3f}; of held-out people {each['real']:.3f}"
+            )
     for target, past in result.get("histories", {}).get("told", {}).items():
         made, real, without = (past[arm]["later"] for arm in ("tstr", "trtr", "without"))
         lines.append(

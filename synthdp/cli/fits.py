@@ -139,6 +139,8 @@ def check_fit(config: Config) -> None:
             "under torchrun a fit cannot be resumed and cannot plant canaries: leave out resume= and audit.*"
         )
     schema = real_records.declared(config["data"])
+    if schema.tables and changed(config["audit"], ("canaries", "records")):
+        raise BadInput("canaries are planted into one table: leave audit.* out for linked tables")
     check(config, schema, world)
     if options.select:
         offered(config, schema)
@@ -201,7 +203,8 @@ def fit(config: Config) -> None:
     for line in cautions(statement):
         print(line)
     if release.schema.image is None:
-        print(output_paths.then("sample", release=out / "release", rows=1000, out="synthetic.csv"))
+        file = "synthetic" if release.schema.tables else "synthetic.csv"
+        print(output_paths.then("sample", release=out / "release", rows=1000, out=file))
     return None
 
 
@@ -277,7 +280,7 @@ def check_account(account: AccountFile | None, config: Config, schema: "Schema",
 def fitted(
     config: Config,
     schema: "Schema",
-    frame: "pd.DataFrame | Source",
+    frame: "pd.DataFrame | dict[str, pd.DataFrame] | Source",
     out: Path,
     account: AccountFile | None,
     ranks: "Ranks | None" = None,
@@ -293,11 +296,11 @@ def fitted(
     internal, history = out / "internal", []
     resume = getattr(options, "resume", False)
     ledger = output_paths.open_ledger(internal, resume=resume)
-    if account is not None and account.source is None:
+    if account is not None and (account.source is None or isinstance(frame, dict)):
         account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
     if isinstance(frame, Files):
         frame = dataclasses.replace(frame, folder=internal)
-    elif not isinstance(frame, Query):
+    elif not isinstance(frame, Query | dict):
         frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
     select = getattr(options, "select", None)
     synthesizer = None

@@ -7,6 +7,7 @@ after a look is therefore said to be so in the statement. The log holds a digest
 import hashlib
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,10 @@ def edited_after(schema: Path, held: "Schema") -> tuple[str, ...]:
 def digest(schema: "Schema") -> str:
     """The hash of the public facts, without who declares them and without marks for review."""
     facts = {name: value for name, value in schema.to_dict().items() if name not in NO_FACTS}
-    facts["columns"] = {name: _unmarked(column) for name, column in facts["columns"].items()}
+    facts["columns"] = {name: _unmarked(column) for name, column in schema.facts().items()}
+    facts["tables"] = [asdict(table) for table in schema.tables]
+    if not schema.tables:  # what older versions noted still holds
+        del facts["tables"]
     if "reading" in facts:
         facts["reading"] = _unmarked(facts["reading"])
     return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()

@@ -40,7 +40,7 @@ def pate(config: Config) -> None:
     made.validate(schema, config["budget"], target=target, public=len(known))
     account = account_of(config["account"], config["data"])
     fits.check_account(account, config, schema, out)
-    _, frame = real_records.reviewed(config["data"])
+    frame = real_records.one_table(real_records.reviewed(config["data"])[1], "pate")
     for line in fits.foretold(schema, config["budget"]):
         print(line)
     if options.invalid == "clamp":

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from synthdp.schema.schema import Schema
     from synthdp.tables.database_url import Address
 
+    Records = pd.DataFrame | dict[str, pd.DataFrame]  # a table, or linked ones by name
+
 
 # ---- Which files are counted where they are, by DuckDB, and which are read into memory.
 
@@ -44,6 +46,9 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "sour
     (law 21): a large file is refused until the steward has said it.
     """
     address = address_of(options)
+    if schema.tables:
+        _check_in_memory(options)
+        return None
     if address is not None:
         from synthdp.tables import database_url
 
@@ -65,6 +70,24 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "sour
             )
         return None
     return source.files(path, memory=options.memory)
+
+
+def _check_in_memory(options: settings.Data) -> None:
+    """Refuse linked tables that are no folder of files, or are to be counted elsewhere."""
+    if address_of(options) is not None or options.engine == "duckdb":
+        raise BadInput(
+            "linked tables are read from a folder with a file for each, and fitted in memory: give data.path=FOLDER, and no database or "
+            "data.engine=duckdb"
+        )
+
+
+def one_table(records: "Records", what: str) -> "pd.DataFrame":
+    """The table of a command that takes one. Raises `BadInput` for linked ones."""
+    if isinstance(records, dict):
+        raise BadInput(
+            f"{what} takes one table, and the schema describes linked ones: join them and describe the joined table"
+        )
+    return records
 
 
 def is_several(path: Path) -> bool:
@@ -105,9 +128,18 @@ def declared(source: settings.Data) -> "Schema":
 def _refuse_own_codes(path: Path, schema: Path) -> None:
     """Refuse categories that a schema takes from the records themselves: a list of codes is public."""
     from synthdp.schema import code_lists, yamlfile
+    from synthdp.schema.schema import Schema
+    from synthdp.sets import record_files
 
     lists = code_lists.named(yamlfile.parse(yamlfile.read_text(schema), str(schema)), schema.parent)
     own = [name for name, file in lists.items() if file.resolve() == path.resolve()]
+    if Schema.load(schema).tables:
+        tables = (
+            {table.resolve() for table in record_files.tables_in(path, Schema.load(schema)).values()}
+            if path.is_dir()
+            else set()
+        )
+        own = [name for name, file in lists.items() if file.resolve() in tables]
     if own:
         raise BadInput(
             f"{schema}: column {own[0]!r} takes its categories from the records ({lists[own[0]]}), where one patient's code would "
@@ -117,7 +149,7 @@ def _refuse_own_codes(path: Path, schema: Path) -> None:
 
 def training(
     source: settings.Data, generator: Any, check: "Callable[[Schema], None]"
-) -> "tuple[Schema, pd.DataFrame | tables.Source]":
+) -> "tuple[Schema, Records | tables.Source]":
     """The schema and the records, which are read when `check` does not refuse; or where they stay."""
     from synthdp.sets import named
 
@@ -129,7 +161,7 @@ def training(
     return schema, _read(str(source.path or source.train), schema, address_of(source)) if held is None else held
 
 
-def reviewed(source: settings.Data) -> "tuple[Schema, pd.DataFrame]":
+def reviewed(source: settings.Data) -> "tuple[Schema, Records]":
     """The schema, which nobody needs to have declared yet, and the records, in memory."""
     from synthdp.schema.schema import Schema
     from synthdp.sets import named
@@ -142,7 +174,7 @@ def reviewed(source: settings.Data) -> "tuple[Schema, pd.DataFrame]":
     return schema, _read(path, schema, address_of(source))
 
 
-def real(source: settings.Data) -> "tuple[Schema, pd.DataFrame, pd.DataFrame]":
+def real(source: settings.Data) -> "tuple[Schema, Records, Records]":
     """The schema, and the real records: those that were fitted and those that were held out."""
     from synthdp.schema.schema import Schema
     from synthdp.sets import named
@@ -184,13 +216,20 @@ def _needed(**given: str | None) -> list[str]:
     return [value for value in given.values() if value is not None]
 
 
-def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "pd.DataFrame":
-    """The records of a file, of a database's table, of a folder of pictures, or of all tables in a folder or of a pattern, in memory."""
+def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "Records":
+    """The records of a file, of a database's table, of a folder of pictures, or of all tables in a folder or of a pattern, in memory; of
+    linked tables a frame for each."""
     import pandas as pd
 
     from synthdp.sets import record_files
     from synthdp.tables import database_url
 
+    if schema.tables:
+        if address is not None or database_url.is_url(path):
+            raise BadInput(
+                "linked tables are read from a folder with a file for each, and not from a database: give data.path=FOLDER"
+            )
+        return record_files.read_tables(Path(path), schema)
     if address is not None or database_url.is_url(path):
         return record_files.from_database(address or database_url.address(path), schema)
     where = Path(path)

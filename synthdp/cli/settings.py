@@ -229,11 +229,11 @@ class Sample:
     """Options of `synthdp sample`."""
 
     release: str = option(MISSING, "folder of a release")
-    rows: int = option(MISSING, "number of synthetic records")
+    rows: int = option(MISSING, "number of synthetic records; of linked tables, of people")
     out: str = option(
         MISSING,
         "file to write: .csv, .csv.gz, .tsv, .parquet, .xlsx, .dta, .sav or .xpt, URL#TABLE of a database, or - for CSV on "
-        "standard output; for images .npz, or a folder of PNG files",
+        "standard output; for images .npz, or a folder of PNG files; for linked tables a folder, or 'FOLDER/*.parquet'",
     )
     where: Mapping[str, Any] | None = option(
         None,
@@ -433,6 +433,7 @@ class Demo:
     """Options of `synthdp demo`."""
 
     out: str = option("outputs/demo", "folder for everything that the demo writes")
+    histories: bool = option(False, "linked tables of a made-up clinic, in place of the embedded table")
     seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped 'not for release'")
     force: bool = option(False, "run again in an existing folder")
 

@@ -6,6 +6,7 @@ not: it is for whoever analyses synthetic sets.
 
 from synthdp.evaluate.combine import Combined, combine
 from synthdp.evaluate.evaluation_page import write
+from synthdp.evaluate.linked import evaluate_tables
 from synthdp.evaluate.run import evaluate
 
-__all__ = ["Combined", "combine", "evaluate", "write"]
+__all__ = ["Combined", "combine", "evaluate", "evaluate_tables", "write"]

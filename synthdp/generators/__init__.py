@@ -110,6 +110,15 @@ class Conditional(Protocol):
         ...
 
 
+@runtime_checkable
+class Linked(Protocol):
+    """What a model of linked tables does: draw people with their rows in all tables."""
+
+    def sample_tables(self, people: int, *, seed: int | None = None, first_row: int = 0) -> "dict[str, pd.DataFrame]":
+        """The tables of so many people; identifiers are numbered from `first_row`."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Traits:
     """What every generator of one class is like, whatever its settings: known before a fit, and asked without one."""
@@ -229,7 +238,7 @@ def check_traits(kind: type[Generator], name: str) -> None:
 
 def default(schema: Schema) -> str:
     """The generator that is fitted where nobody names one. Only the schema decides, which is public."""
-    return DEFAULT[_kind(schema)]
+    return HISTORIES if schema.tables else DEFAULT[_kind(schema)]
 
 
 def renamed(name: str, settings: Mapping[str, Any], schema: Schema | None = None) -> tuple[str, Mapping[str, Any]]:
@@ -349,6 +358,12 @@ def findable(schema: Schema, budget: Budget) -> dict[str, float]:
 def check_kind(generator: Generator, schema: Schema) -> None:
     """Refuse a generator of tables for images, and the other way round, or one of histories where the schema does not tell in which
     order a unit's records stand; its traits say what it can learn."""
+    if schema.tables and HISTORIES not in generator.traits.kinds:
+        linked_ones = ", ".join(table.name for table in schema.tables)
+        raise BadInput(
+            f"generator {generator.name} learns one table, and the schema describes linked ones ({linked_ones}): "
+            f"use generator={', '.join(able(lambda traits: HISTORIES in traits.kinds))}, or join them and describe the joined table"
+        )
     given = _kind(schema)
     found = (given, HISTORIES) if schema.order is not None else (given,)
     if set(found) & set(generator.traits.kinds):
@@ -387,6 +402,15 @@ def check_source(generator: Generator, given: Any) -> Any:
             f"{', '.join(able(lambda traits: traits.counted))}, such as generator=mixture, or load the table into memory"
         )
     return source
+
+
+def linked(generator: Generator, model: Model) -> Linked:
+    """The model as one of linked tables; raises `BadInput` where it is none."""
+    if isinstance(model, Linked):
+        return model
+    raise BadInput(
+        f"a model of generator {generator.name} draws records, and no linked tables: its `sample_tables` is missing"
+    )
 
 
 def conditional(generator: Generator, model: Model) -> Conditional:

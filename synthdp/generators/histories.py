@@ -26,8 +26,9 @@ from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Wh
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, whole
-from synthdp.schema import history_view
+from synthdp.schema import history_view, linked_tables
 from synthdp.schema.codec import Codec
+from synthdp.schema.columns import MICROSECONDS, Datetime
 from synthdp.schema.history_view import (
     EARLIER,
     FIRST,
@@ -42,6 +43,7 @@ from synthdp.schema.history_view import (
     UNIT_WEIGHT,
     View,
 )
+from synthdp.schema.linked_tables import Table
 from synthdp.schema.schema import Schema
 from synthdp.seal import HistoryTables
 
@@ -56,6 +58,7 @@ Tables = dict[Clique, Array]
 MOST_UNITS = 50_000  # drawn while a model is fitted
 BATCH = 100_000  # rows drawn at a time
 LARGEST = 1 << 62  # no gap is larger
+LEAST_CHANCE = 1e-300  # of what a rule leaves: something is drawn of it
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
 
 
@@ -207,7 +210,7 @@ class _Work:
         self.people: dict[str, Whole] = {}
         for place, name in enumerate(view.of_unit):
             before = [(each,) for each in view.of_unit[:place]]
-            tables = [_table(asked.tables, each, name) for (each,) in before]
+            tables = [_told(asked.tables, each, name) for (each,) in before]
             if not before:
                 self.of_unit[name] = _by_itself(_alone([asked], name))
             else:
@@ -227,7 +230,8 @@ class _Work:
         for turn in range(self.settings.rounds):
             for place, name in enumerate(view.drawn):
                 if turn == 0 or place == 0:
-                    cells, owner, points = model.histories(self.number, rng, self.people)
+                    self.spans = model.spans(self.people, rng)
+                    cells, owner, points = model.histories(self.number, rng, self.people, self.spans)
                     cells, weights, self.before = self._weighed(cells, owner, points)
                 model.of_record[name] = self._conditional(name, cells, weights, model.of_record[name])
                 self.progress(turn * len(view.drawn) + place + 1, steps, {})
@@ -242,6 +246,7 @@ class _Work:
         counts = (place >= first[owner]) & (place < first[owner] + most)
         weights = history_view.weights(np.minimum(number, most), self.settings.clip)[owner[counts]] / UNIT_WEIGHT
         weights = weights * (self.total / self.number)
+        self.owner = owner[counts]
         return {name: values[counts] for name, values in cells.items()}, weights, np.roll(points, 1)[counts]
 
     def _conditional(self, name: str, cells: dict[str, Whole], weights: Array, start: Conditional) -> Conditional:
@@ -259,8 +264,9 @@ class _Work:
         if name == FIRST:  # the last code says that this is another record
             closed = np.zeros((there.sum(), size), np.bool_)
             closed[:, -1] = True
+            closed[:, :-1] = self.spans.closed(self.owner[there])
         else:
-            closed = beyond(self.view, self.view.last - self.before[there])
+            closed = beyond(self.view, self.spans.high[self.owner[there]] - self.before[there])
         tables = [np.where(closed.all(0), 0.0, table) for table in tables]
         return self._fitted(rows, weights[there], cliques, tables, deviations, start.margin, start, closed)
 
@@ -315,7 +321,7 @@ def _by_itself(alone: Array) -> Conditional:
     return Conditional(alone, (), np.zeros((1, len(alone))))
 
 
-def _table(tables: Tables, before: str, name: str) -> Array:
+def _told(tables: Tables, before: str, name: str) -> Array:
     """(codes of `before`, codes of `name`), however it was asked."""
     return tables[before, name] if (before, name) in tables else tables[name, before].T
 
@@ -327,6 +333,31 @@ def _drawn(
     if conditional.cliques:
         return conditional.draw(cells, sizes, rng)
     return drawn(np.tile(softmax(conditional.margin[None, :]), (rows, 1)), rng)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Between which points of the order column all records of a unit lie, (units,) each, and for the dates of units that say so their
+    points; `first` and `last` are the codes of the ends. The model keeps rules such as birth <= visit <= death by this."""
+
+    low: Whole
+    high: Whole
+    first: Whole
+    last: Whole
+    codes: int
+    points: dict[str, Whole]
+
+    @property
+    def empty(self) -> NDArray[np.bool_]:
+        """Units for whose records there is no time."""
+        return self.low > self.high
+
+    def closed(self, units: Whole) -> NDArray[np.bool_]:
+        """(rows, codes): the order column's codes that lie outside, of these units."""
+        codes = np.arange(self.codes)[None, :]
+        if not self.points:
+            return np.zeros((len(units), self.codes), np.bool_)
+        return (codes < self.first[units][:, None]) | (codes > self.last[units][:, None])
 
 
 @dataclass(frozen=True)
@@ -342,39 +373,72 @@ class HistoryModel:
         """The columns of a history."""
         return View.of(Codec(self.schema))
 
+    def people(self, units: int, rng: np.random.Generator) -> dict[str, Whole]:
+        """The columns of `units` units."""
+        view, found = self.view, dict[str, Whole]()
+        for name in view.of_unit:
+            found[name] = _drawn(self.of_unit[name], found, view.sizes, units, rng)
+        return found
+
+    def spans(self, people: Mapping[str, Whole], rng: np.random.Generator) -> Spans:
+        """When records of these units may lie; dates of units that limit it are drawn here."""
+        view, codec = self.view, Codec(self.schema)
+        order, units = codec.numeric(view.order), len(people[NUMBER])
+        (low, high), points = (np.full(units, end) for end in order.span), dict[str, Whole]()
+        for name in (*view.since, *view.until):
+            coder, column = codec.numeric(name), self.schema.column(name)
+            inside, gone = coder.known(people[name].astype(np.int32))
+            points[name] = coder.draw(inside, rng)
+            period = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0
+            if name in view.since:
+                low = np.where(gone, low, np.maximum(low, -(-points[name] * period // view.period)))
+            else:
+                high = np.where(gone, high, np.minimum(high, points[name] * period // view.period))
+        first, last = (np.asarray(order.coded(each), np.int64) for each in (low, high))
+        return Spans(low, high, first, last, view.sizes[view.order], points)
+
     def histories(
-        self, units: int, rng: np.random.Generator, people: Mapping[str, Whole] | None = None
+        self,
+        units: int,
+        rng: np.random.Generator,
+        people: Mapping[str, Whole] | None = None,
+        spans: Spans | None = None,
     ) -> tuple[dict[str, Whole], Whole, Whole]:
-        """The columns of every record of `units` units, unit by unit; whose a record is; and its point of the order column's grid."""
+        """The columns of every record of `units` units, unit by unit; whose a record is; and its point of the order column's grid. A unit
+        for whose records there is no time has none."""
         view, codec = self.view, Codec(self.schema)
         sizes, order = view.sizes, codec.numeric(view.order)
-        if people is None:
-            found: dict[str, Whole] = {}
-            for name in view.of_unit:
-                found[name] = _drawn(self.of_unit[name], found, sizes, units, rng)
-            people = found
+        people = self.people(units, rng) if people is None else people
+        spans = self.spans(people, rng) if spans is None else spans
+        if spans.empty.any():
+            people = {**people, NUMBER: np.where(spans.empty, 0, people[NUMBER])}
         most = self.schema.max_records_per_unit * LONGEST
         number = _within(np.array([*view.numbers, most + 1]), people[NUMBER], rng)
-        alive, place = np.arange(units), 0
+        alive, place = np.flatnonzero(number > 0), 0
         parts: list[dict[str, Whole]] = []
         owners: list[Whole] = []
         drawn_points: list[Whole] = []
         past = {PREVIOUS + name: np.full(units, sizes[PREVIOUS + name] - 1) for name in (*view.own, view.order)}
         past |= {f"{EARLIER}{name} {code}": np.zeros(units, np.int64) for name, code in view.counted}
         points = np.zeros(units, np.int64)
-        while len(alive):
+        while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
-            cells[PLACE] = np.full(len(alive), int(view.number(np.array([place + 1]))[0]))
+            cells[PLACE] = np.full(len(alive), int(view.place(np.array([place]))[0]))
             cells[LEFT] = np.minimum(number[alive] - place - 1, MOST_LEFT)
             if place == 0:
-                cells[FIRST] = _drawn(self.of_record[FIRST], cells, sizes, len(alive), rng)
-                points[alive] = order.draw(cells[FIRST].astype(np.int32), rng)
+                if spans.points:
+                    chances = np.maximum(self.of_record[FIRST].probabilities(cells, sizes)[:, :-1], LEAST_CHANCE)
+                    cells[FIRST] = drawn(np.where(spans.closed(alive), 0, chances), rng)
+                    points[alive] = order.between(cells[FIRST], spans.low[alive], spans.high[alive], rng)
+                else:
+                    cells[FIRST] = _drawn(self.of_record[FIRST], cells, sizes, len(alive), rng)
+                    points[alive] = order.draw(cells[FIRST].astype(np.int32), rng)
                 cells[GAP] = cells[PACE] = np.zeros(len(alive), np.int64)
             else:
                 cells[FIRST] = np.full(len(alive), sizes[FIRST] - 1)
                 cells[PACE] = view.pace(points[alive], number[alive] - place)
-                left = view.last - points[alive]
-                chances = self.of_record[GAP].probabilities(cells, sizes)
+                left = spans.high[alive] - points[alive]
+                chances = np.maximum(self.of_record[GAP].probabilities(cells, sizes), LEAST_CHANCE)
                 codes = drawn(np.where(beyond(view, left), 0, chances), rng) - 1
                 ends = np.array([*view.gaps[1:], LARGEST])
                 starts = np.array(view.gaps)
@@ -432,6 +496,44 @@ class HistoryModel:
             frame[self.schema.unit] = [f"S{first_unit + unit + 1:09d}" for unit in owner]
         return frame.astype({self.schema.unit: "str"}), int(owner[-1]) + 1 if len(owner) else 0
 
+    def sample_tables(self, people: int, *, seed: int | None = None, first_row: int = 0) -> "dict[str, pd.DataFrame]":
+        """Linked tables of so many people, with fresh keys that link their rows; people are named from `first_row` on."""
+        import pandas as pd
+
+        rng = np.random.default_rng(seed)
+        starts = range(0, max(people, 1), MOST_UNITS)
+        parts = [self._tables(min(MOST_UNITS, people - start), rng, first_row + start) for start in starts]
+        return {name: pd.concat([part[name] for part in parts], ignore_index=True) for name in parts[0]}
+
+    def _tables(self, units: int, rng: np.random.Generator, first: int) -> "dict[str, pd.DataFrame]":
+        import pandas as pd
+
+        schema, view, codec = self.schema, self.view, Codec(self.schema)
+        people = self.people(max(units, 1), rng)
+        spans = self.spans(people, rng)
+        cells, owner, points = self.histories(max(units, 1), rng, people, spans)
+        of_people = np.zeros((len(people[NUMBER]), len(codec.names)), np.int32)
+        for name in view.unit:
+            of_people[:, codec.names.index(name)] = people[name]
+        whole = codec.decode(of_people, rng)
+        for name, drawn_points in spans.points.items():  # by which the visits were drawn
+            coder = codec.numeric(name)
+            whole[name] = coder.cells(drawn_points, coder.known(people[name].astype(np.int32))[1])
+        rows = codec.decode(np.stack([cells[name] for name in codec.names], 1), rng)
+        rows[view.order] = codec.numeric(view.order).cells(points, np.zeros(len(owner), np.bool_))
+        of_person = np.array([f"S{first + unit + 1:09d}" for unit in range(len(whole))], object)
+        place = np.arange(len(owner)) - np.searchsorted(owner, owner, side="left")
+        of_visit = np.array([f"{of_person[unit]}-{at + 1:02d}" for unit, at in zip(owner, place, strict=True)], object)
+        root, visit, *items = schema.tables
+        keys: dict[str | None, Any] = {root.key: of_person}
+        found = {root.name: _table(schema, root, keys, whole).iloc[:units]}
+        kept = owner < units
+        keys = {visit.key: of_visit[kept], root.key: of_person[owner[kept]]}
+        found[visit.name] = _table(schema, visit, keys, rows[kept])
+        for table in items:
+            found[table.name] = _below(schema, table, keys, rows[kept])
+        return {name: pd.DataFrame(frame).reset_index(drop=True) for name, frame in found.items()}
+
     def tensors(self) -> Tensors:
         """Parameters, and which columns tell which: by their places among all, -1 where a clique has fewer."""
         names = list(self.view.sizes)
@@ -442,6 +544,39 @@ class HistoryModel:
                 told = [[names.index(name) for name in clique] for clique in conditional.cliques]
                 arrays[f"{kind}.{place}.by"] = np.array([[*each, -1][:2] for each in told], np.float64).reshape(-1, 2)
         return arrays
+
+
+def _table(schema: Schema, table: Table, keys: Mapping[str | None, Any], rows: "pd.DataFrame") -> "pd.DataFrame":
+    """A table of people or visits: its keys, and its columns of the joined rows."""
+    import pandas as pd
+
+    made = {key: pd.array(keys[key], dtype="str") for key in linked_tables.keys_of(schema, table)}
+    made |= {
+        name: rows[column.name].array for name, column in linked_tables.held(schema, table) if column.kind != "ignore"
+    }
+    return pd.DataFrame(made)
+
+
+def _below(schema: Schema, table: Table, of_visits: Mapping[str | None, Any], rows: "pd.DataFrame") -> "pd.DataFrame":
+    """A table below visits: a row for each place that is filled, visit by visit."""
+    import pandas as pd
+
+    ((name, _),) = (each for each in linked_tables.held(schema, table) if each[1].kind != "ignore")
+    places = [
+        rows[f"{table.name}.{name} {place + 1}"].reset_index(drop=True).dropna() for place in range(table.max_rows or 0)
+    ]
+    whole = pd.concat(places).sort_index(kind="stable")
+    plain = {"boolean": "bool", "Int64": "int64"}.get(str(whole.dtype))
+    visit = whole.index.to_numpy()
+    made: dict[str, Any] = {}
+    for key in linked_tables.keys_of(schema, table):
+        if key == table.key:
+            rank = np.arange(len(visit)) - np.searchsorted(visit, visit, side="left")
+            of_visit = of_visits[schema.tables[1].key][visit]
+            made[key] = pd.array([f"{each}-{at + 1:02d}" for each, at in zip(of_visit, rank, strict=True)], dtype="str")
+        else:
+            made[key] = pd.array(of_visits[key][visit], dtype="str")
+    return pd.DataFrame({**made, name: (whole if plain is None else whole.astype(plain)).array})
 
 
 def _within(edges: Whole, codes: Whole, rng: np.random.Generator) -> Whole:

@@ -198,6 +198,10 @@ def _check(schema: Schema, target: str, budget: Budget, seed: int | None, record
     if not isinstance(schema, Schema) or not isinstance(budget, Budget):
         raise BadInput("PATE.fit needs schema=Schema(...) and budget=Budget(epsilon, delta)")
     schema.check_declared()
+    if schema.tables:
+        raise BadInput(
+            "PATE learns one table, and the schema describes linked ones: join them and describe the joined table"
+        )
     classes(schema, target)
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
         raise BadInput(f"seed must be a whole number of 0 or more, got {seed!r}")

@@ -178,7 +178,7 @@ def _budget(held: Held) -> bool:
 
 def _columns(held: Held) -> bool:
     """Every column with the items that the schema has for it, each either declared or bought, and bought ones paid for."""
-    whole = held.schema.to_dict()["columns"]
+    whole = held.schema.facts()
     known = {name: whole[name] for name in held.schema.names}  # without those that are left out
     said = held.statement.columns
     if [column["name"] for column in said] != list(known):
@@ -392,6 +392,11 @@ FACTS = (
         holds=_of_schema("declared.name", lambda schema: schema.name),
     ),
     Fact(name="declared.rules", checked="the schema", holds=_rules),
+    Fact(
+        name="declared.tables",
+        checked="the schema",
+        holds=lambda held: _same(held.statement.declared.get("tables"), stating.linked(held.schema).get("tables")),
+    ),
     Fact(name="declared.ignored", checked="the schema", holds=lambda held: _apart(held, "ignored")),
     Fact(name="declared.reading", checked="the schema", holds=lambda held: _apart(held, "reading")),
     Fact(name="declared.edited_after", claimed="after which looks at the records the schema was edited"),

@@ -68,6 +68,13 @@ def _delta(s: Statement) -> Hazard:
 
 def _unit(s: Statement) -> Hazard:
     name = "Unit of privacy smaller than a person"
+    if s.declared.get("tables"):
+        told = ". ".join(map(str, s.declared["tables"]))
+        text = (
+            f"All rows of one {s.unit} in all tables are protected together. {told}. A person with two values of {s.unit}, or a family, is "
+            "protected less."
+        )
+        return _hazard(name, text)
     if promise.unit(s).patient:
         rows = words.number(s.max_records_per_unit)
         text = (

@@ -60,6 +60,14 @@ NOT_COVERED = (
 )
 
 
+SHARED = (
+    "Rows that several people hold: each of them is protected with the row, and it counts once for each. What it says of all of them "
+    "together is a fact about a group."
+)
+FOLLOWED = (
+    "Synthetic people are independent of each other, and keys are fresh: they link the rows of synthetic people, and none leads to a real "
+    "one."
+)
 CLAMPED = f"Cells that break the schema. The fit did not refuse them (invalid=clamp): {clamped}."
 SELECTED = (
     "How long the selection took: it makes a hidden number of fits, and who timed it knows about how many. The privacy of the best "
@@ -217,6 +225,7 @@ def state(
             "units": "learned" if declared.units == "learn" else declared.units,
             "targets": list(declared.targets),
             "name": declared.name,
+            **linked(declared),
             **rules(declared),
             **({} if audit is None else {"audit": audit}),
             **({} if processes == 1 else {"processes": processes}),
@@ -281,7 +290,9 @@ def limits(
     return (
         other_fits(account),
         *(() if package is None else (foreign(generator, package["package"], package["version"]),)),
-        *NOT_COVERED,
+        *(NOT_COVERED[:-1] if schema.tables else NOT_COVERED),
+        *((SHARED,) if len(schema.tables) > 2 else ()),
+        *((FOLLOWED,) if schema.tables else ()),
         *((seen,) if seen else ()),
         *edited(edited_after),
         *broken_rules(schema),
@@ -305,6 +316,8 @@ def wording() -> str:
         CLAMPED,
         SELECTED,
         ROUNDED,
+        SHARED,
+        FOLLOWED,
         CURVE_DELTAS,
         together(2),
         edited(("a check",)),
@@ -357,6 +370,28 @@ def rules(schema: Schema) -> dict[str, Any]:
     return {"rules": {"kept": kept, "counted": counted}} if schema.rules else {}
 
 
+def linked(schema: Schema) -> dict[str, Any]:
+    """Linked tables in words: whose rows they are, and how many count."""
+    if not schema.tables:
+        return {}
+    people, visits, *items = schema.tables
+    told = [
+        f"{people.name}: one row for each {schema.unit}; all rows of one {schema.unit} in all tables are protected together",
+        f"{visits.name}: rows belong to the {schema.unit} that they name. Of one {schema.unit} at most {visits.max_rows} that follow one "
+        f"another by {visits.order} count, wherever they begin; numbers, gaps and what came before are told by the whole history",
+    ]
+    for table in items:
+        whose = f"by {visits.key}" + (f" and {schema.unit}" if table.with_unit else "")
+        shared = (
+            "" if table.with_unit else f"; a row whose {visits.key} several people hold counts once for each of them"
+        )
+        told.append(
+            f"{table.name}: rows belong to a row of {visits.name}, {whose}, of which at most {table.max_rows} count, chosen by their "
+            f"content{shared}"
+        )
+    return {"tables": told}
+
+
 def broken_rules(schema: Schema) -> tuple[str, ...]:
     """A sentence on the rules that no construction keeps, if there are any."""
     _, counted = schema.rules_apart()
@@ -381,7 +416,7 @@ def other_fits(account: Entered | None) -> str:
 def columns(declared: Schema, resolved: Schema) -> list[dict[str, Any]]:
     """Each column's public facts, split into what was declared and what was bought."""
     rows = []
-    as_declared, as_resolved = declared.to_dict()["columns"], resolved.to_dict()["columns"]
+    as_declared, as_resolved = declared.facts(), resolved.facts()
     for before in declared.columns:
         old, new = as_declared[before.name], as_resolved[before.name]
         bought = {name: value for name, value in new.items() if old.get(name) != value}

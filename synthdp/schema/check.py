@@ -1,13 +1,13 @@
 """The steward's pre-check of a table before it is sealed. Its outcome is outside epsilon and stays in the hospital."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from synthdp.errors import BadInput
-from synthdp.schema import cells
+from synthdp.schema import cells, linked_tables
 from synthdp.schema.coders import is_picture
 from synthdp.schema.columns import (
     Boolean,
@@ -44,6 +44,12 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
     """See `Schema.validate`."""
     if invalid not in ("error", "clamp"):
         raise BadInput(f"invalid must be error or clamp, got {invalid!r}")
+    if schema.tables:
+        names = ", ".join(table.name for table in schema.tables)
+        raise BadInput(
+            f"the schema describes the linked tables {names}: give a frame of each, as a mapping or a folder with a file for each, to "
+            "generator=histories. What takes one table takes none of several; join them, and describe the joined one"
+        )
     if not isinstance(frame, pd.DataFrame):
         raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}")
     problems = list(_structure(schema, frame)) or list(_unit(schema, frame))
@@ -61,6 +67,32 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
             )
         refuse(found)
     return frame[list(schema.names)]
+
+
+def check_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], invalid: str) -> dict[str, pd.DataFrame]:
+    """See `Schema.validate_tables`."""
+    wanted = [table.name for table in schema.tables]
+    if not wanted:
+        raise BadInput("the schema describes one table: give its frame, or declare linked tables under tables")
+    if set(frames) != set(wanted):
+        raise BadInput(
+            f"{UNFIT}: it describes the tables {_listed(wanted)}, and those given are {_listed(list(frames))}"
+        )
+    found = {}
+    for table in schema.tables:
+        frame = frames[table.name]
+        if isinstance(frame, pd.DataFrame):
+            for key in linked_tables.keys_of(schema, table):
+                if key in frame and pd.api.types.is_float_dtype(frame[key].dtype):
+                    raise BadInput(
+                        f"table {table.name!r}: the key {key!r} is stored as {frame[key].dtype}, in which long numbers run together: store "
+                        "text or whole numbers (pandas: Int64)"
+                    )
+        try:
+            found[table.name] = check(linked_tables.of_table(schema, table), frame, invalid)
+        except BadInput as error:
+            raise BadInput(f"table {table.name!r}: {error}") from None
+    return found
 
 
 def _is_unread(schema: Schema, series: "Series", name: str) -> bool:

@@ -16,6 +16,8 @@ KEYS = ("file", "column")
 
 def resolved(values: Any, folder: Path) -> Any:
     """What a schema file holds, with the codes in the place of each list's name. Names of files are relative to `folder`."""
+    if isinstance(values, Mapping) and isinstance(values.get("tables"), Mapping):
+        return {**values, "tables": {name: resolved(table, folder) for name, table in values["tables"].items()}}
     columns = values.get("columns") if isinstance(values, Mapping) else None
     if not isinstance(columns, Mapping):
         return values
@@ -25,6 +27,9 @@ def resolved(values: Any, folder: Path) -> Any:
 
 def named(values: Any, folder: Path) -> dict[str, Path]:
     """The files that columns take their categories from, by column."""
+    if isinstance(values, Mapping) and isinstance(values.get("tables"), Mapping):
+        tables = {table: named(each, folder) for table, each in values["tables"].items()}
+        return {f"{table}.{name}": file for table, files in tables.items() for name, file in files.items()}
     columns = values.get("columns") if isinstance(values, Mapping) else None
     given = {
         str(name): column.get("categories") for name, column in (columns or {}).items() if isinstance(column, Mapping)

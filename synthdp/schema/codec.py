@@ -41,7 +41,7 @@ class Codec:
             raise BadInput(f"column {name!r}: {item} is still marked learn; declare it or let a fit buy it")
         self.schema, self.cells = schema, cells
         self.columns = schema.coded
-        self._ties = ties(schema) if schema.rules else None
+        self._ties = ties(schema) if schema.rules and not schema.tables else None
         self._single = {c.name: coder_of(c, 0 if c.name in self.ordered else cells) for c in schema.modelled}
         changed = {column.name for column in self.columns if column not in schema.modelled}
         self._coders = tuple(coder_of(c) if c.name in changed else self._single[c.name] for c in self.columns)

@@ -121,6 +121,13 @@ class NumericCoder:
         """Points within the bins of codes, none of them missing."""
         return self._bins.draw(codes, rng)
 
+    def between(
+        self, codes: Codes, low: NDArray[np.int64], high: NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Points of a date within the bins of codes, from `low` to `high` (rows,), of which each bin must hold one."""
+        edges = self._bins.edges
+        return rng.integers(np.maximum(edges[codes], low), np.minimum(edges[codes + 1] - 1, high) + 1)
+
     def decode(self, codes: Codes, rng: np.random.Generator) -> Any:
         inside, gone = self.known(codes)
         return self.cells(self._bins.draw(inside, rng), gone)

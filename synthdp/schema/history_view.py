@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
+from synthdp.schema import linked_tables
 from synthdp.schema.columns import MICROSECONDS, Boolean, Datetime
 from synthdp.schema.schema import Schema
 
@@ -42,7 +43,8 @@ class View:
     column's code, or one more for later records;
     `gap` to the previous record, 0 for the first; `pace`, the gap by which the records that are left would reach the order column's upper
     bound; `weekday`; `previous c`, one more where there is none; and `earlier c`, how many
-    earlier records have a value of a target, from 0 to 3 or more. `numbers` and `gaps` are the least values of their codes.
+    earlier records have a value of a target, from 0 to 3 or more. `numbers` and `gaps` are the least values of their codes; numbers begin
+    at 1, and of linked tables, where a unit may have no record, at 0.
     """
 
     order: str
@@ -55,6 +57,8 @@ class View:
     last: int  # the order column's upper bound, a point of its grid
     period: int  # microseconds per step of the order column, 0 where it is no date
     codes: tuple[tuple[str, int], ...]  # of the coded columns
+    since: tuple[str, ...] = ()  # dates of the unit that no record is before, by rules that are kept
+    until: tuple[str, ...] = ()  # and that none is after
 
     @classmethod
     def of(cls, codec: "Codec") -> "View":
@@ -69,17 +73,20 @@ class View:
         told = [name for name in targets if codes[name] <= TOLD] or ([] if targets else flags[:TOLD])
         column, most = schema.column(order), schema.max_records_per_unit
         low, high = codec.numeric(order).span
+        limits = [linked_tables.limit(schema, rule) for rule in schema.rules_apart()[0]] if schema.tables else []
         return cls(
             order=order,
             unit=tuple(name for name in codes if name in schema.per_unit),
             own=(*(name for name in own if name not in targets), *reversed(targets)),
             target=targets[0] if targets else None,
             told=tuple(told),
-            numbers=tuple(range(1, most + 2)),
+            numbers=tuple(range(0 if schema.tables else 1, most + 2)),
             gaps=grid(0, EXACT_GAPS, max(1, high - low), MOST_GAPS),
             last=high,
             period=MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0,
             codes=tuple(codes.items()),
+            since=tuple(limit[0] for limit in limits if limit is not None and limit[1]),
+            until=tuple(limit[0] for limit in limits if limit is not None and not limit[1]),
         )
 
     @property
@@ -89,7 +96,7 @@ class View:
         sizes = {name: codes[name] for name in (*self.unit, *self.own)}
         sizes |= {
             NUMBER: len(self.numbers),
-            PLACE: len(self.numbers),
+            PLACE: len(self.numbers) - self.numbers.index(1),
             LEFT: MOST_LEFT + 1,
             GAP: len(self.gaps) + 1,
             self.order: codes[self.order],
@@ -129,9 +136,13 @@ class View:
         return (*past, *here, *self.own[: self.own.index(name)])
 
     def number(self, count: Whole) -> Whole:
-        """Codes of numbers of records, or of places counted from 1."""
+        """Codes of numbers of records."""
         found: Whole = np.searchsorted(self.numbers, count, side="right") - 1
         return found
+
+    def place(self, place: Whole) -> Whole:
+        """Codes of places, counted from 0."""
+        return self.number(place + 1) - self.numbers.index(1)
 
     def cells(self, coded: NDArray[Any], points: Whole, owner: Whole) -> dict[str, Whole]:
         """The columns of every record, (records,) each: of records in order, unit by unit (`owner` ascends), with their codes and their
@@ -152,7 +163,7 @@ class View:
             held = found[name] == code
             so_far = np.cumsum(held) - held
             found[f"{EARLIER}{name} {code}"] = np.minimum(so_far - so_far[starts], MOST_EARLIER)
-        found |= {NUMBER: self.number(number), PLACE: self.number(place + 1)}
+        found |= {NUMBER: self.number(number), PLACE: self.place(place)}
         found[LEFT] = np.minimum(number - place - 1, MOST_LEFT)
         found[FIRST] = np.where(later, sizes[FIRST] - 1, found[self.order])
         found[GAP] = np.where(later, self.gap(points - points[before]), 0)
@@ -190,7 +201,7 @@ def hindrance(schema: Schema) -> str:
         return "histories needs a column that is neither order nor per_unit; use generator=mixture without it"
     if schema.max_records_per_unit > MOST_RECORDS:  # each number has a code of its own
         return f"histories counts at most {MOST_RECORDS:,} records of a unit: lower max_records_per_unit"
-    if schema.rules and schema.settled().honoured:
+    if schema.rules and not schema.tables and schema.settled().honoured:
         return "histories keeps no rules by construction: give honoured: [] in the schema, and evaluate counts how often they break"
     made = {NUMBER, PLACE, LEFT, FIRST, GAP, PACE, WEEKDAY}
     taken = [name for name in schema.names if name in made or name.startswith((PREVIOUS, EARLIER))]

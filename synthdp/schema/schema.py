@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
 from synthdp.files.limits import check_width
+from synthdp.schema import linked_tables
 from synthdp.schema.columns import (
     KINDS,
     LEARN,
@@ -25,6 +26,7 @@ from synthdp.schema.columns import (
     Ordinal,
 )
 from synthdp.schema.file_coding import Reading
+from synthdp.schema.linked_tables import Table
 from synthdp.schema.rules import Rule
 from synthdp.schema.trees import Tree
 
@@ -80,6 +82,8 @@ class Schema:
 
     `reading`: how the table's files are written, and synthetic ones are; without it as `Reading()`, but for the separator of a CSV
     file, which its header tells. `ignored`: columns that a table may have and that are left out (`kind: ignore`).
+
+    `tables`: the linked tables (`schema.linked_tables`) of which `columns` are joined. `from_dict` makes both of a mapping.
     """
 
     columns: tuple[Column, ...]
@@ -96,6 +100,7 @@ class Schema:
     ignored: tuple[Ignored, ...] = ()
     order: str | None = None
     per_unit: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
 
     def __post_init__(self) -> None:
         for key in ("columns", "targets", "notes", "ignored", "per_unit"):
@@ -135,12 +140,19 @@ class Schema:
         if self.units is not None and self.units != LEARN:
             _check_count("units", self.units)
         self._check_history()
+        if self.tables:
+            linked_tables.check(self)
         if self.rules != ():
             from synthdp.schema.rule_text import parse
 
             object.__setattr__(self, "rules", parse(self.rules, self.columns))
         if self.honoured is not None:
             object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
+            if self.tables and not set(self.honoured) <= set(linked_tables.honoured(self)):
+                raise BadInput(
+                    "schema: honoured: of rules across tables those can be kept by construction by which all visits come after a date of "
+                    "the person, or before one, such as visit.start >= person.birth: name no others"
+                )
         if self.reading is not None:
             if self.image is not None:
                 raise BadInput(
@@ -179,7 +191,7 @@ class Schema:
     def coded(self) -> tuple[Column, ...]:
         """The columns that a model sees, in the codec's order: the modelled ones, but for those that honoured rules tie. Of
         these a compound of labels is one column, in the place of the first, and a larger number is its gap."""
-        if not self.rules:
+        if not self.rules or self.tables:
             return self.modelled
         from synthdp.schema.tied_columns import ties
 
@@ -239,6 +251,8 @@ class Schema:
         """The same schema, which says which of its rules are honoured: as declared, before anything is learned."""
         if not self.rules or self.honoured is not None:
             return self
+        if self.tables:
+            return replace(self, honoured=linked_tables.honoured(self))
         from synthdp.schema.tied_columns import ties
 
         return replace(self, honoured=ties(self).honoured)
@@ -271,14 +285,28 @@ class Schema:
 
         return check(self, frame, invalid)
 
+    def validate_tables(self, frames: "Mapping[str, DataFrame]", invalid: str = "error") -> "dict[str, DataFrame]":
+        """The frames of linked tables by their names, each as `validate` gives it. Raises one `BadInput` as that does, for the first
+        table with problems. Rows whose parent is not there, or whose key stands twice, are no problem: `synthdp check` lists them."""
+        from synthdp.schema.check import check_tables
+
+        return check_tables(self, frames, invalid)
+
     def to_dict(self) -> dict[str, Any]:
         """A JSON-able form that `from_dict` reads back without loss. The order of `columns` matters."""
-        apart = ("columns", "ignored", "reading")
+        apart = ("columns", "ignored", "reading", "tables")
         plain = {field.name: _plain(getattr(self, field.name)) for field in fields(self) if field.name not in apart}
         kept = {k: value for k, value in plain.items() if value not in (None, "", []) or (k, value) == ("honoured", [])}
         if self.reading is not None:
             kept["reading"] = self.reading.to_dict()
-        return {**kept, "columns": {column.name: _column_dict(column) for column in (*self.columns, *self.ignored)}}
+        if self.tables:
+            rest = {key: value for key, value in kept.items() if key not in linked_tables.NO_PLACE}
+            return {**rest, "tables": linked_tables.nested(self, self.facts())}
+        return {**kept, "columns": self.facts()}
+
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """By the name of each column, those left out among them, what is declared or bought of it, JSON-able."""
+        return {column.name: _column_dict(column) for column in (*self.columns, *self.ignored)}
 
     def _repr_html_(self) -> str:
         """For notebooks: a row for each column, with its facts."""
@@ -300,6 +328,8 @@ class Schema:
             raise BadInput("schema: expected a mapping with the key columns")
         known = [field.name for field in fields(cls) if field.name != "ignored"]
         _refuse_unknown("schema", values, known)
+        if values.get("tables") is not None:
+            values = linked_tables.flattened(values)
         given = values.get("columns")
         if not isinstance(given, Mapping) or not given:
             raise BadInput("schema: columns must map each column's name to its kind, such as age: {kind: integer, ...}")

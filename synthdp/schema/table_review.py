@@ -5,8 +5,8 @@ become a declaration that nobody paid for (law 21). It names columns and rows, a
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ import pandas as pd
 from synthdp.schema import cells
 from synthdp.schema.check import MISSING, NOBODY, UNKNOWN, UNTRUE, broken, check
 from synthdp.schema.columns import LEARN, Categorical, Column, Identifier, Image, Numeric
+from synthdp.schema.joined_tables import Joined, joined
+from synthdp.schema.linked_tables import Table, keys_of, of_table
 from synthdp.schema.rule_rows import broken as breaking
 from synthdp.schema.schema import Schema
 
@@ -66,6 +68,113 @@ def review(schema: Schema, frame: pd.DataFrame, *, values: bool = False) -> list
     ]
     found += [each for column in schema.columns for each in _learned(column, frame[column.name])]
     return [*found, *_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
+
+
+def review_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], *, values: bool = False) -> list[Finding]:
+    """The same of linked tables: columns are named with their table, and links that lead to nothing or to several rows are listed."""
+    frames = schema.validate_tables(frames, "clamp")
+    found = []
+    for table in schema.tables:
+        own, frame = of_table(schema, table), frames[table.name]
+        several = [find for column in own.columns for find in _cells(own, column, frame[column.name], values=values)]
+        several += [find for column in own.columns for find in _learned(column, frame[column.name])]
+        several += _bins(own, frame)
+        found += [replace(each, column=f"{table.name}.{each.column}") for each in several]
+        found += _links(schema, table, frames)
+    whole = joined(frames, schema)
+    visits = whole.frame[whole.there].reset_index(drop=True)
+    found += [
+        replace(each, rows=(), what=each.what.replace("some records", "some visits", 1))
+        for each in _rules(schema, visits)
+    ]
+    return [*found, *_windows(schema, whole), *_number(schema, whole.frame[schema.unit].nunique())]
+
+
+def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
+    """Keys of a table that are missing or stand twice, and rows whose parent is not there, or is there for several people."""
+    frame = frames[table.name]
+
+    def told(column: str, what: str, remedy: str, wrong: Any) -> Iterator[Finding]:
+        rows = np.flatnonzero(np.asarray(wrong, np.bool_))
+        if len(rows):
+            places = tuple(int(row) + 1 for row in rows[:ROWS])
+            yield Finding(column=f"{table.name}.{column}", what=what, remedy=remedy, count=len(rows), rows=places)
+
+    if table.key is not None:
+        own = pd.Series(cells.texts(frame[table.key]), dtype=object)
+        if table.parent is None or any(each.parent == table.name for each in schema.tables):
+            yield from told(
+                table.key,
+                "some keys are missing: these rows hold nobody's rows",
+                "give them keys",
+                own.isna() | (own == ""),
+            )
+        one = "one of a person's rows counts, by a hash of its content"
+        then = one if table.parent is None else "what belongs to the key counts for each of its rows"
+        yield from told(
+            table.key,
+            f"some keys stand in several rows: {then}",
+            "mend the keys",
+            own.duplicated(keep=False) & own.notna(),
+        )
+    parent = next((each for each in schema.tables if each.name == table.parent), None)
+    if parent is None:
+        return
+    name = keys_of(schema, table)[-1]
+    linked = pd.Series(cells.texts(frame[name]), dtype=object)
+    above = pd.Series(cells.texts(frames[parent.name][name]), dtype=object)
+    orphan = linked.isna() | ~linked.isin(above)
+    yield from told(
+        name,
+        f"some rows have no row of {parent.name}, and count for nobody",
+        "complete the table, or take them out",
+        orphan,
+    )
+    if parent.parent is None:
+        return
+    of_people = pd.Series(cells.texts(frames[parent.name][schema.unit]), dtype=object)
+    if table.with_unit:
+        held = set(zip(of_people, above, strict=True))
+        pairs = zip(cells.texts(frame[schema.unit]), linked, strict=True)
+        other = np.array([pair not in held for pair in pairs], np.bool_) & ~orphan.to_numpy()
+        yield from told(
+            str(schema.unit),
+            f"some rows name a person who has no such row of {parent.name}, and count for nobody",
+            "mend the keys",
+            other,
+        )
+        return
+    shared = above[of_people.groupby(above).transform("nunique") > 1]
+    yield from told(
+        name,
+        "some rows belong to several people, since their keys do, and count once for each",
+        f"mend the keys, or declare {schema.unit} in {table.name}, if it says whose they are",
+        linked.isin(shared),
+    )
+
+
+def _windows(schema: Schema, whole: Joined) -> Iterator[Finding]:
+    numbers = whole.frame[schema.unit][whole.there].value_counts()
+    left = int((numbers - schema.max_records_per_unit).clip(lower=0).sum())
+    if left:
+        table = schema.tables[1]
+        yield Finding(
+            column=f"{table.name}.{table.order}",
+            what=f"some people have more visits than max_rows: {schema.max_records_per_unit}; so many that follow one another count",
+            remedy="a larger number uses more visits, and each answer holds more noise",
+            count=left,
+        )
+
+
+def _number(schema: Schema, held: int) -> Iterator[Finding]:
+    """A number of units that is clearly another than declared."""
+    if isinstance(schema.units, int) and not 0.9 <= held / max(1, schema.units) <= 1.1:
+        more = "more" if held > schema.units else "fewer"
+        yield Finding(
+            column=schema.unit or "",
+            what=f"the table holds clearly {more} units than `units:` declares; noise is fitted to the declared number",
+            remedy=f"declare the number of those that will be fitted, from a public source ({LOOK}); a split leaves about 80%",
+        )
 
 
 def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
@@ -154,13 +263,7 @@ def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
                 what="is the same in all records",
                 remedy="name the column that tells patients apart",
             )
-    if isinstance(schema.units, int) and not 0.9 <= held / max(1, schema.units) <= 1.1:
-        more = "more" if held > schema.units else "fewer"
-        yield Finding(
-            column=schema.unit or "",
-            what=f"the table holds clearly {more} units than `units:` declares; noise is fitted to the declared number",
-            remedy=f"declare the number of those that will be fitted, from a public source ({LOOK}); a split leaves about 80%",
-        )
+    yield from _number(schema, held)
 
 
 def _bins(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from itertools import groupby
@@ -62,7 +62,7 @@ class Sensitive(AsksTables):
 
     def __init__(
         self,
-        frame: "pd.DataFrame | Opened",
+        frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | Opened",
         schema: Schema,
         account: Account,
         *,
@@ -94,7 +94,7 @@ class Sensitive(AsksTables):
             from synthdp.seal.database import CountedTable
 
             self._sealed: Sealed[Any] = Sealed(CountedTable.of(frame, schema, self._key))
-        elif schema.order is None or schema.unit is None:
+        elif not isinstance(frame, Mapping) and (schema.order is None or schema.unit is None):
             self._sealed = Sealed(shard(seal(frame, schema, self._key), ranks.rank, ranks.world))
         else:
             from synthdp.seal.history_records import ordered

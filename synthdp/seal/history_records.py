@@ -1,13 +1,15 @@
 """Records with their histories: what came before stands beside each record."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.schema.history_view import View, Whole, hindrance
+from synthdp.errors import BadInput
+from synthdp.schema.history_view import NUMBER, View, Whole, hindrance
 from synthdp.seal import records
 from synthdp.seal.records import Records
 
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Histories:
     """The columns of `view` for every record that counts, unit by unit. `firsts` has them for the first record of every unit, which
-    tells of the unit; `owner` (records,) says whose a record is, and `count` (units,) how many of a unit count."""
+    tells of the unit; `owner` (records,) says whose a record is, and `count` (units,) how many of a unit count, which of linked
+    tables may be none."""
 
     view: View
     cells: dict[str, Whole]
@@ -30,7 +33,14 @@ class Histories:
     count: Whole
 
     @classmethod
-    def of(cls, frame: "pd.DataFrame", member: Whole, keys: NDArray[np.uint64], codec: "Codec") -> "Histories":
+    def of(
+        cls,
+        frame: "pd.DataFrame",
+        member: Whole,
+        keys: NDArray[np.uint64],
+        codec: "Codec",
+        there: NDArray[np.bool_] | None = None,
+    ) -> "Histories":
         """Of all records, `member` (records,) says whose they are. Columns that look back see a unit's whole history; of its records at
         most `max_records_per_unit` count, that follow one another. Where they begin is told by the unit's keyed name, and in which
         order records of one time stand by a hash of their codes under it: by that unit's own records alone (law 18)."""
@@ -39,13 +49,15 @@ class Histories:
         coded, points = codec.encode(frame), order.read(frame[schema.order])[0].astype(np.int64)
         rank = np.lexsort((_lots(coded, points, member, keys), points, member))
         coded, points, owner = coded[rank], points[rank], np.asarray(member[rank], np.int64)
+        is_record = np.ones(len(owner), np.bool_) if there is None else there[rank]
         view = View.of(codec)
         cells = view.cells(coded, points, owner)
-        number = np.bincount(owner, minlength=len(keys))
-        starts = np.cumsum(number) - number
+        rows, number = np.bincount(owner, minlength=len(keys)), np.bincount(owner[is_record], minlength=len(keys))
+        starts = np.cumsum(rows) - rows
+        cells[NUMBER] = view.number(number)[owner]
         place, most = np.arange(len(owner)) - starts[owner], schema.max_records_per_unit
         first = (keys >> np.uint64(32)).astype(np.int64) % np.maximum(1, number - most + 1)
-        counts = (place >= first[owner]) & (place < first[owner] + most)
+        counts = is_record & (place >= first[owner]) & (place < first[owner] + most)
         return cls(
             view=view,
             cells={name: values[counts] for name, values in cells.items()},
@@ -57,17 +69,19 @@ class Histories:
 
 @dataclass(frozen=True)
 class Ordered(Records):
-    """Records of a schema that says in which order a unit's records stand. `whole` are all of them, and whose each is, until they are
-    encoded; `histories` what is counted of them from then on, where the schema tells enough (`history_view.hindrance`)."""
+    """Records of a schema that says in which order a unit's records stand. `whole` are all of them, whose each is, and of linked tables
+    whether it is one, until they are encoded; `histories` what is counted of them from then on, where the schema tells enough
+    (`history_view.hindrance`)."""
 
-    whole: "tuple[pd.DataFrame, Whole] | None" = None
+    whole: "tuple[pd.DataFrame, Whole, NDArray[np.bool_] | None] | None" = None
     histories: Histories | None = None
 
     def encoded_by(self, codec: "Codec") -> "Ordered":
         """The same records with their codes and their histories; the raw frames are let go."""
         found = None
         if self.whole is not None and not hindrance(codec.schema):
-            found = Histories.of(*self.whole, self.keys, codec)
+            frame, member, there = self.whole
+            found = Histories.of(frame, member, self.keys, codec, there)
         return replace(self, codes=super().encoded_by(codec).codes, raw=None, whole=None, histories=found)
 
     def take(self, chosen: NDArray[np.bool_]) -> Records:
@@ -78,8 +92,16 @@ class Ordered(Records):
         return super().take(chosen)
 
 
-def ordered(frame: "pd.DataFrame", schema: "Schema", key: bytes, place: int = 0, of: int = 1) -> Ordered:
-    """As `records.seal`, of one of `of` shards (`records.shard`), with histories of the units: the schema has a unit and an order."""
+def ordered(
+    given: "pd.DataFrame | Mapping[str, pd.DataFrame]", schema: "Schema", key: bytes, place: int = 0, of: int = 1
+) -> Ordered:
+    """As `records.seal`, of one of `of` shards (`records.shard`), with histories of the units: the schema has a unit and an order.
+    Linked tables are joined here."""
+    there = None
+    if isinstance(given, Mapping):
+        frame, there = linked(given, schema, key)
+    else:
+        frame = given
     every = records.seal(frame, schema, key)
     sealed = records.shard(every, place, of)
     member, _ = records.members(frame, str(schema.unit))
@@ -87,8 +109,21 @@ def ordered(frame: "pd.DataFrame", schema: "Schema", key: bytes, place: int = 0,
         mine = np.isin(every.keys, sealed.keys)
         rows = mine[member]
         frame, member = frame[rows], (np.cumsum(mine) - 1)[member[rows]]
+        there = None if there is None else there[rows]
     held = {field.name: getattr(sealed, field.name) for field in fields(Records)}
-    return Ordered(**held, whole=(frame, member))
+    return Ordered(**held, whole=(frame, member, there))
+
+
+def linked(
+    frames: "Mapping[str, pd.DataFrame]", schema: "Schema", key: bytes
+) -> "tuple[pd.DataFrame, NDArray[np.bool_]]":
+    """Linked tables as one, and which of its rows are records: each unit's rows by its own rows in all tables alone (law 46)."""
+    from synthdp.schema.joined_tables import joined
+
+    if not schema.tables:
+        raise BadInput("several tables need a schema with tables, which says how they are linked")
+    found = joined(frames, schema, key)
+    return found.frame, found.there
 
 
 def _lots(coded: NDArray[Any], points: Whole, member: Whole, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
+from synthdp.errors import BadInput
 from synthdp.schema import cells, yamlfile
 from synthdp.schema.columns import LEARN, MAX_PIXELS
 from synthdp.schema.file_coding import TODO
@@ -152,6 +153,146 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     for column, texts in ({} if found is None else found.limits).items():
         head += f"# {_scalar(str(column))} has in the place of numbers {_scalar(list(texts))}\n"
     return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"columns": seen}, width=math.inf))
+
+
+# ---- Linked tables.
+
+
+HEAD_OF_TABLES = """\
+# DRAFT of a schema for the linked tables in {folder}: what may be known to everyone about them (docs/linked.md).
+# Links were guessed by the names of columns, and kinds by the cells. Nothing else here was read off the records. What stays at `learn`
+# is bought with a part of the budget. What you declare instead, from a code book, a form or a round number, costs nothing and is not
+# protected.
+#
+# 1. Go through the links (parent, key), then order and max_rows, then the columns. Where one is as you declare it, delete its line
+#    `review: true`.
+# 2. Replace TODO by the codes that may occur.
+# 3. Say in `declared_by` who stands for this. Until all is done, `synthdp fit` refuses this file.
+"""
+KEY = re.compile("(.+?)[_ ]?(id|key|nr|no|num|number|nummer)", re.IGNORECASE)
+MOST_VISITS, MOST_BELOW = 10, 3
+
+
+def draft_tables(found: "dict[str, Found]", folder: str | Path) -> Draft:
+    """The same of linked tables, by name. A column is a table's key if it is called by it, such as `visit_id` of visit or visits; a table
+    that has the key of another is below it. Raises `BadInput` where names do not tell a tree of people, visits, and tables below visits."""
+    for name, each in found.items():
+        if not _is_plain(each):
+            raise BadInput(
+                f"{folder}: the file of {name!r} is not in the plain coding (commas, UTF-8, dates such as 2020-01-31), which linked tables "
+                "need: convert it, and draft anew"
+            )
+    keys, parents = _links({name: list(map(str, each.frame.columns)) for name, each in found.items()}, folder)
+    root = next(name for name, parent in parents.items() if parent is None)
+    lines = [HEAD_OF_TABLES.format(folder=Path(folder).name)]
+    top: dict[str, Any] = {
+        "name": Path(folder).name,
+        "declared_by": None,
+        "unit": keys[root],
+        "units": LEARN,
+        "targets": [],
+    }
+    lines += [
+        _line(0, key, value, WHY[key] if key != "unit" else "whose rows are protected together")
+        for key, value in top.items()
+    ]
+    lines.append("tables:")
+    seen = {}
+    for name in sorted(found, key=lambda name: (parents[name] is not None, parents[name] != root)):
+        guesses = {str(column): guessed(series) for column, series in found[name].frame.items()}
+        lines += _table(name, guesses, keys, parents, root)
+        seen[name] = {
+            column: {**guess, **({"observed": True} if _read_off(guess) else {})}
+            for column, guess in guesses.items()
+            if len(guess) > 1
+        }
+    return Draft(
+        "\n".join(lines) + "\n", SEEN.format(file=Path(folder).name) + yamlfile.dump({"tables": seen}, width=math.inf)
+    )
+
+
+def _is_plain(found: "Found") -> bool:
+    """Whether a file is read as it is without a `reading`, but perhaps for the words that truth values are written with."""
+    if found.reading is None:
+        return True
+    reading = found.reading.to_dict()
+    codings = reading.pop("columns", {}).values()
+    words = [word for coding in codings for word in coding.get("words", ())]
+    return (
+        set(reading) <= {"review"}
+        and all(set(coding) <= {"words"} for coding in codings)
+        and {w.lower() for w in words} <= set(cells.TRUTHS)
+    )
+
+
+def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """The key of each table, and its parent."""
+    keys: dict[str, str | None] = {}
+    for name, names in columns.items():
+        own = [column for column in names if (form := KEY.fullmatch(column)) and _alike(form[1], name)]
+        keys[name] = own[0] if own else None
+    owners = {key: name for name, key in keys.items() if key is not None}
+    above = {
+        name: [owners[each] for each in names if each in owners and owners[each] != name]
+        for name, names in columns.items()
+    }
+    roots = [name for name in columns if not above[name]]
+    if len(roots) != 1 or keys[roots[0]] is None:
+        raise BadInput(
+            f"{folder}: the names of columns do not tell how the tables are linked: call a table's key by its name, such as visit_id of "
+            f"visit, and the same in the tables below it; tables without a parent are {', '.join(roots) or 'none'}. Or write the schema by "
+            "hand (docs/linked.md)"
+        )
+    (root,) = roots
+    deeper = {name: [each for each in held if each != root] for name, held in above.items()}
+    return keys, {name: None if name == root else (deeper[name] or [root])[0] for name in columns}
+
+
+def _alike(stem: str, table: str) -> bool:
+    one, other = (word.lower().removesuffix("s") for word in (stem, table))
+    return one == other
+
+
+def _table(
+    name: str,
+    guesses: dict[str, dict[str, Any]],
+    keys: dict[str, str | None],
+    parents: dict[str, str | None],
+    root: str,
+) -> list[str]:
+    """The lines of one table."""
+    parent = parents[name]
+    linking = {key for key in (keys[name], None if parent is None else keys[parent], keys[root]) if key is not None}
+    below = parent is not None and parent != root
+    lines = [f"  {_scalar(name)}:"]
+    lines += [] if parent is None else [_line(4, "parent", parent, "whose rows hold these")]
+    lines += [] if keys[name] is None else [_line(4, "key", keys[name], "of its rows")]
+    dates = [column for column, guess in guesses.items() if guess["kind"] == "datetime"]
+    order = dates[0] if dates and parent == root else None
+    if parent == root:
+        lines.append(_line(4, "order", order or TODO, "the date by which a person's visits follow one another"))
+        lines.append(_line(4, "max_rows", MOST_VISITS, "visits of a person that count"))
+    elif below:
+        lines.append(_line(4, "max_rows", MOST_BELOW, "rows of one visit that count"))
+    lines.append("    columns:")
+    labels = [
+        c for c, guess in guesses.items() if c not in linking and guess["kind"] in ("categorical", "ordinal", "boolean")
+    ]
+    for column, guess in guesses.items():
+        if column in linking:
+            if below and column == keys[root]:
+                lines.append(f"      {_scalar(column)}: {{kind: identifier}}  # whose a row is, too")
+            continue
+        entry = proposed(guess)
+        if entry["kind"] == "identifier" or (below and column not in labels[:1]):
+            entry = {"kind": "ignore", "review": True}
+        elif below:
+            entry = {"kind": "categorical", "categories": [TODO], "review": True}
+        elif column == order:
+            entry.pop("missing", None)
+        lines.append(f"      {_scalar(column)}:")
+        lines += [_line(8, key, value, _why(key, entry["kind"], None)) for key, value in entry.items()]
+    return lines
 
 
 def _in_digits(series: "Series") -> bool:

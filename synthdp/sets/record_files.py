@@ -21,11 +21,12 @@ from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
 from synthdp.schema import cells
 from synthdp.schema.columns import in_numbers
+from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
 from synthdp.tables import csvfile, database_url, excel, foreign, statistics_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pandas import DataFrame
 
@@ -49,6 +50,10 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
     Raises `BadInput` for files that are absent, empty, not readable, or have a column name twice.
     """
     where = Path(path)
+    if schema is not None and schema.tables:
+        raise BadInput(
+            "the schema describes linked tables: read_tables(folder, schema) reads a folder with a file for each"
+        )
     if schema is not None and schema.image is not None:
         return _pictures(where, schema)
     with _reading(where) as ending:
@@ -60,6 +65,70 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
         if schema is None:
             return frame
         return _plain(statistics_files.labelled(frame, facts, where, schema) if facts else frame, schema)
+
+
+def tables_in(folder: Path, schema: Schema) -> "dict[str, Path]":
+    """The file of each linked table in a folder: of the table's name, with the ending of a format. Raises `BadInput` where a table has no
+    file there, or several."""
+    if not folder.is_dir():
+        raise BadInput(
+            f"{folder}: is no folder; linked tables are read from a folder with a file for each, such as {schema.tables[0].name}.csv"
+        )
+    found = {}
+    for table in schema.tables:
+        files = [path for ending in ENDINGS if (path := folder / f"{table.name}{ending}").is_file()]
+        if len(files) != 1:
+            what = "no file" if not files else "several files"
+            raise BadInput(
+                f"{folder}: has {what} of the table {table.name!r}; one is needed, such as {table.name}.csv or {table.name}.parquet"
+            )
+        found[table.name] = files[0]
+    return found
+
+
+def holds_tables(folder: Path) -> bool:
+    """Whether a folder holds files of tables and nothing else; labels.csv stands beside pictures."""
+    names = [path.name.lower() for path in folder.iterdir() if not path.name.startswith(".")] if folder.is_dir() else []
+    return bool(names) and "labels.csv" not in names and all(name.endswith(ENDINGS) for name in names)
+
+
+def files_in(folder: Path) -> "dict[str, Path]":
+    """The files of tables in a folder, by their names without the ending. Raises `BadInput` where two have one name."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        ending = next((each for each in ENDINGS if path.name.lower().endswith(each)), None)
+        if path.name.startswith(".") or ending is None:
+            continue
+        name = path.name[: -len(ending)]
+        if name in found:
+            raise BadInput(f"{folder}: has several files of the table {name!r}; keep one")
+        found[name] = path
+    return found
+
+
+def read_tables(folder: str | Path, schema: Schema) -> "dict[str, DataFrame]":
+    """The linked tables in a folder, by name, each read as `read` does by what the schema says of it. Raises `BadInput` as that does, and
+    for a table without a file of its name, or with several."""
+    files = tables_in(Path(folder), schema)
+    return {table.name: read(files[table.name], of_table(schema, table)) for table in schema.tables}
+
+
+def write_tables(frames: "Mapping[str, DataFrame]", folder: str | Path, schema: Schema, ending: str = ".csv") -> None:
+    """Write a file for each linked table into a folder, which appears when all are complete. One that is there is replaced if it holds
+    such files alone; `BadInput` where it holds others."""
+    folder = Path(folder)
+    known = {
+        f"{table.name}{each}"
+        for table in schema.tables
+        for each in (*ENDINGS, *(f"{e}.neutralised.json" for e in ENDINGS))
+    }
+    if folder.is_dir() and (others := sorted(path.name for path in folder.iterdir() if path.name not in known)):
+        raise BadInput(
+            f"{folder}: holds {others[0]}, which is no file of these tables, and is not replaced; choose another folder"
+        )
+    with atomic.folder(folder) as part:
+        for table in schema.tables:
+            write([frames[table.name]], part / f"{table.name}{ending}", of_table(schema, table))
 
 
 def workbooks(where: Path) -> list[Path]:
@@ -141,6 +210,10 @@ def write(chunks: "Iterable[DataFrame]", path: str | Path, schema: Schema) -> in
     file, or (a name without an ending) a folder of PNG files with labels.csv; a folder that holds anything else is not replaced.
     """
     where = Path(path)
+    if schema.tables:
+        raise BadInput(
+            "the schema describes linked tables: write_tables(frames, folder, schema) writes a file for each"
+        )
     if schema.image is not None:
         return _write_pictures(chunks, where, schema)
     ending = _ending(where)

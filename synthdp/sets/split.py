@@ -19,6 +19,7 @@ from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
 from synthdp.schema import cells
 from synthdp.schema.file_coding import PLAIN, SPACE
+from synthdp.schema.linked_tables import keys_of, of_table
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
 from synthdp.tables import database_url, excel, foreign, statistics_files
@@ -40,7 +41,11 @@ def split(path_or_url: Path | str, schema: Schema, *, share: float, out: Path, k
     """
     if not 0 < share < 1:
         raise BadInput(f"share must lie between 0 and 1, such as 0.2, got {share}")
+    if schema.tables and database_url.is_url(path_or_url):
+        raise BadInput("split reads linked tables from a folder with a file for each, and not from a database")
     side = _Side(_key(key), share)
+    if schema.tables:
+        return _split_linked(Path(path_or_url), schema, side, out)
     if database_url.is_url(path_or_url):
         return _split_database(database_url.address(str(path_or_url)), schema, side, out)
     path = Path(path_or_url)
@@ -62,6 +67,43 @@ def split(path_or_url: Path | str, schema: Schema, *, share: float, out: Path, k
         _split_lines(path, schema, side, targets)
     else:
         raise BadInput(f"{path}: split reads {', '.join(record_files.ENDINGS)} files, and pictures")
+    return targets
+
+
+def _split_linked(folder: Path, schema: Schema, side: "_Side", out: Path) -> tuple[Path, Path]:
+    """Both folders get a file for each table, of the declared columns: people by their keys, and all rows that are theirs with them. A row
+    that people of both sides hold is in both; one that is nobody's is with those to fit."""
+    files = record_files.tables_in(folder, schema)
+    frames = schema.validate_tables(record_files.read_tables(folder, schema), "clamp")
+    held: dict[
+        str, set[str]
+    ] = {}  # of each table below, the keys of the parents that are held out, and of those that are not
+    kept: dict[str, set[str]] = {}
+    targets = out / TRAIN, out / HELD_OUT
+    parts: tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]] = ({}, {})
+    for table in schema.tables:
+        frame = frames[table.name]
+        parent = None if table.parent is None else keys_of(schema, table)[-1]
+        by_person = schema.unit if table.parent is None or table.with_unit or parent == schema.unit else None
+        names = [name or "" for name in cells.texts(frame[by_person or str(parent)])]
+        if by_person is not None:
+            out_of = np.array([side.held_out(name) for name in names], np.bool_)
+            here, there = out_of, ~out_of
+        else:
+            here = np.array([name in held[str(parent)] for name in names], np.bool_)
+            there = np.array([name in kept[str(parent)] for name in names], np.bool_) | ~here
+        for part, mask in zip(parts, (there, here), strict=True):
+            part[table.name] = frame[mask].reset_index(drop=True)
+        if table.key is not None:
+            keys = np.array([name or "" for name in cells.texts(frame[table.key])], object)
+            held[table.key], kept[table.key] = set(keys[here]), set(keys[there])
+    for target, part in zip(targets, parts, strict=True):
+        with atomic.folder(target) as made:
+            for table in schema.tables:
+                ending = files[table.name].name[len(table.name) :]
+                record_files.write(
+                    [part[table.name]], made / f"{table.name}{_written(ending)}", of_table(schema, table)
+                )
     return targets
 
 

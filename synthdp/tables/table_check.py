@@ -1,7 +1,7 @@
 # ruff: noqa: PD003 - Ibis has isnull, and no isna
 """The steward's pre-check of a table that stays in its database: as `check`, in one pass, and only counts come back."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -37,8 +37,13 @@ ALLOWED = ""  # a rule that the schema allows to break
 
 
 @contextmanager
-def validated(schema: Schema, given: "pd.DataFrame | Source", invalid: str) -> "Iterator[pd.DataFrame | Opened]":
-    """The frame, or the table opened while the block runs, after the pre-check."""
+def validated(
+    schema: Schema, given: "pd.DataFrame | Mapping[str, pd.DataFrame] | Source", invalid: str
+) -> "Iterator[pd.DataFrame | Mapping[str, pd.DataFrame] | Opened]":
+    """The frame, or those of linked tables, or the table opened while the block runs, after the pre-check."""
+    if isinstance(given, Mapping):
+        yield schema.validate_tables(given, invalid)
+        return
     if not isinstance(given, Files | Query):
         yield schema.validate(given, invalid=invalid)
         return

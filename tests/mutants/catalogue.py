@@ -13,6 +13,7 @@ MANIFEST = "tests/report/test_manifest.py"
 GRADIENTS = "tests/seal/test_gradients.py"
 BUCKETS = "tests/seal/test_buckets.py"
 HISTORY_TABLES = "tests/seal/test_history_tables.py"
+LINKED, JOINED = "tests/seal/test_linked_records.py", "synthdp.schema.joined_tables"
 MOMENTS = "tests/seal/test_moments.py"
 RESUME = "tests/seal/test_resume.py"
 SENSITIVE = "tests/seal/test_sensitive.py"
@@ -722,6 +723,41 @@ HISTORIES = (
         "self.whole is not None and not hindrance(codec.schema)",
         "self.whole is not None",
         (f"{HISTORY_TABLES}::test_an_order_that_only_histories_need_stops_no_other_question[rules]",),
+    ),
+    Mutant(
+        "a row that several people hold counts for the first of them alone",
+        f"{JOINED}:_places",
+        """visits[visits["key"] != ""]""",
+        """visits[visits["key"] != ""].drop_duplicates("key")""",
+        (f"{LINKED}::test_a_person_s_cells_are_told_by_their_own_rows_alone[clip 2.0]",),
+    ),
+    Mutant(
+        "a row that names a person counts for all who hold its key",
+        f"{JOINED}:_places",
+        "table.with_unit",
+        "False",
+        (f"{LINKED}::test_a_row_that_names_a_person_is_that_person_s_alone",),
+    ),
+    Mutant(
+        "an orphan counts for somebody",
+        f"{JOINED}:joined",
+        "np.flatnonzero(whose >= 0)",
+        "np.arange(len(whose))",
+        (f"{LINKED}::test_a_shared_row_counts_for_each_holder_and_an_orphan_for_nobody",),
+    ),
+    Mutant(
+        "the rows below a visit that count are told by nothing secret",
+        f"{JOINED}:_lot",
+        "hashlib.blake2b(text, key=key, digest_size=8)",
+        "hashlib.blake2b(text, digest_size=8)",
+        (f"{LINKED}::test_which_rows_below_a_visit_count_is_told_by_content_and_key",),
+    ),
+    Mutant(
+        "the row of a person without a visit counts as one",
+        f"{SEAL}.history_records:Histories.of",
+        "is_record & (place >= first[owner]) & (place < first[owner] + most)",
+        "(place >= first[owner]) & (place < first[owner] + most)",
+        (f"{LINKED}::test_people_without_visits_have_cells_of_their_own",),
     ),
 )
 

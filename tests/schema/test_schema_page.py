@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from synthdp.schema import code_lists, yamlfile
+from synthdp.schema import code_lists, linked_tables, yamlfile
 from synthdp.schema.columns import KINDS
 from synthdp.schema.file_coding import Coding, Reading
 from synthdp.schema.schema import MARKS, Schema
@@ -48,7 +48,14 @@ def example(name):
 
 def test_examples_of_the_whole_and_of_its_reading_are_read():
     whole = example(WHOLE)
-    assert set(whole) == {field.name for field in fields(Schema)} - {"ignored"}
+    assert set(whole) == {field.name for field in fields(Schema)} - {"ignored", "tables"}
+    linked = example("Linked tables")
+    assert (
+        {key for table in linked["tables"].values() for key in table}
+        == set(keys(section("Linked tables")))
+        == set(linked_tables.KNOWN)
+    )
+    Schema.from_dict(linked)
     Schema.from_dict(whole).check_declared()
     assert set(example("tree")) == {field.name for field in fields(Tree)}
     Tree.from_dict(example("tree"))

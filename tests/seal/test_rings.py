@@ -18,10 +18,12 @@ import tokenize
 from contextlib import nullcontext
 from pathlib import Path
 
+import linked_clinic
 import pandas as pd
 import pytest
 import torch
 from clinic import contracts, kind_of, make_frame, make_pictures, make_schema, picture_schema, quick
+from linked_clinic import tangled
 from pate.pate_tables import fitted, problem
 
 import synthdp
@@ -139,7 +141,7 @@ def fit(name, frame, schema, data="table"):
     kind = kind_of(name)
     short = {"steps": 2} if "steps" in {field.name for field in dataclasses.fields(kind)} else {}
     account = Account(BUDGET, Ledger(), unit=schema.unit or "record")
-    with nullcontext(frame) if isinstance(frame, pd.DataFrame) else source.opened(frame) as opened:
+    with nullcontext(frame) if isinstance(frame, pd.DataFrame | dict) else source.opened(frame) as opened:
         quick(name, data, **short).fit(Sensitive(opened, schema, account, seed=1), seed=1)
 
 
@@ -193,6 +195,7 @@ def trained():
 CASES = {
     **{f"{data} {name}": functools.partial(of_generator, data, name, **PATIENTS) for data, name in EVERY},
     "histories": lambda: fit("histories", make_frame(60, repeats=3), make_schema(**ORDERED), "histories"),
+    "linked tables": lambda: fit("histories", tangled(20), linked_clinic.schema(), "histories"),
     "learned": lambda: fit("independent", make_frame(400, repeats=3), make_schema(**LEARNED, **PATIENTS)),
     "ruled": ruled,
     "text in a database": lambda: in_a_database("independent", "csv", **PATIENTS, units="learn"),

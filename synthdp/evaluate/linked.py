@@ -1,0 +1,98 @@
+"""Are synthetic linked tables like real ones: visits as a table of histories, people, numbers of rows, and links?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from synthdp.errors import BadInput
+from synthdp.evaluate import history_fidelity
+from synthdp.evaluate.run import evaluate
+from synthdp.schema import cells
+from synthdp.schema.codec import Codec
+from synthdp.schema.joined_tables import joined
+from synthdp.schema.linked_tables import alone, keys_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+
+    from synthdp.evaluate.judging_options import Progress
+    from synthdp.schema.linked_tables import Table
+    from synthdp.schema.schema import Schema
+
+    Frames = Mapping[str, pd.DataFrame]
+    Shares = np.ndarray[Any, np.dtype[np.float64]]
+
+LONGEST = 2  # times max_rows: numbers of visits that are told apart
+
+
+def evaluate_tables(
+    synthetic: Sequence[Frames],
+    train: Frames,
+    test: Frames,
+    schema: Schema,
+    *,
+    progress: Progress | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """As `evaluate` of the visits, each with its person's columns and the codes below it, and `linked` beside: what the visits alone do not
+    show. Options as there. Raises `BadInput` where the real tables do not fit the schema."""
+    checked = [schema.validate_tables(frames, "clamp") for frames in (*synthetic, train, test)]
+    whole = [joined(frames, schema) for frames in checked]
+    visits = [each.frame[each.there].reset_index(drop=True) for each in whole]
+    if not all(len(frame) for frame in visits):
+        raise BadInput(
+            "there is nothing to judge: one of the sets of tables has no visit of anybody in its table of people"
+        )
+    one = alone(schema)
+    result = evaluate(visits[:-2], visits[-2], visits[-1], one, progress=progress, **options)
+    seen = history_fidelity.as_seen(one, visits[0], visits[-2])
+    people = [each.frame.drop_duplicates(schema.unit) for each in whole]
+    number = [
+        np.bincount(_owner(each.frame, schema)[each.there], minlength=len(of))
+        for each, of in zip(whole, people, strict=True)
+    ]
+    most = LONGEST * schema.max_records_per_unit
+    apart = {"visits per person": _apart([_shares(np.minimum(each, most), most + 1) for each in number])}
+    codec = Codec(seen.counting())
+    coded = [codec.encode(frame) for frame in people]
+    for name in schema.per_unit:
+        place = codec.names.index(name)
+        apart[name] = _apart([_shares(codes[:, place], codec.sizes[place]) for codes in coded])
+    for table in schema.tables[2:]:
+        places = [name for name in schema.names if name.startswith(f"{table.name}.")]
+        rows = [frame[places].notna().sum(axis=1).to_numpy(np.int64) for frame in visits]
+        apart[f"{table.name} per {schema.tables[1].name}"] = _apart([_shares(each, len(places) + 1) for each in rows])
+    result["linked"] = {"apart": apart, "links": [_links(checked[0], table, schema) for table in schema.tables]}
+    return result
+
+
+def _owner(frame: pd.DataFrame, schema: Schema) -> np.ndarray[Any, np.dtype[np.int64]]:
+    import pandas as pd
+
+    return pd.factorize(frame[schema.unit])[0].astype(np.int64)
+
+
+def _shares(codes: np.ndarray[Any, Any], size: int) -> Shares:
+    return np.bincount(codes, minlength=size) / max(1, len(codes))
+
+
+def _apart(shares: list[Shares]) -> dict[str, float]:
+    """Of the first synthetic set from the training people, and beside it of the held-out ones."""
+    first, train, test = shares[0], shares[-2], shares[-1]
+    return {"tvd": float(np.abs(first - train).sum() / 2), "real": float(np.abs(test - train).sum() / 2)}
+
+
+def _links(frames: Frames, table: Table, schema: Schema) -> dict[str, Any]:
+    """Of a synthetic table: how many rows it has, how many of them link to nothing, and how many share their key with another."""
+    frame, parent = frames[table.name], next((each for each in schema.tables if each.name == table.parent), None)
+    lost = 0
+    if parent is not None:
+        name = keys_of(schema, table)[-1]
+        known = set(cells.texts(frames[parent.name][name]))
+        lost = sum(text is None or text not in known for text in cells.texts(frame[name]))
+    twice = 0 if table.key is None else int(frame[table.key].duplicated(keep=False).sum())
+    return {"table": table.name, "rows": len(frame), "orphans": lost, "duplicates": twice}

@@ -1,0 +1,176 @@
+"""Linked tables on the command line: a folder with a file for each goes in, and comes out."""
+
+import json
+
+import pandas as pd
+import pytest
+from linked_clinic import clinic, declared, schema
+
+from synthdp import Schema
+from synthdp.cli import run
+from synthdp.errors import BadInput
+
+DATA = ("data.path=tables", "data.schema=clinic.yaml")
+FIT = ("fit", *DATA, "budget.epsilon=3", "budget.delta=1e-5", "generator.rounds=1", "generator.iterations=10", "seed=1")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    schema(units=120).save(tmp_path / "clinic.yaml")
+    (tmp_path / "tables").mkdir()
+    for name, frame in clinic(120, seed=2).items():
+        frame.to_csv(tmp_path / "tables" / f"{name}.csv", index=False)
+    return tmp_path
+
+
+def read(folder):
+    return {name: pd.read_csv(f"{folder}/{name}.csv") for name in ("person", "visit", "diagnosis")}
+
+
+def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
+    with open("tables/visit.csv", "a") as file:
+        file.write("V99999,nobody,2021-01-01,a,True\n")
+    assert run(["check", *DATA]) == 0
+    said = capsys.readouterr().out
+    assert "'visit.person_id': some rows have no row of person, and count for nobody" in said
+    assert "nobody," not in said, "no cell is shown"
+    assert run([*FIT, "account=clinic.account", "out=run"]) == 0, capsys.readouterr().err
+    assert "out=synthetic\n" in capsys.readouterr().out
+    assert run(["sample", "release=run/release", "rows=50", "seed=1", "out=synthetic"]) == 0
+    person, visit, diagnosis = read("synthetic").values()
+    assert len(person) == 50
+    assert visit["person_id"].isin(person["person_id"]).all()
+    assert diagnosis["visit_id"].isin(visit["visit_id"]).all()
+    assert run(["sample", "release=run/release", "rows=50", "seed=1", "out=packed/*.parquet"]) == 0
+    packed = pd.read_parquet("packed/visit.parquet")
+    assert packed["visit_id"].tolist() == visit["visit_id"].tolist()
+    assert run(["verify", "release=run/release"]) == 0
+    assert run(["report", "release=run/release", "out=report"]) == 0
+    page = (place / "report" / "statement.html").read_text(encoding="utf-8")
+    assert "All rows of one person_id in all tables are protected together" in page
+    assert "counts once for each of them" in page
+    capsys.readouterr()
+    (place / "other").mkdir()
+    for name, frame in clinic(120, seed=3).items():
+        frame.to_csv(place / "other" / f"{name}.csv", index=False)
+    other = [word.replace("=tables", "=other") for word in FIT]
+    assert run([*other, "account=clinic.account", "out=run2"]) != 0, "the account is of other people"
+    assert "account" in capsys.readouterr().err
+
+
+def test_split_keeps_all_rows_of_a_person_together(place, capsys):
+    whole = read("tables")
+    shared = whole["visit"].copy()
+    shared.loc[len(shared)] = [shared["visit_id"][0], shared["person_id"].iloc[-1], "2021-01-01", "a", False]
+    shared.to_csv("tables/visit.csv", index=False)
+    assert run(["split", "path=tables", "schema=clinic.yaml", "out=parts", "share=0.3"]) == 0, capsys.readouterr().err
+    parts = [read(f"parts/{part}") for part in ("train", "held_out")]
+    people = [set(part["person"]["person_id"]) for part in parts]
+    assert all(people)
+    assert not people[0] & people[1]
+    assert people[0] | people[1] == set(whole["person"]["person_id"])
+    for part, held in zip(parts, people, strict=True):
+        assert set(part["visit"]["person_id"]) <= held
+        assert len(part["visit"]) == shared["person_id"].isin(held).sum()
+        expected = whole["diagnosis"]["visit_id"].isin(part["visit"]["visit_id"]).sum()
+        assert len(part["diagnosis"]) == expected
+
+
+REFUSED = {
+    "another generator": ((*FIT[:5], "generator=mixture", "out=run", "account=none"), "mixture learns one table"),
+    "a database": ((*FIT, "data.path=duckdb:///x.db", "data.table=t", "out=run", "account=none"), "no database"),
+    "duckdb": ((*FIT, "data.engine=duckdb", "out=run", "account=none"), "no database or data.engine=duckdb"),
+    "canaries": ((*FIT, "audit.canaries=5", "out=run", "account=none"), "canaries are planted into one table"),
+    "fitness": ((*FIT, "fitness=0.1", "out=run", "account=none"), "fitness"),
+    "answers": ((*FIT, "answers=true", "out=run", "account=none"), "answers"),
+    "one file": ((*FIT, "data.path=tables/visit.csv", "out=run", "account=none"), "read from a folder"),
+    "a folder of other files": ((*FIT, "data.path=.", "out=run", "account=none"), "no file of the table 'person'"),
+    "split of a database": (
+        ("split", "path=duckdb:///x.db#t", "schema=clinic.yaml", "out=parts"),
+        "not from a database",
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_is_not_offered_is_refused_by_name_before_any_charge(place, capsys, words, said):
+    assert run(list(words)) != 0
+    assert said in capsys.readouterr().err
+    assert not list(place.rglob("*.jsonl"))
+
+
+def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, capsys):
+    assert run([*FIT, "account=none", "out=run"]) == 0
+    capsys.readouterr()
+    for words, said in (
+        (("out=people.csv",), "written to a folder"),
+        (("out=-",), "written to a folder"),
+        (("out=x/*.zip",), "tables are written as"),
+        (("out=new", "where={person.sex: F}"), "leave it out for linked tables"),
+        (("out=tables", "force=true"), None),
+    ):
+        status = run(["sample", "release=run/release", "rows=5", *words])
+        assert (status == 0) == (said is None)
+        assert said is None or said in capsys.readouterr().err
+    assert len(read("tables")["person"]) == 5
+    (place / "tables" / "notes.txt").write_text("x")
+    assert run(["sample", "release=run/release", "rows=5", "out=tables", "force=true"]) != 0
+    assert "notes.txt" in capsys.readouterr().err
+
+
+def test_a_schema_that_was_edited_after_a_look_is_said_to_be_so(place, capsys):
+    assert run(["check", *DATA]) == 0
+    schema(units=130, tables={"visit": {"max_rows": 2}}).save(place / "clinic.yaml")
+    assert run([*FIT, "account=none", "out=run"]) == 0
+    said = json.loads((place / "run" / "release" / "release.json").read_text())["statement"]["declared"]
+    assert said["edited_after"] == ["a check"]
+    assert "at most 2 that follow one another" in said["tables"][1]
+
+
+def test_codes_are_not_taken_from_the_tables_themselves(place, capsys):
+    codes = {"kind": "categorical", "categories": {"file": "tables/diagnosis.csv", "column": "code"}}
+    made = declared(tables={"diagnosis": {"columns": {"code": codes}}})
+    (place / "clinic.yaml").write_text(json.dumps(made), encoding="utf-8")
+    assert run([*FIT, "account=none", "out=run"]) != 0
+    assert "takes its categories from the records" in capsys.readouterr().err
+
+
+def test_a_draft_links_tables_by_the_names_of_their_keys(place, capsys):
+    assert run(["schema", "path=tables", "out=draft.yaml"]) == 0, capsys.readouterr().err
+    text = (place / "draft.yaml").read_text(encoding="utf-8")
+    drafted = Schema.load("draft.yaml")
+    people, visits, items = drafted.tables
+    assert (people.name, people.key) == ("person", "person_id")
+    assert (visits.name, visits.key, visits.parent, visits.order) == ("visit", "visit_id", "person", "start")
+    assert (items.name, items.key, items.parent) == ("diagnosis", None, "visit")
+    assert drafted.column("diagnosis.code 1").categories == ("TODO",)
+    assert drafted.column("visit.ward").categories == "learn"
+    for cell in ("E11", "J45", "P0001"):
+        assert cell not in text, "no cell is in a draft"
+    with pytest.raises(BadInput, match="marked for review"):
+        drafted.check_declared()
+    assert oct((place / "draft.seen.internal.yaml").stat().st_mode)[-3:] == "600"
+    capsys.readouterr()
+    assert run(["schema", "path=tables"]) == 0
+    assert capsys.readouterr().out == text
+    done = text.replace("        review: true  # delete this line when the column is as you declare it\n", "").replace(
+        "[TODO]", "[E11, I10, J45, K21]"
+    )
+    done = done.replace("declared_by:  #", "declared_by: the tests  #")
+    (place / "draft.yaml").write_text(done, encoding="utf-8")
+    fit = [word.replace("clinic.yaml", "draft.yaml").replace("epsilon=3", "epsilon=inf") for word in FIT]
+    assert run([*fit, "account=none", "out=run"]) == 0, capsys.readouterr().err
+    said = json.loads((place / "run" / "release" / "release.json").read_text())["statement"]["declared"]
+    assert said["edited_after"] == ["a draft"]
+
+
+def test_a_draft_of_tables_whose_names_tell_no_tree_is_refused(place, capsys):
+    whole = read("tables")
+    whole["visit"].rename(columns={"person_id": "who"}).to_csv("tables/visit.csv", index=False)
+    assert run(["schema", "path=tables", "out=draft.yaml"]) != 0
+    assert "tables without a parent are person, visit" in capsys.readouterr().err
+    whole["visit"].to_csv("tables/visit.csv", index=False, sep=";")
+    assert run(["schema", "path=tables", "out=draft.yaml"]) != 0
+    assert "not in the plain coding" in capsys.readouterr().err
+    assert not (place / "draft.yaml").exists()

@@ -1,0 +1,224 @@
+"""Histories of linked tables: a fit asks what it planned, whoever shares keys, and gives people with fresh, linked rows."""
+
+import math
+import warnings
+
+import pandas as pd
+import pytest
+from linked_clinic import clinic, schema, without
+
+from synthdp import Budget, NotEntered, Schema, Synthesizer, generators, load, verify
+from synthdp.errors import BadInput
+from synthdp.generators.histories import HistoriesSettings
+from synthdp.ledger.events import merged
+from synthdp.ledger.ledger import Ledger
+from synthdp.seal import Sensitive
+from synthdp.seal.charging import Account
+from synthdp.seal.replay import Recorder
+
+SMALL = HistoriesSettings(rounds=1, iterations=10, pairs=2)
+BUDGET = Budget(3.0, 1e-5)
+
+
+def fitted(budget, frames, settings=SMALL, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        return Synthesizer(settings, schema=schema(units=len(frames["person"])), budget=budget).fit(frames, **more)
+
+
+@pytest.fixture(scope="module")
+def release():
+    return fitted(Budget(math.inf, 1e-5), clinic(500, seed=1), HistoriesSettings(rounds=2, iterations=40), seed=3)
+
+
+def run(frames, recorder):
+    account = Account(BUDGET, Ledger(), unit="person_id")
+    data = Sensitive(frames, schema(), account, seed=1, recorder=recorder)
+    return SMALL.fit(data, seed=1), account
+
+
+def colliding(frames):
+    """The tables, in which P0003 has the visits' keys of others, and the diagnoses of others' visits with them."""
+    visit = frames["visit"].copy()
+    mine, others = visit["person_id"] == "P0003", visit["person_id"] != "P0003"
+    more = visit[others].iloc[:9].assign(person_id="P0003", no_show=True)
+    visit.loc[mine, "visit_id"] = visit["visit_id"][others].iloc[-1]
+    return {**frames, "visit": pd.concat([visit, more], ignore_index=True)}
+
+
+def test_replay_with_a_person_whose_keys_collide_with_others():
+    """The answers of one run are given to another without the person: the same questions, the same model, and no value moves too far."""
+    frames = colliding(clinic(60, seed=2))
+    assert len(without(frames, "P0003")["diagnosis"]) == len(frames["diagnosis"]), "all are shared"
+    first = Recorder()
+    model, account = run(frames, first)
+    second = Recorder(of=first)
+    again, _ = run(without(frames, "P0003"), second)
+    assert len(second.movements) == len(first.asked) == 4
+    assert all(moved <= bound * (1 + 1e-12) for moved, bound in second.movements)
+    assert all(moved > 0 for moved, _ in second.movements)
+    one, other = model.sample_tables(30, seed=0), again.sample_tables(30, seed=0)
+    for name in one:
+        pd.testing.assert_frame_equal(one[name], other[name])
+    assert account.plan == merged(account.ledger.entries())
+
+
+def test_keys_are_fresh_and_linked_and_rules_are_kept(release):
+    frames = clinic(500, seed=1)
+    sample = release.sample_tables(400, seed=0)
+    assert list(sample) == ["person", "visit", "diagnosis"]
+    release.schema.validate_tables(sample, "error")
+    person, visit, diagnosis = sample.values()
+    assert len(person) == 400
+    assert person["person_id"].is_unique
+    assert visit["visit_id"].is_unique
+    assert visit["person_id"].isin(person["person_id"]).all()
+    assert diagnosis["visit_id"].isin(visit["visit_id"]).all()
+    for table, key in (("person", "person_id"), ("visit", "visit_id")):
+        assert not set(sample[table][key]) & set(frames[table][key]), "keys are fresh"
+    assert visit.groupby("person_id")["start"].is_monotonic_increasing.all()
+    whole = visit.merge(person, on="person_id")
+    assert (whole["start"] >= whole["birth"]).all()
+    assert not (whole["start"] > whole["death"]).any()
+    assert whole["death"].notna().any(), "there is something to keep"
+    assert diagnosis.groupby("visit_id").size().max() <= 2
+    pd.testing.assert_frame_equal(visit, release.sample_tables(400, seed=0)["visit"])
+
+
+def test_without_noise_what_hangs_together_is_kept(release):
+    """People without visits, who misses visits again, and which ward has which codes: without noise, and with the loss of a short fit."""
+    frames, sample = clinic(500, seed=1), release.sample_tables(2000, seed=1)
+
+    def told(tables):
+        person, visit, diagnosis = tables.values()
+        numbers = person["person_id"].map(visit["person_id"].value_counts()).fillna(0)
+        again = visit.assign(before=visit.groupby("person_id")["no_show"].shift()).dropna(subset="before")
+        rates = again.groupby(again["before"].astype(bool))["no_show"].mean()
+        coded = visit.merge(diagnosis, on="visit_id")
+        return {
+            "nobody": (numbers == 0).mean(),
+            "visits": numbers.mean(),
+            "again": rates[True] - rates[False],
+            "codes": len(diagnosis) / len(visit),
+            "of ward a": coded["code"].isin(["E11", "I10"])[coded["ward"] == "a"].mean(),
+        }
+
+    # at most two codes of a visit count
+    frames["diagnosis"] = frames["diagnosis"].groupby("visit_id").head(2)
+    real, made = told(frames), told(sample)
+    assert made["nobody"] == pytest.approx(real["nobody"], abs=0.04)
+    assert made["visits"] == pytest.approx(real["visits"], rel=0.15)
+    assert min(real["again"], made["again"]) > 0.25
+    assert made["codes"] == pytest.approx(real["codes"], rel=0.15)
+    assert made["of ward a"] > 0.8
+
+
+def test_a_release_is_saved_and_read_back(release, tmp_path):
+    loaded = load(release.save(tmp_path / "release"))
+    verify(tmp_path / "release")
+    assert loaded.schema == release.schema
+    for name, frame in release.sample_tables(50, seed=4).items():
+        pd.testing.assert_frame_equal(loaded.sample_tables(50, seed=4)[name], frame)
+    told = loaded.statement.declared["tables"]
+    assert "at most 3 that follow one another" in told[1]
+    assert "counts once for each of them" in told[2]
+    assert any("keys are fresh" in line for line in loaded.statement.not_covered)
+    assert not any("no row follows a real unit over time" in line for line in loaded.statement.not_covered)
+
+
+def test_without_anybody_s_visit_there_are_people():
+    frames = clinic(40)
+    empty = {**frames, "visit": frames["visit"].iloc[:0], "diagnosis": frames["diagnosis"].iloc[:0]}
+    sample = fitted(Budget(math.inf, 1e-5), empty, seed=0).sample_tables(30, seed=0)
+    assert len(sample["person"]) == 30
+    assert sample["visit"]["person_id"].isin(sample["person"]["person_id"]).all()
+    assert [len(frame) for frame in fitted(BUDGET, frames, seed=0).sample_tables(0).values()] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("people", [0, 1])
+def test_nobody_and_one_person_fit_like_any_other_number(people):
+    frames = clinic(1, seed=6)
+    frames = frames if people else {name: frame.iloc[:0] for name, frame in frames.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        release = Synthesizer(SMALL, schema=schema(units=300), budget=BUDGET).fit(frames, seed=0)
+    release.schema.validate_tables(release.sample_tables(20, seed=0), "error")
+
+
+def test_what_people_and_visits_leave_to_learn_is_bought():
+    """By the records that there are: the row of a person without a visit has no cell of a visit that could be counted."""
+    learned = {
+        "person": {"columns": {"sex": {"kind": "categorical", "categories": "learn"}}},
+        "visit": {
+            "columns": {
+                "start": {"kind": "datetime", "bounds": "learn"},
+                "ward": {"kind": "categorical", "categories": "learn"},
+                "no_show": {"kind": "boolean"},
+            }
+        },
+    }
+    made, frames = schema(units="learn", rules=None, tables=learned), clinic(300, seed=4)
+    frames["person"] = frames["person"][["person_id", "sex"]]
+    account = Account(Budget(math.inf, 1e-5), Ledger(), unit="person_id")
+    data = Sensitive(frames, made, account, seed=1)
+    model = SMALL.fit(data, seed=1)
+    assert account.plan == merged(account.ledger.entries())
+    assert model.schema.units == 300
+    assert model.schema.column("visit.ward").categories == ("a", "b", "other")
+    assert model.schema.column("person.sex").categories == ("F", "M", "other")
+    low, high = (pd.Timestamp(end) for end in model.schema.column("visit.start").bounds)
+    start = frames["visit"]["start"]
+    assert abs(low - start.min()) < pd.Timedelta(100, "D") > abs(high - start.max())
+    assert Schema.from_dict(model.schema.to_dict()) == model.schema
+    model.schema.validate_tables(model.sample_tables(50, seed=0), "error")
+
+
+def test_a_stopped_fit_goes_on_and_the_account_knows_the_tables(tmp_path, monkeypatch):
+    frames, places = clinic(80, seed=3), {"ledger": tmp_path / "ledger", "checkpoint": tmp_path / "checkpoint"}
+    asking, times = Sensitive.ask, []
+
+    def stopped(self, question):
+        times.append(question)
+        if len(times) == 3:
+            raise KeyboardInterrupt
+        return asking(self, question)
+
+    monkeypatch.setattr(Sensitive, "ask", stopped)
+    account = tmp_path / "clinic.account"
+    with pytest.raises(KeyboardInterrupt):
+        fitted(BUDGET, frames, seed=4, account=account, **places)
+    monkeypatch.setattr(Sensitive, "ask", asking)
+    release = fitted(BUDGET, frames, seed=4, account=account, resume=True, **places)
+    assert release.statement.epsilon <= 3.0
+    pd.testing.assert_frame_equal(
+        release.sample_tables(20, seed=0)["visit"], fitted(BUDGET, frames, seed=4).sample_tables(20, seed=0)["visit"]
+    )
+    with pytest.raises(BadInput, match="table"):
+        fitted(BUDGET, clinic(80, seed=4), account=account)
+
+
+@pytest.mark.parametrize("name", [name for name in generators.names() if name != "histories"])
+def test_every_other_generator_refuses_linked_tables_by_name(name):
+    with pytest.raises(
+        BadInput, match="histories" if generators.find(name).traits.kinds != ("images",) else "linked ones"
+    ):
+        Synthesizer(name, schema=schema(), budget=BUDGET)
+
+
+def test_what_takes_one_table_refuses_linked_ones_before_any_charge(tmp_path):
+    made = Synthesizer(schema=schema(), budget=BUDGET)
+    assert made.generator.name == "histories"
+    frames, ledger = clinic(30), tmp_path / "ledger"
+    with pytest.raises(BadInput, match="fitness"):
+        made.fit(frames, fitness=0.1, ledger=ledger)
+    with pytest.raises(BadInput, match="mapping from their names to frames"):
+        made.fit(frames["visit"], ledger=ledger)
+    one = Schema.from_dict({"declared_by": "x", "columns": {"a": {"kind": "boolean"}}})
+    with pytest.raises(BadInput, match="one table"):
+        Synthesizer("independent", schema=one, budget=BUDGET).fit(frames, ledger=ledger)
+    assert not ledger.exists()
+
+
+def test_rows_of_one_table_are_not_drawn_of_linked_ones(release):
+    with pytest.raises(BadInput, match="sample_tables"):
+        release.sample(10)

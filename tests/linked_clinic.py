@@ -1,0 +1,131 @@
+"""A made-up clinic in linked tables: people, visits in order, diagnoses of a visit."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synthdp import Schema
+
+DECLARED: dict[str, Any] = {
+    "name": "clinic",
+    "declared_by": "the tests",
+    "unit": "person_id",
+    "units": 300,
+    "targets": ["visit.no_show"],
+    "tables": {
+        "person": {
+            "key": "person_id",
+            "columns": {
+                "sex": {"kind": "categorical", "categories": ["F", "M"]},
+                "birth": {"kind": "datetime", "bounds": ["1930-01-01", "2010-01-01"], "bins": 4},
+                "death": {"kind": "datetime", "bounds": ["2020-01-01", "2026-01-01"], "bins": 4, "missing": True},
+            },
+        },
+        "visit": {
+            "parent": "person",
+            "key": "visit_id",
+            "order": "start",
+            "max_rows": 3,
+            "columns": {
+                "start": {"kind": "datetime", "bounds": ["2020-01-01", "2024-01-01"], "bins": 6},
+                "ward": {"kind": "categorical", "categories": ["a", "b"], "missing": True},
+                "no_show": {"kind": "boolean"},
+            },
+        },
+        "diagnosis": {
+            "parent": "visit",
+            "max_rows": 2,
+            "columns": {"code": {"kind": "categorical", "categories": ["E11", "I10", "J45", "K21"]}},
+        },
+    },
+    "rules": ["visit.start >= person.birth", "visit.start <= person.death"],
+}
+
+
+def declared(**changes: Any) -> dict[str, Any]:
+    """The clinic's schema with other tables (by name, merged) or other top-level keys; a table that is None is left out."""
+    tables = changes.pop("tables", {})
+    made = {
+        name: {**table, **(tables.get(name) or {})}
+        for name, table in DECLARED["tables"].items()
+        if tables.get(name, table)
+    }
+    made |= {name: table for name, table in tables.items() if name not in DECLARED["tables"]}
+    found = {**DECLARED, **changes, "tables": made}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def schema(**changes: Any) -> Schema:
+    """See `declared`."""
+    return Schema.from_dict(declared(**changes))
+
+
+def clinic(people: int, seed: int = 0, most: int = 6) -> dict[str, pd.DataFrame]:
+    """Frames of the three tables. Some people have no visit, some more than count; who missed a visit misses the next more often; wards
+    have codes of their own; nobody comes before birth or after death."""
+    rng = np.random.default_rng(seed)
+    birth = pd.Timestamp("1930-01-01") + pd.to_timedelta(rng.integers(0, 29_000, people), unit="D")
+    death = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 1_000, people), unit="D")
+    person = pd.DataFrame(
+        {"person_id": [f"P{each:04d}" for each in range(people)], "sex": rng.choice(["F", "M"], people), "birth": birth}
+    )
+    person["death"] = pd.Series(death).where(rng.random(people) < 0.2)
+    visits, diagnoses = [], []
+    for name, end in zip(person["person_id"], person["death"], strict=True):
+        day, missed = rng.integers(0, 500), rng.random() < 0.3
+        for _ in range(min(most, rng.poisson(1.5))):
+            start = pd.Timestamp("2020-01-01") + pd.Timedelta(int(day), "D")
+            if start > end or start > pd.Timestamp("2024-01-01"):
+                break
+            ward, missed = rng.choice(["a", "b"]), rng.random() < (0.7 if missed else 0.2)
+            key = f"V{len(visits):05d}"
+            visits.append((key, name, start, ward, missed))
+            codes = rng.choice(["E11", "I10"] if ward == "a" else ["J45", "K21"], rng.integers(0, 4))
+            diagnoses += [(key, code) for code in codes]
+            day += rng.integers(0, 300)
+    return {
+        "person": person.astype({"person_id": "str", "sex": "str"}),
+        "visit": pd.DataFrame(visits, columns=["visit_id", "person_id", "start", "ward", "no_show"]),
+        "diagnosis": pd.DataFrame(diagnoses, columns=["visit_id", "code"]),
+    }
+
+
+def without(frames: dict[str, pd.DataFrame], person: str) -> dict[str, pd.DataFrame]:
+    """The tables of everybody else: a row below visits stays where somebody else holds its visit's key, and where nobody does."""
+    visits = frames["visit"]
+    theirs = visits["person_id"] == person
+    gone = set(visits["visit_id"][theirs]) - set(visits["visit_id"][~theirs])
+    return {
+        "person": frames["person"][frames["person"]["person_id"] != person],
+        "visit": visits[~theirs],
+        "diagnosis": frames["diagnosis"][~frames["diagnosis"]["visit_id"].isin(gone)],
+    }
+
+
+def tangled(people: int = 40) -> dict[str, pd.DataFrame]:
+    """The clinic with what must not break the unit: visits of several people under one key, keys that stand twice, also for people, rows
+    that link to nothing, missing keys, and one person whose visits are all alike under one key that half of the others have too."""
+    frames = clinic(people, seed=3)
+    person, visit, diagnosis = frames["person"], frames["visit"].copy(), frames["diagnosis"]
+    rng = np.random.default_rng(1)
+    taken = rng.choice(len(visit), len(visit) // 3, replace=False)
+    visit.loc[taken, "visit_id"] = visit["visit_id"].to_numpy()[rng.choice(len(visit), len(taken))]
+    visit.loc[taken[:5], "visit_id"] = None
+    alike = pd.concat([visit.iloc[:1].assign(person_id="alike", visit_id=visit["visit_id"][7], no_show=True)] * 9)
+    orphans = visit.iloc[:3].assign(person_id=["nobody", None, ""])
+    person = pd.concat(
+        [person, person.iloc[:6].assign(sex="F"), person.iloc[:1].assign(person_id="alike")], ignore_index=True
+    )
+    person = pd.concat([person, person.iloc[:2].assign(person_id=[None, ""])], ignore_index=True)
+    more = pd.DataFrame(
+        {
+            "visit_id": [visit["visit_id"][7]] * 5 + ["nosuch", None],
+            "code": ["E11", "I10", "I10", "J45", "K21", "E11", "E11"],
+        }
+    )
+    return {
+        "person": person,
+        "visit": pd.concat([visit, alike, orphans], ignore_index=True),
+        "diagnosis": pd.concat([diagnosis, more], ignore_index=True),
+    }

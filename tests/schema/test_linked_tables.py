@@ -1,0 +1,156 @@
+"""Linked tables in a schema: read and written back, and refused by name where they have another shape."""
+
+import pandas as pd
+import pytest
+from linked_clinic import DECLARED, clinic, declared, schema
+
+from synthdp import Schema
+from synthdp.errors import BadInput
+from synthdp.schema import linked_tables
+from synthdp.schema.table_review import review_tables
+
+
+def test_it_is_read_back_as_it_was_and_settled_with_its_rules(tmp_path):
+    made = schema(tables={"diagnosis": {"key": "line", "columns": {"person_id": {"kind": "identifier"}, **CODES}}})
+    assert Schema.from_dict(made.to_dict()) == made
+    settled = made.settled()
+    assert settled.honoured == (0, 1)
+    assert Schema.from_dict(settled.to_dict()) == settled
+    made.save(tmp_path / "clinic.yaml")
+    assert Schema.load(tmp_path / "clinic.yaml") == made
+    assert list(made.to_dict()["tables"]["diagnosis"]) == ["parent", "key", "max_rows", "columns"]
+    assert made.order == "visit.start"
+    assert made.per_unit == ("person.sex", "person.birth", "person.death")
+    assert made.max_records_per_unit == 3
+    assert [name for name in made.names if name.startswith("diagnosis")] == ["diagnosis.code 1", "diagnosis.code 2"]
+    keys = [linked_tables.of_table(made, table).names[:2] for table in made.tables]
+    assert keys == [("person_id", "sex"), ("visit_id", "person_id"), ("line", "person_id")]
+
+
+def test_codes_of_a_list_beside_the_schema(tmp_path):
+    (tmp_path / "codes.csv").write_text("code\nE11\nI10\n", encoding="utf-8")
+    made = declared(
+        tables={
+            "diagnosis": {
+                "columns": {"code": {"kind": "categorical", "categories": {"file": "codes.csv", "column": "code"}}}
+            }
+        }
+    )
+    (tmp_path / "clinic.yaml").write_text(pd.io.json.ujson_dumps(made), encoding="utf-8")
+    assert Schema.load(tmp_path / "clinic.yaml").column("diagnosis.code 2").categories == ("E11", "I10")
+
+
+CODES = {"code": {"kind": "categorical", "categories": ["E11", "I10"]}}
+VISIT = DECLARED["tables"]["visit"]
+WRONG = {
+    "columns beside tables": ({"columns": {"a": {"kind": "boolean"}}}, "columns has no place beside tables"),
+    "order beside tables": ({"order": "visit.start"}, "order has no place beside tables"),
+    "no unit": ({"unit": None}, "tables need unit"),
+    "another key of people": ({"unit": "patient"}, "its key is the unit, 'patient'"),
+    "no such parent": ({"tables": {"visit": {"parent": "persons"}}}, "'persons' is no table; tables: person"),
+    "two tables below people": (
+        {"tables": {"drug": {"parent": "person", "max_rows": 2, "columns": CODES}}},
+        "found visit, drug",
+    ),
+    "a fourth level": (
+        {"tables": {"note": {"parent": "diagnosis", "max_rows": 2, "columns": CODES}}},
+        "table 'note': its parent 'diagnosis'",
+    ),
+    "no order": ({"tables": {"visit": {"order": None}}}, "table 'visit': needs order"),
+    "an order that is no column": ({"tables": {"visit": {"order": "stop"}}}, "order 'stop' is not one of its columns"),
+    "no max_rows": ({"tables": {"visit": {"max_rows": None}}}, "needs order"),
+    "no max_rows below": ({"tables": {"diagnosis": {"max_rows": None}}}, "table 'diagnosis': needs max_rows"),
+    "an order below": ({"tables": {"diagnosis": {"order": "code"}}}, "it has no order"),
+    "several columns below": (
+        {"tables": {"diagnosis": {"columns": {**CODES, "sure": {"kind": "boolean"}}}}},
+        "has one column",
+    ),
+    "numbers below": (
+        {"tables": {"diagnosis": {"columns": {"n": {"kind": "integer", "bounds": [0, 3]}}}}},
+        "has one column, of kind",
+    ),
+    "codes to learn below": (
+        {"tables": {"diagnosis": {"columns": {"code": {"kind": "categorical", "categories": "learn"}}}}},
+        "needs declared categories",
+    ),
+    "no key of visits": ({"tables": {"visit": {"key": None}}}, "needs key, by which 'diagnosis'"),
+    "a key among columns": ({"tables": {"visit": {"key": "ward"}}}, "'ward' is its key"),
+    "a second identifier": (
+        {"tables": {"person": {"columns": {"mrn": {"kind": "identifier"}, "sex": {"kind": "boolean"}}}}},
+        "'mrn' is an identifier",
+    ),
+    "pictures": (
+        {"tables": {"person": {"columns": {"face": {"kind": "image", "height": 2, "width": 2}}}}},
+        "'face' is an image",
+    ),
+    "an unknown key": ({"tables": {"visit": {"maxrows": 3}}}, "unknown key 'maxrows'; known keys: parent"),
+    "a name that is no file's": (
+        {"tables": {"a/b": {"parent": "visit", "max_rows": 2, "columns": CODES}}},
+        "letters, digits",
+    ),
+    "rows that are no number": ({"tables": {"visit": {"max_rows": "many"}}}, "max_rows must be a whole number"),
+    "a reading": ({"reading": {"encoding": "latin-1"}}, "reading has no place beside tables"),
+    "a rule that cannot be kept": (
+        {"rules": ["visit.start >= person.birth", "person.birth <= person.death"], "honoured": [1]},
+        "name no others",
+    ),
+    "a rule of unknown columns": ({"rules": ["visit.start >= person.born"]}, "person.born"),
+}
+
+
+@pytest.mark.parametrize(("changes", "said"), WRONG.values(), ids=WRONG)
+def test_another_shape_is_refused_by_name(changes, said):
+    with pytest.raises(BadInput, match=said):
+        schema(**changes)
+
+
+def test_of_its_rules_those_are_kept_that_order_visits_and_dates_of_people():
+    made = schema(rules=["visit.start >= person.birth", "person.birth <= person.death", "visit.start < person.death"])
+    kept, counted = made.rules_apart()
+    assert [rule.text for rule in kept] == ["visit.start >= person.birth"]
+    assert len(counted) == 2
+
+
+def test_frames_that_do_not_fit_are_refused_with_the_table():
+    made, frames = schema(), clinic(20)
+    assert list(made.validate_tables(frames)) == ["person", "visit", "diagnosis"]
+    for changed, said in (
+        ({"visit": frames["visit"].assign(ward="z")}, "table 'visit': .*not one of the declared"),
+        ({"visit": frames["visit"].drop(columns="person_id")}, "table 'visit': .*missing columns: 'person_id'"),
+        ({"diagnosis": frames["diagnosis"].assign(person_id="a")}, "table 'diagnosis': .*does not know: 'person_id'"),
+        ({"person": frames["person"].assign(person_id=1.0)}, "key 'person_id' is stored as float64"),
+        ({"drug": frames["visit"]}, "those given are"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            made.validate_tables({**frames, **changed})
+    with pytest.raises(BadInput, match="describes the linked tables person, visit, diagnosis"):
+        made.validate(frames["visit"])
+
+
+def test_check_lists_links_and_keys_that_are_not_right():
+    frames = clinic(40, seed=1)
+    visit, person = frames["visit"].copy(), frames["person"]
+    visit.loc[0, "person_id"], visit.loc[1, "person_id"] = "nobody", None
+    shared = frames["diagnosis"]["visit_id"][frames["diagnosis"]["visit_id"].isin(visit["visit_id"][2:])].iloc[0]
+    holder = visit["person_id"][visit["visit_id"] == shared].iloc[0]
+    other = int(visit.index[(visit["person_id"] != holder) & (visit.index > 1)][0])
+    visit.loc[other, "visit_id"] = shared
+    found = review_tables(
+        schema(units=40), {**frames, "visit": visit, "person": pd.concat([person, person.iloc[:1]], ignore_index=True)}
+    )
+    told = {(each.column, each.what.split(":")[0]): each for each in found}
+    assert told["visit.person_id", "some rows have no row of person, and count for nobody"].rows == (1, 2)
+    assert told["person.person_id", "some keys stand in several rows"].rows == (1, 41)
+    assert told["visit.visit_id", "some keys stand in several rows"].count == 2
+    assert (
+        "diagnosis.visit_id",
+        "some rows belong to several people, since their keys do, and count once for each",
+    ) in told
+    assert not review_tables(schema(units=40, tables={"visit": {"max_rows": 6}}), clinic(40, seed=1))
+    early = clinic(40, seed=1)
+    early["visit"]["start"] = pd.Timestamp("2020-01-01")
+    early["person"]["birth"] = pd.Timestamp("2009-01-01")
+    early["person"].loc[0, "birth"] = pd.Timestamp("2010-01-01")
+    assert not [each for each in review_tables(schema(units=40), early) if "birth" in each.what]
+    late = schema(units=40, rules=["visit.start >= person.death"])
+    assert [each for each in review_tables(late, clinic(40, seed=1)) if "some visits break the rule" in each.what]

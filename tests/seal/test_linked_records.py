@@ -1,0 +1,198 @@
+"""Linked tables in the seal (law 46): one person's rows move nothing but that person's cells, whoever else holds the same keys."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from linked_clinic import clinic, schema, tangled, without
+
+from synthdp.errors import BadInput
+from synthdp.ledger.budget import Budget
+from synthdp.ledger.events import Entry, Gaussian
+from synthdp.ledger.ledger import Ledger
+from synthdp.schema.codec import Codec
+from synthdp.schema.history_view import View
+from synthdp.schema.joined_tables import joined
+from synthdp.seal import HistoryTables, Sensitive
+from synthdp.seal.charging import Account
+from synthdp.seal.history_records import seal
+
+KEY = b"k" * 32
+SCHEMA = schema().settled()
+CODEC = Codec(SCHEMA)
+VIEW = View.of(CODEC)
+OF_UNITS = (("person.sex", "number of records"), ("person.death", "number of records"), ("number of records",))
+OF_RECORDS = (
+    *((name, "visit.no_show") for name in VIEW.before("visit.no_show")),
+    ("previous visit.no_show", "gap", "visit.no_show"),
+    ("diagnosis.code 1", "diagnosis.code 2"),
+    ("place",),
+)
+QUESTIONS = [
+    HistoryTables(VIEW, OF_UNITS, 1.0),
+    *(HistoryTables(VIEW, OF_RECORDS, 1.0, clip) for clip in (1.0, 2.0, 3.0)),
+]
+
+
+def sealed(frames, key=KEY, of=SCHEMA):
+    return seal(frames, of, key).encoded_by(Codec(of))
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: f"clip {question.clip}")
+def test_no_person_moves_the_tables_by_more_than_the_sensitivity(question):
+    """By brute force, each person in turn, with keys that collide, orphans and keys that stand twice."""
+    frames = tangled()
+    whole = question.bounded(sealed(frames))
+    people = [name for name in dict.fromkeys(frames["person"]["person_id"].dropna()) if name]
+    moved = [question.movement(whole, question.bounded(sealed(without(frames, name)))) for name in people]
+    assert max(moved) <= question.sensitivity * (1 + 1e-15)
+    assert max(moved) > 0.3 * question.sensitivity
+    assert min(moved) > 0 or question.clip is not None, "everybody counts, also without a visit"
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: f"clip {question.clip}")
+def test_a_person_s_cells_are_told_by_their_own_rows_alone(question):
+    """What somebody adds to the tables is what they are by themselves, wherever their rows lie, and whoever holds their keys."""
+    frames = tangled()
+    for name in ("alike", "P0000", "P0003", "P0011"):
+        visits = frames["visit"][frames["visit"]["person_id"] == name]
+        own = {
+            "person": frames["person"][frames["person"]["person_id"] == name],
+            "visit": visits,
+            "diagnosis": frames["diagnosis"][frames["diagnosis"]["visit_id"].isin(visits["visit_id"].dropna())],
+        }
+        rest = without(frames, name)
+        shuffled = {table: frame.sample(frac=1, random_state=5, ignore_index=True) for table, frame in frames.items()}
+        alone, without_them, both = (question.bounded(sealed(each)) for each in (own, rest, shuffled))
+        for one, other, together in zip(alone, without_them, both, strict=True):
+            np.testing.assert_array_equal(together - other, one)
+
+
+def test_a_shared_row_counts_for_each_holder_and_an_orphan_for_nobody():
+    person = clinic(3)["person"]
+    start = pd.Timestamp("2021-01-01")
+    visit = pd.DataFrame(
+        {
+            "visit_id": ["v", "v", "w", "x"],
+            "person_id": ["P0000", "P0001", "P0001", "P9999"],
+            "start": start,
+            "ward": "a",
+            "no_show": False,
+        }
+    )
+    diagnosis = pd.DataFrame({"visit_id": ["v", "v", "x", "none", None], "code": ["I10", "E11", "J45", "J45", "J45"]})
+    found = joined({"person": person, "visit": visit, "diagnosis": diagnosis}, SCHEMA, KEY)
+    assert found.there.tolist() == [True, True, True, False]
+    assert found.frame["person_id"].tolist() == ["P0000", "P0001", "P0001", "P0002"]
+    assert found.frame["diagnosis.code 1"].tolist() == ["E11", "E11", None, None]
+    assert found.frame["diagnosis.code 2"].tolist() == ["I10", "I10", None, None]
+
+
+def test_a_row_that_names_a_person_is_that_person_s_alone():
+    own = schema(tables={"diagnosis": {"columns": {"person_id": {"kind": "identifier"}, "code": SCHEMA_OF_CODES}}})
+    frames = clinic(2)
+    start = pd.Timestamp("2021-01-01")
+    frames["visit"] = pd.DataFrame(
+        {"visit_id": ["v", "v"], "person_id": ["P0000", "P0001"], "start": start, "ward": "a", "no_show": False}
+    )
+    frames["diagnosis"] = pd.DataFrame(
+        {"visit_id": ["v", "v"], "person_id": ["P0001", "P0007"], "code": ["I10", "E11"]}
+    )
+    assert joined(own.validate_tables(frames), own, KEY).frame["diagnosis.code 1"].tolist() == [None, "I10"]
+
+
+SCHEMA_OF_CODES = {"kind": "categorical", "categories": ["E11", "I10", "J45", "K21"]}
+
+
+def test_which_rows_below_a_visit_count_is_told_by_content_and_key():
+    """Of more than may count, not the first of the file; the same for the same key, wherever they stand."""
+    person, start = clinic(1)["person"], pd.Timestamp("2021-01-01")
+    visit = pd.DataFrame({"visit_id": ["v"], "person_id": ["P0000"], "start": start, "ward": "a", "no_show": False})
+    codes = ["E11", "I10", "J45", "K21"]
+    kept = set()
+    for seed in range(30):
+        found = []
+        for order in (codes, codes[::-1]):
+            frames = {"person": person, "visit": visit, "diagnosis": pd.DataFrame({"visit_id": "v", "code": order})}
+            row = joined(frames, SCHEMA, bytes([seed]) * 32).frame.iloc[0]
+            found.append((row["diagnosis.code 1"], row["diagnosis.code 2"]))
+        assert found[0] == found[1]
+        kept.add(found[0])
+    assert len(kept) > 3
+
+
+def test_people_without_visits_have_cells_of_their_own():
+    frames = clinic(60, seed=2)
+    held = frames["person"]["person_id"].map(frames["visit"]["person_id"].value_counts()).fillna(0)
+    (table,) = HistoryTables(VIEW, (("number of records",),), 1.0).bounded(sealed(frames))
+    np.testing.assert_array_equal(table, np.bincount(np.minimum(held, 4).astype(int), minlength=5))
+    assert table[0] > 5
+    nobody = {**frames, "visit": frames["visit"].iloc[:0], "diagnosis": frames["diagnosis"].iloc[:0]}
+    records = sealed(nobody)
+    assert len(records.histories.owner) == 0
+    assert HistoryTables(VIEW, (("place",),), 1.0, 2.0).bounded(records)[0].sum() == 0
+
+
+def test_the_columns_are_those_of_a_plain_loop():
+    frames = clinic(30, seed=4)
+    records = sealed(frames)
+    cells, count = records.histories.cells, records.histories.count
+    wards = {"a": 0, "b": 1}
+    names = dict.fromkeys([*frames["visit"]["person_id"], *frames["person"]["person_id"]])
+    for unit, name in enumerate(names):
+        visits = frames["visit"][frames["visit"]["person_id"] == name].sort_values("start", ignore_index=True)
+        rows = np.flatnonzero(records.histories.owner == unit)
+        assert len(rows) == count[unit] == min(3, len(visits))
+        if len(visits) > 4 or visits["start"].duplicated().any():
+            continue  # places beyond the third share a code
+        for step, row in enumerate(rows):
+            place = int(cells["place"][rows[0]]) + step
+            assert cells["place"][row] == min(place, 3)
+            assert cells["number of records"][row] == min(4, len(visits))
+            assert cells["visit.ward"][row] == wards[visits["ward"][place]]
+            assert cells["previous visit.no_show"][row] == (visits["no_show"][place - 1] if place else 2)
+            codes = sorted(frames["diagnosis"]["code"][frames["diagnosis"]["visit_id"] == visits["visit_id"][place]])
+            if len(codes) < 3:
+                held = [int(cells[f"diagnosis.code {each + 1}"][row]) for each in range(2)]
+                assert held == [SCHEMA_OF_CODES["categories"].index(code) for code in codes] + [4] * (2 - len(codes))
+
+
+def test_no_cell_is_read_otherwise_for_another_person_s_sake():
+    """Whole numbers beyond 2^53 stay what they are, whether or not somebody has no visit."""
+    codes = [str(2**60 + each) for each in range(3)]
+    numbered = schema(
+        tables={"visit": {"columns": {**DECLARED_VISIT, "ward": {"kind": "categorical", "categories": codes}}}}
+    )
+    frames = clinic(8, seed=5)
+    frames["visit"]["ward"] = 2**60 + np.arange(len(frames["visit"])) % 3
+    assert not set(frames["person"]["person_id"]) <= set(frames["visit"]["person_id"])
+    found = sealed(frames, of=numbered)
+    held = HistoryTables(found.histories.view, (("visit.ward",),), 1.0, 3.0).bounded(found)[0]
+    some = frames["person"][frames["person"]["person_id"].isin(frames["visit"]["person_id"])]
+    everybody = sealed({**frames, "person": some}, of=numbered)
+    np.testing.assert_array_equal(
+        HistoryTables(found.histories.view, (("visit.ward",),), 1.0, 3.0).bounded(everybody)[0], held
+    )
+    assert (held > 0).all()
+
+
+DECLARED_VISIT = {
+    "start": {"kind": "datetime", "bounds": ["2020-01-01", "2024-01-01"], "bins": 6},
+    "no_show": {"kind": "boolean"},
+}
+
+
+def test_the_door_takes_linked_tables_and_says_what_they_are():
+    data = Sensitive(clinic(50), SCHEMA, Account(Budget(math.inf, 1e-5), Ledger(), unit="person_id"), seed=2)
+    data.commit(lambda _: (Entry(Gaussian(0.0)),))
+    data.resolve()
+    (table,) = data.ask(HistoryTables(View.of(data.codec), (("number of records",),), 0.0))
+    assert table.sum() == 50
+
+
+def test_several_tables_need_a_schema_that_links_them():
+    from synthdp.testing.made_up import make_schema
+
+    with pytest.raises(BadInput, match="need a schema with tables"):
+        seal({"one": pd.DataFrame({"a": [1]})}, make_schema(), KEY)
