@@ -16,7 +16,7 @@ from synthdp.schema.history_view import View
 from synthdp.schema.joined_tables import joined
 from synthdp.seal import HistoryTables, Sensitive
 from synthdp.seal.charging import Account
-from synthdp.seal.history_records import seal
+from synthdp.seal.history_records import ordered
 
 KEY = b"k" * 32
 SCHEMA = schema().settled()
@@ -36,7 +36,7 @@ QUESTIONS = [
 
 
 def sealed(frames, key=KEY, of=SCHEMA):
-    return seal(frames, of, key).encoded_by(Codec(of))
+    return ordered(frames, of, key).encoded_by(Codec(of))
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: f"clip {question.clip}")
@@ -195,4 +195,4 @@ def test_several_tables_need_a_schema_that_links_them():
     from synthdp.testing.made_up import make_schema
 
     with pytest.raises(BadInput, match="need a schema with tables"):
-        seal({"one": pd.DataFrame({"a": [1]})}, make_schema(), KEY)
+        ordered({"one": pd.DataFrame({"a": [1]})}, make_schema(), KEY)
