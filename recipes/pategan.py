@@ -315,6 +315,7 @@ def page(result: dict[str, Any]) -> str:
 
 def _watched(rows: list[dict[str, Any]]) -> list[str]:
     """How often teachers take a generated row for real, and what comes of it."""
+    lacking = [label for label, _ in WATCHES if label not in {row["generator"] for row in rows}]
     return [
         f"`pategan_original` without noise on {FEW:,} training rows of Adult, {ROUNDS} rounds; judged on {OTHERS:,} other training rows. "
         "The share of generated rows that the majority of teachers takes for real, in each quarter of the game: where it is zero, "
@@ -327,6 +328,7 @@ def _watched(rows: list[dict[str, Any]]) -> list[str]:
             f"| {shown(row, 'tvd_1way', 3)} | {shown(row, 'tvd_2way', 3)} | {shown(row, 'fit_cpu_seconds', 0)} | {len(row['seeds'])} |"
             for row in rows
         ),
+        *(["", f"Not run: {'; '.join(lacking)}."] if lacking else []),
     ]
 
 
