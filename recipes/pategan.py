@@ -13,6 +13,8 @@ rows of each table, to develop with: such figures go to another report.
 import argparse
 import dataclasses
 import math
+import statistics
+import time
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +56,20 @@ ABLATION: tuple[tuple[str, dict[str, Any]], ...] = (
     ("start=none", {"start": "none"}),
 )
 ABLATED_AT = (1.0, 3.0, math.inf)
-FEW = 5000  # rows on which labels are looked at
-PARTS = ((0, 75), (75, 300), (300, 3000))  # steps of the student
+FEW, OTHERS = 5000, 8000  # of Adult's training rows: those that the paper's game is watched on, and those that judge it
+WATCHED = "adult, part of the training rows"
+ROUNDS = 250
+# Change, settings: `pategan_original` without noise.
+WATCHES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("nothing: 100 teachers of 50 records, 3 x 16 labels a round", {}),
+    ("5 teachers of 1,000 records, as many as in the paper", {"teachers": 5}),
+    ("5 teachers, 10 x 128 labels", {"teachers": 5, "student_steps": 10, "queries": 128}),
+    ("100 teachers, 10 x 128 labels", {"student_steps": 10, "queries": 128}),
+    (
+        "5 teachers of 64 hidden units at a sixth of the rate, 10 x 128 labels",
+        {"teachers": 5, "student_steps": 10, "queries": 128, "teacher_rate": 5e-3, "teacher_hidden": (64,)},
+    ),
+)
 SCRATCH = HOME / "outputs" / "pategan.json"
 FIGURES = (*METRICS, *DISTANCES, "fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
 
@@ -103,17 +117,43 @@ def untrained(chosen: named.Named, seed: int) -> Any:
     return NetworkModel(chosen.schema, drawn, even, label, settings.latent).sample(len(chosen.train), seed=seed)
 
 
-def labels(seed: int) -> list[list[float]]:
-    """Of a fit of `pategan_original` without noise to `FEW` of Adult's training rows: (step of the student, share of its rows that
-    the teachers took for real)."""
-    chosen, found = part(named.load(ADULT), FEW), []
+def watched(trial: Trial) -> dict[str, Any]:
+    """A fit without noise to `FEW` of Adult's training rows: the share of generated rows that teachers took for real, in each quarter
+    of the game, and what came of it, judged on `OTHERS` of the training rows."""
+    whole = named.load(ADULT)
+    mixed = whole.train.sample(FEW + OTHERS, random_state=0)
+    train, others = mixed[:FEW].reset_index(drop=True), mixed[FEW:].reset_index(drop=True)
+    schema, said = dataclasses.replace(whole.schema, units=FEW), []
 
-    def seen(step: int, steps: int, figures: Any) -> None:  # noqa: ARG001
-        found.append([step, figures["labelled real"]])
+    def seen(step: int, steps: int, figures: Any) -> None:
+        said.append((min(3, 4 * (step - 1) // steps), figures["labelled real"]))
 
-    made = Synthesizer("pategan_original", schema=chosen.schema, budget=Budget(math.inf, DELTA))
-    made.fit(chosen.train, seed=seed, progress=seen)
-    return found
+    start = time.process_time()
+    made = Synthesizer(trial.generator, schema=schema, budget=Budget(math.inf, DELTA), rounds=ROUNDS, **trial.settings)
+    release = made.fit(train, seed=trial.seed, progress=seen)
+    seconds = time.process_time() - start
+    axes = axes_of(schema, train)
+    parts = [
+        table_of(rows, axes, role)
+        for rows, role in ((release.sample(FEW, seed=trial.seed), "synthetic"), (train, "training"), (others, "test"))
+    ]
+    target = schema.targets[0]
+    work = task(next(axis for axis in axes if axis.name == target), *parts)
+    quarters = [statistics.fmean(share for place, share in said if place == quarter) for quarter in range(4)]
+    return {**utility(work), **distances(*parts, target), "labelled_real": quarters, "fit_cpu_seconds": seconds}
+
+
+def watches(seeds: int) -> dict[str, list[Trial]]:
+    """The trials of `watched`, by label."""
+    return {
+        label: [
+            Trial(
+                data=WATCHED, label=label, generator="pategan_original", settings=settings, epsilon=math.inf, seed=seed
+            )
+            for seed in range(seeds)
+        ]
+        for label, settings in WATCHES
+    }
 
 
 def groups_of(seeds: int, rows: int | None) -> Groups:
@@ -160,7 +200,11 @@ def main() -> None:
     parser.add_argument("--epsilon", nargs="*", type=float, default=None, help="epsilons to run; default: all")
     parser.add_argument("--forget", default=None, help="a generator whose kept trials are run anew")
     parser.add_argument(
-        "--labels", action="store_true", help="look at the labels that the student of the paper gets, anew"
+        "--watch",
+        nargs="*",
+        type=int,
+        default=(),
+        help="the seeds of which the game of the paper is watched, where it was not yet",
     )
     arguments = parser.parse_args()
     name = "pategan" if arguments.rows is None else f"pategan_{arguments.rows}_rows"
@@ -170,7 +214,9 @@ def main() -> None:
     if not arguments.scratch.exists():
         rows = trials.report_of(name).get("rows", ())
         held = (((row["section"], row["data"], row["generator"], _number(row["epsilon"])), row["runs"]) for row in rows)
-        trials.save(trials.recalled((each for each in held if each[0] in groups), groups), arguments.scratch)
+        seen = ((row["generator"], row["runs"]) for row in trials.report_of(name).get("watched", ()))
+        known = trials.recalled((each for each in held if each[0] in groups), groups)
+        trials.save(known | trials.recalled(seen, watches(arguments.seeds)), arguments.scratch)
     wanted = [
         trial
         for (_, data, label, epsilon), group in groups.items()
@@ -180,7 +226,10 @@ def main() -> None:
         and (arguments.epsilon is None or epsilon is None or epsilon in arguments.epsilon)
     ]
     wanted.sort(key=lambda trial: trial.seed)  # one seed of everything before the second
-    known = trials.kept(wanted, one, arguments.scratch, special=(UNTRAINED,))
+    trials.kept(wanted, one, arguments.scratch, special=(UNTRAINED,))
+    looks = watches(arguments.seeds)
+    looked = [trial for group in looks.values() for trial in group if trial.seed in arguments.watch]
+    known = trials.kept(sorted(looked, key=lambda trial: trial.seed), watched, arguments.scratch)
     rows = [
         {
             "section": section,
@@ -199,9 +248,11 @@ def main() -> None:
         "models": list(MODELS),
         "rows": rows,
         "lacking": lacking(groups, known),
-        "labels": [labels(seed) for seed in range(arguments.seeds)]
-        if arguments.labels
-        else trials.report_of(name).get("labels"),
+        "watched": [
+            {"generator": label, "settings": group[0].settings, **row}
+            for label, group in looks.items()
+            if (row := trials.together(group, known, (*METRICS, *DISTANCES, "fit_cpu_seconds"))) is not None
+        ],
         **provenance(),
     }
     write(name, result, page(result))
@@ -252,8 +303,8 @@ def page(result: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|",
         *_rows(result, "ablation"),
     ]
-    if result["labels"]:
-        lines += ["", "## What the student of the paper is told", "", *_labels(result["labels"])]
+    if result["watched"]:
+        lines += ["", "## When the paper's algorithm learns", "", *_watched(result["watched"])]
     if result["lacking"]:
         lines += ["", "## Not run", "", *_not_run(result)]
     commits = sorted({commit for row in result["rows"] for commit in row["commits"]})
@@ -262,22 +313,27 @@ def page(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", end, ""])
 
 
-def _labels(found: list[list[list[float]]]) -> list[str]:
-    """How often teachers take a generated row for real, early and late."""
-    lines = [
-        f"`pategan_original` without noise on {FEW:,} training rows of Adult: the share of generated rows that the majority of teachers "
-        "takes for real. Where it is zero, the student sees one class alone and has nothing to teach.",
+def _watched(rows: list[dict[str, Any]]) -> list[str]:
+    """How often teachers take a generated row for real, and what comes of it."""
+    lacking = [label for label, _ in WATCHES if label not in {row["generator"] for row in rows}]
+    return [
+        f"`pategan_original` without noise on {FEW:,} training rows of Adult, {ROUNDS} rounds; judged on {OTHERS:,} other training rows. "
+        "The share of generated rows that the majority of teachers takes for real, in each quarter of the game: where it is zero, "
+        "the student sees one class alone.",
         "",
-        "| steps of the student | labelled real, a line for each seed |",
-        "|---|---|",
+        "| what differs | labelled real, by seed | AUROC | 1-way TVD | 2-way TVD | fit, CPU seconds | seeds |",
+        "|---|---|---|---|---|---|---|",
+        *(
+            f"| {row['generator']} | {'; '.join(_quarters(run) for run in row['runs'])} | {shown(row, 'auroc', 3)} "
+            f"| {shown(row, 'tvd_1way', 3)} | {shown(row, 'tvd_2way', 3)} | {shown(row, 'fit_cpu_seconds', 0)} | {len(row['seeds'])} |"
+            for row in rows
+        ),
+        *(["", f"Not run: {'; '.join(lacking)}."] if lacking else []),
     ]
-    for first, last in PARTS:
-        means = []
-        for run in found:
-            inside = [share for step, share in run if first < step <= last]
-            means.append(f"{sum(inside) / len(inside):.4f}" if inside else "-")
-        lines.append(f"| {first + 1} to {last} | {', '.join(means)} |")
-    return lines
+
+
+def _quarters(run: dict[str, Any]) -> str:
+    return " ".join(f"{share:.3f}" for share in run["labelled_real"])
 
 
 def _not_run(result: dict[str, Any]) -> list[str]:

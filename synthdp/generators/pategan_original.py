@@ -54,7 +54,9 @@ class PATEGANOriginal:
     name: ClassVar[str] = "pategan_original"
     traits: ClassVar[Traits] = Traits()
 
-    teachers: int | None = option(None, f"number of teachers; default: units / {RECORDS}", whole())
+    teachers: int | None = option(
+        None, f"number of teachers; default: units / {RECORDS}; the paper: units / 1000", whole()
+    )
     rounds: int | None = option(
         None,
         f"rounds of the algorithm; default: at most {ROUNDS}, fewer where the noise would drown the votes, or what the budget "
