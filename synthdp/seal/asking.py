@@ -3,6 +3,7 @@
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -64,7 +65,7 @@ def plain(value: Any) -> Any:
         return value if type(value) is np.ndarray else np.array(value)
     if isinstance(value, tuple | list):
         found = tuple(plain(each) for each in value)
-        return value if type(value) is tuple and all(map(_same, found, value)) else found
+        return value if type(value) is tuple and all(map(is_, found, value)) else found
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _plain_parts(value)
     if callable(value) and not hasattr(
@@ -78,9 +79,7 @@ def _plain_parts(value: Any) -> Any:
     _check_own(type(value))
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
     found = {name: plain(each) for name, each in fields.items()}
-    return (
-        value if all(_same(found[name], each) for name, each in fields.items()) else dataclasses.replace(value, **found)
-    )
+    return value if all(found[name] is each for name, each in fields.items()) else dataclasses.replace(value, **found)
 
 
 def _check_own(kind: type) -> None:
@@ -89,11 +88,31 @@ def _check_own(kind: type) -> None:
         raise BadInput(f"{name} is not one of synthdp's own questions, and only those may read records")
 
 
-def _same(one: Any, other: Any) -> bool:
-    return one is other
+class Asks(ABC):
+    """Questions about vectors, of all records, of a sample, or under a cap."""
+
+    @abstractmethod
+    def ask(self, question: Question[Answer]) -> Answer:
+        """Charge, then answer."""
+
+    def sums(self, groups: Sequence[Group]) -> list[Vector]:
+        """Noisy sums of clipped per-unit vectors, one per group."""
+        return self.ask(Sums(tuple(groups)))
+
+    def sum(self, vectors: Callable[[Any], Any], dimension: int, clip: float, noise: float) -> Vector:
+        """Noisy sum of per-unit vectors: see `Group`."""
+        return self.sums([Group(vectors, dimension, clip, noise)])[0]
+
+    def gradient(
+        self, module: "nn.Module", loss: "Callable[[nn.Module, Tensor], Tensor]", clip: float, noise: float
+    ) -> "dict[str, torch.Tensor]":
+        """Noisy clipped gradient sum: see `Gradient`."""
+        from synthdp.seal.gradients.question import Gradient
+
+        return self.ask(Gradient(module, loss, clip, noise))
 
 
-class AsksTables(ABC):
+class AsksTables(Asks):
     """Questions about tables of named columns, as records are encoded."""
 
     schema: Schema
@@ -113,10 +132,6 @@ class AsksTables(ABC):
     @abstractmethod
     def relation(self) -> Relation:
         """What neighbours are."""
-
-    @abstractmethod
-    def ask(self, question: Question[Answer]) -> Answer:
-        """Charge, then answer."""
 
     def marginals(self, cliques: Sequence[Sequence[str]], noise: float) -> list[Table]:
         """Noisy contingency tables, one axis per column of the clique."""
@@ -186,7 +201,7 @@ class AsksTables(ABC):
 # ---- Questions to a random sample of the units.
 
 
-class Batch:
+class Batch(Asks):
     """One sample of units. It answers once: two answers from one sample are not two independent samples, so what belongs
     together is asked together (`sums`).
     """
@@ -205,22 +220,6 @@ class Batch:
         event = dataclasses.replace(self._sample, queries=tuple(question.events))
         return self._data._asked(question, [(event, 1)], self._sample)
 
-    def sums(self, groups: Sequence[Group]) -> list[Vector]:
-        """Noisy sums of clipped per-unit vectors over the sample, one per group."""
-        return self.ask(Sums(tuple(groups)))
-
-    def sum(self, vectors: Callable[[Any], Any], dimension: int, clip: float, noise: float) -> Vector:
-        """Noisy sum of per-unit vectors over the sample."""
-        return self.sums([Group(vectors, dimension, clip, noise)])[0]
-
-    def gradient(
-        self, module: "nn.Module", loss: "Callable[[nn.Module, Tensor], Tensor]", clip: float, noise: float
-    ) -> "dict[str, torch.Tensor]":
-        """Noisy clipped gradient sum over the sample: see `Gradient`."""
-        from synthdp.seal.gradients.question import Gradient
-
-        return self.ask(Gradient(module, loss, clip, noise))
-
     def close(self) -> None:
         """No answer after this."""
         self._open = False
@@ -229,7 +228,7 @@ class Batch:
 # ---- Questions under a cap, whose parameters are chosen from earlier answers.
 
 
-class Safe:
+class Safe(Asks):
     """Questions under a cap: a privacy filter refuses whatever would exceed it (Feldman & Zrnic 2021)."""
 
     def __init__(self, data: "Sensitive", event: Capped) -> None:
@@ -263,10 +262,6 @@ class Safe:
     def marginals(self, cliques: Sequence[Sequence[str]], noise: float) -> list[Table]:
         """Noisy contingency tables, under the cap."""
         return self.ask(self._data.tables(cliques, noise))
-
-    def sums(self, groups: Sequence[Group]) -> list[Vector]:
-        """Noisy sums of clipped per-unit vectors, under the cap."""
-        return self.ask(Sums(tuple(groups)))
 
     def close(self) -> None:
         """No answer after this."""

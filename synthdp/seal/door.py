@@ -17,25 +17,22 @@ from synthdp.ledger.events import RECORD, Capped, Event, Plan, Relation, Sampled
 from synthdp.ledger.ledger import block
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
+from synthdp.schema.columns import LEARN
 from synthdp.schema.schema import Schema
 from synthdp.seal import best_of, callbacks, learn
 from synthdp.seal.asking import NOT_COUNTED, AsksTables, Batch, Safe, checked, plain
 from synthdp.seal.charging import Account
 from synthdp.seal.choice import Chosen
-from synthdp.seal.history_records import seal
 from synthdp.seal.learn import Domain, Size
 from synthdp.seal.marginals import Distance, Grouping, Marginals, Table
 from synthdp.seal.processes import ALONE, Ranks, check_additive, check_plan
 from synthdp.seal.questions import Answer, Question, Reveal
-from synthdp.seal.records import Records, Sealed, reading
+from synthdp.seal.records import Records, Sealed, reading, seal, shard
 from synthdp.seal.resume import Answers, Checkpoint, Kept, State
-from synthdp.seal.vectors import Group, Sums, Vector
 from synthdp.tables.source import Opened
 
 if TYPE_CHECKING:
     import pandas as pd
-    import torch
-    from torch import Tensor, nn
 
     from synthdp.seal.replay import Recorder
     from synthdp.seal.teachers import Teachers
@@ -97,8 +94,12 @@ class Sensitive(AsksTables):
             from synthdp.seal.database import CountedTable
 
             self._sealed: Sealed[Any] = Sealed(CountedTable.of(frame, schema, self._key))
+        elif schema.order is None or schema.unit is None:
+            self._sealed = Sealed(shard(seal(frame, schema, self._key), ranks.rank, ranks.world))
         else:
-            self._sealed = Sealed(seal(frame, schema, self._key, ranks.rank, ranks.world))
+            from synthdp.seal.history_records import ordered
+
+            self._sealed = Sealed(ordered(frame, schema, self._key, ranks.rank, ranks.world))
         self._teachers: list[Sealed[Ballot]] = []
         self._terms: learn.Purchase | None = None
         self._codec: Codec | None = None
@@ -120,8 +121,7 @@ class Sensitive(AsksTables):
         `plan(noise)` holds the generator's own events; what the schema leaves to learn is added to it. Raises `BadInput`
         where the budget does not suffice.
         """
-        terms = learn.purchase(self.schema, self.account.cap, self.account.unit)
-        learned = learn.prices(self.schema, terms)
+        terms, learned = self._purchase()
         if self._ranks.world > 1:
             # Which questions there are does not hang on the noise.
             check_plan((*learned, *plan(1.0), *self._beside), self._ranks)
@@ -137,6 +137,13 @@ class Sensitive(AsksTables):
         if self._resumed is not None and self._checkpoint is not None:
             self._checkpoint.take(self._resumed, self.account.ledger)
         return noise
+
+    def _purchase(self) -> tuple[learn.Purchase, Plan]:
+        """What the schema leaves to learn: its terms, and its plan. A schema that declares all needs nothing of `seal/learn.py`."""
+        if not self.schema.learned and self.schema.units != LEARN:
+            return learn.NOTHING, ()
+        terms = learn.purchase(self.schema, self.account.cap, self.account.unit)
+        return terms, learn.prices(self.schema, terms)
 
     def _check_fixed(self, rates: Sequence[float]) -> None:
         """Samples of a fixed size are private among tables of one public size, and no unit may decide which one that is. Their own size
@@ -160,7 +167,7 @@ class Sensitive(AsksTables):
         if facts is not None:
             self._most = int(facts["most"])
             return self._most
-        learned = learn.prices(self.schema, learn.purchase(self.schema, self.account.cap, self.account.unit))
+        _, learned = self._purchase()
         self._most = self.account.most(lambda count: (*learned, *plan(count), *self._beside))
         return self._most
 
@@ -173,10 +180,11 @@ class Sensitive(AsksTables):
         if self._codec is None:
             if self._terms is None:
                 raise BadInput("commit a plan before the first question")
-            if self._resumed is None:
-                schema = learn.resolve(self.schema.settled(), self._terms, self)
-            else:
+            schema = self.schema.settled()
+            if self._resumed is not None:
                 schema = Schema.from_dict(self._resumed.facts["schema"])
+            elif self._terms is not learn.NOTHING:
+                schema = learn.resolve(schema, self._terms, self)
             self._codec = Codec(schema)
             cells = min(cells, IN_DATABASES) if self._counted else cells
             self._fine = Codec(schema, cells) if cells else self._codec
@@ -383,24 +391,6 @@ class Sensitive(AsksTables):
         batch = Batch(self, Sampled(rate, (), sampler))
         yield batch
         batch.close()
-
-    def sums(self, groups: Sequence[Group]) -> list[Vector]:
-        """Noisy sums of clipped per-unit vectors, one per group."""
-        self.resolve()
-        return self.ask(Sums(tuple(groups)))
-
-    def sum(self, vectors: Callable[[Any], Any], dimension: int, clip: float, noise: float) -> Vector:
-        """Noisy sum of per-unit vectors: see `Group`."""
-        return self.sums([Group(vectors, dimension, clip, noise)])[0]
-
-    def gradient(
-        self, module: "nn.Module", loss: "Callable[[nn.Module, Tensor], Tensor]", clip: float, noise: float
-    ) -> "dict[str, torch.Tensor]":
-        """Noisy clipped gradient sum over all units: see `Gradient`."""
-        from synthdp.seal.gradients.question import Gradient
-
-        self.resolve()
-        return self.ask(Gradient(module, loss, clip, noise))
 
     def partition(self, count: int, teacher: "Kind") -> "Teachers":
         """`count` sealed teachers on disjoint parts of the units: unit to teacher by its secret key, fixed for the fit, also

@@ -78,13 +78,11 @@ class Ordered(Records):
         return super().take(chosen)
 
 
-def seal(frame: "pd.DataFrame", schema: "Schema", key: bytes, place: int = 0, of: int = 1) -> Records:
-    """As `records.seal`, of one of `of` shards (`records.shard`); where the schema has an `order`, with histories of its units."""
+def ordered(frame: "pd.DataFrame", schema: "Schema", key: bytes, place: int = 0, of: int = 1) -> Ordered:
+    """As `records.seal`, of one of `of` shards (`records.shard`), with histories of the units: the schema has a unit and an order."""
     every = records.seal(frame, schema, key)
     sealed = records.shard(every, place, of)
-    if schema.order is None or schema.unit is None:
-        return sealed
-    member, _ = records.members(frame, schema.unit)
+    member, _ = records.members(frame, str(schema.unit))
     if of > 1:
         mine = np.isin(every.keys, sealed.keys)
         rows = mine[member]

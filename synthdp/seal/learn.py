@@ -241,6 +241,9 @@ class Purchase:
     delta: float
 
 
+NOTHING = Purchase(0.0, 0.0)  # where the schema declares all
+
+
 class Asks(Protocol):
     """The sealed door, as far as buying needs it."""
 
@@ -249,11 +252,11 @@ class Asks(Protocol):
 
 def purchase(schema: Schema, budget: Budget, unit: str) -> Purchase:
     """The least noise at which all that is to learn costs at most SHARE of epsilon; fixed before any answer is seen."""
+    if not schema.learned and schema.units != LEARN:
+        return NOTHING
     unknown = [c for c in schema.columns if isinstance(c, Categorical) and c.categories == LEARN]
     thresholds = sum(column.tree is None or not column.tree.declared for column in unknown)
     delta = DELTA_SHARE * budget.delta / max(1, thresholds)
-    if not schema.learned and schema.units != LEARN:
-        return Purchase(0.0, delta)
     share = TREES if any(column.tree is not None for column in unknown) else SHARE
     part = Budget(budget.epsilon * share, budget.delta, budget.relation)
 

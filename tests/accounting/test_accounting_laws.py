@@ -4,6 +4,7 @@ import itertools
 import math
 from importlib import import_module
 
+import numpy as np
 import pytest
 from plans import capped, choice, gaussian, known_to, laplace, sampled, threshold, vote, without_replacement
 from sweeps import sweep
@@ -413,3 +414,16 @@ def test_each_accountant_answers_in_milliseconds():
             epsilon(entries, 1e-5, accountant)
             seconds.append(time.process_time() - start)
         assert statistics.median(seconds) < 0.5, accountant
+
+
+@pytest.mark.parametrize(("size", "count"), [(2, 10**9), (1_000, 20_000), (5_001, 10**7)])
+def test_how_long_a_composition_is_agrees_with_dp_accounting(size, count):
+    from types import SimpleNamespace
+
+    from dp_accounting.pld import common
+
+    from synthdp.accounting.accountants.pld import TAIL, _points
+
+    chances = np.random.default_rng(size).dirichlet(np.full(size, 0.1))
+    low, high = common.compute_self_convolve_bounds(chances, count, TAIL)
+    assert math.isclose(_points(SimpleNamespace(_probs=chances), count), high - low, rel_tol=1e-9, abs_tol=2)

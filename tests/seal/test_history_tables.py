@@ -16,7 +16,7 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.seal import HistoryTables, Sensitive
 from synthdp.seal.charging import Account
-from synthdp.seal.history_records import seal
+from synthdp.seal.history_records import ordered
 
 KEY = b"k" * 32
 SCHEMA = Schema.from_dict(
@@ -59,7 +59,7 @@ def people(number, seed=0, most=7):
 
 
 def sealed(frame, key=KEY):
-    return seal(frame, SCHEMA, key).encoded_by(CODEC)
+    return ordered(frame, SCHEMA, key).encoded_by(CODEC)
 
 
 def questions():

@@ -29,6 +29,7 @@ MOST_RANGE = (
     30.0  # of a choice: beyond it, or on a grid that is coarser, a bounded range gains little over a pure epsilon
 )
 MANY = 1000  # repetitions
+ORDERS = 20  # of the Chernoff bounds on each side, as in dp-accounting
 MOST_GRID = (
     100.0  # beyond it epsilon is over 10^8, no grid tells more than rdp, and dp-accounting's exponentials overflow
 )
@@ -321,11 +322,21 @@ def _repeated(part: Any, count: int) -> Any:
 def _points(side: Any, count: int) -> int:
     """Length of the Fourier transform by which `count` of a dense distribution are composed at once. The bound that decides it is far
     too wide where the distribution is short and the count is huge; a thousand at a time are composed quickly."""
-    from dp_accounting.pld import common
-
     if not hasattr(side, "_probs"):  # a sparse one is short
         return 0
-    low, high = common.compute_self_convolve_bounds(side._probs, count, TAIL)
+    size = len(side._probs)
+    low, high, base = 0.0, float((size - 1) * count), np.exp(np.arange(size) / size)
+    if high <= MOST_FFT:
+        return int(high)
+    # The bounds of `dp_accounting.pld.common.compute_self_convolve_bounds`, whose orders are whole multiples of 1 / size: one
+    # power follows from the one before, in place of forty sums of exponentials.
+    for sign, factor in ((1, base), (-1, 1 / base)):
+        weights = np.array(side._probs, np.float64)
+        for order in range(1, ORDERS + 1):
+            weights *= factor
+            if (total := float(weights.sum())) > 0:
+                bound = sign * (count * math.log(total) + math.log(2 / TAIL)) * size / order
+                low, high = (low, min(high, math.ceil(bound))) if sign > 0 else (max(low, math.floor(bound)), high)
     return int(high - low)
 
 
