@@ -32,7 +32,7 @@ from synthdp.ledger.ledger import Ledger
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.schema.schema import Schema
-from synthdp.seal import Gradient, GroupMoments, GroupSums, HistoryTables, Marginals, Sensitive
+from synthdp.seal import Gradient, GroupMoments, GroupSums, HistoryTables, Marginals, PerGroup, Sensitive, layout
 from synthdp.seal.best_of import Terms
 from synthdp.seal.charging import Account
 from synthdp.seal.gradients.question import Together
@@ -357,6 +357,41 @@ def _of_gradient(attack: Vectors, answer: Any) -> Array:  # noqa: ARG001
     return found
 
 
+class _Two(nn.Module):
+    """Two linear layers side by side, each a group of parameters."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.one, self.other = (nn.Linear(width, 1, bias=False) for _ in PARTS)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        found: Tensor = self.one(rows) + self.other(rows)
+        return found
+
+
+def _loss_of_two(module: nn.Module, codes: Tensor) -> Tensor:
+    width = module.get_parameter("one.weight").shape[1]
+    own = nn.functional.one_hot(codes[:, 0].long(), width + 1)[:, :-1].float()
+    values: Tensor = module(FAR * own * (2 * codes[:, 2:3].float() - 1))
+    return values.squeeze(1)
+
+
+def _in_groups(attack: Vectors, canaries: int, noise: float) -> Gradient:
+    """In buckets of float32 where units hold one record; two groups of different clips, with noise of their own."""
+    rule = PerGroup(groups=(("one",), ("other",)), shares=PARTS, noise=PARTS)
+    return Gradient(_Two(canaries), _loss_of_two, CLIP, noise, rule, expected=attack.rate * canaries)
+
+
+def _of_groups(attack: Vectors, answer: Any) -> Array:  # noqa: ARG001
+    """Both groups' share of the evidence: z_g^-2 of z^-2, in units of their clips."""
+    layer = layout(PerGroup(groups=(("one",), ("other",)), shares=PARTS, noise=PARTS), dict.fromkeys(answer, 1))
+    found: Array = sum(
+        answer[name].reshape(-1).double().numpy() * layer.bounds[place] / layer.scales[place] ** 2
+        for name, place in layer.places.items()
+    )
+    return found / CLIP
+
+
 def _sums(attack: Vectors, canaries: int, noise: float) -> Sums:  # noqa: ARG001
     """Two groups of different clips, together as precise as one question of `noise`."""
     each = noise * math.sqrt(len(PARTS))
@@ -445,6 +480,7 @@ LEANING, ASIDE = FAR * np.array([0.6, 0.8]), FAR * np.array([0.8, -0.6])
 ACROSS = math.sqrt(0.5)  # two cells, or vectors at right angles: 1 apart each, sqrt(2) together
 KINDS = {
     "gradient": Kind(ask=_gradient, read=_of_gradient),
+    "gradient in groups": Kind(ask=_in_groups, read=_of_groups),
     "sums": Kind(ask=_sums, read=_of_sums),
     "joint": Kind(ask=_joint, read=_of_joint),
     "together": Kind(ask=_together, read=_of_together),

@@ -200,8 +200,8 @@ DOOR = (
     Mutant(
         "bounds from the data",
         "synthdp.seal.door:Sensitive.resolve",
-        "schema = learn.resolve(self.schema.settled(), self._terms, self)",
-        "schema = learn.resolve(self.schema.settled(), self._terms, self)\n"
+        "schema = self.schema.settled()",
+        "schema = self.schema.settled()\n"
         "with reading():\n"
         "    age = self._sealed.read().column('age')\n"
         "schema = schema.with_learned('age', bounds=(min(0, int(age.min())), max(99, int(age.max()))))",

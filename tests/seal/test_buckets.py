@@ -110,6 +110,13 @@ def test_what_has_no_rule_is_not_prepared(name):
     assert probed(module, loss, records, Buckets(1, 32)) is None
 
 
+def test_a_loss_may_ask_the_module_for_its_parameters():
+    def scaled(module, rows):
+        return module(rows).squeeze(1) / module.get_parameter("weight").shape[1]
+
+    assert probed(nn.Linear(3, 1), scaled, torch.ones(4, 3), Buckets.of(20)) is not None
+
+
 def test_float64_is_kept_by_shapes_alone():
     """Wide layers at few positions, which pairs of positions in float64 serve faster; modules in float64; too many numbers."""
     _, records, _ = make("linear", 4)

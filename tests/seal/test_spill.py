@@ -132,7 +132,7 @@ def hashes_in(held):
 def test_a_spill_holds_keyed_hashes_and_no_units_name_and_goes_with_the_next_run(tmp_path, visits):
     pq.write_table(visits, tmp_path / "visits.parquet")
     internal = tmp_path / "internal"
-    with stopped_while_it_spills(tmp_path, until=lambda: hashes_in(held_in(tmp_path))):
+    with stopped_while_it_spills(tmp_path, until=lambda: hashes_in(held := held_in(tmp_path)) or names_in(held)):
         assert stat.S_IMODE(internal.stat().st_mode) == 0o700
         (folder,) = internal.iterdir()
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -322,10 +322,10 @@ def _tried(made: Prepared, module: nn.Module, loss: Loss, rows: Tensor) -> bool:
 def _stirred(loss: Loss, trained: Trained) -> Loss:
     """The loss of a module with made-up weights: before a layer that is zero at first every gradient is zero, alike in all places."""
     random = torch.Generator().manual_seed(0)
-    weights = {}
+    weights: dict[str, Tensor] = {}
     for name, value in trained.items():
         drawn = torch.randn(value.shape, generator=random) * max(1, math.prod(value.shape[1:])) ** -0.5
-        weights[f"module.{name}"] = (value.detach() + moved(drawn, value.device)).requires_grad_()
+        weights[f"module.{name}"] = nn.Parameter(value.detach() + moved(drawn, value.device))
 
     def lent(module: nn.Module, rows: Tensor) -> Tensor:
         found: Tensor = functional_call(explicit.Callback(module, loss), weights, (rows,))
