@@ -16,7 +16,8 @@ from synthdp.schema.columns import (
     in_numbers,
     spoken,
 )
-from synthdp.schema.file_coding import MONTHS, Coded, DateFormat
+from synthdp.schema.date_formats import MONTHS, DateFormat
+from synthdp.schema.file_coding import Coded
 from synthdp.schema.schema import Schema
 from synthdp.tables.csvfile import ABSENT, neutral
 from synthdp.tables.csvfile import restored as plain

@@ -8,7 +8,8 @@ from mixed_tables import every_code
 
 from synthdp import BadInput
 from synthdp.schema.codec import Codec
-from synthdp.schema.file_coding import DateFormat, Reading
+from synthdp.schema.date_formats import DateFormat
+from synthdp.schema.file_coding import Reading
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
 from synthdp.tables import source, table_check

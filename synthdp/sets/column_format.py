@@ -1,0 +1,361 @@
+"""What the texts of one column tell: numbers, dates, truth values or categories, how they are written, and what stays open.
+
+Signs, suffixes, formats of dates and codes for missing values are looked for among public lists.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from synthdp.errors import BadInput
+from synthdp.schema import cells
+from synthdp.schema.columns import Boolean, Categorical, Column, Continuous, Datetime
+from synthdp.schema.date_formats import DateFormat
+from synthdp.schema.file_coding import POINTS, SPACE, THOUSANDS, Coding, Reading
+from synthdp.tables import csv_lines, csvfile
+
+TEXTS = (
+    "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "(null)", "<NA>", "#N/A", "#NV", "\\N", ".", "-", "--", "?", "k. A.", "k.A.",
+)  # fmt: skip
+NUMBERS = re.compile(r"-(9{1,4}|8{1,4}|7{1,4})([.,]0*)?")  # codes where nothing else is negative
+KNOWN = frozenset(csvfile.ABSENT)  # they are missing values without being declared
+TRUTHS = (
+    ("no", "yes"), ("nein", "ja"), ("non", "oui"), ("no", "s\u00ed"), ("no", "si"), ("no", "s\u00ec"), ("n\u00e3o", "sim"), ("nee", "ja"),
+    ("nej", "ja"), ("nie", "tak"), ("ne", "ano"), ("nem", "igen"), ("false", "true"), ("falsch", "wahr"), ("faux", "vrai"), ("f", "t"),
+    ("n", "y"), ("n", "j"), ("0", "1"), ("-", "+"), ("negative", "positive"), ("negativ", "positiv"), ("neg", "pos"),
+)  # fmt: skip
+POINT, COMMA = (re.compile(rf"[+-]?([0-9]+{sign}?[0-9]*|{sign}[0-9]+)([eE][+-]?[0-9]+)?") for sign in (r"\.", ","))
+LEADING_ZERO = re.compile("[+-]?0[0-9]")
+THOUSAND = re.compile(r"[+-]?[0-9]{1,3}[.,][0-9]{3}")
+GROUPED = re.compile(
+    "[+-]?[0-9]{1,3}(([.][0-9]{3})+,[0-9]+|(,[0-9]{3})+[.][0-9]+|([.,][0-9]{3}){2,}|(['\u2019 \u00a0\u202f][0-9]{3})+([.,][0-9]+)?)"
+)
+LIMIT = re.compile(
+    r"([<>]=?|[\u2264\u2265])[ ]?([0-9]+([.,][0-9]+)?)"
+)  # a result that a laboratory gives no number for
+MOST_LIMITS = 20  # different ones in a column
+SUFFIXES = (
+    "%",
+    "\u2030",
+    "\u20ac",
+    "$",
+    "\u00a3",
+    "kg",
+    "g",
+    "mg",
+    "l",
+    "ml",
+    "cm",
+    "mm",
+    "\u00b0C",
+    "mmHg",
+    "h",
+    "min",
+    "d",
+)
+SUFFIX = re.compile(rf"([{SPACE}]?)({'|'.join(map(re.escape, sorted(SUFFIXES, key=len, reverse=True)))})$")
+LIKE_A_DATE = re.compile(r"[0-9]{1,4}[./ -]?([0-9]{1,2}|[A-Za-z]{3})[./ -]?[0-9]{2,4}([T :].*)?")
+YEAR_FIRST = ("yyyy-mm-dd", "yyyy/mm/dd", "yyyy.mm.dd")
+DAY_FIRST = tuple(
+    f"{d}{sign}{m}{sign}{y}" for y in ("yyyy", "yy") for d, m in (("dd", "mm"), ("d", "m")) for sign in "./-"
+)
+MONTH_FIRST = tuple(
+    f"{m}{sign}{d}{sign}{y}" for y in ("yyyy", "yy") for d, m in (("dd", "mm"), ("d", "m")) for sign in "./-"
+)
+NAMED = tuple(f"{d}{sign}mmm{sign}{y}" for y in ("yyyy", "yy") for d in ("dd", "d") for sign in ("", "-", " "))
+TIMES = ("", " HH:MM:SS", " HH:MM", "THH:MM:SS", "THH:MM", " HH", ":HH:MM:SS")
+FORMATS = tuple(
+    f"{day}{time}" for time in TIMES for day in (*YEAR_FIRST, *DAY_FIRST, *MONTH_FIRST, *NAMED)
+)  # the stricter (dd) before the looser (d)
+MOST = 0.95  # of a column's values are numbers, or dates: then the others are mistakes, and not the kind of the column
+FEW = 20  # values by which that can be told
+CENTURY = 2026  # where years of two digits may end, as an example
+
+
+@dataclass(frozen=True)
+class Values:
+    """The distinct texts of a column, how often each is there, and the record where it is first."""
+
+    texts: list[str]
+    counts: list[int]
+    first: list[int]
+    blank: int
+
+    def but(self, codes: Collection[str]) -> "Values":
+        """Without these texts."""
+        kept = [place for place, text in enumerate(self.texts) if text not in codes]
+        return Values(
+            [self.texts[place] for place in kept],
+            [self.counts[place] for place in kept],
+            [self.first[place] for place in kept],
+            self.blank,
+        )
+
+    def without(self, suffix: str) -> "Values":
+        """The texts, which all end so, without it."""
+        return replace(self, texts=[text.removesuffix(suffix.strip(SPACE)).rstrip(SPACE) for text in self.texts])
+
+    def matching(self, fits: Any) -> float:
+        """The share of the cells whose text fits."""
+        total = sum(self.counts)
+        return sum(n for text, n in zip(self.texts, self.counts, strict=True) if fits(text)) / total if total else 0.0
+
+
+def values_of(array: pa.ChunkedArray, *, strip: bool) -> Values:
+    """Of an array of texts; blank cells are counted apart."""
+    if strip:
+        array = pc.utf8_trim(array, characters=SPACE)
+    encoded = array.combine_chunks().dictionary_encode()
+    places = pc.drop_null(encoded.indices).to_numpy(zero_copy_only=False)
+    texts = encoded.dictionary.to_pylist()
+    counts = np.bincount(places, minlength=len(texts)).tolist()
+    _, first = np.unique(pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False), return_index=True)
+    firsts = first[-len(texts) :].tolist() if texts else []
+    blank = encoded.null_count + sum(count for text, count in zip(texts, counts, strict=True) if not text)
+    return Values(texts, counts, firsts, blank).but(("",))
+
+
+def decimal_sign(columns: list[Values]) -> str:
+    """The sign before decimals of most columns of numbers: a comma where some need it, and more than need a point."""
+    needs = Counter[str]()
+    for values in columns:
+        kept = values.but(tuple(text for text in values.texts if _is_code(text)))
+        if not kept.texts:
+            continue
+        for sign, pattern in ((",", COMMA), (".", POINT)):
+            if any(sign in text for text in kept.texts) and kept.matching(pattern.fullmatch) >= MOST:
+                needs[sign] += 1
+    return "," if needs[","] > needs["."] else "."
+
+
+def _is_code(text: str) -> bool:
+    return text in TEXTS or NUMBERS.fullmatch(text) is not None
+
+
+class ColumnFormat:
+    """What one column's texts tell: its family (number, date, truth or text), its coding, and what is left open."""
+
+    def __init__(
+        self, path: Path, reading: Reading, name: str, values: Values, *, typed: bool = False, lines: Any = None
+    ) -> None:
+        self.lines = lines
+        self.path, self.reading, self.name, self.values = path, reading, name, values
+        self.open: dict[str, str] = {}
+        self.mind = ""
+        self.coding, self.column = Coding(), self._text()
+        rest = values.but(TEXTS)
+        signed = values.but(set(TEXTS) - {"-"})  # which is a truth value beside +
+        codes = tuple(text for text in rest.texts if NUMBERS.fullmatch(text))
+        if any(map(self._truths, (values, signed, rest))):
+            pass
+        elif codes and self._truths(rest.but(codes)):
+            self.codes = codes
+        elif typed and any(LIMIT.fullmatch(text) for text in rest.texts) and self._numbers(rest):
+            pass
+        elif typed:
+            numbers = rest.texts and all(map(_is_number, rest.texts)) and len(codes) < len(rest.texts)
+            self.codes = codes if numbers and not any(text[0] == "-" for text in rest.but(codes).texts) else ()
+        elif rest.texts and not self._numbers(rest):
+            self._dates(rest)
+        self._missing()
+
+    def _text(self) -> Column:
+        return Categorical(name=self.name, categories="learn", missing=True)
+
+    def _truths(self, values: Values) -> bool:
+        decimal = self.reading.decimal
+        spelled: dict[str, list[tuple[int, str]]] = {}
+        for text, count in zip(values.texts, values.counts, strict=True):
+            plain = text.replace(",", ".") if decimal == "," and re.fullmatch("[+-]?[0-9]+,0*", text) else text
+            spelled.setdefault(cells.truth(plain), []).append((-count, text))
+        if not 1 <= len(spelled) <= 2:
+            return False
+        pair = next((pair for pair in TRUTHS if set(spelled) <= set(pair)), None)
+        if pair is None or (len(spelled) == 1 and not set(spelled) & set(cells.TRUTHS)):
+            return False
+        shown = {word: min(texts)[1] for word, texts in spelled.items()}
+        if len(shown) == 1:
+            (word, text), other = next(iter(shown.items())), pair[0] if next(iter(shown)) == pair[1] else pair[1]
+            shown[other] = _alike(text, word, other)
+        words = shown[pair[0]], shown[pair[1]]
+        self.column = Boolean(name=self.name, missing=True)
+        self.coding = Coding(words=None if words == ("false", "true") else words)
+        return True
+
+    def _numbers(self, values: Values) -> bool:
+        codes = tuple(text for text in values.texts if NUMBERS.fullmatch(text))
+        rest = values.but(codes)
+        if not rest.texts or any(text.startswith("-") for text in rest.texts):
+            codes, rest = (), values
+        limits = tuple(text for text in rest.texts if LIMIT.fullmatch(text))
+        if limits and len(limits) <= MOST_LIMITS and len(limits) < len(rest.texts):
+            if not self._numbers(values.but(limits)):
+                return False
+            self.limits = limits
+            self.open["numbers"] = (
+                'what texts such as <5 stand for, as in {"<5": 2.5}; that number goes under atoms of the column too'
+            )
+            return True
+        if any(LEADING_ZERO.match(text) for text in rest.texts):  # codes of somebody's list
+            return False
+        if (suffix := _suffix(rest.texts)) is not None:
+            rest = rest.without(suffix)
+        grouped = rest.matching(GROUPED.fullmatch)
+        if grouped and rest.matching(lambda text: _is_number(text) or GROUPED.fullmatch(text)) >= MOST:
+            return self._grouped(rest, codes, suffix)
+        shares = {",": rest.matching(COMMA.fullmatch), ".": rest.matching(POINT.fullmatch)}
+        both = rest.matching(_is_number)
+        usual = self.reading.decimal
+        decimal = usual if shares[usual] >= max(shares.values()) else max(shares, key=lambda sign: shares[sign])
+        pattern = COMMA if decimal == "," else POINT
+        if shares[decimal] < 1 and (both < MOST or len(rest.texts) < FEW):
+            return False
+        if both == 1 and shares[decimal] < 1:
+            raise BadInput(
+                f"{self.path}: line {self._line(rest, pattern.fullmatch)}: column {self.name!r}: expected {decimal!r} before "
+                "decimals, as in most of the column"
+            )
+        if shares[decimal] < MOST:
+            return False
+        if shares[decimal] < 1:
+            self.mind = f"column {self.name!r}: line {self._line(rest, pattern.fullmatch)}: expected a number, as in most of the column"
+        numbers = [text for text in rest.texts if pattern.fullmatch(text)]
+        pointed = [text for text in numbers if decimal in text]
+        if pointed and decimal != usual and all(THOUSAND.fullmatch(text) for text in pointed):
+            self.open["decimal"] = (
+                f'"{decimal}" if 1{decimal}234 is a little more than one; if it is a thousand, write thousands: "{decimal}" in its place'
+            )
+        places = {len(text.partition(decimal)[2]) for text in numbers}
+        fixed = (
+            next(iter(places)) if len(places) == 1 and not any(sign in text for text in numbers for sign in "eE") else 0
+        )
+        self.column = Continuous(name=self.name, bounds="learn", missing=True)
+        self.coding = Coding(decimal=None if decimal == usual else decimal, places=fixed or None, suffix=suffix)
+        self.codes = codes
+        return True
+
+    def _grouped(self, rest: Values, codes: tuple[str, ...], suffix: str | None) -> bool:
+        """Numbers with one sign between thousands and another before decimals; what mixes them is refused."""
+        usual = self.reading.decimal
+        for decimal in (usual, *(sign for sign in POINTS if sign != usual)):
+            for sign in THOUSANDS:
+                if sign == decimal:
+                    continue
+                coded = Reading(decimal=decimal).of(Continuous(name=self.name, bounds="learn"))
+                coded = replace(coded, coding=Coding(thousands=sign))
+                pattern = COMMA if decimal == "," else POINT
+                if all(pattern.fullmatch(text) or re.fullmatch(coded.in_thousands, text) for text in rest.texts):
+                    places = {len(text.partition(decimal)[2]) for text in rest.texts}
+                    fixed = next(iter(places)) if len(places) == 1 else 0
+                    self.column = Continuous(name=self.name, bounds="learn", missing=True)
+                    self.coding = Coding(
+                        decimal=None if decimal == usual else decimal,
+                        places=fixed or None,
+                        thousands=sign,
+                        suffix=suffix,
+                    )
+                    self.codes = codes
+                    return True
+        line = self._line(rest, lambda text: not GROUPED.fullmatch(text))
+        raise BadInput(
+            f"{self.path}: line {line}: column {self.name!r}: expected the same sign between the thousands of all numbers, and another "
+            "one before decimals; save the file so, or without the signs between thousands"
+        )
+
+    def _dates(self, values: Values) -> bool:
+        least = MOST if len(values.texts) >= FEW else 1.0
+        if values.matching(LIKE_A_DATE.fullmatch) < least:
+            return False
+        shares = {}
+        for text in FORMATS:
+            form = DateFormat(text, None if "yyyy" in text else CENTURY)
+            shares[text] = values.matching(lambda cell, form=form: _is_day(form, cell))
+        best = max(shares.values())
+        if best >= least:
+            return self._dated([text for text, share in shares.items() if share == best], values)
+        return all(cells.instant(text) is not None for text in values.texts) and self._dated([], values)
+
+    def _dated(self, forms: list[str], values: Values) -> bool:
+        form = forms[0] if forms else None
+        first = None if form is None else DateFormat(form, None if "yyyy" in form else CENTURY)
+        resolution = "second" if first is None else first.resolution
+        self.resolution = resolution
+        self.column = Datetime(name=self.name, bounds="learn", missing=True, resolution=resolution)  # type: ignore[arg-type]
+        if first is None or form is None:
+            return True
+        usual = {"day": "yyyy-mm-dd", "second": "yyyy-mm-dd HH:MM:SS"}.get(resolution)
+        self.coding = Coding(date=None if form == usual else form, latest=first.latest if form != usual else None)
+        strange = [text for text in values.texts if not _is_day(first, text)]
+        if strange:
+            line = self._line(values, lambda text: _is_day(first, text))
+            self.mind = f"column {self.name!r}: line {line}: expected a date such as {form}, as in most of the column"
+        orders = {_order(each) for each in forms}
+        if len(orders) > 1:
+            choices = " or ".join(next(each for each in forms if _order(each) == order) for order in sorted(orders))
+            self.open["date"] = f"{choices}: every day of the column is one in both"
+        if first.latest is not None:
+            self.open["latest"] = f"the last year that two digits may mean, such as {CENTURY}"
+        return True
+
+    codes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    resolution = ""
+
+    def _missing(self) -> None:
+        """The codes that are there, the one first that synthetic records will have: plain pandas must find the same types."""
+        known = self.coding.words or ()
+        there: dict[str, int] = dict(zip(self.values.texts, self.values.counts, strict=True))
+        codes = [text for text in there if (text in TEXTS or text in self.codes) and text not in known]
+        if not codes:
+            return
+        if self.values.blank:
+            there[""] = self.values.blank
+
+        def rank(text: str) -> tuple[int, int]:
+            numeric = POINT.fullmatch(text) or COMMA.fullmatch(text)
+            return (2 if numeric else 1 if not text or text in KNOWN else 0), -there[text]
+
+        first = min(there.keys() & {"", *codes}, key=rank)
+        self.coding = replace(self.coding, missing=tuple(dict.fromkeys([first, *sorted(codes, key=rank)])))
+
+    def _line(self, values: Values, fits: Any) -> int:
+        """The number of the first line that does not fit."""
+        record = min(first for text, first in zip(values.texts, values.first, strict=True) if not fits(text))
+        if self.lines is not None:
+            return int(self.lines[record])
+        return csv_lines.line_of(self.path, self.reading.encoding, self.reading.separator, record)
+
+
+def _is_number(text: str) -> bool:
+    return COMMA.fullmatch(text) is not None or POINT.fullmatch(text) is not None
+
+
+def _suffix(texts: list[str]) -> str | None:
+    """What follows the number in every text, of a public list."""
+    found = {match and match[0] for match in map(SUFFIX.search, texts)}
+    (suffix, *others) = found or {None}
+    bare = [] if others or suffix is None else [text.removesuffix(suffix) for text in texts]
+    return suffix if bare and all(_is_number(text) or GROUPED.fullmatch(text) for text in bare) else None
+
+
+def _alike(text: str, word: str, other: str) -> str:
+    """The other word of a pair in the spelling of this text."""
+    if word in ("0", "1"):
+        return text.replace(word, other)
+    return other.upper() if text.isupper() else other.capitalize() if text[:1].isupper() else other
+
+
+def _is_day(form: DateFormat, text: str) -> bool:
+    iso = form.iso(text)
+    return iso is not None and cells.instant(iso) is not None
+
+
+def _order(form: str) -> str:
+    return "".join(part[0] for part in DateFormat(form, None if "yyyy" in form else CENTURY).parts if part[0] in "ymd")
