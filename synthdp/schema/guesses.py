@@ -49,7 +49,7 @@ def proposed(guess: dict[str, Any]) -> dict[str, Any]:
     if kind == "categorical":
         column["categories"] = LEARN
     elif kind in ("integer", "continuous", "datetime"):
-        column["bounds"] = LEARN
+        column["bounds"] = guess.get("day", LEARN)  # of times of day: all of it, which is no fact of a record
     kept = ("tree", "resolution", "height", "width", "channels", "resize")
     column |= {key: value for key, value in guess.items() if key in kept}
     if "window" in guess:
@@ -89,11 +89,14 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
 def stands_for(series: "Series") -> dict[str, Any]:
     """What the texts of a column stand for, as a guess: numbers, or dates or numbers that are written as in files of some country, with
     `coded` true, since a fit does not read these in a frame. Empty for other columns."""
-    if pd.api.types.is_numeric_dtype(series.dtype) or not pd.api.types.is_string_dtype(series.dropna().dtype):
+    if not pd.api.types.is_string_dtype(series.dropna().dtype) and not are_times(series):
         return {}
     texts = [text.strip() for text in set(cells.texts(series.dropna())) if text is not None]
     if not texts or all(text.lower() in cells.TRUTHS for text in texts) or names_somebody(series.name):
         return {}
+    if are_times(series):
+        seconds = any(text.count(":") > 1 for text in texts)
+        return {"kind": "integer", "day": [0, 86_399 if seconds else 1439], "coded": True}
     dates = [match for text in texts if (match := DAY_AS_TEXT.fullmatch(text))]
     if len(dates) >= ALIKE * len(texts):
         times = any(match["time"] for match in dates)

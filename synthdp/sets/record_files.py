@@ -366,7 +366,7 @@ def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
         elif coded.coding.pattern is not None:
             names = frame[column.name].map(coded.named, na_action="ignore")
             frame = frame.assign(**{column.name: names.astype("int64") if _is_counted(coded) else names})
-        elif coded.coding.numbers:  # a column that holds such texts is text
+        elif coded.coding.numbers or coded.coding.time is not None:  # a column that holds such texts is text
             texts = pd.Series(csvfile.written(frame, coded, {}), index=frame.index, dtype=object)
             frame = frame.assign(**{column.name: texts.where(frame[column.name].notna() | bool(coded.missing), None)})
         elif isinstance(column, Boolean) and coded.coding.words is not None:
@@ -406,7 +406,7 @@ def _types(schema: Schema) -> pa.Schema:
         coded = None if schema.reading is None else schema.reading.of(column)
         if coded is not None and (coded.labels or (isinstance(column, Boolean) and coded.coding.words is not None)):
             types = types.set(place, pa.field(column.name, pa.int64() if _in_digits(coded) else pa.string()))
-        elif coded is not None and (_is_counted(coded) or coded.coding.numbers):
+        elif coded is not None and (_is_counted(coded) or coded.coding.numbers or coded.coding.time):
             types = types.set(place, pa.field(column.name, pa.int64() if _is_counted(coded) else pa.string()))
     return types
 

@@ -81,9 +81,9 @@ class Counts:
     def and_of(
         self, nodes: Mapping[str, float], deviation: float, column: Categorical, known: float, most: int
     ) -> "Counts":
-        """Together with the noisy numbers of units of a tree's `nodes`, which had this `deviation` when they were weighed: by inverse variance.
-        A kept node has what its code and the codes below hold that belong to no finer one. A unit counts once at a node, with up to `most` records: the
-        numbers are scaled to all records, `known`, less the missing and other ones."""
+        """Together with the noisy numbers of units of a tree's `nodes`, which had this `deviation` when they were weighed, by inverse
+        variance. A kept node has what its code and the codes below hold that belong to no finer one. A unit counts once at a node, with up
+        to `most` records: the numbers are scaled to all records, `known`, less the missing and other ones."""
         tree, kept = column.tree, [node for node in column.categories if node in nodes]
         if tree is None or not kept:
             return self
