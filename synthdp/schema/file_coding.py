@@ -40,7 +40,7 @@ MOST_DECIMALS = 15
 MOST_TITLE = 255  # letters; Stata keeps 80, SPSS 255, SAS 40
 _NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 _SUFFIX = re.compile(
-    rf"[{SPACE}]?[^0-9.,+\-'eE{SPACE}\x00]([^0-9.,+\-'\x00]{{0,10}}[^0-9.,+\-'{SPACE}\x00])?"
+    rf"([{SPACE}][^0-9.,+\-'{SPACE}\x00]|[^0-9.,+\-'eE{SPACE}\x00])([^0-9.,+\-'\x00]{{0,10}}[^0-9.,+\-'{SPACE}\x00])?"
 )  # after a number
 _FORMULA = re.compile(r"'*[=+\-@\t\r\x00]")  # what a spreadsheet would run: see `csvfile.neutral`
 

@@ -42,24 +42,11 @@ LIMIT = re.compile(
 )  # a result that a laboratory gives no number for
 MOST_LIMITS = 20  # different ones in a column
 SUFFIXES = (
-    "%",
-    "\u2030",
-    "\u20ac",
-    "$",
-    "\u00a3",
-    "kg",
-    "g",
-    "mg",
-    "l",
-    "ml",
-    "cm",
-    "mm",
-    "\u00b0C",
-    "mmHg",
-    "h",
-    "min",
-    "d",
-)
+    "%", "\u2030", "\u20ac", "$", "\u00a3", "EUR", "CHF", "USD", "GBP", "PLN", "CZK", "HUF", "SEK", "NOK", "DKK", "kg", "g", "mg", "l",
+    "ml", "cm", "mm", "m", "\u00b0C", "mmHg", "h", "min", "d", "s", "Jahre", "Tage", "years", "days", "/min", "bpm", "kg/m\u00b2", "kPa",
+    "mmol/l", "mmol/L", "\u00b5mol/l", "\u00b5mol/L", "mg/dl", "mg/dL", "mg/l", "mg/L", "g/dl", "g/dL", "g/l", "g/L", "ng/ml", "ng/mL",
+    "U/l", "U/L", "IU/l", "IU/L",
+)  # fmt: skip
 SUFFIX = re.compile(rf"([{SPACE}]?)({'|'.join(map(re.escape, sorted(SUFFIXES, key=len, reverse=True)))})$")
 LIKE_A_DATE = re.compile(r"[0-9]{1,4}[./ -]?([0-9]{1,2}|[A-Za-z]{3})[./ -]?[0-9]{2,4}([T :].*)?")
 YEAR_FIRST = ("yyyy-mm-dd", "yyyy/mm/dd", "yyyy.mm.dd")
