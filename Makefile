@@ -9,7 +9,7 @@ EXTRAS ?= database,formats
 # What is compiled is kept, also where the environment says otherwise: tests start a hundred processes, each of which would compile anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install demo test test-all fuzz fuzz-short browser-test report-shots lint docs bench bench-evaluate bench-gpu audit kills recipes any-size wheelhouse clean
+.PHONY: install demo test test-all fuzz fuzz-short browser-test page-screenshots lint docs bench bench-evaluate bench-gpu audit kills recipes any-size wheelhouse clean
 
 install: $(STAMP)
 
@@ -37,8 +37,8 @@ fuzz: install  ## 15 minutes of each target; hours
 browser-test: install  ## needs chromium
 	$(BIN)/python -m pytest -m browser
 
-report-shots: install  ## needs chromium, and outputs/demo (make demo)
-	$(BIN)/python recipes/report_shots.py
+page-screenshots: install  ## needs chromium, and outputs/demo (make demo)
+	$(BIN)/python recipes/page_screenshots.py
 
 lint: install
 	$(BIN)/ruff check .
@@ -74,7 +74,9 @@ recipes: install  ## needs SYNTHDP_DATA; hours, most of them pategan_paper
 	$(BIN)/python recipes/pate_adult.py
 	$(BIN)/python recipes/pate_diabetes.py
 	$(BIN)/python recipes/pate_mnist.py
-	OMP_NUM_THREADS=1 $(BIN)/python recipes/trainer_mnist.py
+	$(BIN)/python recipes/pate_curves.py
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/trainer_mnist.py --choose
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/plain_dpgan.py
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/images.py --data mnist --picture classgauss dpgan
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/images.py --data pneumoniamnist --picture classgauss dpgan
 	for data in adult meps diabetes130; do OMP_NUM_THREADS=1 $(BIN)/python recipes/compare_generators.py --data $$data || exit 1; done

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from synthdp import generators
-from synthdp.cli import COMMANDS, compose, settings
+from synthdp.cli import COMMANDS, compose, option_values, settings
 
 HOME = Path(__file__).parents[1]
 MARK = (
@@ -52,7 +52,13 @@ def of_generators() -> str:
     """Every generator of synthdp with its options."""
     return "\n\n".join(
         "\n".join(
-            [f"## {name}", "", f"{_first(generators.find(name))}", "", *_table(settings.helps(generators.find(name)))]
+            [
+                f"## {name}",
+                "",
+                f"{_first(generators.find(name))}",
+                "",
+                *_table(option_values.helps(generators.find(name))),
+            ]
         )
         for name in generators.names()
         if generators.origin(generators.make(name, {})) is None
@@ -61,14 +67,14 @@ def of_generators() -> str:
 
 def _command(name: str, summary: str) -> str:
     lines = [f"## {name}", "", f"`synthdp {name}`: {summary}.", ""]
-    lines += _table(settings.helps(settings.OPTIONS[name]))
+    lines += _table(option_values.helps(settings.OPTIONS[name]))
     for group in settings.GROUPS.get(name, {}):
         if group == "generator":
             lines += ["", "`generator=NAME` chooses a generator; see [their options](options.md)."]
             continue
         kind = settings.KINDS[group]
         lines += ["", f"Group `{group}`:", ""]
-        lines += _table((f"{group}.{option}", value, text) for option, value, text in settings.helps(kind))
+        lines += _table((f"{group}.{option}", value, text) for option, value, text in option_values.helps(kind))
     return "\n".join(lines)
 
 

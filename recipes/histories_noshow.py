@@ -14,7 +14,7 @@ import pandas as pd
 import record
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer
-from synthdp.evaluate import judged_histories
+from synthdp.evaluate import history_fidelity
 from synthdp.sets import named
 
 EPSILONS, SEEDS, DELTA, RECORDS = (1.0, 3.0), (0, 1, 2), 1e-5, 10
@@ -51,7 +51,7 @@ def one(
     sample = release.sample(len(train), seed=seed)
     if generator != "histories":
         sample = apart(sample, train, seed)
-    found = judged_histories.judge(sample, train, test, schema)
+    found = history_fidelity.judge(sample, train, test, schema)
     told, moved = found["told"][TARGET], found["transitions"][TARGET]
     return {
         "generator": generator,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pate_runs import Case, Data, Once, fit_all, forest_ceiling, table
+from pate_runs import Case, Data, Once, ceiling, fit_all, table
 from record import provenance, write
 from sklearn.ensemble import RandomForestClassifier
 
@@ -57,7 +57,7 @@ def main() -> None:
         "features": "one-hot categories, middles of the schema's public bins",
         "paper": {"accuracy": 0.83, "epsilon_data_dependent": 2.66, "non_private": 0.85, "gamma": 0.05, "queries": 500},
         "most_frequent": float(data.test[data.target].value_counts(normalize=True).max()),
-        "non_private": forest_ceiling(pate, FOREST, data, seeds),
+        "non_private": ceiling(pate, FOREST, data, seeds),
         "rows": rows,
         **origin,
     }

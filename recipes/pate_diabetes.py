@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pate_runs import Case, Data, Once, fit_all, forest_ceiling, table
+from pate_runs import Case, Data, Once, ceiling, fit_all, table
 from record import provenance, write
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
@@ -138,7 +138,7 @@ def main() -> None:
                 "question": question,
                 "sizes": {name: len(getattr(data, name)) for name in ("sensitive", "public", "test")},
                 "most_frequent": float(data.test[TARGET].value_counts(normalize=True).max()),
-                "non_private": forest_ceiling(pate, FOREST, data, seeds),
+                "non_private": ceiling(pate, FOREST, data, seeds),
                 "rows": fit_all(CASES, pate, data, seeds, keep),
             }
         )

@@ -2,14 +2,14 @@
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from record import spread
+from record import REPORTS, provenance, spread
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from synthdp import Budget, Schema
@@ -49,7 +49,7 @@ class Data:
 
 
 class Remembered:
-    """A student that learns equal lessons once: cases whose noisy labels are the same have the same student."""
+    """A student that learns equal training sets once: cases whose noisy labels are the same have the same student."""
 
     def __init__(self, student: Any) -> None:
         self.student = student
@@ -60,12 +60,12 @@ class Remembered:
         """As the student's."""
         return str(self.student.name)
 
-    def learn(self, lesson: Any, seed: int) -> Any:
-        """From memory, where the lesson is known."""
-        key = (lesson.rows.tobytes(), lesson.targets.tobytes(), len(lesson.pool), seed)
+    def learn(self, training: Any, seed: int) -> Any:
+        """From memory, where the training set is known."""
+        key = (training.rows.tobytes(), training.targets.tobytes(), len(training.pool), seed)
         if key not in self.seen:
             self.seen.clear()
-            self.seen[key] = self.student.learn(lesson, seed)
+            self.seen[key] = self.student.learn(training, seed)
         return self.seen[key]
 
     def restore(self, width: int, classes: int, tensors: Any) -> Any:
@@ -101,22 +101,35 @@ def fit_all(
     data: Data,
     seeds: Iterable[int],
     keep: Path | None = None,
+    known: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """A row per case, over all seeds; seeds are the outer loop, so that equal lessons follow each other.
+    """A row per case, over all seeds; seeds are the outer loop, so that equal training sets follow each other.
 
-    `keep` is a scratch file of finished fits, from which a recipe that was stopped goes on.
+    `keep` is a scratch file of finished fits, from which a recipe that was stopped goes on; without it, `known` has those that need
+    not be run anew.
     """
-    kept: dict[str, Any] = json.loads(keep.read_text()) if keep is not None and keep.exists() else {}
+    kept: dict[str, Any] = json.loads(keep.read_text()) if keep is not None and keep.exists() else dict(known or {})
     for seed in seeds:
         Once.fitted.clear()
         for case in cases:
             name = f"{case.label}/{seed}"
             if name not in kept:
-                kept[name] = one(case, pate, data, seed)
+                kept[name] = {**one(case, pate, data, seed), "commit": provenance()["commit"]}
                 print(case.label, kept[name], flush=True)
                 if keep is not None:
                     keep.write_text(json.dumps(kept))
     return [row(case, [kept[f"{case.label}/{seed}"] for seed in seeds]) for case in cases]
+
+
+def reported(name: str) -> dict[str, Any]:
+    """The fits of reports/NAME.json, for `fit_all`; none where there is no such report."""
+    path = REPORTS / f"{name}.json"
+    report = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rows": []}
+    return {
+        f"{row['case']}/{run['seed']}": {"commit": report["commit"], **run}
+        for row in report["rows"]
+        for run in row["runs"]
+    }
 
 
 def row(case: Case, runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -181,7 +194,7 @@ def data_dependent(votes: Any, aggregator: dict[str, Any]) -> dict[str, float]:
     return {"epsilon_moments": free.epsilon, "epsilon_data_dependent": internal.epsilon}
 
 
-def forest_ceiling(pate: PATE, estimator: Any, data: Data, seeds: Iterable[int]) -> dict[str, Any]:
+def ceiling(pate: PATE, estimator: Any, data: Data, seeds: Iterable[int]) -> dict[str, Any]:
     """Accuracy of the classifier on all sensitive records themselves, without privacy, in the same features."""
     codec = Codec(data.schema)
     place = codec.names.index(data.target)
@@ -223,7 +236,8 @@ def table(result: dict[str, Any], title: str, words: str) -> str:
             shown(row["cpu_seconds"], 0),
         ]
         lines.append(f"| {row['case']} | {row['queries']} | {' | '.join(cells)} | {len(row['seeds'])} |")
-    machine = f"{result['processor']}, {result['cores']} cores; commit {result['commit']}"
+    commits = sorted({run.get("commit", result["commit"]) for row in result["rows"] for run in row["runs"]})
+    machine = f"{result['processor']}, {result['cores']} cores; commit {', '.join(commits)}"
     return "\n".join(
         [
             *lines,

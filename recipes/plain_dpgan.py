@@ -85,25 +85,24 @@ def cells_of(keep: Path, way: str, epsilon: float) -> Path:
 
 
 def cells(frame: Any) -> list[Any]:
-    """`EACH` pictures of every class, in order."""
-    return [
-        cell for digit in frame["digit"].cat.categories for cell in frame[frame["digit"] == digit]["image"].head(EACH)
-    ]
+    """`EACH` times a picture of every class, in order."""
+    classes = [frame.loc[frame["digit"] == digit, "image"].head(EACH) for digit in frame["digit"].cat.categories]
+    return [pictures.iloc[place] for place in range(EACH) for pictures in classes if place < len(pictures)]
 
 
 def picture(keep: Path) -> None:
-    """A row of sheets for each way, one for each epsilon."""
+    """A column of sheets for each way, one for each epsilon: a digit stands below itself."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, boxes = plt.subplots(len(WAYS), len(EPSILONS), figsize=(3 * len(EPSILONS), 1.2 + 1.1 * len(WAYS)))
-    for line, way in zip(boxes, WAYS, strict=True):
-        for box, epsilon in zip(line, EPSILONS, strict=True):
+    figure, boxes = plt.subplots(len(EPSILONS), len(WAYS), figsize=(4.6 * len(WAYS), 1.3 * len(EPSILONS)))
+    for line, epsilon in zip(boxes, EPSILONS, strict=True):
+        for box, way in zip(line, WAYS, strict=True):
             shown = list(np.load(cells_of(keep, way, epsilon), allow_pickle=False)["cells"])
             box.imshow(plt.imread(io.BytesIO(sheet(shown, 10))), cmap="gray", interpolation="nearest")
-            box.set_title(f"{way}, epsilon {epsilon:g}", fontsize=8)
+            box.set_title(f"{way}, epsilon {'infinite' if math.isinf(epsilon) else f'{epsilon:g}'}", fontsize=9)
             box.axis("off")
     figure.tight_layout()
     figure.savefig(REPORTS / "plain_dpgan.png", dpi=110)

@@ -25,7 +25,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Plan
 from synthdp.ledger.ledger import Ledger
 from synthdp.report.folder import MODEL, Verified, opened, put, written
-from synthdp.report.lost import FITNESS
+from synthdp.report.information_loss import FITNESS
 from synthdp.report.manifest import TABLES
 from synthdp.report.statement import Statement, state
 from synthdp.schema.codec import Codec

@@ -1,6 +1,9 @@
-"""The error for input that cannot be used, and the warnings that users may want to silence by name."""
+"""The error for input that cannot be used, the warnings that users may want to silence by name, and old names of classes, which warn."""
 
 import re
+import sys
+import warnings
+from collections.abc import Callable
 
 # `scheme://user:password@host`, also where a path has made one slash of two; a password may hold an @ itself.
 IN_URL = re.compile(r"(?<![\w+.-])([A-Za-z][\w+.-]*:/+[^\s:/@'\"]*):.{0,500}@")
@@ -28,3 +31,22 @@ class NotEntered(UserWarning):
 
 class InFloat64(UserWarning):
     """This machine rounds a row by its place in a batch, so a fit computes its gradients in float64: as private, and slower."""
+
+
+def renamed(module: str, **names: str) -> Callable[..., object]:
+    """The `__getattr__` of a module whose names changed, old = new: an old one gives what the new one does, and warns for one version.
+
+    Modules that moved are found by `moved`.
+    """
+
+    def named(old: str, caller: int = 2) -> object:
+        if old not in names:
+            raise AttributeError(f"module {module!r} has no attribute {old!r}")
+        warnings.warn(
+            f"{module}.{old} is now {names[old]}; the next version drops the old name",
+            DeprecationWarning,
+            stacklevel=caller,  # the line that imports the name
+        )
+        return getattr(sys.modules[module], names[old])
+
+    return named

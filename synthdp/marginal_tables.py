@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.generators import Model
-from synthdp.report.lost import LITTLE, MODEL, Counted, Levels, Lost, Merged, alone, codes_of, several
+from synthdp.report.information_loss import LITTLE, MODEL, Counted, Levels, Lost, Merged, alone, codes_of, several
 from synthdp.schema.codec import Codec
 from synthdp.schema.coders import LabelCoder
 from synthdp.schema.columns import Categorical, Column, Image, Numeric

@@ -22,7 +22,7 @@ from synthdp.ledger.events import RECORD, Capped, Entry, Plan, to_json
 from synthdp.schema.codec import Codec
 from synthdp.schema.learned import supposed
 from synthdp.schema.schema import Schema
-from synthdp.schema.ties import JOINT
+from synthdp.schema.tied_columns import JOINT
 from synthdp.seal import Marginals, Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.replay import Recorder

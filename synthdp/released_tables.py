@@ -13,12 +13,12 @@ from synthdp.generators import Generator, Model
 from synthdp.marginal_tables import Heard
 from synthdp.report.facts import ALTERED
 from synthdp.report.folder import OF_TABLES
-from synthdp.report.lost import Counted
+from synthdp.report.information_loss import Counted
 from synthdp.report.manifest import TABLES
 from synthdp.schema.codec import Codec
 from synthdp.schema.file_coding import PLAIN, Reading
 from synthdp.schema.schema import Schema
-from synthdp.schema.ties import JOINT
+from synthdp.schema.tied_columns import JOINT
 
 if TYPE_CHECKING:
     import pandas as pd

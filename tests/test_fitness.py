@@ -14,8 +14,8 @@ from sweeps import sweep
 import synthdp.fitness
 from synthdp import BadInput, Budget, Synthesizer, accounting, load
 from synthdp.fitness import Noisy, Purchase, apart, cliques, counts, interval, size
-from synthdp.generators import Traits
-from synthdp.generators.independent import IndependentModel, probabilities
+from synthdp.generators import Traits, probabilities
+from synthdp.generators.independent import IndependentModel
 from synthdp.ledger.events import Capped, Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.report.statement import Statement

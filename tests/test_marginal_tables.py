@@ -12,7 +12,7 @@ from sweeps import heavy
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, load, marginal_tables, released_tables, verify
 from synthdp.cli import run
-from synthdp.report.lost import sentences
+from synthdp.report.information_loss import sentences
 from synthdp.schema.codec import Codec
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account

@@ -67,6 +67,26 @@ def test_a_plug_in_with_old_imports_loads_and_is_warned_where_it_imports(tmp_pat
     assert all("plug_in.py" in line for line in warned)
 
 
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("synthdp.seal", "Witness", "MeanEmbeddings"),
+        ("synthdp.seal", "against", "public_embedding"),
+        ("synthdp.seal.teachers", "Witness", "MeanEmbeddings"),
+        ("synthdp.seal.teachers.mean_embeddings", "Witness", "MeanEmbeddings"),
+        ("synthdp.seal.teachers.mean_embeddings", "against", "public_embedding"),
+        ("synthdp.pate.students", "Lesson", "TrainingSet"),
+    ],
+)
+def test_an_old_class_name_gives_the_class_and_warns_where_it_is_imported(module, old, new):
+    with pytest.warns(DeprecationWarning, match=f"{old} is now {new}; the next version drops the old name") as caught:
+        found = getattr(importlib.import_module(module), old)
+    assert found is getattr(importlib.import_module(module), new)
+    assert caught[0].filename == __file__
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = importlib.import_module(module).nothing
+
+
 def test_an_old_name_takes_no_new_one_s_place(monkeypatch):
     """Two modules were called `one_run`, and one of them still is."""
     forget(monkeypatch)

@@ -18,7 +18,7 @@ from sweeps import sweep
 
 import synthdp
 from synthdp import Schema, generators
-from synthdp.cli import COMMANDS, run, settings
+from synthdp.cli import COMMANDS, option_values, run, settings
 
 HOME = Path(__file__).parents[1]
 README = HOME / "README.md"
@@ -200,11 +200,11 @@ def test_the_reference_names_every_option():
     text = REFERENCE["commands"]()
     for command in COMMANDS:
         assert f"\n## {command}\n" in f"\n{text}"
-        for name, _, _ in settings.helps(settings.OPTIONS[command]):
+        for name, _, _ in option_values.helps(settings.OPTIONS[command]):
             assert f"| `{name}` |" in text
     told = REFERENCE["of_generators"]()
     for name in generators.names():
-        for option, _, _ in settings.helps(generators.find(name)):
+        for option, _, _ in option_values.helps(generators.find(name)):
             assert f"| `{option}` |" in told.partition(f"## {name}\n")[2]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from synthdp import BadInput
 from synthdp.generators.independent import Independent, IndependentModel
 from synthdp.ledger.events import Entry, Gaussian
 from synthdp.options import option
@@ -145,6 +146,33 @@ class ForgetsArrays(Independent):
         return IndependentModel(schema, tuple(tensors[name] for name in sorted(tensors) if name.startswith("column")))
 
 
+@dataclass(frozen=True, kw_only=True)
+class FitsAnyhow(Independent):
+    """Its fits draw chance that does not come from their seed."""
+
+    def fit(self, data, **more):
+        model = super().fit(data, **more)
+        chance = np.random.default_rng().random(len(model.columns[0]))
+        return replace(model, columns=(chance / chance.sum(), *model.columns[1:]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoresAnother(Independent):
+    """What it reads back is not what was saved."""
+
+    def restore(self, schema, tensors):
+        model = super().restore(schema, tensors)
+        return replace(model, columns=tuple(column[::-1] for column in model.columns))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReturnsNothing(Independent):
+    """Its fit forgets to return the model."""
+
+    def fit(self, data, **more):
+        super().fit(data, **more)
+
+
 BROKEN = {
     Looks: "replay",
     AsksMore: "the_ledger_is_the_plan",
@@ -157,6 +185,8 @@ BROKEN = {
     Prints: "canaries_are_nowhere",
     DrawsAnyhow: "seeds_repeat",
     ForgetsArrays: "arrays_that_do_not_fit_are_refused",
+    FitsAnyhow: "seeds_repeat",
+    RestoresAnother: "saved_and_restored_it_is_the_same",
 }
 
 
@@ -185,6 +215,36 @@ def test_a_broken_generator_is_found(kind):
     assert len(found) < len(checks(kind())) / 4
     with pytest.raises((AssertionError, ValueError)):
         check_generator(kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (FitsAnyhow, "or the fit draws chance that does not come from `seed`"),
+        (RestoresAnother, "the model that `restore` returns draws other samples"),
+        (DrawsAnyhow, "two samples of one seed differ: draw all chance of `sample` from its `seed`"),
+        (ReturnsNothing, "fit must return a model with schema, sample and tensors"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_mistake_of_a_newcomer_is_told_in_a_sentence(kind, said):
+    with pytest.raises(AssertionError, match=re.escape(said)):
+        check_generator(kind)
+
+
+def test_two_fits_of_one_seed_that_differ_are_told_apart_from_samples_that_do():
+    (check,) = (check for check in checks(FitsAnyhow()) if str(check) == "table-seeds_repeat")
+    with pytest.raises(AssertionError, match="two fits of one seed give different models"):
+        check()
+
+
+def test_a_class_without_traits_is_told_so():
+    @dataclass(frozen=True, kw_only=True)
+    class Bare:
+        pass
+
+    with pytest.raises(BadInput, match="generator Bare has no traits"):
+        check_generator(Bare)
 
 
 def test_the_generator_of_the_docs_keeps_the_contract(tmp_path, monkeypatch):

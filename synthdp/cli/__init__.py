@@ -41,14 +41,14 @@ COMMANDS = {
     "completion": "write the script that completes commands and options in a shell: completion bash, or completion zsh",
 }
 ELSEWHERE = {
-    "check": "preparing",
-    "plan": "preparing",
-    "split": "preparing",
+    "check": "before_fit",
+    "plan": "before_fit",
+    "split": "before_fit",
     "fit": "fits",
     "pate": "pate_fits",
     "evaluate": "evaluations",
-    "epsilon": "accounts",
-    "calibrate": "accounts",
+    "epsilon": "epsilon",
+    "calibrate": "epsilon",
     "budget": "budgets",
     "audit": "audits",
     "compare": "compare",
@@ -123,7 +123,7 @@ def overview() -> str:
             "usage: synthdp COMMAND key=value ...",
             "       synthdp COMMAND --help      every option with its default",
             "       synthdp --version",
-            "every command takes quiet=true (nothing but warnings and errors) and log=FILE (adds all that is said to a file; internal)",
+            "every command takes quiet=true (nothing but warnings and errors) and log=FILE (also appends all messages to a file; internal)",
             "",
             *rows,
         ]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import places, settings
+from synthdp.cli import option_values, output_paths, settings
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ def audit(config: Config) -> None:
     if (options.release is None) != (options.canaries is None):
         raise BadInput("audit needs release=FOLDER and canaries=FILE together, or generator=NAME")
     of_generator = ("runs", "tuning_runs", "pair", "workers")
-    unused = settings.changed(options, ("rows",) if options.release is None else of_generator)
+    unused = option_values.changed(options, ("rows",) if options.release is None else of_generator)
     if unused:
         what = "of a release by its canaries" if options.release is None else "of a generator by many fits"
         raise BadInput(f"{unused[0]}= belongs to an audit {what} and would be ignored here; leave it out")
-    out = None if options.out is None else places.file(options.out, force=options.force)
+    out = None if options.out is None else output_paths.file(options.out, force=options.force)
     lines, result = _release(options) if options.release is not None else _generator(config)
     text = json.dumps(result, indent=1)
     if out is not None:
@@ -48,7 +48,7 @@ def planted(
     plant: settings.Plant | None, frame: "pd.DataFrame", schema: "Schema", internal: Path, *, resume: bool
 ) -> "pd.DataFrame":
     """The table to fit, with its canaries written to internal/canaries.json; a resumed fit keeps those that it had."""
-    path = internal / places.CANARIES
+    path = internal / output_paths.CANARIES
     if resume and path.exists():
         from synthdp.audit import Canaries
 
@@ -68,7 +68,7 @@ def planted(
 
 def told(internal: Path) -> str | None:
     """The statement's sentence about the canaries; which of them were included stays inside."""
-    path = internal / places.CANARIES
+    path = internal / output_paths.CANARIES
     if not path.exists():
         return None
     from synthdp.audit import Canaries
@@ -84,7 +84,7 @@ def told(internal: Path) -> str | None:
 
 def bind(internal: Path, release: Path) -> None:
     """Say in the canaries' file which release they belong to."""
-    path = internal / places.CANARIES
+    path = internal / output_paths.CANARIES
     if path.exists():
         body = json.loads(path.read_text(encoding="utf-8"))
         path.write_text(json.dumps({**body, RELEASE: _name(release)}, ensure_ascii=False), encoding="utf-8")
@@ -99,13 +99,13 @@ def _check_bound(canaries: Path, release: Path) -> None:
     body = json.loads(canaries.read_text(encoding="utf-8"))
     if body.get(RELEASE) != _name(release):
         raise BadInput(
-            f"{canaries} belongs to another fit than {release}: give internal/{places.CANARIES} of the same fit"
+            f"{canaries} belongs to another fit than {release}: give internal/{output_paths.CANARIES} of the same fit"
         )
 
 
 def forget(internal: Path) -> None:
     """Remove the canaries of a fit that was refused before its first charge."""
-    (internal / places.CANARIES).unlink(missing_ok=True)
+    (internal / output_paths.CANARIES).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         internal.rmdir()  # only where nothing else is in it
 
@@ -141,7 +141,7 @@ def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
     options: settings.Audit = config["options"]
     generator = worst_pairs.small(config["generator"])
     pair = worst_pairs.case_of(generator).pair if options.pair == "own" else worst_pairs.PAIRS[options.pair]
-    with places.progress(f"audit {generator.name}") as step:
+    with output_paths.progress(f"audit {generator.name}") as step:
         found = black_box.audit(
             generator,
             config["budget"],

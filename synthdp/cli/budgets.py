@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.budgets import AccountFile, Cap, Standing, registry
 from synthdp.budgets.filters import Price
-from synthdp.cli import places, real_records, settings
+from synthdp.cli import option_values, output_paths, real_records, settings
 from synthdp.errors import BadInput, NotEntered
 from synthdp.files import strict_json
 from synthdp.ledger.events import Plan, canonical
@@ -31,7 +31,7 @@ def account_of(options: settings.DataAccount, source: settings.Data) -> AccountF
     if options.path == NONE:
         given = [
             name
-            for name, value, _ in settings.helps(settings.DataAccount)
+            for name, value, _ in option_values.helps(settings.DataAccount)
             if name != "path" and _given(options, name, value)
         ]
         if given:
@@ -143,7 +143,7 @@ def budget(config: Config) -> None:
         standing = account.open()
     if standing is None:
         raise BadInput(
-            f"no account at {account.path}: nothing was fitted yet, or the account has another name. account.cap.epsilon= and "
+            f"no account at {account.path}: nothing has been fitted yet, or the account has another name. account.cap.epsilon= and "
             "account.cap.delta= make a new one"
         )
     if config["options"].format == "json":
@@ -190,9 +190,9 @@ def lines(path: Path, standing: Standing) -> list[str]:
     rows += [
         (
             str(number),
-            places.name(fit.time),
-            places.name(fit.by),
-            f"{places.name(fit.body['generator'])}{' (rehearsal)' if fit.body['rehearsal'] else ''}",
+            output_paths.name(fit.time),
+            output_paths.name(fit.by),
+            f"{output_paths.name(fit.body['generator'])}{' (rehearsal)' if fit.body['rehearsal'] else ''}",
             f"{fit.budget[0]:.6g}",
             f"{fit.budget[1]:.3g}",
             fit.state,
@@ -202,7 +202,8 @@ def lines(path: Path, standing: Standing) -> list[str]:
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     table = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     changes = [
-        f"{places.name(change['time'])}  {places.name(change['by'])}  {_change(change)}" for change in standing.changes
+        f"{output_paths.name(change['time'])}  {output_paths.name(change['by'])}  {_change(change)}"
+        for change in standing.changes
     ]
     return [*said, "", *(table if standing.fits else ["no fits yet"]), "", *changes]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import evaluations, fits, looks, places, settings
+from synthdp.cli import evaluations, fits, looks, output_paths, settings
 from synthdp.cli.budgets import account_of, spent_of
 from synthdp.errors import BadInput
 
@@ -39,8 +39,8 @@ def sample(config: Config) -> None:
             raise BadInput(f"out={options.out} takes tables; give a folder or a .npz file for pictures")
         _stream(release, options) if options.out == STANDARD_OUTPUT else _into_database(release, options)
         return
-    out = places.records(options.out, release.schema, force=options.force)
-    with places.progress("sample") as step:
+    out = output_paths.records(options.out, release.schema, force=options.force)
+    with output_paths.progress("sample") as step:
         record_files.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
     if release.statement.rehearsal:
@@ -52,7 +52,7 @@ def _into_database(release: "Release", options: settings.Sample) -> None:
     from synthdp.tables import database_url
 
     address = database_url.address(options.out)
-    with places.progress("sample") as step:
+    with output_paths.progress("sample") as step:
         chunks = _counted(release, options, step)
         record_files.write_to_database(chunks, address, release.schema, replace=options.force)
     print(f"{options.rows} synthetic records in {address}")
@@ -65,7 +65,7 @@ def _stream(release: "Release", options: settings.Sample) -> None:
     from synthdp.tables import csvfile
 
     out = sys.stdout.buffer
-    with places.progress("sample") as step:
+    with output_paths.progress("sample") as step:
         _, found = csvfile.stream(_counted(release, options, step), out, release.schema, Path("-.csv"))
     out.flush()
     print(f"{options.rows} synthetic records on standard output", file=sys.stderr)
@@ -81,20 +81,20 @@ def _stream(release: "Release", options: settings.Sample) -> None:
 
 def schema(config: Config) -> None:
     """Draft a schema from a file, or from a folder of pictures, for review; and show beside it what was seen."""
-    from synthdp.files import whole
-    from synthdp.images import first_look
+    from synthdp.files import atomic
+    from synthdp.images import picture_draft
     from synthdp.sets import record_files
     from synthdp.sets.draft import draft
     from synthdp.tables import database_url
 
     options: settings.Draft = config["options"]
-    out = None if options.out is None else places.file(options.out, force=options.force)
+    out = None if options.out is None else output_paths.file(options.out, force=options.force)
     if (options.path is None) == (options.dictionary is None):
         raise BadInput("schema needs either path=RECORDS or dictionary=FILE; with a dictionary, no record is read")
     if options.dictionary is not None:
         _from_dictionary(Path(options.dictionary), out)
         return
-    seen = None if out is None else places.file(str(places.seen(out)), force=options.force)
+    seen = None if out is None else output_paths.file(str(output_paths.seen(out)), force=options.force)
     given = str(options.path)
     path = Path(given)
     found: Found | None
@@ -104,18 +104,18 @@ def schema(config: Config) -> None:
     elif options.table is not None or options.query_file is not None:
         raise BadInput("table= and query_file= belong to path=URL, such as postgresql://user@host/name")
     else:
-        found = None if first_look.holds_pictures(path) else record_files.look(path, options.sheet)
-    drafted = draft(*first_look.drafted(path)) if found is None else draft(found.frame, path, found=found)
+        found = None if picture_draft.holds_pictures(path) else record_files.look(path, options.sheet)
+    drafted = draft(*picture_draft.drafted(path)) if found is None else draft(found.frame, path, found=found)
     for line in () if found is None else found.lines():
         print(line, file=sys.stderr if out is None else sys.stdout)
     _doubt_header(path, drafted.schema)
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
-    with whole.file(seen) as part:
+    with atomic.file(seen) as part:
         part.touch(0o600)
         part.write_text(drafted.seen, encoding="utf-8")
-    with whole.file(out) as part:
+    with atomic.file(out) as part:
         part.write_text(drafted.schema, encoding="utf-8")
     left = {} if found is None else found.open
     looks.keep(out, looks.DRAFT, _closed(drafted.schema, left))
@@ -123,7 +123,7 @@ def schema(config: Config) -> None:
     print(f"draft     {out}: {first}go through its review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
     asked = {"data__table": options.table, "data__query_file": options.query_file}
-    print(places.then("check", data__path=given, **asked, data__schema=out))
+    print(output_paths.then("check", data__path=given, **asked, data__schema=out))
 
 
 def _closed(text: str, left: Mapping[str, Any]) -> "Schema":
@@ -144,14 +144,14 @@ def completion(config: Config) -> None:
 
 
 def _from_dictionary(path: Path, out: Path | None) -> None:
-    from synthdp.files import whole
+    from synthdp.files import atomic
     from synthdp.sets import dictionary
 
     text = dictionary.schema_text(path)
     if out is None:
         print(text, end="")
         return
-    with whole.file(out) as part:
+    with atomic.file(out) as part:
         part.write_text(text, encoding="utf-8")
     print(f"draft     {out}: from the dictionary, without a look at records")
     print("          go through its review marks, and name in declared_by who answers for it")
@@ -194,7 +194,7 @@ def demo(config: Config) -> None:
     from synthdp.sets import named, record_files
 
     options: settings.Demo = config["options"]
-    out = places.folder(options.out, force=options.force)
+    out = output_paths.folder(options.out, force=options.force)
     account = account_of(config["account"], settings.Data(name="meps"))
     fits.check_settings(config, named.schema_of("meps"))
     fits.check_account(account, config, named.schema_of("meps"), out)
@@ -204,7 +204,7 @@ def demo(config: Config) -> None:
     release = fits.fitted(config, chosen.schema, chosen.train, out, account)
     synthetic = out / "synthetic.csv"
     rows = len(chosen.test) * 4  # a public number: the split is 80 to 20
-    with places.progress("sample") as step:
+    with output_paths.progress("sample") as step:
         request = settings.Sample(release="", rows=rows, out=str(synthetic), seed=options.seed)
         record_files.write(_counted(release, request, step), synthetic, release.schema)
     write(release.statement, out / "report", verified=verify(out / "release"))
@@ -243,7 +243,7 @@ def _answers(statement: "Statement", result: Mapping[str, Any], out: Path) -> li
     ]
 
 
-def _counted(release: "Release", options: settings.Sample, step: places.Step) -> Any:
+def _counted(release: "Release", options: settings.Sample, step: output_paths.Step) -> Any:
     done = 0
     for frame in release.stream(options.rows, where=options.where, seed=options.seed):
         done += len(frame)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 import synthdp
-from synthdp.cli import evaluations, places, real_records, settings
+from synthdp.cli import evaluations, output_paths, real_records, settings
 from synthdp.cli.compose import in_one_line
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Plan, canonical
@@ -120,7 +120,7 @@ def _releases(folder: Path) -> Iterator[Path]:
     """The folders that hold a release: of `fit`, the run's folder around it."""
     for path in folder.rglob("release.json"):
         place = path.parent
-        yield place.parent if place.name == places.RELEASE and place != folder else place
+        yield place.parent if place.name == output_paths.RELEASE and place != folder else place
 
 
 def _stopped(folder: Path) -> Iterator[Path]:
@@ -136,7 +136,7 @@ def _read(folder: Path, place: Path) -> Found:
 
     named = str(place.relative_to(folder))
     name = place.resolve().name if named == "." else named
-    where = place / places.RELEASE if (place / places.RELEASE).is_dir() else place
+    where = place / output_paths.RELEASE if (place / output_paths.RELEASE).is_dir() else place
     release, reason = None, "its fit was not finished, so there is no release (fit resume=true continues it)"
     if (where / "release.json").exists():
         try:
@@ -159,7 +159,7 @@ def _read(folder: Path, place: Path) -> Found:
 def _others(internal: Path, own: Plan | None) -> tuple[tuple[Plan, ...], int]:
     """The events of a run's ledgers that are not its release's, and how many ledgers cannot be read."""
     plans, unreadable = [], 0
-    for path in sorted(internal.glob(LEDGERS), key=lambda path: (path.name != places.LEDGER, path.name)):
+    for path in sorted(internal.glob(LEDGERS), key=lambda path: (path.name != output_paths.LEDGER, path.name)):
         try:
             events = canonical(Ledger.read(path).entries())
         except (BadInput, OSError):
@@ -213,11 +213,11 @@ class Sweep:
 
 def compare(config: Config) -> None:
     """Judge the releases under a folder, write the comparison, and say what all of the fits cost together."""
-    from synthdp.report import sweep, sweeppage
+    from synthdp.report import sweep, sweep_page
 
     options: settings.Compare = config["options"]
     folder = Path(options.runs)
-    out = places.folder(options.out or str(folder / "comparison"), force=options.force)
+    out = output_paths.folder(options.out or str(folder / "comparison"), force=options.force)
     runs = found(folder, out)
     check_alike(runs)
     source = source_of(config["data"], runs)
@@ -239,7 +239,7 @@ def compare(config: Config) -> None:
     finally:  # what was done stays, whatever ended the work
         if done.judged:
             result = sweep.comparison(done.judged, done.lacking, charged=charged, stopped=not complete)
-            sweeppage.write(result, out)
+            sweep_page.write(result, out)
             for line in headline(result):
                 print(line)
             print(f"page       {out / 'compare.html'} (internal: do not release)")
@@ -306,7 +306,7 @@ def _judged(
         return known
     (keep / KEPT).unlink(missing_ok=True)
     schema, train, test = real
-    with places.progress(label) as step:
+    with output_paths.progress(label) as step:
         samples = [release.sample(len(train), seed=seed) for seed in range(how.samples)]
         result = evaluations.judged(samples, train, test, schema, how, evaluations.claim_of(release.statement), step)
     write(result, keep)

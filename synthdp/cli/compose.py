@@ -21,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from synthdp import generators
-from synthdp.cli import real_records, settings
+from synthdp.cli import option_values, real_records, settings
 from synthdp.errors import BadInput, without_passwords
 from synthdp.schema import yamlfile
 from synthdp.sets.named import NAMES, conf_dir
@@ -76,8 +76,8 @@ def help_text(command: str, summary: str, words: Sequence[str]) -> str:
         known = f"NAME   one of: {', '.join(choices(group))}   (default: {_default(command, group, default)})"
         lists.append(f"  {group}={'FILE' if group == 'account' else known}")
         kind = _kind(group, chosen)
-        rows += [(f"{group}.{field}", value, text) for field, value, text in settings.helps(kind)]
-    rows = [*settings.helps(settings.OPTIONS[command]), *rows]
+        rows += [(f"{group}.{field}", value, text) for field, value, text in option_values.helps(kind)]
+    rows = [*option_values.helps(settings.OPTIONS[command]), *rows]
     width = max(len(name) for name, _, _ in rows)
     options = [f"  {name:<{width}}  {text} [{shown(value)}]" for name, value, text in rows]
     tail = [
@@ -147,7 +147,7 @@ def _check_groups(command: str, words: Sequence[str]) -> None:
 def _quoted(word: str, command: str) -> str:
     key, _, value = word.partition("=")
     number = isinstance(
-        settings.defaults(settings.OPTIONS[command]).get(key), int
+        option_values.defaults(settings.OPTIONS[command]).get(key), int
     )  # audit's runs, not compare's folder
     if number or key.lstrip("+") not in settings.TEXT or value in ("", "null") or value[0] in "'\"":
         return word
@@ -224,7 +224,7 @@ def _chosen(command: str, overrides: list[str], folders: Sequence[str]) -> list[
     if name not in (DEFAULT, *generators.IMAGE_HALVES):
         return overrides
     given = plain.get("data", {})
-    data = settings.made(settings.Data, given, "data.") if isinstance(given, Mapping) else settings.Data()
+    data = option_values.made(settings.Data, given, "data.") if isinstance(given, Mapping) else settings.Data()
     known = data.name is not None or data.schema is not None  # else no records, or what the command will refuse
     images = known and real_records.declared(data).image is not None
     kind = generators.IMAGES if images else generators.TABLE
@@ -276,7 +276,7 @@ def _register(command: str, overrides: Sequence[str], folders: Sequence[str]) ->
     chosen = [{group: default} for group, default in groups.items()]
     node = {
         "defaults": [*whole, *chosen, {"optional experiment": None}, "_self_"],
-        **settings.defaults(settings.OPTIONS[command]),
+        **option_values.defaults(settings.OPTIONS[command]),
     }
     store.store(name=command, node=node)
     _register_groups()
@@ -291,7 +291,7 @@ def _register(command: str, overrides: Sequence[str], folders: Sequence[str]) ->
 def _register_groups() -> None:
     store = ConfigStore.instance()
     for group, kind in settings.KINDS.items():
-        store.store(group=group, name="default", node=settings.defaults(kind))
+        store.store(group=group, name="default", node=option_values.defaults(kind))
     for name in choices("data"):
         store.store(group="data", name=name, node={"name": None if name == FILES else name})
     store.store(group="generator", name=DEFAULT, node={"name": DEFAULT})
@@ -301,7 +301,7 @@ def _register_groups() -> None:
 def _register_generators(names: tuple[str, ...]) -> None:
     store = ConfigStore.instance()
     for name in names:
-        store.store(group="generator", name=name, node={"name": name, **settings.defaults(generators.find(name))})
+        store.store(group="generator", name=name, node={"name": name, **option_values.defaults(generators.find(name))})
 
 
 def _typed(command: str, plain: Config) -> Config:
@@ -310,15 +310,15 @@ def _typed(command: str, plain: Config) -> Config:
     flat = {name: value for name, value in plain.items() if name not in settings.GROUPS.get(command, {})}
     if isinstance(flat.get(WHERE), str):
         flat[WHERE] = yamlfile.parse(flat[WHERE], WHERE)
-    config: Config = {"options": settings.made(settings.OPTIONS[command], flat), "plain": plain}
+    config: Config = {"options": option_values.made(settings.OPTIONS[command], flat), "plain": plain}
     config["out"] = flat.get("out")
     for group in settings.GROUPS.get(command, {}):
         values = _of_group(group, plain.get(group))
         if group == "generator":
             kind: Any = generators.find(values.pop("name", None) or _nameless())
-            config[group] = settings.made(kind, values, "generator.")
+            config[group] = option_values.made(kind, values, "generator.")
         else:
-            config[group] = settings.made(settings.KINDS[group], values, f"{group}.")
+            config[group] = option_values.made(settings.KINDS[group], values, f"{group}.")
     return config
 
 
@@ -366,10 +366,10 @@ def choices(group: str) -> list[str]:
 
 
 def _explained(command: str, overrides: Sequence[str], error: Exception) -> str:
-    known = [name for name, _, _ in settings.helps(settings.OPTIONS[command])]
+    known = [name for name, _, _ in option_values.helps(settings.OPTIONS[command])]
     named = dict(word.split("=", 1) for word in overrides)
     for group in settings.GROUPS.get(command, {}):
-        known += [group, *(f"{group}.{name}" for name, _, _ in settings.helps(_kind(group, named)))]
+        known += [group, *(f"{group}.{name}" for name, _, _ in option_values.helps(_kind(group, named)))]
     match = re.search(r"Could not override '([^']+)'", str(error))
     if match:
         near = [name for name in difflib.get_close_matches(match[1], known, 2) if name != match[1]]

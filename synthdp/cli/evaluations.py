@@ -5,14 +5,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import places, real_records, settings
+from synthdp.cli import output_paths, real_records, settings
 from synthdp.errors import BadInput
-from synthdp.evaluate.how import Choices
+from synthdp.evaluate.judging_options import Choices
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synthdp.evaluate.how import Progress
+    from synthdp.evaluate.judging_options import Progress
     from synthdp.report.statement import Statement
     from synthdp.schema.schema import Schema
 
@@ -79,7 +79,7 @@ def evaluate(config: Config) -> None:
     from synthdp.sets import record_files
 
     options: settings.Evaluate = config["options"]
-    out = places.folder(options.out, force=options.force)
+    out = output_paths.folder(options.out, force=options.force)
     schema, train, test = real_records.real(config["data"])
     check_named(schema, config["evaluate"])
     synthetic = record_files.read(Path(options.synthetic), schema=record_files.as_written(schema))
@@ -89,7 +89,7 @@ def evaluate(config: Config) -> None:
         print(line)
     print(f"page       {out / 'evaluation.html'}{' and .pdf' if options.pdf else ''} (internal: do not release)")
     if options.release is not None:
-        print(places.then("report", release=options.release, out=Path(options.release).parent / "report"))
+        print(output_paths.then("report", release=options.release, out=Path(options.release).parent / "report"))
 
 
 def check_named(schema: "Schema", how: settings.Judge) -> None:
@@ -118,7 +118,7 @@ def evaluated(
 
         check()
 
-    with places.progress("evaluate") as step:
+    with output_paths.progress("evaluate") as step:
         result = judged(samples, train, test, schema, judge, claim, step)
     judging.write(result, out, pdf=pdf)
     return result

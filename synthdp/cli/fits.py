@@ -13,9 +13,9 @@ import yaml
 
 from synthdp import generators
 from synthdp.budgets import AccountFile
-from synthdp.cli import audits, looks, places, real_records, settings
+from synthdp.cli import audits, looks, option_values, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, brief
-from synthdp.cli.settings import changed
+from synthdp.cli.option_values import changed
 from synthdp.errors import BadInput
 from synthdp.files import private_folder
 from synthdp.ledger.budget import Budget
@@ -111,8 +111,8 @@ def _candidate(given: Any) -> tuple[str, Mapping[str, Any]]:
         return given, {}
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
         raise BadInput(f"a candidate is a generator's name, or a name with settings, as in {FORM}")
-    found = settings.made(
-        generators.find(given["name"]), {**settings.defaults(generators.find(given["name"])), **_known(given)}
+    found = option_values.made(
+        generators.find(given["name"]), {**option_values.defaults(generators.find(given["name"])), **_known(given)}
     )
     return given["name"], {name: getattr(found, name) for name in given if name != "name"}
 
@@ -120,7 +120,7 @@ def _candidate(given: Any) -> tuple[str, Mapping[str, Any]]:
 def _known(given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings, refused where the generator has none of that name."""
     rest = {str(name): value for name, value in given.items() if name != "name"}
-    known = [name for name, _, _ in settings.helps(generators.find(given["name"]))]
+    known = [name for name, _, _ in option_values.helps(generators.find(given["name"]))]
     unknown = sorted(set(rest) - set(known))
     if unknown:
         raise BadInput(f"generator {given['name']} has no setting {unknown[0]!r}; known: {', '.join(known)}")
@@ -163,7 +163,7 @@ def trust(config: Config) -> str | None:
 
 def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
-    from synthdp.report import fitness_words, lost
+    from synthdp.report import fitness_words, information_loss
     from synthdp.report.manifest import TABLES
     from synthdp.schema.schema import CLAMPED
     from synthdp.seal.processes import joined
@@ -172,10 +172,10 @@ def fit(config: Config) -> None:
     ranks = joined()
     if ranks.rank > 0:
         return _follow(config, ranks)
-    places.clear(config["out"])
-    out = places.folder(config["out"], force=options.force or options.resume)
+    output_paths.clear(config["out"])
+    out = output_paths.folder(config["out"], force=options.force or options.resume)
     if options.resume:
-        places.check_unfinished(out)
+        output_paths.check_unfinished(out)
     account = account_of(config["account"], config["data"])
     schema, frame = real_records.training(
         config["data"], config["generator"], lambda schema: check_account(account, config, schema, out)
@@ -196,12 +196,12 @@ def fit(config: Config) -> None:
     print(f"guarantee  {guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     if statement.answers:
         print(f"tables     {out / 'release' / TABLES}: the noisy counts that were asked for, as CSV and Parquet")
-    for line in (*fitness_words.brief(statement.fitness), *lost.brief(statement), *brief(account)):
+    for line in (*fitness_words.brief(statement.fitness), *information_loss.brief(statement), *brief(account)):
         print(line)
     for line in cautions(statement):
         print(line)
     if release.schema.image is None:
-        print(places.then("sample", release=out / "release", rows=1000, out="synthetic.csv"))
+        print(output_paths.then("sample", release=out / "release", rows=1000, out="synthetic.csv"))
     return None
 
 
@@ -269,7 +269,7 @@ def check_account(account: AccountFile | None, config: Config, schema: "Schema",
     """Refuse what the account refuses, before a record is read."""
     if account is None or (isinstance(account.source, Path) and not account.source.exists()):
         return  # that the records are not there will be said
-    ledger = out / "internal" / places.NEW
+    ledger = out / "internal" / output_paths.NEW
     resumed = ledger if getattr(config["options"], "resume", False) and ledger.exists() else None
     account.check(config["budget"], schema.unit or RECORD, resumed=resumed)
 
@@ -292,7 +292,7 @@ def fitted(
     options = config["options"]
     internal, history = out / "internal", []
     resume = getattr(options, "resume", False)
-    ledger = places.open_ledger(internal, resume=resume)
+    ledger = output_paths.open_ledger(internal, resume=resume)
     if account is not None and account.source is None:
         account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
     if isinstance(frame, Files):
@@ -304,7 +304,7 @@ def fitted(
     if not select:
         synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=trust(config))
     start = time.monotonic()
-    with places.progress("select" if select else f"fit {config['generator'].name}") as step:
+    with output_paths.progress("select" if select else f"fit {config['generator'].name}") as step:
 
         def seen(done: int, steps: int, figures: Mapping[str, float]) -> None:
             finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
@@ -320,7 +320,7 @@ def fitted(
                     seed=options.seed,
                     invalid=getattr(options, "invalid", "error"),
                     ledger=ledger,
-                    checkpoint=internal / places.CHECKPOINT if ranks.world == 1 else None,
+                    checkpoint=internal / output_paths.CHECKPOINT if ranks.world == 1 else None,
                     ranks=ranks,
                     resume=resume,
                     account=account,
@@ -333,13 +333,15 @@ def fitted(
             release.save(out / "release", force=True)
             audits.bind(internal, out / "release")
         except BaseException:
-            saved = "the last checkpoint" if (internal / places.CHECKPOINT).exists() else "the answers that were kept"
+            saved = (
+                "the last checkpoint" if (internal / output_paths.CHECKPOINT).exists() else "the answers that were kept"
+            )
             go_on = f"Run the same command with resume=true to continue from {saved}, at no further charge"
             say_what_was_charged(ledger, config["budget"], go_on)
             if not ledger.exists():
                 audits.forget(internal)
             raise
-    places.close_ledger(internal)
+    output_paths.close_ledger(internal)
     internal.mkdir(mode=0o700, parents=True, exist_ok=True)
     private_folder.write(internal / "config.yaml", yaml.safe_dump(config["plain"], sort_keys=False))
     run = {"training": history} if select else {"seconds": time.monotonic() - start, "training": history}

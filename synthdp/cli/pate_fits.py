@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import fits, places, real_records, settings
+from synthdp.cli import fits, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, brief
 from synthdp.errors import BadInput
 from synthdp.schema.schema import CLAMPED, Schema
@@ -29,8 +29,8 @@ def pate(config: Config) -> None:
     from synthdp.sets import record_files
 
     options: settings.PateOf = config["options"]
-    places.clear(config["out"])
-    out = places.folder(config["out"], force=options.force)
+    output_paths.clear(config["out"])
+    out = output_paths.folder(config["out"], force=options.force)
     check_replaced(out / "release")  # which would be too late once all is charged
     schema = real_records.declared(config["data"])
     target, made = target_of(schema), teaching(options, schema)
@@ -140,8 +140,8 @@ def _fitted(
     options, internal = config["options"], Path(config["out"]) / "internal"
     if account is not None and account.source is None:
         account = dataclasses.replace(account, source=frame)
-    ledger = places.open_ledger(internal, resume=False)
-    with places.progress("pate") as step:
+    ledger = output_paths.open_ledger(internal, resume=False)
+    with output_paths.progress("pate") as step:
         try:
             classifier = made.fit(
                 frame,
@@ -162,5 +162,5 @@ def _fitted(
                 ledger, config["budget"], "What was asked stays charged: a fit of PATE starts anew"
             )
             raise
-    places.close_ledger(internal)
+    output_paths.close_ledger(internal)
     return classifier

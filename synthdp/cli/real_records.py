@@ -61,7 +61,7 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "sour
         if options.engine == "auto" and large and schema.image is None:
             raise BadInput(
                 f"{path} is a large file: give data.engine=duckdb to count it on disk, or data.engine=memory to read it into "
-                "memory. The model may depend on the choice, so the size of a file must not decide it"
+                "memory. The model may depend on the engine; if the file's size chose it, a single record could change it"
             )
         return None
     return source.files(path, memory=options.memory)

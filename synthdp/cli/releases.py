@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import places, settings
+from synthdp.cli import output_paths, settings
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def report(config: Config) -> None:
 
     options: settings.Report = config["options"]
     found = verified(options.release, options.public)
-    out = places.folder(options.out, force=options.force)
+    out = output_paths.folder(options.out, force=options.force)
     write(found.statement, out, verified=found, pdf=options.pdf)
     print(f"statement  {out / 'statement.html'}{' and statement.pdf' if options.pdf else ''}")
     print(f"release    checked; {found.binding}")

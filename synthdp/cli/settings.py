@@ -1,20 +1,14 @@
 """The options of each command: dataclasses, from which the command line's schema and `--help` are derived."""
 
-import dataclasses
-import difflib
-import types
-import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from synthdp.errors import BadInput
-from synthdp.evaluate.how import Choices
+from synthdp.evaluate.judging_options import Choices
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Relation
-from synthdp.options import HELP, check, number, option, whole
+from synthdp.options import number, option, whole
 
-Made = TypeVar("Made")
 Format = Literal["text", "json"]
 STEPS = 10**12
 
@@ -71,7 +65,7 @@ class DataAccount:
     head: str | None = option(
         None, "hash kept elsewhere (synthdp budget prints it); the fit is refused if the account does not hold it"
     )
-    by: str | None = option(None, "who fits; default: the user's name")
+    by: str | None = option(None, "who makes the fit; default: the user's name")
     add_version: bool = option(
         False, "accept the table as a newer version of the account's table, about the same people"
     )
@@ -83,7 +77,7 @@ class Fit:
     """Options of `synthdp fit`."""
 
     out: str = option(MISSING, "folder to write; its release/ may leave, its internal/ must not")
-    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped not for release")
+    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped 'not for release'")
     invalid: Literal["error", "clamp"] = option(
         "error", "records that break the schema: error refuses them, clamp maps them to allowed values"
     )
@@ -136,7 +130,7 @@ class PateOf:
     )
     teacher: Literal["forest", "network", "convolutional"] = option(
         "forest",
-        "what a teacher is: a random forest, a neural network, or one of convolutions, which sees a picture alone",
+        "what a teacher is: forest (a random forest), network (a neural network) or convolutional (for pictures)",
     )
     aggregator: Literal["gnmax", "lnmax", "counts", "shares"] = option(
         "gnmax",
@@ -148,8 +142,8 @@ class PateOf:
     )
     student: Literal["network", "convolutional", "semi_supervised"] = option(
         "network",
-        "what learns from the labels: a neural network, one of convolutions for a picture, or a semi-supervised GAN, which learns from the "
-        "other public records too",
+        "what learns from the labels: network (a neural network), convolutional (for pictures) or semi_supervised (a GAN, which also "
+        "learns from the other public records)",
     )
     distillation: bool = option(
         False, "with aggregator=counts or shares: the student learns the noisy shares, not the likeliest class alone"
@@ -163,7 +157,7 @@ class PateOf:
         "one_hot",
         "how teachers and student see a record: one_hot (an indicator for each value) or codes (a number for each column)",
     )
-    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped not for release")
+    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped 'not for release'")
     invalid: Literal["error", "clamp"] = option(
         "error", "records that break the schema: error refuses them, clamp maps them to allowed values"
     )
@@ -219,7 +213,8 @@ class Audit:
     tuning_runs: int = option(400, "number of further fits on each table, from which the attack is chosen")
     pair: Literal["own", "worst_case", "rare"] = option(
         "own",
-        "the two neighbouring tables on which a generator is audited; own: the most revealing pair that is known for this generator",
+        "the two neighbouring tables on which a generator is audited: own (the most revealing pair known for this generator), worst_case "
+        "(four equal records, with or without one that differs) or rare (440 records, with or without one more of the rarer kind)",
     )
     error: float = option(0.05, "probability that the lower bound on epsilon is wrong", number("(0, 1)"))
     gate_error: float = option(1e-3, "probability that a true claim is reported as contradicted", number("(0, 1)"))
@@ -414,7 +409,7 @@ class Draft:
     query_file: str | None = option(None, "instead of the table: a file with the SELECT that gives the records")
     sheet: str | None = option(None, "sheet of an .xlsx workbook; default: the first visible one with a table")
     out: str | None = option(
-        None, "file to write; what was seen goes to NAME.seen.internal.yaml beside it; default: print the draft"
+        None, "file to write; what the draft saw goes to NAME.seen.internal.yaml beside it; default: print the draft"
     )
     force: bool = option(False, "overwrite an existing file")
 
@@ -438,7 +433,7 @@ class Demo:
     """Options of `synthdp demo`."""
 
     out: str = option("outputs/demo", "folder for everything that the demo writes")
-    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped not for release")
+    seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped 'not for release'")
     force: bool = option(False, "run again in an existing folder")
 
 
@@ -446,7 +441,7 @@ class Demo:
 class Completion:
     """Options of `synthdp completion`."""
 
-    shell: Literal["bash", "zsh"] = option("bash", "bash or zsh; the word alone will do")
+    shell: Literal["bash", "zsh"] = option("bash", "bash or zsh; `synthdp completion zsh` also works")
 
 
 # The flat options of each command, and its groups with the option that is chosen when none is named.
@@ -513,82 +508,3 @@ TEXT = (
     "account.head",
     "account.by",
 )
-
-
-def defaults(kind: Any) -> dict[str, Any]:
-    """A settings class as plain values; "???" where a value is required."""
-    return {field.name: _default(field) for field in dataclasses.fields(kind)}
-
-
-def changed(options: Any, names: Iterable[str]) -> list[str]:
-    """Those of the named options that are not at their default."""
-    defaults = {field.name: field.default for field in dataclasses.fields(options)}
-    return [name for name in names if getattr(options, name) != defaults[name]]
-
-
-def helps(kind: Any) -> Iterator[tuple[str, Any, str]]:
-    """Name, default and help of each field; those of a group within by their full name."""
-    for field in dataclasses.fields(kind):
-        if dataclasses.is_dataclass(field.default):
-            yield from ((f"{field.name}.{name}", value, text) for name, value, text in helps(type(field.default)))
-            continue
-        yield field.name, _default(field), field.metadata.get(HELP, "")
-
-
-def made(kind: type[Made], values: Mapping[str, Any], where: str = "") -> Made:
-    """The dataclass with these values, each checked against its type and its rule; raises `BadInput` that names the option."""
-    hints = typing.get_type_hints(kind)
-    for name in values:
-        if name not in hints:
-            close = difflib.get_close_matches(str(name), hints, 1)
-            hint = f"; did you mean {where}{close[0]}?" if close else ""
-            raise BadInput(f"no option {f'{where}{name}'!r}{hint} (a file of --config-dir may set it)")
-    found = kind(**{name: _checked(value, hints[name], where + name) for name, value in values.items()})
-    check(found, where)
-    return found
-
-
-def _default(field: "dataclasses.Field[Any]") -> Any:
-    if dataclasses.is_dataclass(field.default):
-        return defaults(type(field.default))
-    if field.default is not MISSING:
-        return list(field.default) if isinstance(field.default, tuple) else field.default
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return "???"
-
-
-def _checked(value: Any, hint: Any, name: str) -> Any:
-    origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in parts:
-            return None
-        rest = [part for part in parts if part is not type(None)]
-        return _checked(value, rest[0], name) if len(rest) == 1 else value
-    if origin is Literal:
-        if value not in parts:
-            raise BadInput(f"{name} must be one of {', '.join(map(str, parts))}, got {value!r}")
-        return value
-    if origin is tuple:
-        items = value if isinstance(value, list | tuple) else [value]
-        return tuple(_checked(item, parts[0], name) for item in items)
-    if dataclasses.is_dataclass(hint):
-        return made(typing.cast("type[Any]", hint), value, f"{name}.")
-    return _plain(value, hint, name)
-
-
-def _plain(value: Any, hint: Any, name: str) -> Any:
-    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if hint is int and isinstance(value, float) and value.is_integer():
-        return int(value)
-    if hint is str and isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
-    if hint in (int, bool, str) and type(value) is not hint:
-        raise BadInput(f"{name} must be {_A[hint]}, got {value!r}")
-    if hint is float:
-        raise BadInput(f"{name} must be a number, got {value!r}")
-    return value
-
-
-_A = {int: "a whole number", bool: "true or false", str: "text"}

@@ -10,7 +10,7 @@ import numpy as np
 
 from synthdp import accounting
 from synthdp.accounting import pate
-from synthdp.cli import settings
+from synthdp.cli import option_values, settings
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Entry, Plan, Vote
 
@@ -98,7 +98,7 @@ def _print_json(
 def _check(options: settings.EpsilonOf) -> None:
     if options.votes is None:
         raise BadInput(f"{_given(options)[0]}= needs votes=FILE: give the file, or leave the option out")
-    others = settings.changed(options, ELSE)
+    others = option_values.changed(options, ELSE)
     if others:
         raise BadInput(f"epsilon takes votes=FILE or {others[0]}=..., not both")
     if options.aggregator is None:
@@ -114,7 +114,7 @@ def _check(options: settings.EpsilonOf) -> None:
 
 def _given(options: settings.EpsilonOf) -> list[str]:
     names = ("aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
-    return settings.changed(options, names)
+    return option_values.changed(options, names)
 
 
 def _rows(options: settings.EpsilonOf) -> np.ndarray:

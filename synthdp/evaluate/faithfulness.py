@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from synthdp.evaluate.how import Steps
+    from synthdp.evaluate.judging_options import Steps
     from synthdp.evaluate.tables import Axis, Table
     from synthdp.schema.schema import Schema
     from synthdp.schema.trees import Tree

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
-from synthdp.evaluate.how import How, Progress, Steps
+from synthdp.evaluate.judging_options import How, Progress, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,12 +33,12 @@ def evaluate(
     """Judge synthetic rows against the real rows they were made from (train) and held-out real rows (test).
 
     synthetic: a frame, or several samples of one release; utility is judged on each, the rest on the first.
-    options: those of `synthdp.evaluate.how.How`, which the command line has too: models, seeds, targets, bootstrap, subgroups, attacks;
+    options: those of `judging_options.How`, which the command line has too: models, seeds, targets, bootstrap, subgroups, attacks;
     and claim ({"epsilon", "delta", "unit"} of the release, for the bound beside each attack) and jobs (threads). A target may be classes or
     numbers; a numeric one has the regressors of the models' ids.
 
     The result has the keys schema_version, targets, fidelity, columns, attacks, histories (where the schema has an order: see
-    `judged_histories`), not_computed (a metric that the rows
+    `history_fidelity`), not_computed (a metric that the rows
     cannot define is absent and listed there with its reason; no figure is ever NaN) and about. A column that synthetic
     rows lack, or hold in a form that cannot be read, is listed there and left out of all metrics. It holds exact
     statistics of real records: internal, outside epsilon. Raises BadInput where the real frames do not fit the schema.
@@ -159,14 +159,14 @@ def _judge_target(hearing: Hearing, axis: Axis, run: tuple[Model, ...]) -> None:
 
 
 def _histories(hearing: Hearing, frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], schema: Schema) -> None:
-    from synthdp.evaluate import judged_histories
+    from synthdp.evaluate import history_fidelity
 
     lacking = [name for name in schema.names if name not in frames[0]]
     if lacking:
         hearing.lack("histories", f"the synthetic rows lack {lacking[0]!r}")
         return
-    seen = judged_histories.as_seen(schema, frames[0], frames[1])
-    hearing.result["histories"] = judged_histories.judge(*frames, seen.counting())
+    seen = history_fidelity.as_seen(schema, frames[0], frames[1])
+    hearing.result["histories"] = history_fidelity.judge(*frames, seen.counting())
 
 
 def _attack(hearing: Hearing, targets: Sequence[str]) -> None:

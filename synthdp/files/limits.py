@@ -50,4 +50,4 @@ def check_unpacked(path: Path) -> None:
                         f"{path}: unpacks to over {RATIO} times its size; unpack it, check it, and give the .csv file"
                     )
     except BROKEN:
-        raise BadInput(f"{path}: is not a whole gzip file") from None
+        raise BadInput(f"{path}: is not a complete gzip file") from None

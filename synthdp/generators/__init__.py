@@ -211,14 +211,15 @@ def find(name: str) -> type[Generator]:
     for point in entry_points(group=GROUP):  # reads the metadata of every installed distribution
         if point.name == name:
             loaded: type[Generator] = point.load()
-            _check_traits(loaded, name)
+            check_traits(loaded, name)
             return loaded
     near = difflib.get_close_matches(str(name), names(), 1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     raise BadInput(f"no generator named {name!r}{hint} Known: {', '.join(names())}")
 
 
-def _check_traits(kind: type[Generator], name: str) -> None:
+def check_traits(kind: type[Generator], name: str) -> None:
+    """Refuse a class that does not say what it learns."""
     if not hasattr(kind, "traits"):
         raise BadInput(
             f"the class of generator {name} has no traits: give it `traits: ClassVar[Traits] = Traits(...)`, with `Traits` of "
@@ -300,7 +301,7 @@ def make(name: str, settings: Mapping[str, Any], schema: Schema | None = None) -
 
 def check(generator: Generator, schema: Schema, budget: Budget) -> None:
     """Refuse a generator that cannot be fitted to records of this schema, before account, ledger or records are opened."""
-    _check_traits(type(generator), generator.name)
+    check_traits(type(generator), generator.name)
     check_kind(generator, schema)
     if not callable(getattr(generator, "validate", None)):
         raise BadInput(
@@ -425,6 +426,13 @@ def check_distributions(tensors: Tensors, names: Iterable[str]) -> None:
 def distributions(array: NDArray[Any]) -> bool:
     """Whether numbers are 0 or more and add up to 1 along the last axis, as far as their rounding lets them."""
     return bool((array >= 0).all() and (np.abs(array.sum(-1, dtype=np.float64) - 1) <= ROUNDED).all())
+
+
+def probabilities(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Noisy counts as a distribution: negative ones are zero; nothing left is uniform."""
+    kept = np.clip(counts, 0, None)
+    total = kept.sum()
+    return kept / total if total > 0 else np.full(kept.shape, 1 / kept.size)
 
 
 def _finite(array: NDArray[Any]) -> bool:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, Traits, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, probabilities, silent
 from synthdp.generators.gaussians import one_shot
-from synthdp.generators.gaussians.class_mixture import Mixture, agreed, distribution, plain_greys, restored
+from synthdp.generators.gaussians.class_mixture import Mixture, agreed, plain_greys, restored
 from synthdp.generators.gaussians.one_shot import estimated
 from synthdp.generators.parts.gan_model import check_label, label_place
 from synthdp.generators.parts.record_vectors import Vectors
@@ -137,8 +137,8 @@ class ClassGauss:
         mixture = Mixture(
             schema=schema,
             vectors=vectors,
-            labels=distribution(counts.sum(1)),
-            weights=np.stack([distribution(each) for each in counts]),
+            labels=probabilities(counts.sum(1)),
+            weights=np.stack([probabilities(each) for each in counts]),
             means=means.reshape(*groups, k),
             factors=factors.reshape(*groups, k, k),
             axes=found.axes,

@@ -23,7 +23,7 @@ from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, 
 from synthdp.generators.classgauss import ClassGauss
 from synthdp.generators.gaussians.class_mixture import Mixture, restored
 from synthdp.generators.images.diffusion import ARCHITECTURES, Draws, Levels, Sampler, losses
-from synthdp.generators.images.latent import DiffusionModel, blank, prior_of, rows_of
+from synthdp.generators.images.diffusion_model import DiffusionModel, blank, prior_of, rows_of
 from synthdp.generators.parts import devices, training_state
 from synthdp.generators.parts.gan_model import check_label, label_name, label_place, surely_label
 from synthdp.generators.parts.record_vectors import Vectors

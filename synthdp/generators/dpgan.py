@@ -16,7 +16,7 @@ import torch
 from synthdp.generators import Model, Tensors, Traits
 from synthdp.generators.adversarial.clipping_strategies import Linear
 from synthdp.generators.adversarial.game import CPU, Game, GanSettings, Terms
-from synthdp.generators.adversarial.table_player import Player
+from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
 from synthdp.generators.parts import noisy_tables
 from synthdp.generators.parts.gan_model import NetworkModel, check_label, restored
 from synthdp.generators.parts.noisy_tables import STARTS
@@ -89,30 +89,30 @@ class DPGAN(GanSettings):
 class TableGame(Game):
     """On one-hot rows, from noisy tables."""
 
-    player: Player
+    network: TableGeneratorNetwork
 
     def __init__(
         self, settings: DPGAN, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device
     ) -> None:
         steps, label = settings.steps // settings.generator_every, settings.label(data.schema)
-        player = Player(settings, data.codec, label, steps, generator, device)
-        d = Discriminator(player.blocks.width, settings.hidden, len(data.codec.sizes), generator).to(device)
-        super().__init__(settings, data, terms, player, d, Linear(settings.penalty), settings.weight_clip)
+        network = TableGeneratorNetwork(settings, data.codec, label, steps, generator, device)
+        d = Discriminator(network.blocks.width, settings.hidden, len(data.codec.sizes), generator).to(device)
+        super().__init__(settings, data, terms, network, d, Linear(settings.penalty), settings.weight_clip)
 
     def start(self) -> None:
         """Ask for the tables, and begin at them."""
         if self.settings.start == "none":
             return
-        player, noise = self.player, self.terms.table_noise
-        tables = noisy_tables.ask(self.data, player.blocks, player.label, self.settings.start, player.labels, noise)
-        player.start(tables)
+        network, noise = self.network, self.terms.table_noise
+        tables = noisy_tables.ask(self.data, network.blocks, network.label, self.settings.start, network.labels, noise)
+        network.start(tables)
         if self.units is None:
             self.units = round(tables.total)
 
     def finish(self) -> NetworkModel:
         """The model of the generator that is kept; its biases are made to agree with the noisy tables once more."""
-        player = self.player
-        return NetworkModel(self.data.schema, player.finish(), player.labels, player.label, self.settings.latent)
+        network = self.network
+        return NetworkModel(self.data.schema, network.finish(), network.labels, network.label, self.settings.latent)
 
 
 GENERATOR = DPGAN

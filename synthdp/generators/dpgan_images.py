@@ -17,9 +17,9 @@ from synthdp.errors import BadInput
 from synthdp.generators import Model, Tensors, Traits
 from synthdp.generators.adversarial.clipping_strategies import Logistic
 from synthdp.generators.adversarial.game import CPU, Game, GanSettings, Terms
-from synthdp.generators.images import image_player
+from synthdp.generators.images import image_generator_network
+from synthdp.generators.images.image_generator_network import ImageGeneratorNetwork, lens_of
 from synthdp.generators.images.image_networks import Critic
-from synthdp.generators.images.image_player import ImagePlayer, lens_of
 from synthdp.generators.parts.gan_model import MOST_LABELS, surely_label
 from synthdp.generators.parts.setting_checks import refuse_ignored, refuse_unused
 from synthdp.generators.parts.table_networks import WIDTH
@@ -53,7 +53,7 @@ class DPGANImages(GanSettings):
     start: str = option(
         "gauss",
         "noisy answers to start at: gauss (those of classgauss, whose pictures are retouched), label (its counts) or none",
-        one_of(*image_player.STARTS),
+        one_of(*image_generator_network.STARTS),
     )
     tables: float = option(0.8, "share of the precision spent on the start, in (0, 1)", fraction())
     architecture: str = option(
@@ -131,7 +131,7 @@ class DPGANImages(GanSettings):
 
     def starting(self, schema: Schema, noise: float) -> Plan:
         """The answers of class Gaussians, the label's counts, or nothing."""
-        return image_player.plan(self, schema, noise)
+        return image_generator_network.plan(self, schema, noise)
 
     def game(
         self, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device = CPU
@@ -142,14 +142,14 @@ class DPGANImages(GanSettings):
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights, the label's distribution, and the start's arrays."""
         self._check_columns(schema)
-        return image_player.restored(self, schema, tensors, self.label(schema))
+        return image_generator_network.restored(self, schema, tensors, self.label(schema))
 
 
 class ImageGame(Game):
     """On pictures, from class Gaussians."""
 
     settings: DPGANImages
-    player: ImagePlayer
+    network: ImageGeneratorNetwork
     d: Critic
     d_average: Critic
 
@@ -157,19 +157,19 @@ class ImageGame(Game):
         self, settings: DPGANImages, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device
     ) -> None:
         steps, label = settings.steps // settings.generator_every, settings.label(data.schema)
-        player = ImagePlayer(settings, data.codec, label, steps, generator, device)
-        canvas, convolutional = player.canvas, settings.architecture == "conv"
-        d = Critic(canvas, convolutional, settings.widths, lens_of(settings, canvas), generator).to(device)
-        super().__init__(settings, data, terms, player, d, Logistic())
+        network = ImageGeneratorNetwork(settings, data.codec, label, steps, generator, device)
+        layout, convolutional = network.layout, settings.architecture == "conv"
+        d = Critic(layout, convolutional, settings.widths, lens_of(settings, layout), generator).to(device)
+        super().__init__(settings, data, terms, network, d, Logistic())
 
     def start(self) -> None:
         """Ask for the class Gaussians, and begin at them."""
         if self.settings.start == "none":
             return
-        image_player.begin(self.data, self.settings, self.player, self.terms.table_noise)
+        image_generator_network.begin(self.data, self.settings, self.network, self.terms.table_noise)
         for network in (self.d, self.d_average):
             if network.lens is not None:
-                network.focus(self.player.g.get_buffer("lens"))
+                network.focus(self.network.g.get_buffer("lens"))
 
     def fake_gradient(self, rows: Tensor) -> None:
         """With the penalty on the squared gradients of D by its input, at generated pictures alone (R2 of Mescheder, Geiger & Nowozin
@@ -178,9 +178,9 @@ class ImageGame(Game):
         if self.settings.penalty > 0:
             torch.autograd.backward(self.settings.penalty / 2 * self.d.steepness(rows).mean())
 
-    def finish(self) -> image_player.ImageModel:
+    def finish(self) -> image_generator_network.ImageModel:
         """The model of the generator that is kept."""
-        return self.player.finish()
+        return self.network.finish()
 
 
 GENERATOR = DPGANImages

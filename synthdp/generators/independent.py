@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators import Model, Progress, Tensors, Traits, check_distributions, check_tensors, silent
+from synthdp.generators import (
+    Model,
+    Progress,
+    Tensors,
+    Traits,
+    check_distributions,
+    check_tensors,
+    probabilities,
+    silent,
+)
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan
 from synthdp.schema.codec import Codec
@@ -84,13 +93,6 @@ class IndependentModel:
     def tensors(self) -> Tensors:
         """The probabilities."""
         return {f"column.{place}": column for place, column in enumerate(self.columns)}
-
-
-def probabilities(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Noisy counts as a distribution: negative ones are zero; nothing left is uniform."""
-    kept = np.clip(counts, 0, None)
-    total = kept.sum()
-    return kept / total if total > 0 else np.full(kept.shape, 1 / kept.size)
 
 
 GENERATOR = Independent

@@ -20,7 +20,7 @@ from torch import Tensor
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial.kernel_rounds import KernelSettings, Rounds, units_of
 from synthdp.generators.adversarial.pair_kernel import ORDERED, Interactions, distance, interactions, learnt
-from synthdp.generators.adversarial.table_player import Judgement, Player
+from synthdp.generators.adversarial.table_generator_network import Judgement, TableGeneratorNetwork
 from synthdp.generators.parts import devices, noisy_tables, training_state
 from synthdp.generators.parts.gan_model import NetworkModel, restored
 from synthdp.generators.parts.noisy_tables import STARTS
@@ -89,23 +89,23 @@ class KernelTeachers(KernelSettings):
         noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         label = self.label(schema)
-        player = Player(self, data.codec, label, self.rounds * self.steps, random(seed), device)
+        network = TableGeneratorNetwork(self, data.codec, label, self.rounds * self.steps, random(seed), device)
         saved = data.restored()
         if saved is None and self.start != "none":
             deviation = self.table_noise(noise)
-            player.start(noisy_tables.ask(data, player.blocks, label, self.start, player.labels, deviation))
+            network.start(noisy_tables.ask(data, network.blocks, label, self.start, network.labels, deviation))
         rounds = Rounds(
             self,
             data,
             noise,
-            player,
-            lambda: space_of(self, data, player),
-            lambda: units_of(data, player.tables),
+            network,
+            lambda: space_of(self, data, network),
+            lambda: units_of(data, network.tables),
             saved,
             progress,
         )
         rounds.run()
-        return NetworkModel(schema, player.finish(), player.labels, label, self.latent)
+        return NetworkModel(schema, network.finish(), network.labels, label, self.latent)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution."""
@@ -126,28 +126,28 @@ class Columns:
         """Of codes."""
         return self.space.kernel
 
-    def lesson(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Judgement:
+    def student(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Judgement:
         """The distance of generated rows' mean interactions from those that the student learnt."""
         taught = learnt(self.space, codes, answers, deviations, self.device)
         there = self.space.to(self.device)
         return lambda rows, label: distance(there, rows, label.argmax(1), taught) * self.weight
 
     def state(self) -> training_state.Arrays:
-        """It follows from the player's."""
+        """It follows from the network's."""
         return {}
 
 
-def space_of(settings: KernelTeachers, data: "Sensitive", player: Player) -> Columns:
+def space_of(settings: KernelTeachers, data: "Sensitive", network: TableGeneratorNetwork) -> Columns:
     """The features of the noisy tables; of even tables where none were asked for."""
-    blocks, tables = player.blocks, player.tables
-    even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(player.labels), -1)
+    blocks, tables = network.blocks, network.tables
+    even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(network.labels), -1)
     columns = even if tables is None else tables.columns.cpu()
     ordered = sum(column.kind in ORDERED for column in data.schema.coded)
     degree = settings.degree or max(1, min(MOST_DEGREE, MOST_FEATURES // max(1, ordered)))
     found = interactions(
-        data.schema, blocks, player.label, columns, player.labels, degree=degree, floor=settings.rare_floor
+        data.schema, blocks, network.label, columns, network.labels, degree=degree, floor=settings.rare_floor
     )
-    return Columns(found, settings.witness_weight, player.device)
+    return Columns(found, settings.witness_weight, network.device)
 
 
 GENERATOR = KernelTeachers

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial.kernel_rounds import KernelSettings, Rounds, units_of
-from synthdp.generators.images import image_player
-from synthdp.generators.images.image_kernel_rounds import Pupil, pictures
-from synthdp.generators.images.image_player import ImagePlayer
+from synthdp.generators.images import image_generator_network
+from synthdp.generators.images.image_generator_network import ImageGeneratorNetwork
+from synthdp.generators.images.image_kernel_rounds import MomentMatchingNetwork, pictures
 from synthdp.generators.kernel_teachers import MOST_POWER
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.table_networks import random
@@ -32,7 +32,7 @@ class KernelTeachersImages(KernelSettings):
     name: ClassVar[str] = "kernel_teachers_images"
     traits: ClassVar[Traits] = Traits(kinds=("images",))
     records: ClassVar[int] = RECORDS
-    # What the networks that retouch pictures go by: see `image_player.Settings`.
+    # What the networks that retouch pictures go by: see `image_generator_network.Settings`.
     architecture: ClassVar[str] = "basis"
     start: ClassVar[str] = "gauss"
     latent: ClassVar[int] = 32  # drawn, and not read
@@ -55,7 +55,7 @@ class KernelTeachersImages(KernelSettings):
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """The start, all of it together one Gaussian; then one Gaussian vote a round."""
-        start = image_player.plan(self, schema, self.table_noise(noise))
+        start = image_generator_network.plan(self, schema, self.table_noise(noise))
         return (*start, Entry(self.vote(noise), self.rounds))
 
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
@@ -63,27 +63,29 @@ class KernelTeachersImages(KernelSettings):
         device = devices.place(self.device)
         noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
-        player = ImagePlayer(self, data.codec, self.label(schema), self.rounds * self.steps, random(seed), device)
+        network = ImageGeneratorNetwork(
+            self, data.codec, self.label(schema), self.rounds * self.steps, random(seed), device
+        )
         saved = data.restored()
         if saved is None:
-            image_player.begin(data, self, player, self.table_noise(noise))
-        pupil = Pupil(player, self.witness_weight)
+            image_generator_network.begin(data, self, network, self.table_noise(noise))
+        matching = MomentMatchingNetwork(network, self.witness_weight)
         rounds = Rounds(
             self,
             data,
             noise,
-            pupil,
-            lambda: pictures(player, self.degree, saved),
+            matching,
+            lambda: pictures(network, self.degree, saved),
             lambda: units_of(data, None),
             saved,
             progress,
         )
         rounds.run()
-        return pupil.finish(rounds.taught())
+        return matching.finish(rounds.student())
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights, the label's distribution, and the start's arrays."""
-        return image_player.restored(self, schema, tensors, self.label(schema))
+        return image_generator_network.restored(self, schema, tensors, self.label(schema))
 
 
 GENERATOR = KernelTeachersImages

@@ -28,7 +28,7 @@ from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial.pair_kernel import interactions
 from synthdp.generators.adversarial.pair_units import PairUnits, pair_units
-from synthdp.generators.adversarial.table_player import Player
+from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
 from synthdp.generators.parts import devices, noisy_tables, training_state
 from synthdp.generators.parts.gan_model import NetworkModel, check_label, label_place, restored
 from synthdp.generators.parts.noisy_tables import STARTS
@@ -157,17 +157,17 @@ class PATEGAN:
         noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
         label = self.label(schema)
-        player = Player(self, data.codec, label, self.rounds * self.steps, random(seed), device)
+        network = TableGeneratorNetwork(self, data.codec, label, self.rounds * self.steps, random(seed), device)
         saved = data.restored()
         if saved is None and self.start != "none":
             deviation = self.table_noise(noise)
-            player.start(noisy_tables.ask(data, player.blocks, label, self.start, player.labels, deviation))
-        game = Game(self, data, noise, player, saved, progress)
+            network.start(noisy_tables.ask(data, network.blocks, label, self.start, network.labels, deviation))
+        game = Game(self, data, noise, network, saved, progress)
         game.catch_up(game.asked)
         for step in data.steps(self.vote(noise), self.rounds, game.state):
             game.step(step)
         game.catch_up(self.rounds)
-        return NetworkModel(schema, player.finish(), player.labels, label, self.latent)
+        return NetworkModel(schema, network.finish(), network.labels, label, self.latent)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution."""
@@ -182,11 +182,11 @@ class Game:
         settings: PATEGAN,
         data: "Sensitive",
         noise: float,
-        player: Player,
+        network: TableGeneratorNetwork,
         saved: training_state.State | None,
         progress: Progress,
     ) -> None:
-        self.settings, self.data, self.noise, self.player, self.progress = settings, data, noise, player, progress
+        self.settings, self.data, self.noise, self.network, self.progress = settings, data, noise, network, progress
         self.learnt_rounds = 0
         self.codes = torch.zeros((0, len(data.codec.sizes)), dtype=torch.int64)
         self.answers = torch.zeros(0, dtype=torch.float64)
@@ -194,16 +194,16 @@ class Game:
         self.fakes: Tensor | None = (
             None  # mean hidden activations of what teachers were trained against, summed over rounds
         )
-        self.drawn = player.random.get_state() if saved is None else training_state.tensor(saved["units_random"])
+        self.drawn = network.random.get_state() if saved is None else training_state.tensor(saved["units_random"])
         if saved is not None:
             self.restore(saved)
         self.units = self._units()
-        self.there = self.units.to(player.device)
+        self.there = self.units.to(network.device)
         rows = self._public_rows()
         self.size = float(self.units.of_codes(rows).square().sum(1).mean().clamp_min(1e-6))
         self.rate = settings.teacher_rate / self.size
         known = data.schema.units if isinstance(data.schema.units, int) else None
-        self.known = known or (1.0 if player.tables is None else player.tables.total)
+        self.known = known or (1.0 if network.tables is None else network.tables.total)
         output = nn.Linear(self.units.width, 1, bias=False)
         with torch.no_grad():
             output.weight.zero_()
@@ -224,11 +224,11 @@ class Game:
 
     def _units(self) -> PairUnits:
         """The hidden layer: from the noisy tables, or from even ones where none were asked for, and from chance of its own."""
-        blocks, tables = self.player.blocks, self.player.tables
-        even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(self.player.labels), -1)
+        blocks, tables = self.network.blocks, self.network.tables
+        even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(self.network.labels), -1)
         columns = even if tables is None else tables.columns.cpu()
         space = interactions(
-            self.data.schema, blocks, self.player.label, columns, self.player.labels, degree=DEGREE, floor=FLOOR
+            self.data.schema, blocks, self.network.label, columns, self.network.labels, degree=DEGREE, floor=FLOOR
         )
         chance = torch.Generator()
         chance.set_state(self.drawn)
@@ -239,12 +239,12 @@ class Game:
         """Rows over which the layer's size is measured, evenly drawn or from the tables: the same in a fit that is resumed."""
         chance = torch.Generator()
         chance.set_state(self.drawn)
-        player, tables = self.player, self.player.tables
-        label = torch.multinomial(player.labels, GENERATED, replacement=True, generator=chance)
-        columns = torch.zeros(1, player.blocks.width) if tables is None else (tables.columns.cpu() + 1e-5).log()
-        codes = player.blocks.draw(columns[label if len(columns) > 1 else torch.zeros_like(label)], chance)
-        if player.label is not None:
-            codes[:, player.label] = label
+        network, tables = self.network, self.network.tables
+        label = torch.multinomial(network.labels, GENERATED, replacement=True, generator=chance)
+        columns = torch.zeros(1, network.blocks.width) if tables is None else (tables.columns.cpu() + 1e-5).log()
+        codes = network.blocks.draw(columns[label if len(columns) > 1 else torch.zeros_like(label)], chance)
+        if network.label is not None:
+            codes[:, network.label] = label
         return codes
 
     @property
@@ -266,7 +266,7 @@ class Game:
     def _ask(self) -> None:
         """One noisy mean of what teachers say of freshly generated rows, as the mean activation of records at each row's own."""
         settings, asked = self.settings, self.asked
-        queries, generated = self.player.fakes(settings.queries).cpu(), self.player.fakes(GENERATED).cpu()
+        queries, generated = self.network.fakes(settings.queries).cpu(), self.network.fakes(GENERATED).cpu()
         hidden, against = self.units.of_codes(queries), self.units.of_codes(generated)
         mean = against.double().mean(0)
         self.fakes = mean if self.fakes is None else self.fakes + mean
@@ -306,7 +306,7 @@ class Game:
         return ((own - other.roll(1, 0)) @ hidden.T).double()
 
     def _learn(self) -> None:
-        settings, device = self.settings, self.player.device
+        settings, device = self.settings, self.network.device
         kept = settings.replay * settings.queries
         hidden = self.units.of_codes(self.codes[-kept:]).double()
         begin = hidden.mean(0)  # of generated rows: a student who learns nothing finds nothing wrong with them
@@ -315,9 +315,9 @@ class Game:
         total = settings.rounds * settings.steps
         judge = self._judge(taught)
         for step in range(first, first + settings.steps):
-            self.player.step(judge, step)
+            self.network.step(judge, step)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
-                self.progress(step + 1, total, {"generator loss": self.player.loss})
+                self.progress(step + 1, total, {"generator loss": self.network.loss})
         self.learnt_rounds += 1
 
     def _judge(self, taught: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
@@ -336,7 +336,7 @@ class Game:
         """All that the next rounds depend on, beside the teachers' own."""
         fakes = np.zeros(0) if self.fakes is None else self.fakes.numpy().copy()
         return {
-            **self.player.state(),
+            **self.network.state(),
             "units_random": self.drawn.numpy().copy(),
             "learnt_rounds": np.array([self.learnt_rounds]),
             "query_codes": self.codes.numpy().copy(),
@@ -347,7 +347,7 @@ class Game:
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
-        self.player.restore(state)
+        self.network.restore(state)
         self.learnt_rounds = int(state["learnt_rounds"][0])
         self.codes = training_state.tensor(np.asarray(state["query_codes"]))
         self.answers = training_state.tensor(np.asarray(state["query_answers"]))

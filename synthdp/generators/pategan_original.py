@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
-from synthdp.generators.adversarial.table_player import Player
+from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
 from synthdp.generators.parts import devices, noisy_tables, training_state
 from synthdp.generators.parts.gan_model import NetworkModel, check_label, label_place, restored
 from synthdp.generators.parts.noisy_tables import STARTS
@@ -184,17 +184,17 @@ class PATEGANOriginal:
         schema = data.resolve()
         label = self.label(schema)
         rounds = math.ceil(total / self.student_steps)
-        player = Player(self, data.codec, label, rounds * self.steps, random(seed), device)
+        network = TableGeneratorNetwork(self, data.codec, label, rounds * self.steps, random(seed), device)
         saved = data.restored()
         if saved is None and self.start != "none":
             deviation = self.table_noise(noise, total * self.queries)
-            player.start(noisy_tables.ask(data, player.blocks, label, self.start, player.labels, deviation))
-        game = Original(self, data, count, total, self.aggregator(noise), player, saved)
+            network.start(noisy_tables.ask(data, network.blocks, label, self.start, network.labels, deviation))
+        game = Original(self, data, count, total, self.aggregator(noise), network, saved)
         for step in data.steps(self.vote(noise), total, game.state, times=self.queries):
             game.step(step)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
-                progress(step + 1, total, {"generator loss": player.loss, "labelled real": game.real})
-        return NetworkModel(schema, player.finish(), player.labels, label, self.latent)
+                progress(step + 1, total, {"generator loss": network.loss, "labelled real": game.real})
+        return NetworkModel(schema, network.finish(), network.labels, label, self.latent)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution."""
@@ -221,15 +221,15 @@ class Original:
         teachers: int,
         total: int,
         aggregator: LNMax,
-        player: Player,
+        network: TableGeneratorNetwork,
         saved: training_state.State | None,
     ) -> None:
-        self.settings, self.player, self.aggregator, self.total = settings, player, aggregator, total
+        self.settings, self.network, self.aggregator, self.total = settings, network, aggregator, total
         self.real = 0.0  # share of the step's rows that the teachers took for real, by the noisy labels
-        blocks, columns = player.blocks, len(data.codec.sizes)
-        self.student = Discriminator(blocks.width, settings.hidden, columns, player.random).to(player.device)
+        blocks, columns = network.blocks, len(data.codec.sizes)
+        self.student = Discriminator(blocks.width, settings.hidden, columns, network.random).to(network.device)
         self.optimizer = torch.optim.Adam(self.student.parameters(), settings.student_rate, betas=BETAS)
-        template = teacher(blocks.width, settings.teacher_hidden, player.random).to(player.device)
+        template = teacher(blocks.width, settings.teacher_hidden, network.random).to(network.device)
         if saved is not None:  # the stream of chances goes on from there
             self.restore(saved)
         kind = Stacked(
@@ -246,24 +246,24 @@ class Original:
     def step(self, number: int) -> None:
         """Fresh rows are labelled and the student learns from them; before the first such step of a round the teachers learn,
         after the last one the generator."""
-        settings, player = self.settings, self.player
+        settings, network = self.settings, self.network
         number_of_round, place = divmod(number, settings.student_steps)
         if place == 0:
             rows = settings.teacher_batch * settings.teacher_steps
-            self.teachers.train(player.fakes(rows).cpu().numpy())
+            self.teachers.train(network.fakes(rows).cpu().numpy())
         if number == 0:
-            self.student.recentre(player.fake_rows(CENTRED_OVER), 1.0)
-        asked = player.fakes(settings.queries)
+            self.student.recentre(network.fake_rows(CENTRED_OVER), 1.0)
+        asked = network.fakes(settings.queries)
         said = self.teachers.ask(asked.cpu().numpy(), self.aggregator)
-        real = torch.from_numpy(np.asarray(said)).float().to(player.device)
+        real = torch.from_numpy(np.asarray(said)).float().to(network.device)
         self.real = float(np.mean(said))
-        loss = functional.binary_cross_entropy_with_logits(self.student(player.rows(asked)), real)
+        loss = functional.binary_cross_entropy_with_logits(self.student(network.rows(asked)), real)
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)
         self.optimizer.step()
         if place == settings.student_steps - 1 or number == self.total - 1:
             for step in range(number_of_round * settings.steps, (number_of_round + 1) * settings.steps):
-                player.step(self._passed, step)
+                network.step(self._passed, step)
 
     def _passed(self, rows: Tensor, label: Tensor) -> Tensor:  # noqa: ARG002
         """Mean of log(1 - S(x)) over generated rows, which the generator lowers (the paper's equation for its loss)."""
@@ -272,14 +272,14 @@ class Original:
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on, beside the teachers' own."""
         return {
-            **self.player.state(),
+            **self.network.state(),
             **training_state.module_state("student", self.student),
             **training_state.optimizer_state("student_optimizer", self.optimizer),
         }
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
-        self.player.restore(state)
+        self.network.restore(state)
         training_state.restore_module("student", self.student, state)
         training_state.restore_optimizer("student_optimizer", self.optimizer, state)
 

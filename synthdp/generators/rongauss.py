@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators import Model, Progress, Tensors, Traits, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, probabilities, silent
 from synthdp.generators.gaussians import one_shot
-from synthdp.generators.gaussians.class_mixture import Mixture, agreed, distribution, plain_greys, restored
+from synthdp.generators.gaussians.class_mixture import Mixture, agreed, plain_greys, restored
 from synthdp.generators.gaussians.one_shot import Moments
 from synthdp.generators.parts.gan_model import check_label, label_place
 from synthdp.generators.parts.record_vectors import Array, Vectors
@@ -92,7 +92,7 @@ class RONGauss:
         mixture = Mixture(
             schema=schema,
             vectors=vectors,
-            labels=distribution(moments.counts),
+            labels=probabilities(moments.counts),
             weights=np.ones((vectors.labels, 1)),
             means=length * means[:, None],
             factors=length * factors[:, None],

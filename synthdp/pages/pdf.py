@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from synthdp.errors import BadInput
-from synthdp.files import whole
+from synthdp.files import atomic
 
 ENGINES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SECONDS = 120  # a page takes a few; a loaded machine many more
@@ -39,7 +39,7 @@ def write_pdf(html: str, path: Path | str) -> Path:
     """
     check()
     path = Path(path)
-    with tempfile.TemporaryDirectory(prefix="synthdp-paper-") as scratch, whole.file(path) as part:
+    with tempfile.TemporaryDirectory(prefix="synthdp-paper-") as scratch, atomic.file(path) as part:
         page, printed = Path(scratch) / "page.html", Path(scratch) / "page.pdf"
         page.write_text(html, encoding="utf-8")
         run("--no-pdf-header-footer", f"--print-to-pdf={printed}", page.as_uri(), profile=Path(scratch) / "profile")

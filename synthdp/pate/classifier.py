@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from synthdp.ledger.ledger import Ledger
 from synthdp.pate.code_features import check_frame, classes, feature_map, public_codes, public_schema
-from synthdp.pate.students import Learned, Lesson, Probabilities, Student
+from synthdp.pate.students import Learned, Probabilities, Student, TrainingSet
 from synthdp.pate.students.named_students import called, settings_of, student_of
 from synthdp.report.folder import STUDENT as MODEL
 from synthdp.report.folder import put, written
@@ -93,7 +93,7 @@ class Classifier:
         draw = self.draw if draw is None else draw
         rows = feature_map(self.features, Codec(self.schema), self.target)(self.answers.codes)
         student = student_of(student)
-        learned = student.learn(Lesson(rows=rows, targets=self.answers.targets, pool=rows), draw)
+        learned = student.learn(TrainingSet(rows=rows, targets=self.answers.targets, pool=rows), draw)
         fields = {
             name: getattr(self, name) for name in ("answers", "schema", "target", "features", "statement", "ledger")
         }

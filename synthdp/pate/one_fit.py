@@ -15,7 +15,7 @@ from synthdp.options import check, flag, number, option, whole
 from synthdp.pate import aggregation
 from synthdp.pate.classifier import Answers, Classifier
 from synthdp.pate.code_features import classes, feature_map, public_codes
-from synthdp.pate.students import Constant, Learned, Lesson, Probabilities, margins
+from synthdp.pate.students import Constant, Learned, Probabilities, TrainingSet, margins
 from synthdp.pate.teaching import kind_of
 from synthdp.report.statement import Statement
 from synthdp.seal import Sensitive
@@ -136,8 +136,8 @@ class Run:
             )
         if len(targets) == 0:
             return Constant(0, self._classes)
-        lesson = Lesson(rows=self._pool[self._places], targets=targets, pool=self._pool)
-        learned: Learned = self._pate.student.learn(lesson, self._draw)
+        training = TrainingSet(rows=self._pool[self._places], targets=targets, pool=self._pool)
+        learned: Learned = self._pate.student.learn(training, self._draw)
         return learned
 
     def settings(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from synthdp.errors import BadInput
 from synthdp.generators import distributions
 from synthdp.pate.classifier import ANSWERS, KIND, STUDENT, Answers, Classifier, limits
 from synthdp.pate.code_features import ENCODINGS, classes, feature_map
-from synthdp.pate.students import Learned, Lesson, Student
+from synthdp.pate.students import Learned, Student, TrainingSet
 from synthdp.pate.students.named_students import of_name, student_of
 from synthdp.report.folder import RELEASE, Opened, Verified, opened
 from synthdp.report.folder import STUDENT as MODEL
@@ -81,7 +81,7 @@ def _restored(
     else:
         rows = mapped(answers.codes)
         student = student_of(student)
-        learned = student.learn(Lesson(rows=rows, targets=answers.targets, pool=rows), draw)
+        learned = student.learn(TrainingSet(rows=rows, targets=answers.targets, pool=rows), draw)
     return Classifier(
         student=student,
         learned=learned,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.pate.code_features import feature_map
-from synthdp.pate.students import Lesson, Student
+from synthdp.pate.students import Student, TrainingSet
 from synthdp.schema.codec import Codec, Codes
 from synthdp.schema.learned import supposed
 from synthdp.schema.schema import Schema
@@ -141,7 +141,7 @@ def _taught(student: Student, rows: NDArray[np.float32], classes: int) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             one: Student = dataclasses.replace(kind, steps=1) if by_steps else kind
-            found = one.learn(Lesson(rows=rows, targets=targets, pool=rows), 0).probabilities(rows)
+            found = one.learn(TrainingSet(rows=rows, targets=targets, pool=rows), 0).probabilities(rows)
     except BadInput:
         raise
     except REFUSALS as error:

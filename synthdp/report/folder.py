@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as dump
 
 from synthdp.errors import BadInput
-from synthdp.files import strict_json, whole
+from synthdp.files import atomic, strict_json
 from synthdp.ledger import parsing
 from synthdp.ledger.ledger import Ledger
 from synthdp.report import facts, manifest, signature
@@ -34,7 +34,7 @@ LINE = {"count", "event", "previous", "hash"}  # of the canonical copy of a ledg
 
 def check_replaced(folder: Path) -> None:
     """Refuse to replace what is no release."""
-    whole.recover(folder)
+    atomic.recover(folder)
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file, but a release is a folder; choose another name")
     other = sorted({path.name for path in folder.iterdir()} - PARTS) if folder.is_dir() else []
@@ -74,7 +74,7 @@ def written(folder: Path | str, write: Callable[[Path], None], *, force: bool) -
     if folder.exists() and not force:
         raise BadInput(f"{folder} exists; choose another folder or pass force=true")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with whole.folder(folder) as new:
+    with atomic.folder(folder) as new:
         write(new)
         manifest.write(new)
     return folder
@@ -215,7 +215,7 @@ def _wrong_format(folder: Path, found: Any) -> str:
 
 
 def _waiting(folder: Path) -> str:
-    new = whole.interrupted(folder)
+    new = atomic.interrupted(folder)
     return "" if new is None else f"; the machine stopped while it was written: rename {new} to {folder.name}"
 
 

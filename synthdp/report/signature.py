@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from synthdp.errors import BadInput
-from synthdp.files import strict_json, whole
+from synthdp.files import atomic, strict_json
 from synthdp.report.manifest import MANIFEST, SIGNATURE
 
 PRIVATE, PUBLIC = "private.pem", "public.pem"
@@ -42,7 +42,7 @@ def keygen(folder: Path, passphrase: bytes | None = None) -> str:
         if os.path.lexists(folder / name):
             raise BadInput(f"{folder / name} exists; a key is never overwritten, so choose another folder")
     for name, data, mode in ((PRIVATE, secret, 0o600), (PUBLIC, public, 0o644)):
-        with whole.file(folder / name) as part, open(os.open(part, os.O_WRONLY | os.O_CREAT, mode), "wb") as file:
+        with atomic.file(folder / name) as part, open(os.open(part, os.O_WRONLY | os.O_CREAT, mode), "wb") as file:
             file.write(data)
     return fingerprint(key.public_key())
 
@@ -62,7 +62,7 @@ def sign(folder: Path, manifest: bytes, key: Path, passphrase: bytes | None = No
         "key": name,
         "signature": base64.b64encode(private.sign(PREFIX + manifest)).decode(),
     }
-    with whole.file(folder / SIGNATURE) as part:
+    with atomic.file(folder / SIGNATURE) as part:
         part.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
     return name
 

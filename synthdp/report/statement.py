@@ -22,7 +22,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Plan, Sampled, Selection, canonical, to_json
 from synthdp.ledger.ledger import Ledger
 from synthdp.report.fitness_words import Fitness
-from synthdp.report.lost import Counted, Lost
+from synthdp.report.information_loss import Counted, Lost
 from synthdp.schema.schema import CLAMPED as clamped  # noqa: N811
 from synthdp.schema.schema import Schema
 

@@ -11,13 +11,13 @@ from typing import Any
 from synthdp import pages
 from synthdp.accounting import COMPARED
 from synthdp.errors import BadInput
-from synthdp.files import whole
+from synthdp.files import atomic
 from synthdp.ledger.events import Capped, Gaussian, Threshold
 from synthdp.pages import pdf as printer
-from synthdp.report import fitness_words, lost, plots, promise, words
+from synthdp.report import fitness_words, information_loss, plots, promise, words
 from synthdp.report.folder import Verified
 from synthdp.report.hazards import hazards
-from synthdp.report.lost import FITNESS, MODEL, Counted
+from synthdp.report.information_loss import FITNESS, MODEL, Counted
 from synthdp.report.statement import CLASSIFIER, Statement, read_off
 
 # ---- The data dictionary: what is public of each column, in words.
@@ -167,7 +167,7 @@ def write(statement: Statement, out: Path, *, verified: Verified | None = None, 
         printer.check()
     out.mkdir(parents=True, exist_ok=True)
     for name, content in (("statement.json", text), ("statement.html", page)):
-        with whole.file(out / name) as part:
+        with atomic.file(out / name) as part:
             part.write_text(content, encoding="utf-8")
     if pdf:
         printer.write_pdf(page, out / "statement.pdf")
@@ -227,7 +227,7 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         bought=bool(promise.bought(statement)),
         seen=read_off(statement.columns),
         reading=_written(statement.declared.get("reading", {})),
-        lost=list(lost.sentences(statement)),
+        lost=list(information_loss.sentences(statement)),
         fits=[] if statement.fitness is None else fitness_words.told(statement.fitness),
         fold=FOLD,
         versions=rows(statement.provenance),

@@ -85,7 +85,7 @@ def _rows(path: Path, columns: tuple[str, ...], asked_by: str) -> tuple[list[lis
     """The rows below the header of a file, and where the columns are in them."""
     try:
         if not path.is_file() or path.stat().st_size > MOST_BYTES:
-            raise BadInput(f"{asked_by}: {path} is no file of at most {MOST_BYTES:,} bytes")
+            raise BadInput(f"{asked_by}: {path} is not a file of at most {MOST_BYTES:,} bytes")
         data = path.read_bytes()
     except OSError as error:
         raise BadInput(f"{asked_by}: {path} cannot be read ({type(error).__name__})") from None

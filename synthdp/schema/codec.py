@@ -11,7 +11,7 @@ from synthdp.errors import BadInput
 from synthdp.schema.coders import Coder, Codes, NumericCoder, coder_of, cut
 from synthdp.schema.columns import Image
 from synthdp.schema.schema import Schema
-from synthdp.schema.ties import ties
+from synthdp.schema.tied_columns import ties
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ class Codec:
     channels); `picture` tells which. Codes are int32, or uint8 where there is an image and every size is at most 256.
     With `cells`, the bins of numeric columns are cut further into about this many each; `coarse` leads back.
 
-    Where honoured rules tie columns (`schema.ties`) a code stands for several of them, or for a gap. Every decoded record keeps those
+    Where honoured rules tie columns (`tied_columns`) a code stands for several of them, or for a gap. Every decoded record keeps those
     rules, whatever the codes, and the law above holds for the codes of records that keep them.
     """
 

@@ -34,21 +34,21 @@ class DateFormat:
     latest: int | None = None
 
     def __post_init__(self) -> None:
-        rule = "a format of dates is such as dd.mm.yyyy or yyyy-mm-dd HH:MM:SS"
+        rule = "a date format must look like dd.mm.yyyy or yyyy-mm-dd HH:MM:SS"
         if "".join(_TOKEN.findall(self.text)) != self.text:
             raise BadInput(f"{rule}; its parts are {', '.join(TOKENS)}")
         for part in (("yyyy", "yy"), ("mmm", "mm", "m"), ("dd", "d")):
             if sum(self.tokens.count(token) for token in part) != 1:
-                raise BadInput(f"{rule}: one year, one month and one day")
+                raise BadInput(f"{rule}, with one year, one month and one day")
         times = [token for token in self.tokens if token in ("HH", "MM", "SS")]
         if times != ["HH", "MM", "SS"][: len(times)]:
-            raise BadInput(f"{rule}: minutes follow hours, seconds follow minutes")
+            raise BadInput(f"{rule}; minutes follow hours, and seconds follow minutes")
         if ("yy" in self.tokens) != (self.latest is not None):
             raise BadInput(
-                f"{rule}; years of two digits, and no others, need `latest`, the last year that they may mean, such as latest: 2026"
+                f"{rule}; two-digit years, and only these, need `latest`, the last year that they may mean, such as latest: 2026"
             )
         if self.latest is not None and not 100 <= self.latest <= 9999:
-            raise BadInput("latest is a year of four digits, the last one that years of two digits may mean")
+            raise BadInput("latest must be a four-digit year: the last one that a two-digit year may mean")
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:

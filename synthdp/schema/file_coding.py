@@ -1,7 +1,7 @@
 """How the files of a table are written (`reading:` of a schema): a cell in the file's coding, and in the plain one, both ways.
 
 The plain coding is what schemas without `reading` read: UTF-8, a decimal point, dates as in ISO 8601, true and false. A cell is
-brought to it alone, by the schema and by nothing else (`Coded.plain`), and back when synthetic records are written (`Coded.written`).
+brought to it alone, by the schema and by nothing else (`Coded.plain`), and back when synthetic records are written (`csvfile.written`).
 """
 
 import codecs
@@ -98,11 +98,11 @@ class Coding:
         if self.title is not None and not (
             isinstance(self.title, str) and 0 < len(self.title) <= MOST_TITLE and self.title.isprintable()
         ):
-            raise BadInput(f"title must be text of at most {MOST_TITLE} letters on one line")
+            raise BadInput(f"title must be text of at most {MOST_TITLE} characters on one line")
         if self.thousands is not None:
             _one_of("thousands", self.thousands, THOUSANDS, "a point, a comma, an apostrophe or a space")
         if self.suffix is not None and not (isinstance(self.suffix, str) and _SUFFIX.fullmatch(self.suffix)):
-            raise BadInput("suffix must be text that may follow a number, such as % or ' mg', without digits and signs")
+            raise BadInput("suffix must be text without digits or signs, such as % or ' mg'")
         if self.pattern is not None and not (
             isinstance(self.pattern, str) and re.fullmatch("[^#]*#+[^#]*", self.pattern)
         ):
@@ -368,33 +368,35 @@ class Coded:
 
         column, coding = self.column, self.coding
         if coding.date is not None and not isinstance(column, Datetime):
-            raise BadInput(f"date belongs to columns of kind datetime, and it is {column.kind}")
+            raise BadInput(f"date belongs to columns of kind datetime, but this column is {column.kind}")
         if coding.words is not None and not isinstance(column, Boolean):
-            raise BadInput(f"words belong to columns of kind boolean, and it is {column.kind}")
+            raise BadInput(f"words belong to columns of kind boolean, but this column is {column.kind}")
         if coding.pattern is not None and column.kind != "identifier":
-            raise BadInput(f"pattern belongs to columns of kind identifier, and it is {column.kind}")
+            raise BadInput(f"pattern belongs to columns of kind identifier, but this column is {column.kind}")
         if coding.labels and (not isinstance(column, Categorical | Ordinal) or in_numbers(column)):
             raise BadInput(
-                f"labels belong to columns of kind categorical or ordinal whose categories are text, and it is {column.kind}"
+                f"labels belong to columns of kind categorical or ordinal whose categories are text, but this column is {column.kind}"
             )
         if twice := [code for code in coding.missing if code in self.labels]:
-            raise BadInput(f"{twice[0]!r} has a label and is a code for missing values; it can be one of them")
+            raise BadInput(f"{twice[0]!r} has a label and is a code for missing values; it can mean only one of them")
         for key in ("places", "thousands", "suffix"):
             if getattr(coding, key) is not None and not self.numeric:
-                raise BadInput(f"{key} belongs to numbers, and it is {column.kind}")
+                raise BadInput(f"{key} belongs to numbers, but this column is {column.kind}")
         if coding.time is not None and not isinstance(column, Integer):
             raise BadInput(
-                f"time belongs to columns of kind integer, which count from midnight in minutes or seconds, and it is {column.kind}"
+                f"time belongs to columns of kind integer, which count minutes or seconds from midnight; this column is {column.kind}"
             )
         if coding.time is not None and (coding.places or coding.thousands or coding.suffix or coding.decimal):
             raise BadInput("time leaves no room for decimal, places, thousands or suffix; leave them out")
         if coding.numbers and not self.numeric:
-            raise BadInput(f"numbers belong to columns of kind integer or continuous, and it is {column.kind}")
+            raise BadInput(f"numbers belong to columns of kind integer or continuous, but this column is {column.kind}")
         for text, _ in coding.numbers:
             if (number := self._number(text)) is not None and cells.number(number) is not None:
-                raise BadInput(f"numbers: {text!r} is a number already; list only texts that are none, such as <5")
+                raise BadInput(
+                    f"numbers: {text!r} is a number already; list only texts that are not numbers, such as <5"
+                )
         if twice := [text for text, _ in coding.numbers if text in self.missing]:
-            raise BadInput(f"{twice[0]!r} stands for a number and for a missing value; it can be one of them")
+            raise BadInput(f"{twice[0]!r} stands for a number and for a missing value; it can mean only one of them")
         if coding.thousands == self.decimal:
             raise BadInput(f"{self.decimal!r} cannot stand both between thousands and before decimals")
         declared = MOST_DECIMALS + 1 if getattr(column, "decimals", 0) is None else getattr(column, "decimals", 0)
@@ -403,9 +405,7 @@ class Coded:
                 f"places: {coding.places} cuts numbers off; declare decimals: {coding.places} in columns too"
             )
         if coding.missing and column.kind != "identifier" and not getattr(column, "missing", False):
-            raise BadInput(
-                "missing lists codes, and the column does not allow missing values: say missing: true in columns"
-            )
+            raise BadInput("missing lists codes, but the column allows no missing values; set missing: true in columns")
         if self.date is not None and isinstance(column, Datetime):  # noqa: SIM102
             if MICROSECONDS[column.resolution] < MICROSECONDS[self.date.resolution]:
                 raise BadInput(
@@ -414,7 +414,7 @@ class Coded:
         if coding.words is not None and len(self.words) < 2:
             raise BadInput("words are two that differ in more than case, for false and for true")
         if isinstance(column, Boolean) and any(map(self._is_truth, coding.missing)):
-            raise BadInput("missing lists a code that says true or false; it can be one of them")
+            raise BadInput("missing lists a code that says true or false; it can mean only one of them")
 
     def check_values(self) -> None:
         """Raises `BadInput` where declared values contradict the coding: before a fit, since what it buys may be anything."""
@@ -454,7 +454,7 @@ class Coded:
         for code in self.missing:
             if self._is_value(code):
                 raise BadInput(
-                    f"{code!r} is a value that the column may have and a code for missing values; it can be one of them"
+                    f"{code!r} is a value that the column may have and a code for missing values; it can mean only one of them"
                 )
 
     def _is_value(self, code: str) -> bool:
@@ -489,47 +489,51 @@ def _codes(given: Any) -> tuple[str, ...]:
         if text != text.strip(SPACE):
             raise BadInput("missing: no code may begin or end with a space")
         if _FORMULA.match(text) and not _NUMBER.fullmatch(text) and text.strip("-"):
-            raise BadInput("missing: no code may begin with = + - @ or ', but for numbers and dashes alone")
+            raise BadInput(
+                "missing: codes must not begin with = + - @ or ', unless they are numbers or consist of dashes"
+            )
         codes.append(text)
     return tuple(dict.fromkeys(codes))
 
 
-def _labels(given: Any) -> tuple[tuple[str, str], ...]:
+def _pairs(given: Any, rule: str) -> list[tuple[Any, Any]]:
+    """What maps one thing to another, as a mapping or as pairs of a list."""
     pairs = list(given.items()) if isinstance(given, Mapping) else given
-    rule = "labels must map codes to categories, such as {1: male, 2: female}"
     if not isinstance(pairs, list | tuple) or not all(
         isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs
     ):
         raise BadInput(rule)
+    return [(one, other) for one, other in pairs]
+
+
+def _labels(given: Any) -> tuple[tuple[str, str], ...]:
+    rule = "labels must map codes to categories, such as {1: male, 2: female}"
     found: dict[str, str] = {}
-    for code, label in pairs:
+    for code, label in _pairs(given, rule):
         text, said = (str(each) if _is_whole(each) else each for each in (code, label))
         if not isinstance(text, str) or not isinstance(said, str) or not text or not said:
             raise BadInput(f"{rule}; put quotes around decimals, true, false and null")
         if text != text.strip(SPACE) or (_FORMULA.match(text) and not _NUMBER.fullmatch(text)):
-            raise BadInput("labels: no code may begin or end with a space, or begin with = + - @ or ' but for numbers")
+            raise BadInput(
+                "labels: no code may begin or end with a space, or begin with = + - @ or ', unless it is a number"
+            )
         if text in found:
-            raise BadInput(f"labels: the code {text!r} is there twice; keep one of each")
+            raise BadInput(f"labels: the code {text!r} appears twice; keep one")
         found[text] = said
     return tuple(found.items())
 
 
 def _numbers(given: Any) -> tuple[tuple[str, float], ...]:
-    pairs = list(given.items()) if isinstance(given, Mapping) else given
     rule = 'numbers must map texts to the numbers that they stand for, such as {"<5": 2.5}'
-    if not isinstance(pairs, list | tuple) or not all(
-        isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs
-    ):
-        raise BadInput(rule)
     found: dict[str, float] = {}
-    for text, number in pairs:
+    for text, number in _pairs(given, rule):
         fits = isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < float("inf")
         if not fits or not isinstance(text, str) or not text:
             raise BadInput(rule)
         if text != text.strip(SPACE) or _FORMULA.match(text):
             raise BadInput("numbers: no text may begin or end with a space, or begin with = + - @ or '")
         if text in found:
-            raise BadInput(f"numbers: the text {text!r} is there twice; keep one of each")
+            raise BadInput(f"numbers: the text {text!r} appears twice; keep one")
         found[text] = number
     return tuple(found.items())
 

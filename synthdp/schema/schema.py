@@ -76,7 +76,7 @@ class Schema:
     `rules`: what every record satisfies by its meaning, such as `admission <= discharge`, `{if: {sex: M}, then: {pregnant:
     false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `schema.rules`, and the plain forms may be given
     in the place of values. They are declared public like bounds. Those that can be are honoured by construction, since the codec has
-    no code for what they forbid (`schema.ties` says which; a fit's charges are the same without them); evaluation counts the rows
+    no code for what they forbid (`schema.tied_columns` says which; a fit's charges are the same without them); evaluation counts the rows
     that break any. `honoured`: places of the rules that are to be kept so, from 0; by default all that can be.
 
     `reading`: how the table's files are written, and synthetic ones are; without it as `Reading()`, but for the separator of a CSV
@@ -182,7 +182,7 @@ class Schema:
         these a compound of labels is one column, in the place of the first, and a larger number is its gap."""
         if not self.rules:
             return self.modelled
-        from synthdp.schema.ties import ties
+        from synthdp.schema.tied_columns import ties
 
         return ties(self).columns
 
@@ -240,7 +240,7 @@ class Schema:
         """The same schema, which says which of its rules are honoured: as declared, before anything is learned."""
         if not self.rules or self.honoured is not None:
             return self
-        from synthdp.schema.ties import ties
+        from synthdp.schema.tied_columns import ties
 
         return replace(self, honoured=ties(self).honoured)
 
@@ -340,7 +340,7 @@ class Schema:
 
         names = [str(column) for column in frame.columns]
         if not names or len(set(names)) < len(names):
-            raise BadInput("a draft needs a frame with columns, each of another name")
+            raise BadInput("a draft needs a frame with at least one column, and no two of the same name")
         texts = {str(column): stands_for(frame[column]) for column in frame.columns}
         found = {str(column): texts[str(column)] or guessed(frame[column]) for column in frame.columns}
         if coded := [column for column, guess in texts.items() if guess.pop("coded", False)]:

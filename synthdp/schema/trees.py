@@ -43,7 +43,7 @@ class Tree:
                 "tree: leaves: true draws from the declared codes; list them in categories, or leave leaves out"
             )
         if len(self._above) < len(self.parents):
-            raise BadInput("tree: a code has two parents; keep one of each")
+            raise BadInput("tree: a code has two parents; keep one")
         if self.levels > MOST_LEVELS:
             raise BadInput(f"tree: has over {MOST_LEVELS} levels, or a code that is above itself")
 

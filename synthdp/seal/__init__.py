@@ -6,6 +6,8 @@ Names are looked up on first use, so that what needs no network does not wait fo
 
 from typing import TYPE_CHECKING, Any
 
+from synthdp.errors import renamed
+
 if TYPE_CHECKING:
     from synthdp.seal.asking import Batch, Safe
     from synthdp.seal.choice import (
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from synthdp.seal.marginals import Grouping, Marginals
     from synthdp.seal.pinned import moved
     from synthdp.seal.replay import tried
-    from synthdp.seal.teachers.mean_embeddings import Kernel, Witness, against
+    from synthdp.seal.teachers.mean_embeddings import Kernel, MeanEmbeddings, public_embedding
     from synthdp.seal.teachers.network_teachers import Stacked
     from synthdp.seal.teachers.protocols import first_line, public_rows
     from synthdp.seal.teachers.sealed_teachers import checked
@@ -56,7 +58,7 @@ _HOMES = {
     "pinned": ("moved",),
     "replay": ("tried",),
     "marginals": ("Grouping", "Marginals"),
-    "teachers.mean_embeddings": ("Kernel", "Witness", "against"),
+    "teachers.mean_embeddings": ("Kernel", "MeanEmbeddings", "public_embedding"),
     "teachers.network_teachers": ("Stacked",),
     "teachers.protocols": ("first_line", "public_rows"),
     "teachers.sealed_teachers": ("checked",),
@@ -65,6 +67,7 @@ _HOMES = {
     "vectors": ("Group", "GroupMoments", "GroupSums", "Sums"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_renamed = renamed(__name__, Witness="MeanEmbeddings", against="public_embedding")
 
 __all__ = [
     "ALLOCATIONS",
@@ -90,6 +93,7 @@ __all__ = [
     "LNMax",
     "Labels",
     "Marginals",
+    "MeanEmbeddings",
     "Misfit",
     "PerGroup",
     "Rule",
@@ -99,14 +103,13 @@ __all__ = [
     "Stacked",
     "Sums",
     "Together",
-    "Witness",
     "adapted",
-    "against",
     "checked",
     "decayed",
     "first_line",
     "layout",
     "moved",
+    "public_embedding",
     "public_rows",
     "tried",
 ]
@@ -114,7 +117,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
-        raise AttributeError(f"module 'synthdp.seal' has no attribute {name!r}")
+        return _renamed(name, 3)
     import importlib
 
     found = globals()[name] = getattr(importlib.import_module(f"synthdp.seal.{_HOME_OF[name]}"), name)

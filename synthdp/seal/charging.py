@@ -208,8 +208,8 @@ class Account:
             return
         if self._left[event] < count:
             raise BadInput(
-                f"{event} x {count} is not in the committed plan, or is used up. Commit a plan of all questions, with their noise, before "
-                f"you ask the first one; left of it are {dict(+self._left) or 'none'}"
+                f"{event} x {count} is not in the committed plan, or is used up; what is left of the plan is "
+                f"{dict(+self._left) or 'nothing'}. Commit a plan of all questions, with their noise, before you ask the first one"
             )
         self._left[event] -= count
 

@@ -41,7 +41,7 @@ HOUSE = frozenset(
         ),
         "synthdp.seal.teachers.sklearn_teachers:Estimators",
         "synthdp.seal.teachers.network_teachers:Stacked",
-        "synthdp.seal.teachers.mean_embeddings:Witness",
+        "synthdp.seal.teachers.mean_embeddings:MeanEmbeddings",
         *(f"synthdp.seal.clipping:{name}" for name in ("Automatic", "Flat", "PerGroup")),
     }
 )

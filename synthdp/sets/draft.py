@@ -13,7 +13,7 @@ from synthdp.schema.file_coding import TIMES_OF_DAY, TODO
 from synthdp.schema.guesses import LISTED, are_times, guessed, outward, proposed
 
 if TYPE_CHECKING:
-    from synthdp.images.first_look import Seen
+    from synthdp.images.picture_draft import Seen
     from synthdp.sets.dialect import Found
 
     Series = pd.Series[Any]

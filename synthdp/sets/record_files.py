@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from synthdp.errors import BadInput
-from synthdp.files import limits, whole
+from synthdp.files import atomic, limits
 from synthdp.schema import cells
 from synthdp.schema.columns import in_numbers
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
@@ -147,7 +147,7 @@ def write(chunks: "Iterable[DataFrame]", path: str | Path, schema: Schema) -> in
     if where.is_dir():
         raise BadInput(f"{where}: is a folder, expected the name of a {ending} file")
     try:
-        with whole.file(where) as part:
+        with atomic.file(where) as part:
             if ending == ".parquet":
                 return _write_parquet(chunks, part, schema)
             if ending == foreign.XLSX:
@@ -227,11 +227,11 @@ def _write_pictures(chunks: "Iterable[DataFrame]", where: Path, schema: Schema) 
         raise BadInput(f"{where}: is a folder, expected the name of a {NPZ} file")
     try:
         if packed:
-            with whole.file(where) as part:
+            with atomic.file(where) as part:
                 return arrays.write(chunks, part, schema)
         if where.is_dir():
             picture_folder.check_replaced(where)
-        with whole.folder(where) as part:
+        with atomic.folder(where) as part:
             return picture_folder.write(chunks, part, schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         raise BadInput(

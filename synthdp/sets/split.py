@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.files import limits, whole
+from synthdp.files import atomic, limits
 from synthdp.schema import cells
 from synthdp.schema.file_coding import PLAIN, SPACE
 from synthdp.schema.schema import Schema
@@ -121,7 +121,7 @@ def _split_lines(path: Path, schema: Schema, side: _Side, targets: tuple[Path, P
         limits.check_unpacked(path)
     try:
         with ExitStack() as stack:
-            parts = [stack.enter_context(whole.file(target)) for target in targets]
+            parts = [stack.enter_context(atomic.file(target)) for target in targets]
             source = stack.enter_context(_opened(path, "rt", encoding, packed=packed))
             train, held = (stack.enter_context(_opened(part, "wt", encoding, packed=packed)) for part in parts)
             lines = _Lines(source)
@@ -164,7 +164,7 @@ def _split_parquet(path: Path, schema: Schema, side: _Side, targets: tuple[Path,
         with ExitStack() as stack:
             file = stack.enter_context(pq.ParquetFile(path))
             place = _place(path, schema, file.schema_arrow.names)
-            parts = [stack.enter_context(whole.file(target)) for target in targets]
+            parts = [stack.enter_context(atomic.file(target)) for target in targets]
             writers = [stack.enter_context(pq.ParquetWriter(part, file.schema_arrow)) for part in parts]
             done = 0
             for batch in file.iter_batches():
@@ -189,7 +189,7 @@ def _split_sheet(path: Path, schema: Schema, side: _Side, targets: tuple[Path, P
         cells = [
             (text.filter(mask).to_pylist(), kind[mask]) for text, kind in zip(sheet.texts, sheet.kinds, strict=True)
         ]
-        with whole.file(target) as part:
+        with atomic.file(target) as part:
             excel.write_cells([cells], part, target, sheet.names, reading.sheet)
 
 
@@ -203,7 +203,7 @@ def _split_statistics(path: Path, schema: Schema, side: _Side, targets: tuple[Pa
     held = np.array([side.held_out(cells.text(name) or "") for name in names], np.bool_)
     for target, mask in zip(targets, (~held, held), strict=True):
         rows = found.table.filter(mask)
-        with whole.file(target) as part:
+        with atomic.file(target) as part:
             if _written(ending) == ".parquet":
                 pq.write_table(rows.replace_schema_metadata(None), part)
                 continue
@@ -228,7 +228,7 @@ def _split_database(address: database_url.Address, schema: Schema, side: _Side, 
     out.mkdir(parents=True, exist_ok=True)
     targets = out / f"{TRAIN}.parquet", out / f"{HELD_OUT}.parquet"
     for target, mask in zip(targets, (~held, held), strict=True):
-        with whole.file(target) as part:
+        with atomic.file(target) as part:
             pq.write_table(table.filter(mask), part)
     return targets
 

@@ -179,7 +179,7 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
                 "reads the table, or leave the tree out"
             )
         raise BadInput(
-            f"column {name!r}: its {item} are left to learn, and that takes records in memory; declare them, or give "
+            f"column {name!r}: its {item} are left to learn, which needs the records in memory; declare them, or give "
             "data.engine=memory, which reads the table"
         )
     check_codes(Codec(schema))
@@ -382,7 +382,7 @@ def _check_type(column: Column, kind: Any, *, text: bool) -> None:
         raise BadInput(f"column {column.name!r}: pictures are not read from a database; load them into memory")
     if isinstance(column, Numeric) and isinstance(column, Datetime):
         if not text and not (kind.is_date() or kind.is_timestamp()):
-            raise BadInput(f"{where}: cast it to a date or timestamp in the database, as in a view")
+            raise BadInput(f"{where}: cast it to a date or timestamp in the database, for example in a view")
         if (
             column.bounds != LEARN
             and max(abs(microseconds(end)) for end in column.bounds) > EXACT
@@ -393,14 +393,16 @@ def _check_type(column: Column, kind: Any, *, text: bool) -> None:
             )
     elif isinstance(column, Integer | Continuous):
         if not text and not (kind.is_integer() or kind.is_floating() or kind.is_boolean() or kind.is_decimal()):
-            raise BadInput(f"{where}: cast it to a number in the database, as in a view")
+            raise BadInput(f"{where}: cast it to a number in the database, for example in a view")
     elif isinstance(column, Identifier):
         if not (kind.is_string() or kind.is_integer() or kind.is_uuid()):
-            raise BadInput(f"{where}: a unit is named by text or a whole number; cast it in the database, as in a view")
+            raise BadInput(
+                f"{where}: units must be text or whole numbers; cast the column in the database, for example in a view"
+            )
     elif not (kind.is_string() or kind.is_integer() or kind.is_floating() or kind.is_boolean()):
-        raise BadInput(f"{where}: cast it to text in the database, as in a view")
+        raise BadInput(f"{where}: cast it to text in the database, for example in a view")
     if kind.is_floating() and kind.is_float16():
-        raise BadInput(f"{where}: cast it to a wider number in the database, as in a view")
+        raise BadInput(f"{where}: cast it to a wider number in the database, for example in a view")
 
 
 def _is_whole(key: str) -> bool:

@@ -29,8 +29,8 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
                     before = rest + error.object[: error.start].decode(encoding, "ignore")
                     line = number + 1 + len(re.findall("\r\n|\r|\n", before))
                     raise BadInput(
-                        f"{path}: line {line}: expected {NAMES[encoding]} text; say in reading: encoding how the file is written, or "
-                        "save it as UTF-8"
+                        f"{path}: line {line}: expected {NAMES[encoding]} text; declare the file's encoding in the schema (reading: "
+                        "encoding), or save it as UTF-8"
                     ) from None
                 held = "\r" if more and rest.endswith("\r") else ""  # its \n may be in the next block
                 found = rest.removesuffix(held).replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -42,7 +42,7 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
             if rest:
                 yield rest
     except limits.BROKEN:
-        raise BadInput(f"{path}: is not a whole gzip file") from None
+        raise BadInput(f"{path}: is not a complete gzip file") from None
 
 
 def records(path: Path, encoding: str, separator: str) -> Iterator[tuple[int, int]]:

@@ -157,7 +157,7 @@ def _write_coded(
         text.flush()
     except UnicodeEncodeError:
         raise BadInput(
-            f"{path}: not written, since some text of the records has no letters in {csv_lines.NAMES[reading.encoding]}, the encoding "
+            f"{path}: not written, since some text of the records cannot be written in {csv_lines.NAMES[reading.encoding]}, the encoding "
             "of the schema's reading; declare utf-8 there, or write a .parquet file"
         ) from None
     finally:
@@ -217,7 +217,7 @@ def header(path: Path, reading: Reading | None = None) -> tuple[list[str], str]:
         with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
             start = file.read(HEADER_BYTES).decode(encoding, errors="ignore")
     except limits.BROKEN:
-        raise BadInput(f"{path}: is not a whole gzip file") from None
+        raise BadInput(f"{path}: is not a complete gzip file") from None
     line = start.lstrip("\r\n").split("\n", 1)[0]
     if not line.strip():
         raise BadInput(f"{path}: the file is empty, expected a header line")
@@ -254,7 +254,7 @@ def texts(path: Path, names: list[str], delimiter: str, encoding: str = "utf-8")
         long = "straddl" in str(error)  # Arrow's own words may hold cells: none of them is repeated
         csv_lines.check(path, encoding, delimiter, len(names))
         why = "a row is longer than a MiB" if long else "it cannot be read as CSV"
-        raise BadInput(f"{path}: {why}; is a quote left open, or in the midst of a cell?") from None
+        raise BadInput(f"{path}: {why}; is a quote left open, or in the middle of a cell?") from None
     if csv_lines.holds_quotes(path):  # Arrow reads on to the end where one is left open
         for _ in csv_lines.records(path, encoding, delimiter):
             pass

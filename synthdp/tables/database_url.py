@@ -65,7 +65,7 @@ def address(url: str, table: str | None = None, query_file: str | None = None) -
     if len(given) != 1:
         raise BadInput(
             f"{plain}: {'give one of these alone' if given else 'which table?'}: data.table=NAME, data.query_file=FILE.sql, or #NAME "
-            "behind the URL"
+            "after the URL"
         )
     if not query_file:
         return Address(plain, table=given[0])
@@ -75,7 +75,7 @@ def address(url: str, table: str | None = None, query_file: str | None = None) -
         raise BadInput(f"{query_file}: cannot be read ({type(error).__name__})") from None
     query = text.strip().rstrip(";").strip()
     if not query or len(text) > MOST_LETTERS:
-        raise BadInput(f"{query_file}: expected one SELECT of at most {MOST_LETTERS:,} letters")
+        raise BadInput(f"{query_file}: expected one SELECT of at most {MOST_LETTERS:,} characters")
     return Address(plain, query=query)
 
 
@@ -125,7 +125,7 @@ def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, re
     """Make the table of these records, whole or not at all, and return their number. Raises `BadInput` where it is there, unless it is
     to be replaced."""
     if given.table is None:
-        raise BadInput(f"{given.url}: records are written into a table: name it behind #")
+        raise BadInput(f"{given.url}: records are written into a table: name it after #")
     with source.quiet():
         return _write(parts, types, given, _connected(given.url, write=True), replace=replace)
 
@@ -155,7 +155,7 @@ def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, conn
         where = f"{_quoted(schema)}." if schema else ""
         connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} RENAME TO {_quoted(name)}")
     except _faults() as error:
-        raise BadInput(f"{given}: cannot be written ({type(error).__name__}); may you write there?") from None
+        raise BadInput(f"{given}: cannot be written ({type(error).__name__}); check that you may write there") from None
     finally:
         connection.disconnect()
     return rows
@@ -191,7 +191,7 @@ def _connected(url: str, *, write: bool = False) -> Any:
         return connect(**options)
     except _faults() as error:
         raise BadInput(
-            f"{url}: the database does not let us in ({type(error).__name__}): check the host, the user and the database's name. Passwords "
+            f"{url}: the database cannot be opened ({type(error).__name__}): check the host, the user and the database's name. Passwords "
             "come from PGPASSWORD, ~/.pgpass or a service file (?service=NAME)"
         ) from None
 
@@ -215,10 +215,10 @@ def _words(url: str) -> dict[str, Any]:
         said: dict[str, Any] = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
         port = parts.port
     except ValueError:
-        raise BadInput(f"a URL of PostgreSQL is such as {FORM.split()[0]}") from None
+        raise BadInput(f"a PostgreSQL URL must look like {FORM.split()[0]}") from None
     unknown = sorted(set(said) - set(WORDS))
     if unknown:
-        raise BadInput(f"a URL of PostgreSQL has no {unknown[0]!r} here; known: {', '.join(WORDS)}")
+        raise BadInput(f"a PostgreSQL URL takes no {unknown[0]!r}; known: {', '.join(WORDS)}")
     own = {"user": parts.username, "host": parts.hostname, "database": parts.path.strip("/")}
     said |= {name: unquote(value) for name, value in own.items() if value}
     return {"port": port, **said}

@@ -160,7 +160,9 @@ def _put(table: Any, at: tuple[int, int], text: str | None, kind: int, days: dic
     elif kind in days and (moment := datetime.fromisoformat(text)).date() >= FIRST_DAY and not moment.microsecond:
         table.write_datetime(*at, moment, days[kind])
     elif len(text) > MOST_LETTERS:
-        raise BadInput(f"{path}: a cell of Excel holds at most {MOST_LETTERS:,} letters; write a .csv or .parquet file")
+        raise BadInput(
+            f"{path}: an Excel cell holds at most {MOST_LETTERS:,} characters; write a .csv or .parquet file"
+        )
     else:
         table.write_string(*at, text)
 

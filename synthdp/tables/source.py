@@ -136,7 +136,7 @@ def read(source: "Files", files: list[Path], connection: Any, reading: Reading |
             limits.check_unpacked(path)
     if reading is not None and reading.encoding not in ("utf-8", "utf-8-sig"):
         raise BadInput(
-            f"{source.path}: the database reads UTF-8, and the schema's reading says {reading.encoding}; give data.engine=memory, or "
+            f"{source.path}: the database reads only UTF-8, but the schema's reading says {reading.encoding}; give data.engine=memory, or "
             "save the files as UTF-8 and declare that"
         )
     names, delimiter = _header(files, reading)
@@ -389,7 +389,7 @@ def check_installed() -> None:
         import ibis  # noqa: F401
     except ImportError as error:
         raise BadInput(
-            f"tables are counted where they are by Ibis and DuckDB, and {error.name} is not installed: pip install 'synthdp[database]'"
+            f"counting tables where they are needs Ibis and DuckDB, but {error.name} is not installed: pip install 'synthdp[database]'"
         ) from None
 
 
@@ -403,7 +403,7 @@ def _asked(source: Query) -> Opened:
         if not isinstance(error, IbisError):
             raise
         raise BadInput(
-            "the Ibis expression is of no database: make it from a connection, as con.table('visits')"
+            "the Ibis expression belongs to no database: make it from a connection, as con.table('visits')"
         ) from None
     if engine not in KNOWN:
         raise BadInput(f"tables are counted in {', '.join(KNOWN)}, not in {engine}: copy the table to one of them")

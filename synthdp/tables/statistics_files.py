@@ -46,7 +46,7 @@ def labelled(records: "DataFrame", facts: Mapping[str, Any], path: Path, schema:
         known = {} if reading is None else dict(reading.coding(column.name).labels)
         if any(code in known and not _same(known[code], label) for code, label in told.items()):
             raise BadInput(
-                f"{path}: column {column.name!r}: its value labels are not those of the schema's reading; mend labels there, or the file"
+                f"{path}: column {column.name!r}: its value labels differ from the schema's reading; correct them there, or in the file"
             )
         if not known:
             records = records.assign(**{column.name: _labelled(records[column.name], told, column.categories)})
@@ -72,7 +72,7 @@ def _labelled(series: "Series[Any]", told: Mapping[str, str], known: Any) -> "Se
 def check_names(path: Path, ending: str, names: Iterable[str]) -> None:
     """Raises `BadInput` where the format does not know such names, or cannot be written."""
     if ending not in NAMES:
-        raise BadInput(f"{path}: {ending} files can be read and not written; write .xpt, which SAS reads")
+        raise BadInput(f"{path}: {ending} files can be read but not written; write .xpt, which SAS reads")
     form, rule = NAMES[ending]
     odd = next((name for name in names if not re.fullmatch(form, name)), None)
     if odd is not None:

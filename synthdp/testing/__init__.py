@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from synthdp import generators
 from synthdp.testing.contract import CHECKS, Subject
 
 __all__ = ["Check", "check_generator", "checks"]
@@ -42,6 +43,7 @@ def checks(generator: Any) -> list[Check]:
     On tables, on images, or on both, as its traits say.
     """
     made = generator() if isinstance(generator, type) else generator
+    generators.check_traits(type(made), getattr(made, "name", type(made).__name__))
     return [Check(function, Subject(made, kind)) for kind in made.traits.kinds for function in CHECKS]
 
 

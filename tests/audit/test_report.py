@@ -106,7 +106,7 @@ PARTS = {  # classes of the house that answer nothing by themselves
     "an answer": {"Labels"},
     "the levels of codes": {"Tree"},
     "the columns of a history": {"View"},
-    "teachers, who answer votes": {"Estimators", "Stacked", "Witness"},
+    "teachers, who answer votes": {"Estimators", "Stacked", "MeanEmbeddings"},
 }
 
 

@@ -186,7 +186,7 @@ def test_a_refused_budget_reads_no_record(files, fit, capsys, monkeypatch):
 
 def test_budget_makes_an_account_and_changes_its_cap_only_when_told_to(capsys, tmp_path):
     account = f"account={tmp_path / 'a'}"
-    assert "nothing was fitted yet" in refused(capsys, ["budget", account])
+    assert "nothing has been fitted yet" in refused(capsys, ["budget", account])
     assert shown(capsys, account, *CAP)["left"] == {"epsilon": 2.0, "delta": 1e-5}
     other = ["account.cap.epsilon=3", "account.cap.delta=1e-5"]
     assert "account.change_cap=true" in refused(capsys, ["budget", account, *other])

@@ -96,10 +96,10 @@ def test_a_generator_that_needs_records_says_how(clinic, run):
         ((f"data.path={URL}", "data.query_file=nothing.sql"), "nothing.sql: cannot be read"),
         (("data.path=postgresql://me:HUSH@host/visits", "data.table=visits"), "PGPASSWORD"),
         (("data.path=postgresql://me@host/db?password=HUSH", "data.table=visits"), "PGPASSWORD"),
-        (("data.path=postgresql://me@host/db?options=x", "data.table=visits"), "no 'options' here"),
+        (("data.path=postgresql://me@host/db?options=x", "data.table=visits"), "takes no 'options'"),
         (("data.path=postgresql://me@host/db", "data.table=visits", "data.engine=duckdb"), "leave it out"),
-        (("data.path=postgresql://me@127.0.0.1:9/db", "data.table=visits"), "does not let us in"),
-        (("data.path=postgresql://me@127.0.0.1:x/db", "data.table=visits"), "such as postgresql://"),
+        (("data.path=postgresql://me@127.0.0.1:9/db", "data.table=visits"), "cannot be opened"),
+        (("data.path=postgresql://me@127.0.0.1:x/db", "data.table=visits"), "must look like postgresql://"),
         (("data.path=postgresql://me@[host/db", "data.table=visits"), "such as postgresql://"),
     ],
 )

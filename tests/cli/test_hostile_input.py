@@ -103,7 +103,7 @@ def test_tables_that_unpack_to_far_more_than_they_are(folder, refused, monkeypat
     assert "over 200 times its size" in refused("schema", "path=bomb.csv.gz")
     assert "over 200 times its size" in refused("split", "path=bomb.csv.gz", "schema=good.yaml", "out=parts")
     (folder / "torn.csv.gz").write_bytes(gzip.compress(b"age,sex\n30,M\n" * 1_000)[:-30])
-    assert "not a whole gzip file" in refused("schema", "path=torn.csv.gz")
+    assert "not a complete gzip file" in refused("schema", "path=torn.csv.gz")
     ages = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()).take(pa.array([0] * 100_000)), pa.array([30]))
     with pq.ParquetWriter(folder / "bomb.parquet", pa.schema([("age", ages.type)])) as writer:
         for _ in range(10):
@@ -247,8 +247,8 @@ def test_absurd_events_have_an_epsilon(entry, delta):
 
 
 def test_names_in_an_account_do_not_reach_the_terminal_raw():
-    from synthdp.cli import places
+    from synthdp.cli import output_paths
 
-    shown = places.name("\x1b[31m" + "x" * 1_000)
+    shown = output_paths.name("\x1b[31m" + "x" * 1_000)
     assert shown.startswith("\\x1b[31m")
     assert len(shown) < 100

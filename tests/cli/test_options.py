@@ -1,13 +1,15 @@
 """Every option that `--help` names can be given."""
 
+import dataclasses
 import re
 import shlex
 import subprocess
+import typing
 
 import pytest
 from sweeps import sweep
 
-from synthdp.cli import COMMANDS, compose, run, settings
+from synthdp.cli import COMMANDS, compose, option_values, run, settings
 from synthdp.cli.settings import GROUPS, KINDS, OPTIONS
 from synthdp.sets.named import NAMES
 
@@ -35,8 +37,8 @@ def word(name, value):
 )
 def test_options_of_groups(command, group, chosen):
     """Whatever file of the group is chosen."""
-    required = [f"{name}=1" for name, value, _ in settings.helps(OPTIONS[command]) if value == "???"]
-    given = [word(f"{group}.{name}", value) for name, value, _ in settings.helps(KINDS[group]) if value != "???"]
+    required = [f"{name}=1" for name, value, _ in option_values.helps(OPTIONS[command]) if value == "???"]
+    given = [word(f"{group}.{name}", value) for name, value, _ in option_values.helps(KINDS[group]) if value != "???"]
     (config,) = compose.compose(command, [*required, f"{group}={chosen}", *given])
     assert isinstance(config[group], KINDS[group])
 
@@ -48,9 +50,26 @@ def test_a_data_set_is_chosen_by_its_name():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_options_of_commands(command):
-    required = [f"{name}=1" for name, value, _ in settings.helps(OPTIONS[command]) if value == "???"]
-    given = [word(name, value) for name, value, _ in settings.helps(OPTIONS[command]) if value != "???"]
+    required = [f"{name}=1" for name, value, _ in option_values.helps(OPTIONS[command]) if value == "???"]
+    given = [word(name, value) for name, value, _ in option_values.helps(OPTIONS[command]) if value != "???"]
     assert compose.compose(command, [*required, *given])
+
+
+def literals(kind):
+    """(option, its help, its allowed names) of each option that takes one of several names."""
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(hints[field.name]):
+            yield from literals(hints[field.name])
+        parts = (hints[field.name], *typing.get_args(hints[field.name]))
+        names = [name for part in parts if typing.get_origin(part) is typing.Literal for name in typing.get_args(part)]
+        yield field.name, field.metadata["help"], [name for name in names if isinstance(name, str)]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_names_every_value_of_an_option(command):
+    for option, said, names in literals(OPTIONS[command]):
+        assert [name for name in names if name not in said] == [], option
 
 
 def completed(script, *words, part=True):

@@ -27,7 +27,6 @@ from sklearn.linear_model import LogisticRegression
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from synthdp.seal.checkpoint import Checkpoint
 from test_compat import DELTA, ROWS, plain, portrait, records, told_entries, told_standing, told_statement
 
 import synthdp
@@ -50,6 +49,7 @@ from synthdp.ledger.events import (
 )
 from synthdp.ledger.ledger import Ledger
 from synthdp.options import option
+from synthdp.seal.resume import Checkpoint
 from synthdp.selecting import select
 
 WORK = Path("/tmp/synthdp-compat")  # noqa: S108 - see above

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from synthdp.errors import BadInput
-from synthdp.files import whole
+from synthdp.files import atomic
 
 OLD, NEW = {"a": b"old", "b": b"old b"}, {"a": b"new" * 1000, "c/d": b"new too"}
 STEPS = ("fsync", "rename", "replace", "mkdir", "rmdir", "unlink")
@@ -26,7 +26,7 @@ def content(folder):
 
 
 def put(path):
-    with whole.folder(path) as new:
+    with atomic.folder(path) as new:
         fill(new, NEW)
 
 
@@ -68,8 +68,8 @@ def test_a_power_cut_leaves_the_old_folder_or_the_new_one_and_the_next_writer_cl
         if not stopped(lambda: put(path), steps):  # noqa: B023 - called at once
             break
         if not path.exists() and older is not None:
-            assert whole.interrupted(path), "there is a way back"
-        whole.recover(path)
+            assert atomic.interrupted(path), "there is a way back"
+        atomic.recover(path)
         found = content(path) if path.exists() else None
         assert found in (older, NEW)
         seen.add(found == NEW)
@@ -84,7 +84,7 @@ def test_a_file_is_the_old_one_or_the_new_one(tmp_path):
         path.write_bytes(b"old")
 
         def work(path=path):
-            with whole.file(path) as part:
+            with atomic.file(path) as part:
                 part.write_bytes(b"new")
 
         if not stopped(work, steps):
@@ -144,7 +144,7 @@ def test_a_full_disk_is_told_in_a_line_and_leaves_what_was_there(tmp_path, monke
                 put(path)
             except BadInput as error:
                 said.append(str(error))
-        whole.recover(path)
+        atomic.recover(path)
         assert content(path) in (OLD, NEW)
         assert [each.name for each in tmp_path.iterdir()] == ["release"]
     assert len(said) >= 2
@@ -154,9 +154,9 @@ def test_a_full_disk_is_told_in_a_line_and_leaves_what_was_there(tmp_path, monke
 def test_a_disk_that_fills_up_while_a_file_is_written(tmp_path):
     """By a limit on the size of files, which the system holds itself."""
     code = (
-        "import resource, sys; from pathlib import Path; from synthdp.files import whole\n"
+        "import resource, sys; from pathlib import Path; from synthdp.files import atomic\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); path = Path(sys.argv[1])\n"
-        "with whole.folder(path) as new: (new / 'a').write_bytes(b'x' * 2000)"
+        "with atomic.folder(path) as new: (new / 'a').write_bytes(b'x' * 2000)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "release")], capture_output=True, text=True, check=False
@@ -167,7 +167,7 @@ def test_a_disk_that_fills_up_while_a_file_is_written(tmp_path):
 
 def test_two_writers_do_not_clear_up_after_each_other(tmp_path):
     path = tmp_path / "release"
-    with whole.folder(path) as new:
+    with atomic.folder(path) as new:
         put(path)
         assert new.is_dir()
         fill(new, OLD)

@@ -8,18 +8,18 @@ import pytest
 from fuzzing import NUMBERS, TEXTS, WRONG, edited, fuzz
 from hypothesis import strategies as st
 
-from synthdp.cli import COMMANDS, compose, run, settings
+from synthdp.cli import COMMANDS, compose, option_values, run, settings
 
 OPTIONS = {
     command: sorted(
         {
-            *(name for name, _, _ in settings.helps(settings.OPTIONS[command])),
+            *(name for name, _, _ in option_values.helps(settings.OPTIONS[command])),
             *settings.GROUPS.get(command, {}),
             *(
                 f"{g}.{n}"
                 for g in settings.GROUPS.get(command, {})
                 if g in settings.KINDS
-                for n, _, _ in settings.helps(settings.KINDS[g])
+                for n, _, _ in option_values.helps(settings.KINDS[g])
             ),
         }
     )

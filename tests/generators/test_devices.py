@@ -10,9 +10,9 @@ from sweeps import heavy, sweep
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators import kernel_teachers
-from synthdp.generators.adversarial import pair_kernel, table_player
+from synthdp.generators.adversarial import pair_kernel, table_generator_network
 from synthdp.generators.adversarial.pair_kernel import Interactions
-from synthdp.generators.images import image_player
+from synthdp.generators.images import image_generator_network
 from synthdp.generators.images.diffusion import Prior
 from synthdp.generators.images.image_kernel_rounds import Coefficients
 from synthdp.generators.marginals.product_mixture import Evidence
@@ -51,7 +51,11 @@ MORE = [  # paths that the contract's settings do not take
 # Where the CPU may wait for the device. Within a step: the seal's noise, which is made on the CPU of the sums (`added_flat`), and
 # the count of adaptive clipping, noised there too; with start=gauss, dpdm asks how many records of each label there are.
 STEPS = {"noise.py:added_flat", "bound.py:within", "diffusion.py:turned"}
-SHOWN = {"table_player.py:loss", "image_player.py:loss", "dpmerf.py:_train"}  # when progress is shown
+SHOWN = {
+    "table_generator_network.py:loss",
+    "image_generator_network.py:loss",
+    "dpmerf.py:_train",
+}  # when progress is shown
 ROUNDS = {  # of questions to teachers, which are on the CPU or answer there
     "kernel_rounds.py:_ask",
     "kernel_rounds.py:fakes",
@@ -63,10 +67,10 @@ ROUNDS = {  # of questions to teachers, which are on the CPU or answer there
     "network_teachers.py:votes",
 }
 ENDS = {
-    "table_player.py:<genexpr>",
-    "image_player.py:<genexpr>",
-    "table_player.py:finish",
-    "image_player.py:finish",
+    "table_generator_network.py:<genexpr>",
+    "image_generator_network.py:<genexpr>",
+    "table_generator_network.py:finish",
+    "image_generator_network.py:finish",
     "dpdm.py:<genexpr>",
     "dpdm.py:finished",
     "dpmerf.py:fit",
@@ -125,7 +129,7 @@ def check_elsewhere(monkeypatch, data, name, changes=None):
     settings = short(data, name, changes)
     asks = name.startswith(("dpgan", "dpdm"))  # of gradients, one a step
     assert mode.waits["noise.py:added_flat"] == (settings.steps if asks else 0)
-    assert mode.waits["table_player.py:loss"] + mode.waits["image_player.py:loss"] <= 4
+    assert mode.waits["table_generator_network.py:loss"] + mode.waits["image_generator_network.py:loss"] <= 4
     return mode
 
 
@@ -194,7 +198,11 @@ def test_a_forgotten_move_is_noticed(data, name, where, what, instead, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("data", "kind"), [("table", table_player.Player), heavy(("images", image_player.ImagePlayer))]
+    ("data", "kind"),
+    [
+        ("table", table_generator_network.TableGeneratorNetwork),
+        heavy(("images", image_generator_network.ImageGeneratorNetwork)),
+    ],
 )
 def test_a_number_that_is_read_in_every_step_is_noticed(data, kind, monkeypatch):
     plain = kind.step
@@ -209,14 +217,14 @@ def test_a_number_that_is_read_in_every_step_is_noticed(data, kind, monkeypatch)
 
 
 def test_labels_counted_on_the_device_are_noticed(monkeypatch):
-    """Of the student's lessons: how many rows are of a label is known on the CPU, which drew them."""
-    columns = kernel_teachers.Columns.lesson
+    """Of what the student learnt: how many rows are of a label is known on the CPU, which drew them."""
+    columns = kernel_teachers.Columns.student
 
-    def lesson(self, *answers):
+    def student(self, *answers):
         judged = columns(self, *answers)
         return lambda rows, label: judged(rows, label.to(rows.device))
 
-    monkeypatch.setattr(kernel_teachers.Columns, "lesson", lesson)
+    monkeypatch.setattr(kernel_teachers.Columns, "student", student)
     with pytest.raises(AssertionError):
         check_elsewhere(monkeypatch, "table", "kernel_teachers")
 

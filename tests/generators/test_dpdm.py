@@ -24,7 +24,7 @@ from synthdp.generators.images.diffusion import (
     losses,
     mixed,
 )
-from synthdp.generators.images.latent import blank, prior_of, rows_of
+from synthdp.generators.images.diffusion_model import blank, prior_of, rows_of
 from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.generators.parts.table_networks import random
 from synthdp.ledger.events import Gaussian, Sampled

@@ -12,7 +12,7 @@ from synthdp import BadInput, Budget, Synthesizer, load
 from synthdp.generators.adversarial.clipping_strategies import STRATEGIES, Clipper
 from synthdp.generators.dpgan_images import DPGANImages
 from synthdp.generators.images.image_networks import Critic, principal_axes
-from synthdp.generators.images.pixel_rows import Canvas, in_range
+from synthdp.generators.images.pixel_rows import PixelLayout, in_range
 from synthdp.generators.parts.table_networks import random
 from synthdp.ledger.events import Gaussian, Sampled
 from synthdp.ledger.ledger import Ledger
@@ -24,7 +24,7 @@ from synthdp.seal.resume import Checkpoint
 
 BUDGET = Budget(3.0, 1e-5)
 MODES = {"basis": "dpgan_images", "conv": "dpgan_images:conv", "mlp": "dpgan_images:mlp"}
-CANVAS = Canvas(shape=(6, 7, 2), start=1, columns=85, label=0, labels=3)
+LAYOUT = PixelLayout(shape=(6, 7, 2), start=1, columns=85, label=0, labels=3)
 
 
 def settings(mode, **changes):
@@ -33,16 +33,16 @@ def settings(mode, **changes):
 
 def critic(mode, seed=0):
     lens = 5 if mode == "basis" else None
-    network = Critic(CANVAS, mode == "conv", (4, 3) if mode == "conv" else (8, 6), lens, random(seed))
+    network = Critic(LAYOUT, mode == "conv", (4, 3) if mode == "conv" else (8, 6), lens, random(seed))
     if lens:
-        network.focus(torch.randn(CANVAS.pixels, lens, generator=random(3)))
+        network.focus(torch.randn(LAYOUT.pixels, lens, generator=random(3)))
     return network
 
 
 def rows(count, seed=1):
     codes = np.random.default_rng(seed).integers(0, 256, (count, 85))
     codes[:, 0] %= 3
-    return CANVAS.rows(torch.from_numpy(codes))
+    return LAYOUT.rows(torch.from_numpy(codes))
 
 
 def game(generator, frame, seed=5, answers=None):
@@ -78,7 +78,7 @@ def test_the_fake_half_does_not_see_a_record(mode):
         one.start()
         play(one, range(6))
         one.d.zero_grad()
-        one.fake_gradient(one.player.fake_rows(40))
+        one.fake_gradient(one.network.fake_rows(40))
         found.append([parameter.grad.numpy().copy() for parameter in one.d.parameters()])
     assert any(np.abs(gradient).max() > 0 for gradient in found[0])
     for gradient, same_gradient in zip(*found, strict=True):
@@ -125,11 +125,11 @@ def test_steepness_is_the_squared_gradient_by_the_input(mode):
     """By differences along each input of the first layer, for one picture at a time."""
     network, batch = critic(mode).double(), rows(3).double()
     found = network.steepness(batch)
-    lens = network.lens if mode == "basis" else torch.eye(CANVAS.pixels).double()
+    lens = network.lens if mode == "basis" else torch.eye(LAYOUT.pixels).double()
     back = torch.linalg.pinv(lens)  # a step of one coefficient, and of no other
     for place, row in enumerate(batch):
         moved = row.repeat(len(back), 1)
-        moved[:, : CANVAS.pixels] += 1e-6 * back
+        moved[:, : LAYOUT.pixels] += 1e-6 * back
         slopes = (network(moved) - network(row[None])).detach() / 1e-6
         assert float(slopes.square().sum()) == pytest.approx(float(found[place].detach()), rel=1e-3)
 
@@ -200,15 +200,15 @@ def test_a_rehearsal_that_was_stopped_and_resumed_equals_an_uninterrupted_one(tm
 def test_before_its_first_step_a_game_is_its_start(mode):
     one = game(settings(mode), make_pictures(150))
     one.start()
-    values, label, _ = one.player.source.draw(50, random(1))
-    assert torch.equal(one.player.g(values, label), values)
+    values, label, _ = one.network.source.draw(50, random(1))
+    assert torch.equal(one.network.g(values, label), values)
 
 
 @pytest.mark.parametrize("start", ["gauss", "label"])
 def test_a_game_that_diverges_falls_back_on_its_start(start):
     one = game(settings("mlp", start=start), make_pictures(150))
     one.start()
-    beginning = {name: value.clone() for name, value in one.player.beginning.state_dict().items()}
+    beginning = {name: value.clone() for name, value in one.network.beginning.state_dict().items()}
     with torch.no_grad():
         for parameter in one.d_average.parameters():
             parameter.fill_(math.nan)

@@ -183,7 +183,7 @@ def test_every_start_is_restored(start):
     second = game(generator, seed=77)
     second.restore(first.state())
     same(second.state(), first.state())
-    assert (second.player.tables is None) == (start == "none")
+    assert (second.network.tables is None) == (start == "none")
     ends = second.finish().network.state_dict()
     for name, value in first.finish().network.state_dict().items():
         assert torch.equal(value, ends[name])
@@ -244,7 +244,7 @@ def test_generated_rows_are_bounded_as_records_are(way, clip):
 def test_the_fake_gradient_is_that_of_its_loss(way):
     one = game(settings(way))
     one.start()
-    fakes = one.player.blocks.one_hot(one.player.fakes(40))
+    fakes = one.network.blocks.one_hot(one.network.fakes(40))
     one.d.zero_grad()
     one.fake_gradient(fakes)
     found = [parameter.grad.clone() for parameter in one.d.parameters()]

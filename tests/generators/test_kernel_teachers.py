@@ -7,13 +7,13 @@ from clinic import make_frame, make_schema, quick
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.generators.adversarial.pair_kernel import interactions, learnt
-from synthdp.generators.adversarial.table_player import Player
+from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
 from synthdp.generators.kernel_teachers import KernelTeachers
 from synthdp.generators.parts.table_networks import Blocks
 from synthdp.ledger.events import Entry, Gaussian, Vote
 from synthdp.schema.codec import Codec
 from synthdp.seal.resume import Checkpoint
-from synthdp.seal.teachers import Witness
+from synthdp.seal.teachers import MeanEmbeddings
 from synthdp.seal.teachers.mean_embeddings import compared
 from synthdp.seal.teachers.protocols import Parts
 
@@ -80,11 +80,11 @@ def test_the_student_recovers_exact_evaluations(space):
     assert float((found - exact).norm() / exact.norm()) < 0.1
 
 
-def test_a_witness_is_the_mean_over_its_own_records_alone(space):
+def test_a_mean_embedding_is_over_its_own_records_alone(space):
     space, sizes = space
     codes = rows_of(sizes, 30).numpy().astype(np.int32)
     queries, generated = rows_of(sizes, 11, seed=1), rows_of(sizes, 200, seed=2)
-    kind = Witness(kernel=space.kernel)
+    kind = MeanEmbeddings(kernel=space.kernel)
     starts, counts = np.array([0, 10, 10]), np.array([10, 0, 20])
     ensemble = kind.begin(Parts(codes, starts, counts), None, 2, b"")
     with pytest.raises(BadInput, match="generated"):
@@ -129,7 +129,7 @@ def test_plans_hold_one_event_a_round(start):
         assert own / (own + precision) == pytest.approx(0.5)
 
 
-def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(tmp_path, monkeypatch):
+def test_a_fit_stopped_while_it_learns_loses_no_answer_and_no_step(tmp_path, monkeypatch):
     """Killed in the middle of a round, after its answer: the same model comes out as if it had not been."""
 
     class Stop(Exception):
@@ -146,7 +146,7 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(tmp_pat
 
     whole, all_seen = fit(tmp_path / "whole")
     assert all_seen[-1] == (80, 80)
-    plain = Player.step
+    plain = TableGeneratorNetwork.step
     for number in (10, 50):  # generator steps of the first round, and of the second
 
         def step(self, judged, at, number=number):
@@ -156,7 +156,7 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(tmp_pat
 
         folder = tmp_path / str(number)
         with monkeypatch.context() as patch:
-            patch.setattr(Player, "step", step)
+            patch.setattr(TableGeneratorNetwork, "step", step)
             with pytest.raises(Stop):
                 fit(folder)
         resumed, seen = fit(folder, resume=True)

@@ -8,17 +8,17 @@ from torch.testing import assert_close
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators.adversarial.pair_kernel import weights_of
-from synthdp.generators.images.image_kernel_rounds import FINE, Lesson, Pupil, coefficients
-from synthdp.generators.images.pixel_rows import WHITE, Canvas
+from synthdp.generators.images.image_kernel_rounds import FINE, KernelStudent, MomentMatchingNetwork, coefficients
+from synthdp.generators.images.pixel_rows import WHITE, PixelLayout
 from synthdp.generators.kernel_teachers_images import KernelTeachersImages
 from synthdp.ledger.events import Entry, Vote
 from synthdp.schema.codec import Codec
-from synthdp.seal.teachers import Witness
+from synthdp.seal.teachers import MeanEmbeddings
 
 BUDGET = Budget(3.0, 1e-5)
 CODEC = Codec(picture_schema())
 LABEL = CODEC.names.index("finding")
-CANVAS = Canvas.of(CODEC, LABEL)
+LAYOUT = PixelLayout.of(CODEC, LABEL)
 
 
 def pictures(rows, seed=0, lead=0):
@@ -34,8 +34,8 @@ def pictures(rows, seed=0, lead=0):
 
 
 def space_of(codes, degree=3):
-    values, label = CANVAS.split(CANVAS.rows(codes))
-    return coefficients(CANVAS, values, label.argmax(1), torch.full((3,), 1 / 3), degree)
+    values, label = LAYOUT.split(LAYOUT.rows(codes))
+    return coefficients(LAYOUT, values, label.argmax(1), torch.full((3,), 1 / 3), degree)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_coefficients_are_centred_and_of_unit_variance_within_each_label(space):
 def test_codes_and_values_have_the_same_coefficients(space):
     """What teachers see of codes, and what the network descends on."""
     codes = pictures(50, seed=1)
-    values, label = CANVAS.split(CANVAS.rows(codes))
+    values, label = LAYOUT.split(LAYOUT.rows(codes))
     assert_close(space.seen(values, label.argmax(1)).double(), space.of(codes) / FINE, atol=2e-3, rtol=0)
     assert float(values.max()) <= 1 < float(codes.max()) / WHITE * 2
 
@@ -81,16 +81,16 @@ def test_teachers_take_the_kernel_whatever_the_size_of_pictures(shape):
         }
     )
     codec = Codec(schema)
-    canvas = Canvas.of(codec, codec.names.index("finding"))
+    layout = PixelLayout.of(codec, codec.names.index("finding"))
     rng = np.random.default_rng(0)
-    values = torch.from_numpy(rng.random((300, canvas.pixels), dtype=np.float32) ** 3)
-    space = coefficients(canvas, values, torch.from_numpy(rng.integers(0, 3, 300)), torch.full((3,), 1 / 3), 3)
-    assert Witness(kernel=space.kernel).check(codec) == 2
+    values = torch.from_numpy(rng.random((300, layout.pixels), dtype=np.float32) ** 3)
+    space = coefficients(layout, values, torch.from_numpy(rng.integers(0, 3, 300)), torch.full((3,), 1 / 3), 3)
+    assert MeanEmbeddings(kernel=space.kernel).check(codec) == 2
     codes = torch.from_numpy(rng.integers(0, codec.sizes, (40, len(codec.sizes))))
     z = (space.of(codes)).numpy()
     assert np.array_equal(z, np.rint(z))
     exact = [sum(int(a) * int(b) for a, b in zip(row, space.lens[:, 0].long(), strict=True)) for row in codes[:, :-1]]
-    found = (codes[:, canvas.start : canvas.start + canvas.pixels].double() @ space.lens)[:, 0]
+    found = (codes[:, layout.start : layout.start + layout.pixels].double() @ space.lens)[:, 0]
     assert found.long().tolist() == exact  # whole numbers below 2^53: no order of the sum rounds
 
 
@@ -104,7 +104,7 @@ def test_the_distance_is_that_of_the_differences_of_mean_embeddings(space):
     made, given, queries = pictures(12, seed=1), pictures(12, seed=2), pictures(9, seed=3)
     made[:, LABEL] = given[:, LABEL]
     weights = torch.from_numpy(np.random.default_rng(0).normal(size=9))
-    lesson = Lesson(
+    student = KernelStudent(
         space=space, queries=(space.of(queries) / FINE).float(), labels=queries[:, LABEL], weights=weights.float()
     )
     expected = 0.0
@@ -115,9 +115,9 @@ def test_the_distance_is_that_of_the_differences_of_mean_embeddings(space):
                     for other, back in ((made, 1), (given, -1)):
                         expected += sign * back * float(space.kernel(one[[i]], other[[j]])) / (12 * 11)
     expected -= 2 * float((embedded(space, queries, weights, made) - embedded(space, queries, weights, given)).mean())
-    values = [CANVAS.split(CANVAS.rows(codes))[0] for codes in (made, given)]
-    assert float(lesson.distance(*values, given[:, LABEL])) == pytest.approx(expected, rel=5e-3)
-    assert float(lesson.distance(values[1], values[1], given[:, LABEL])) == pytest.approx(0, abs=1e-4)
+    values = [LAYOUT.split(LAYOUT.rows(codes))[0] for codes in (made, given)]
+    assert float(student.distance(*values, given[:, LABEL])) == pytest.approx(expected, rel=5e-3)
+    assert float(student.distance(values[1], values[1], given[:, LABEL])) == pytest.approx(0, abs=1e-4)
 
 
 def test_the_student_recovers_exact_evaluations():
@@ -144,7 +144,7 @@ def test_a_network_that_is_no_nearer_gives_way_to_the_start():
     )
     source = release.model.source
 
-    class Player:
+    class TrainedNetwork:
         def __init__(self):
             self.source, self.random = source, torch.Generator().manual_seed(0)
             self.beginning = lambda values, _: values
@@ -157,12 +157,12 @@ def test_a_network_that_is_no_nearer_gives_way_to_the_start():
         def finish(self):
             return self.g_average
 
-    player, codes = Player(), pictures(5)
+    network, codes = TrainedNetwork(), pictures(5)
     space = space_of(pictures(500))
-    lesson = Lesson(
+    student = KernelStudent(
         space=space, queries=(space.of(codes) / FINE).float(), labels=codes[:, LABEL], weights=torch.zeros(5)
     )
-    assert Pupil(player, 1.0).finish(lesson) is player.beginning
+    assert MomentMatchingNetwork(network, 1.0).finish(student) is network.beginning
 
 
 def test_plans_hold_one_event_a_vote_and_the_starts_share():
@@ -174,7 +174,7 @@ def test_plans_hold_one_event_a_vote_and_the_starts_share():
 
 
 @pytest.mark.parametrize("number", [5, 25])
-def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(number, tmp_path, monkeypatch):
+def test_a_fit_stopped_while_it_learns_loses_no_answer_and_no_step(number, tmp_path, monkeypatch):
     """Law 23 in a rehearsal: killed in a round, after its answer, the same model comes out as if it had not been."""
 
     class Stop(Exception):
@@ -185,16 +185,16 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_lessons(number,
         files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
         return synth.fit(make_pictures(150), seed=3, resume=resume, **files)
 
-    plain = Pupil.step
+    plain = MomentMatchingNetwork.step
 
-    def step(self, lesson, at):
+    def step(self, student, at):
         if at == number:
             raise Stop
-        plain(self, lesson, at)
+        plain(self, student, at)
 
     whole = fit(tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr(Pupil, "step", step)
+        patch.setattr(MomentMatchingNetwork, "step", step)
         with pytest.raises(Stop):
             fit(tmp_path / "stopped")
     resumed = fit(tmp_path / "stopped", resume=True)

@@ -21,9 +21,9 @@ def test_the_fake_half_does_not_see_a_record():
         noise = data.commit(lambda z, settings=settings: settings.plan(make_schema(), z))
         schema = data.resolve()
         game = settings.game(data, settings.terms(schema, noise), torch.Generator().manual_seed(1))
-        fakes = game.player.fakes(64)
-        game.d.recentre(game.player.blocks.one_hot(fakes), 1.0, game.d_average)
-        game.fake_gradient(game.player.blocks.one_hot(fakes))
+        fakes = game.network.fakes(64)
+        game.d.recentre(game.network.blocks.one_hot(fakes), 1.0, game.d_average)
+        game.fake_gradient(game.network.blocks.one_hot(fakes))
         grads.append([parameter.grad.numpy().copy() for parameter in game.d.parameters() if parameter.grad is not None])
     assert grads[0]
     for one, other in zip(*grads, strict=True):

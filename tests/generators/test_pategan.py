@@ -10,7 +10,7 @@ from clinic import booleans, make_frame, make_schema, quick
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators.adversarial.pair_kernel import interactions
 from synthdp.generators.adversarial.pair_units import pair_units
-from synthdp.generators.adversarial.table_player import Player
+from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
 from synthdp.generators.parts.table_networks import Blocks
 from synthdp.generators.pategan import PATEGAN, student
 from synthdp.ledger.events import Entry, Gaussian, Vote
@@ -107,7 +107,7 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_steps(tmp_path,
         files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
         return synth.fit(make_frame(150), seed=3, resume=resume, **files)
 
-    whole, plain = fit(tmp_path / "whole"), Player.step
+    whole, plain = fit(tmp_path / "whole"), TableGeneratorNetwork.step
     for number in (10, 50):  # generator steps of the first round, and of the second
 
         def step(self, judged, at, number=number):
@@ -117,7 +117,7 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_steps(tmp_path,
 
         folder = tmp_path / str(number)
         with monkeypatch.context() as patch:
-            patch.setattr(Player, "step", step)
+            patch.setattr(TableGeneratorNetwork, "step", step)
             with pytest.raises(Stop):
                 fit(folder)
         resumed = fit(folder, resume=True)

@@ -14,7 +14,7 @@ from synthdp.audit import worst_pairs
 from synthdp.ledger.events import scoped
 from synthdp.ledger.ledger import Ledger
 from synthdp.schema.rule_rows import broken
-from synthdp.schema.ties import ties
+from synthdp.schema.tied_columns import ties
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.seal.replay import Recorder

@@ -10,7 +10,7 @@ import pytest
 
 from synthdp import Budget, Synthesizer
 from synthdp.errors import BadInput
-from synthdp.images import dicom, first_look
+from synthdp.images import dicom, picture_draft
 from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Image
@@ -254,7 +254,7 @@ def test_damaged_files_are_read_or_refused(tmp_path, syntax):
         for place in rng.integers(0, len(whole), 3):
             content[place] = rng.integers(256)
         (where / "0.dcm").write_bytes(content[: rng.integers(100, 2 * len(whole))])
-        for call, argument in ((record_files.read, [where, schema_of()]), (first_look.drafted, [where])):
+        for call, argument in ((record_files.read, [where, schema_of()]), (picture_draft.drafted, [where])):
             try:
                 outcomes.append(len(call(*argument)))
             except BadInput as error:
@@ -273,7 +273,7 @@ def test_without_the_extra_its_name_is_told(tmp_path, monkeypatch):
 
 def test_a_draft_names_the_window_and_the_tags(tmp_path):
     where = series(tmp_path / "ct")
-    text, looked = draft(*first_look.drafted(where))
+    text, looked = draft(*picture_draft.drafted(where))
     assert "PatientID" in text
     schema, seen = (Schema.from_dict(yamlfile.parse(each, "draft")) for each in (text, looked))
     assert "declare window" in said(record_files.read, where, schema) or "need window" in said(

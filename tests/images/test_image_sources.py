@@ -11,7 +11,7 @@ from PIL import Image as Pillow
 
 from synthdp.budgets import fingerprint
 from synthdp.errors import BadInput
-from synthdp.images import first_look, npz, picture_folder, pixels
+from synthdp.images import npz, picture_draft, picture_folder, pixels
 from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Image
@@ -651,7 +651,7 @@ def test_a_draft_is_a_schema_that_its_pictures_fit(tmp_path, kind):
         drawn(where, "a.png", size=(1100, 1050))
     elif kind == "deep":
         DEEP.save(where / "a.png")
-    made = draft(*first_look.drafted(where))
+    made = draft(*picture_draft.drafted(where))
     schema, seen = (Schema.from_dict(yamlfile.parse(text, "draft")) for text in made)
     assert all(column.review for column in schema.columns)
     assert (
@@ -674,11 +674,11 @@ def test_a_draft_is_a_schema_that_its_pictures_fit(tmp_path, kind):
 
 def test_drafts_of_what_holds_no_pictures(tmp_path):
     (tmp_path / "empty").mkdir()
-    assert "has no pictures" in said(first_look.drafted, tmp_path / "empty")
+    assert "has no pictures" in said(picture_draft.drafted, tmp_path / "empty")
     np.savez(tmp_path / "t.npz", a=noise(3, 4, 6), b=noise(3, 4, 6))
-    assert "2 arrays of pictures" in said(first_look.drafted, tmp_path / "t.npz")
+    assert "2 arrays of pictures" in said(picture_draft.drafted, tmp_path / "t.npz")
     np.savez(tmp_path / "t.npz", a=noise(3, 4, 6), b=np.zeros(2))
-    assert "'b' does not have one value per picture" in said(first_look.drafted, tmp_path / "t.npz")
+    assert "'b' does not have one value per picture" in said(picture_draft.drafted, tmp_path / "t.npz")
 
 
 def test_a_folder_is_known_by_its_pictures_and_their_list(tmp_path):

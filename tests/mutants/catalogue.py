@@ -592,7 +592,7 @@ RELEASES = (
     ),
     Mutant(
         "files get their names before they are on the disk",
-        "synthdp.files.whole:folder",
+        "synthdp.files.atomic:folder",
         "sync(inner)",
         "pass",
         ("tests/files/test_whole.py::test_everything_is_synced_before_it_gets_its_name_and_the_name_after",),

@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 from synthdp import BadInput
 from synthdp.pate import Estimator, Network, Selection, SemiSupervised
 from synthdp.pate.aggregation import nearest, targets
-from synthdp.pate.students import Lesson, margins
+from synthdp.pate.students import TrainingSet, margins
 from synthdp.seal.teachers.vote_aggregation import Labels
 
 CENTRES = np.array([[0.2, 0.2, 0.8], [0.8, 0.2, 0.2], [0.5, 0.9, 0.5]])
@@ -33,18 +33,18 @@ def points(rows, seed, wide=0.08):
     return np.clip(CENTRES[labels] + wide * rng.normal(size=(rows, 3)), 0, 1).astype(np.float32), labels
 
 
-def lesson(soft=False, count=45):
+def training_set(soft=False, count=45):
     rows, labels = points(count, 0)
     weights = np.eye(3, dtype=np.float32)[labels]
     if soft:
         weights = (0.7 * weights + 0.1).astype(np.float32)
-    return Lesson(rows=rows, targets=weights, pool=points(400, 1)[0])
+    return TrainingSet(rows=rows, targets=weights, pool=points(400, 1)[0])
 
 
 @pytest.mark.parametrize("name", STUDENTS)
 @pytest.mark.parametrize("soft", [False, True])
 def test_every_student_learns_an_easy_problem(name, soft):
-    learned = STUDENTS[name].learn(lesson(soft), 5)
+    learned = STUDENTS[name].learn(training_set(soft), 5)
     rows, labels = points(500, 2)
     found = learned.probabilities(rows)
     assert (found.argmax(1) == labels).mean() > 0.95
@@ -55,7 +55,7 @@ def test_every_student_learns_an_easy_problem(name, soft):
 @pytest.mark.parametrize("name", STUDENTS)
 def test_a_students_chances_come_from_its_seed(name):
     rows = points(100, 3, wide=0.3)[0]
-    one, same = (STUDENTS[name].learn(lesson(), 5).probabilities(rows) for _ in range(2))
+    one, same = (STUDENTS[name].learn(training_set(), 5).probabilities(rows) for _ in range(2))
     np.testing.assert_array_equal(one, same)
 
 
@@ -72,7 +72,8 @@ def test_records_without_labels_help_the_semi_supervised_student():
     )
     right = [
         (
-            student.learn(Lesson(rows=rows[few], targets=weights, pool=pool), 1).probabilities(rows).argmax(1) == label
+            student.learn(TrainingSet(rows=rows[few], targets=weights, pool=pool), 1).probabilities(rows).argmax(1)
+            == label
         ).mean()
         for pool in (rows, rows[few])
     ]
@@ -84,7 +85,7 @@ def test_soft_targets_are_learned_as_shares():
     rows = np.zeros((40, 1), np.float32)
     shares = np.tile(np.array([[0.7, 0.3]], np.float32), (40, 1))
     for student in (Estimator(LogisticRegression(C=1e6)), Network(hidden=(4,), steps=400, learning_rate=1e-2)):
-        learned = student.learn(Lesson(rows=rows, targets=shares, pool=rows), 0)
+        learned = student.learn(TrainingSet(rows=rows, targets=shares, pool=rows), 0)
         assert learned.probabilities(rows[:1])[0, 0] == pytest.approx(0.7, abs=0.02)
 
 
@@ -92,7 +93,7 @@ def test_labels_of_one_class_and_no_labels_at_all():
     rows = points(10, 0)[0]
     only = np.tile(np.array([[0, 0, 1]], np.float32), (10, 1))
     for student in (STUDENTS["logistic"], STUDENTS["network"], STUDENTS["semi_supervised"]):
-        learned = student.learn(Lesson(rows=rows, targets=only, pool=rows), 0)
+        learned = student.learn(TrainingSet(rows=rows, targets=only, pool=rows), 0)
         assert (learned.probabilities(rows).argmax(1) == 2).all()
 
 
@@ -159,11 +160,11 @@ def test_convolutions_are_restored_and_refuse_what_they_would_ignore():
     rows = np.random.default_rng(0).random((30, 48), dtype=np.float32)
     targets = np.eye(2, dtype=np.float32)[(rows[:, 0] > 0.5).astype(int)]
     student = Network(picture=(4, 6, 2), channels=(3, 5), steps=3)
-    learned = student.learn(Lesson(rows=rows, targets=targets, pool=rows), 1)
+    learned = student.learn(TrainingSet(rows=rows, targets=targets, pool=rows), 1)
     again = student.restore(48, 2, learned.tensors())
     np.testing.assert_array_equal(again.probabilities(rows), learned.probabilities(rows))
     with pytest.raises(BadInput, match="one picture and nothing beside it"):
-        student.learn(Lesson(rows=rows[:, :47], targets=targets, pool=rows[:, :47]), 1)
+        student.learn(TrainingSet(rows=rows[:, :47], targets=targets, pool=rows[:, :47]), 1)
     for ignored in ({"channels": (3,)}, {"picture": (4, 6, 2), "hidden": (9,)}):
         with pytest.raises(BadInput, match="would be ignored"):
             Network(**ignored)

@@ -17,7 +17,7 @@ from synthdp.ledger.events import Capped, Choice, Entry, Gaussian, Laplace, Reve
 from synthdp.report import fitness_words
 from synthdp.report.fitness_words import Compared, Fitness, Group
 from synthdp.report.hazards import hazards
-from synthdp.report.lost import FITNESS, Counted, Lost, Merged
+from synthdp.report.information_loss import FITNESS, Counted, Lost, Merged
 from synthdp.report.statement_page import TEMPLATES, questions, render
 from synthdp.schema.learned import asked_for
 from synthdp.seal import learn

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from synthdp import Budget, pages
 from synthdp.ledger.events import Entry, Gaussian, Revealed, Threshold
-from synthdp.report import plots, sweeppage
+from synthdp.report import plots, sweep_page
 from synthdp.report.sweep import STAMP, Run, comparison, cost, mean_interval, told, verdict
 
 from test_statement import make_statement  # isort: skip
@@ -152,7 +152,7 @@ def test_runs_of_different_deltas_are_different_lines():
 
 def test_the_page_says_what_the_json_says(tmp_path):
     found = comparison(SWEEP, [{"run": "f & g", "reason": "broken"}])
-    sweeppage.write(found, tmp_path)
+    sweep_page.write(found, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "compare.html",
         "compare.json",
@@ -197,11 +197,11 @@ def test_the_best_is_named_only_where_intervals_lie_apart():
     panel = comparison(
         [run("a", auroc=0.8, interval=[0.7, 0.9]), run("b", generator="x", auroc=0.75, interval=[0.7, 0.8])]
     )
-    assert "its lead over x may be chance" in sweeppage.best(panel["panels"][0])["text"]
+    assert "its lead over x may be chance" in sweep_page.best(panel["panels"][0])["text"]
     panel = comparison(
         [run("a", auroc=0.8, interval=[0.78, 0.9]), run("b", generator="x", auroc=0.7, interval=[0.6, 0.75])]
     )
-    assert "may be chance" not in sweeppage.best(panel["panels"][0])["text"]
+    assert "may be chance" not in sweep_page.best(panel["panels"][0])["text"]
 
 
 def test_no_table_of_the_page_is_wider_than_a_screen():
@@ -212,11 +212,11 @@ def test_no_table_of_the_page_is_wider_than_a_screen():
         for arm in ("tstr", "trtr", "independent")
     }
     targets = {name: {**wide.result["targets"]["ill"], "average": arms} for name in ("ill", "readmitted", "stay")}
-    text = sweeppage.html(comparison([replace(wide, result={**wide.result, "targets": targets})]))
+    text = sweep_page.html(comparison([replace(wide, result={**wide.result, "targets": targets})]))
     heads = [
         head.count("<th ") for head in re.findall(r'<table class="wide sortable">.*?</thead>', text, flags=re.DOTALL)
     ]
     assert len(heads) == 2 + 1
-    assert max(heads) <= sweeppage.MOST_COLUMNS
+    assert max(heads) <= sweep_page.MOST_COLUMNS
     for title in ("AUROC, ill", "accuracy, stay", "Unit"):
         assert text.count(f">{title}</th>") == 1

@@ -11,7 +11,7 @@ from synthdp import Schema
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
 from synthdp.schema.rule_rows import broken
-from synthdp.schema.ties import forbidden, ties
+from synthdp.schema.tied_columns import forbidden, ties
 from synthdp.schema.where import allowed
 
 COLUMNS = {

@@ -15,7 +15,7 @@ from torch import nn
 
 from synthdp import BadInput, Budget, seal
 from synthdp.ledger.events import Entry, Gaussian, Sampled, Vote
-from synthdp.seal import Shares, Stacked, Witness, questions
+from synthdp.seal import MeanEmbeddings, Shares, Stacked, questions
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.seal.gradients.question import Counted, Gradient, Together
@@ -362,7 +362,7 @@ def kinds_that_fail():
             fails(rows)
             return super().forward(rows)
 
-    yield Witness(kernel=kernel)
+    yield MeanEmbeddings(kernel=kernel)
     yield Stacked(module=nn.Linear(6, 2), features=features, loss=loss, steps=1)
     yield Stacked(module=nn.Linear(6, 2), features=lambda codes: codes.float(), loss=loss, steps=1)
     yield Stacked(
@@ -378,7 +378,7 @@ def test_what_a_function_of_teachers_raises_says_nothing_either(place):
     teachers = data.partition(4, kind)
 
     def failing():
-        teachers.train(public if isinstance(kind, Witness) else None)
+        teachers.train(public if isinstance(kind, MeanEmbeddings) else None)
         teachers.ask(public, Shares(1.0, "margins"))
 
     with pytest.raises(BadInput, match="while sealed records were open; its text is not shown") as caught:

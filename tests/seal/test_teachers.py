@@ -37,8 +37,8 @@ from synthdp.seal.door import Sensitive
 from synthdp.seal.records import reading, seal
 from synthdp.seal.replay import Recorder
 from synthdp.seal.resume import Checkpoint
-from synthdp.seal.teachers import Estimators, Stacked, Witness
-from synthdp.seal.teachers.mean_embeddings import against
+from synthdp.seal.teachers import Estimators, MeanEmbeddings, Stacked
+from synthdp.seal.teachers.mean_embeddings import public_embedding
 from synthdp.seal.teachers.protocols import dealt, public_rows
 from synthdp.seal.teachers.vote_aggregation import Confident, Counts, GNMax, Interactive, LNMax, Shares
 
@@ -107,7 +107,7 @@ KINDS = {
         public_loss=lambda scores, _: functional.softplus(scores[:, 0]),
         **SMALL,
     ),
-    "witnesses": Witness(kernel=lambda codes, queries: (codes[:, None] == queries).float().mean(2)),
+    "mean embeddings": MeanEmbeddings(kernel=lambda codes, queries: (codes[:, None] == queries).float().mean(2)),
     "forests": Estimators(estimator=RandomForestClassifier(4, max_depth=3), features=tabular, target="ill"),
     "regressions": Estimators(estimator=LogisticRegression(max_iter=5), features=tabular, target="ill"),
 }
@@ -115,7 +115,7 @@ KINDS = {
 
 def public(kind, rows=FAKES):
     """Generated rows, for the kinds that compare with them."""
-    return rows if isinstance(kind, Witness) or getattr(kind, "public_loss", None) else None
+    return rows if isinstance(kind, MeanEmbeddings) or getattr(kind, "public_loss", None) else None
 
 
 def begun(frame, kind, count=4):
@@ -204,7 +204,7 @@ def test_the_largest_part_may_grow_and_nobody_else_notices():
         longer = more(grown, 3, f"new {number}")
         sizes = dealt(seal(longer, SCHEMA, KEY).encoded_by(CODEC), 4).sizes
         grown = longer if sizes[largest] > parts.sizes[largest] + len(grown) - 60 else grown
-    for name in ("mlp", "conv", "discriminators", "witnesses", "forests"):
+    for name in ("mlp", "conv", "discriminators", "mean embeddings", "forests"):
         assert differing(trained(frame, KINDS[name]), trained(grown, KINDS[name])) == {largest}
 
 
@@ -275,7 +275,7 @@ CURVES = {
 @pytest.mark.parametrize("name", CURVES)
 def test_where_a_vector_ends_changes_no_other_teacher_s_bits(name):
     """Tails of a batch are rounded otherwise: as many records as there are must not decide where the tail is."""
-    kind = Witness(kernel=lambda codes, queries: CURVES[name](near(codes, queries)))
+    kind = MeanEmbeddings(kernel=lambda codes, queries: CURVES[name](near(codes, queries)))
     for rows in range(60, 75):
         frame = make_frame(rows)
         assert len(differing(trained(frame, kind, 8, 1), trained(more(frame, 1, "zz"), kind, 8, 1))) <= 1
@@ -288,7 +288,7 @@ def test_records_are_compared_in_blocks_of_public_shape_alone():
         shapes.add((len(codes), len(queries)))
         return -near(codes, queries)
 
-    kind = Witness(kernel=kernel)
+    kind = MeanEmbeddings(kernel=kernel)
     for rows in (1, 60, 1100):
         ensemble = trained(make_frame(rows), kind, 3, 1)
         public_shapes = {(len(FAKES), count) for count in (1, 15, 130)}
@@ -297,7 +297,7 @@ def test_records_are_compared_in_blocks_of_public_shape_alone():
             scores = ensemble.scores(queries)
             expected = [-near(torch.from_numpy(own), torch.from_numpy(queries)).mean(0).numpy() if len(own) else np.nan
                         for own in (ensemble._codes[ensemble._owner == t].numpy() for t in range(3))]  # fmt: skip
-            mean, deviation = against(kind.kernel, torch.from_numpy(FAKES), torch.from_numpy(queries))
+            mean, deviation = public_embedding(kind.kernel, torch.from_numpy(FAKES), torch.from_numpy(queries))
             for found, own in zip(scores, expected, strict=True):
                 np.testing.assert_allclose(found, (own - mean.numpy()) / deviation.numpy(), rtol=1e-4, atol=1e-4)
         assert shapes - public_shapes == {(1024, 64)}
@@ -685,9 +685,9 @@ def mixing(codes):
         (lambda: Estimators(estimator=GaussianNB(), features=lambda c: c, target="ill").check(CODEC), "leave it out"),
         (lambda: Estimators(estimator=GaussianNB(), features=lambda c: c[:, 0], target="ill").check(CODEC), "shape"),
         (lambda: Estimators(estimator=LogisticRegression(C=-1), features=tabular, target="ill").check(CODEC), "fitted"),
-        (lambda: Witness(kernel=lambda codes, queries: torch.full((len(codes), len(queries)), 1 + 1e-6 * len(codes))).check(CODEC),
+        (lambda: MeanEmbeddings(kernel=lambda codes, queries: torch.full((len(codes), len(queries)), 1 + 1e-6 * len(codes))).check(CODEC),
          "on its own"),
-        (lambda: Witness(kernel=lambda codes, queries: (torch.arange(len(codes)) // 40)[:, None].float().expand(-1, len(queries)))
+        (lambda: MeanEmbeddings(kernel=lambda codes, queries: (torch.arange(len(codes)) // 40)[:, None].float().expand(-1, len(queries)))
          .check(CODEC), "where a row is in the batch"),
         (lambda: begun(make_frame(9), KINDS["mlp"]).train(FAKES, None), "no public_loss"),
         (lambda: begun(make_frame(9), KINDS["discriminators"]).train(None, None), "against public rows"),

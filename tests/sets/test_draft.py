@@ -231,7 +231,7 @@ def test_python_drafts_what_the_command_line_drafts(tmp_path):
     made.save(tmp_path / "schema.yaml")
     assert Schema.load(tmp_path / "schema.yaml") == made
     for odd in (frame[[]], frame[["age", "age"]]):
-        with pytest.raises(BadInput, match="each of another name"):
+        with pytest.raises(BadInput, match="no two of the same name"):
             Schema.draft(odd)
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.estimators import limited
-from synthdp.evaluate.how import Steps
 from synthdp.evaluate.images import clouds, image_classifiers, image_utility, neighbours, pictures, samples
 from synthdp.evaluate.images.image_classifiers import MODELS
+from synthdp.evaluate.judging_options import Steps
 from synthdp.evaluate.reading import units_of
 from synthdp.evaluate.tables import target_of
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from synthdp.evaluate.attacks.case import Codes
-    from synthdp.evaluate.how import How, Progress
     from synthdp.evaluate.images.clouds import Features
     from synthdp.evaluate.images.image_classifiers import Classifier, Fitted
     from synthdp.evaluate.images.samples import Parts
+    from synthdp.evaluate.judging_options import How, Progress
     from synthdp.evaluate.tables import Axis
     from synthdp.schema.schema import Schema
 

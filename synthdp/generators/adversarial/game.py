@@ -7,6 +7,7 @@ touches them, so only that half of its gradient is clipped and noised (law 14).
 import copy
 import dataclasses
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,9 +20,9 @@ from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import clipping_strategies
 from synthdp.generators.adversarial.clipping_strategies import Clipper
-from synthdp.generators.adversarial.table_player import Player
+from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
+from synthdp.generators.images.image_generator_network import ImageGeneratorNetwork
 from synthdp.generators.images.image_networks import Critic
-from synthdp.generators.images.image_player import ImagePlayer
 from synthdp.generators.parts import devices, training_state
 from synthdp.generators.parts.gan_model import check_label, label_place, surely_label
 from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored, refuse_unused
@@ -61,7 +62,7 @@ class Terms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GanSettings:
+class GanSettings(ABC):
     """The options that both DP-GANs have. Those without a default here have one of their own in each of them."""
 
     name: ClassVar[str]
@@ -171,25 +172,25 @@ class GanSettings:
         return self.hidden
 
     @property
+    @abstractmethod
     def tells_units(self) -> bool:
         """Whether the start tells a noisy number of units."""
-        raise NotImplementedError
 
     def steps_on(self, schema: Schema) -> int:  # noqa: ARG002
         """How many discriminator steps there are on records of this schema."""
         return self.steps
 
+    @abstractmethod
     def starting(self, schema: Schema, noise: float) -> Plan:
         """What the start asks, all of it together one Gaussian of this noise."""
-        raise NotImplementedError
 
+    @abstractmethod
     def game(self, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device = CPU) -> "Game":
         """The game of one fit, once the schema is resolved."""
-        raise NotImplementedError
 
+    @abstractmethod
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit."""
-        raise NotImplementedError
 
     # What they share.
 
@@ -259,7 +260,7 @@ class GanSettings:
             if (step + 1) % self.generator_every == 0:
                 game.generator_step(step // self.generator_every)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == steps:
-                progress(step + 1, steps, {"generator loss": game.player.loss, **game.shown()})
+                progress(step + 1, steps, {"generator loss": game.network.loss, **game.shown()})
         return game.finish()
 
     def label(self, schema: Schema) -> int | None:
@@ -273,7 +274,7 @@ def table_noise(share: float, steps: int, rate: float, noise: float) -> float:
     return noise / (rate * math.sqrt(steps)) * math.sqrt((1 - share) / share)
 
 
-class Game:
+class Game(ABC):
     """The state of one training: the generator's side, a discriminator, its average and its optimiser; networks on the `device`."""
 
     def __init__(
@@ -281,7 +282,7 @@ class Game:
         settings: GanSettings,
         data: "Sensitive",
         terms: Terms,
-        player: Player | ImagePlayer,
+        network: TableGeneratorNetwork | ImageGeneratorNetwork,
         d: Discriminator | Critic,
         loss: clipping_strategies.Loss,
         weight_clip: float | None = None,
@@ -289,19 +290,19 @@ class Game:
         """`weight_clip` bounds each weight of the discriminator after every step."""
         self.settings, self.data, self.terms = settings, data, terms
         self.units = data.schema.units if isinstance(data.schema.units, int) else None
-        self.player, self.d, self.loss, self.weight_clip = player, d, loss, weight_clip
+        self.network, self.d, self.loss, self.weight_clip = network, d, loss, weight_clip
         self.d_average = copy.deepcopy(d)
         self.clipper = Clipper(settings, d, terms.noise, terms.count_deviation)
         self.d_optimizer = OPTIMIZERS[settings.optimizer](
             d.parameters(), settings.discriminator_rate, settings.momentum
         )
-        self.classes = np.zeros(len(player.labels))  # noisy records of each label, over all steps
+        self.classes = np.zeros(len(network.labels))  # noisy records of each label, over all steps
         self.apart: list[float] = []  # noisy shares, since they were shown
 
     def discriminator_step(self, step: int) -> None:
         """One noisy step: the real half through the seal, the fake half exactly."""
         settings = self.settings
-        fakes = self.player.fake_rows(settings.fake_batch)
+        fakes = self.network.fake_rows(settings.fake_batch)
         if step % RECENTRE_EVERY == 0:
             self.d.recentre(fakes, 1.0 if step == 0 else 0.3, self.d_average)  # type: ignore[arg-type]
         expected = self.expected_batch()
@@ -323,14 +324,14 @@ class Game:
 
     def real_loss(self, module: nn.Module, codes: Tensor) -> Tensor:
         """One per record: the only place where records pass."""
-        scores: Tensor = module(self.player.rows(codes))
+        scores: Tensor = module(self.network.rows(codes))
         return self.loss.real(scores)
 
     def beside(self, fakes: Tensor) -> Sums | None:
         """The statistics of a step, each of vectors of norm 1 at most; None: there are none."""
         if not self.settings.statistics:
             return None
-        labels = len(self.player.labels)
+        labels = len(self.network.labels)
         with torch.no_grad():
             middle = float(self.d(fakes).mean())
             judge = copy.deepcopy(
@@ -338,12 +339,12 @@ class Game:
             ).double()  # so that no record's score depends on its company, not even by rounding
 
         def classes(codes: Codes) -> Array:
-            found: Array = self.player.labels_of(torch.from_numpy(codes)).double().numpy()
+            found: Array = self.network.labels_of(torch.from_numpy(codes)).double().numpy()
             return found
 
         def apart(codes: Codes) -> Array:
             with torch.no_grad():
-                scores = judge(self.player.rows(torch.from_numpy(codes).to(self.player.device)))
+                scores = judge(self.network.rows(torch.from_numpy(codes).to(self.network.device)))
             found: Array = 2 * torch.sigmoid(scores.double() - middle).cpu().numpy()[:, None] - 1
             return found
 
@@ -357,7 +358,7 @@ class Game:
         for name, answer in zip(self.settings.statistics, self.clipper.told, strict=True):
             if name == CLASSES:
                 self.classes += answer
-                self.player.relabel(nearest_distribution(torch.from_numpy(self.classes).float()))
+                self.network.relabel(nearest_distribution(torch.from_numpy(self.classes).float()))
             else:
                 self.apart.append(0.5 + float(answer[0]) / expected / 2)
 
@@ -387,12 +388,12 @@ class Game:
         return max(1.0, self.terms.rate * (self.units or 1))
 
     def generator_step(self, step: int) -> None:
-        """Descend on -D of generated rows, and on what else holds the player."""
-        self.player.step(lambda rows, _: -self.d_average(rows).mean(), step)
+        """Descend on -D of generated rows, and on what else holds the network."""
+        self.network.step(lambda rows, _: -self.d_average(rows).mean(), step)
 
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on, as arrays: `restore` in a new game of the same settings goes on from there."""
-        arrays = {**self.player.state(), "units": np.array([self.units or 0], np.float64)}
+        arrays = {**self.network.state(), "units": np.array([self.units or 0], np.float64)}
         for name in MODULES:
             arrays.update(training_state.module_state(name, getattr(self, name)))
         arrays.update(training_state.optimizer_state("d_optimizer", self.d_optimizer))
@@ -401,7 +402,7 @@ class Game:
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
-        self.player.restore(state)
+        self.network.restore(state)
         self.units = int(state["units"][0]) or None
         for name in MODULES:
             training_state.restore_module(name, getattr(self, name), state)
@@ -409,10 +410,10 @@ class Game:
         self.clipper.restore(state)
         self.classes = np.array(state.get(CLASSES, self.classes), np.float64)
 
+    @abstractmethod
     def start(self) -> None:
         """Ask for what the settings start at, and begin there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self) -> Model:
         """The model of the generator that is kept."""
-        raise NotImplementedError

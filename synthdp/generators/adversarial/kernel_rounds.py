@@ -9,6 +9,7 @@ none grows old, and the student learns from all of them.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -27,7 +28,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Event
 from synthdp.options import check, fraction, number, option, positive, several, text, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import Kernel, Shares, Witness, against
+from synthdp.seal import Kernel, MeanEmbeddings, Shares, public_embedding
 
 if TYPE_CHECKING:
     from synthdp.seal import Sensitive
@@ -39,7 +40,7 @@ MOST_ASKED = 20_000  # queries of a whole fit whose covariances are inverted
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelSettings:
+class KernelSettings(ABC):
     """The options that kernel teachers of tables and of images both have. Those without a default here have one of their own in each
     of them."""
 
@@ -77,9 +78,9 @@ class KernelSettings:
     # What each of the two says for itself.
 
     @property
+    @abstractmethod
     def tells_units(self) -> bool:
         """Whether the start tells a noisy number of units."""
-        raise NotImplementedError
 
     # What they share.
 
@@ -110,8 +111,8 @@ class KernelSettings:
         return float(noise / self.rounds**0.5 * ((1 - self.tables) / self.tables) ** 0.5)
 
 
-class Learner(Protocol):
-    """Who generates, and learns lessons of some kind."""
+class GeneratorNetwork(Protocol):
+    """Generates rows, and descends on what a student of some kind tells of them."""
 
     @property
     def loss(self) -> float: ...
@@ -122,29 +123,29 @@ class Learner(Protocol):
 
 
 class Space(Protocol):
-    """What rows are compared by, and the student, who turns all answers into what a learner takes for a lesson."""
+    """What rows are compared by; `student` learns from all answers, and is what the generator network descends on."""
 
     @property
     def kernel(self) -> Kernel: ...
-    def lesson(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Any: ...
+    def student(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Any: ...
     def state(self) -> training_state.Arrays: ...
 
 
 class Rounds:
-    """The state of one training. `spaced` gives the space once the player is where it begins, or goes on."""
+    """The state of one training. `spaced` gives the space once the network is where it begins, or goes on."""
 
     def __init__(
         self,
         settings: KernelSettings,
         data: "Sensitive",
         noise: float,
-        player: Learner,
+        network: GeneratorNetwork,
         spaced: Callable[[], Space],
         units: Callable[[], float],
         saved: training_state.State | None,
         progress: Progress,
     ) -> None:
-        self.settings, self.data, self.player, self.noise = settings, data, player, noise
+        self.settings, self.data, self.network, self.noise = settings, data, network, noise
         self.learnt_rounds = 0
         self.progress = progress
         self.codes = torch.zeros((0, len(data.codec.sizes)), dtype=torch.int64)
@@ -153,7 +154,7 @@ class Rounds:
         if saved is not None:
             self.restore(saved)
         self.units, self.space = units(), spaced()
-        self.teachers = data.partition(settings.teachers_of(self.units), Witness(kernel=self.space.kernel))
+        self.teachers = data.partition(settings.teachers_of(self.units), MeanEmbeddings(kernel=self.space.kernel))
 
     def run(self) -> None:
         """All rounds, or those that a stopped fit had left."""
@@ -178,26 +179,26 @@ class Rounds:
         """Rounds whose answers there are."""
         return len(self.answers) // self.settings.queries
 
-    def taught(self) -> Any:
-        """By all answers that there are."""
-        return self.space.lesson(self.codes, self.answers, self.deviations)
+    def student(self) -> Any:
+        """Who has learnt from all answers that there are."""
+        return self.space.student(self.codes, self.answers, self.deviations)
 
     def _learn(self) -> None:
-        lesson = self.taught()
+        student = self.student()
         steps = self.settings.steps
         total = self.settings.rounds * steps
         first = self.learnt_rounds * steps
         for step in range(first, first + steps):
-            self.player.step(lesson, step)
+            self.network.step(student, step)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
-                self.progress(step + 1, total, {"generator loss": self.player.loss})
+                self.progress(step + 1, total, {"generator loss": self.network.loss})
         self.learnt_rounds += 1
 
     def _ask(self) -> None:
         """One noisy evaluation of the witness function at freshly generated rows."""
-        queries = self.player.fakes(self.settings.queries).cpu()
-        generated = self.player.fakes(min(max(GENERATED * len(queries), LEAST_GENERATED), MOST_GENERATED)).cpu()
-        mean, deviation = against(self.space.kernel, generated, queries)
+        queries = self.network.fakes(self.settings.queries).cpu()
+        generated = self.network.fakes(min(max(GENERATED * len(queries), LEAST_GENERATED), MOST_GENERATED)).cpu()
+        mean, deviation = public_embedding(self.space.kernel, generated, queries)
         shares = Shares(self.noise, "margins", self._clip(generated, queries, mean, deviation))
         self.teachers.train(generated.numpy())
         found = torch.from_numpy(self.teachers.ask(queries.numpy(), shares))
@@ -216,9 +217,9 @@ class Rounds:
         return norm if norm > 0 and math.isfinite(norm) else 1.0
 
     def state(self) -> training_state.Arrays:
-        """All that the next rounds depend on, beside the teachers' own."""
+        """All that the next rounds depend on, beside the teachers' own; under the names that earlier checkpoints have."""
         return {
-            **self.player.state(),
+            **self.network.state(),
             **self.space.state(),
             "lesson_rounds": np.array([self.learnt_rounds]),
             "lesson_codes": self.codes.numpy().copy(),
@@ -228,7 +229,7 @@ class Rounds:
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
-        self.player.restore(state)
+        self.network.restore(state)
         self.learnt_rounds = int(state["lesson_rounds"][0])
         self.codes = training_state.tensor(np.asarray(state["lesson_codes"]))
         self.answers = training_state.tensor(np.asarray(state["lesson_answers"]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators import Tensors, check_distributions, check_tensors
+from synthdp.generators import Tensors, check_distributions, check_tensors, probabilities
 from synthdp.generators.parts.record_vectors import Array, Labels, Vectors
 from synthdp.schema.schema import Schema
 
@@ -45,7 +45,7 @@ class Mixture:
         rng, codec = np.random.default_rng(seed), self.vectors.codec
         parts = [np.zeros((0, len(codec.sizes)), codec.dtype)]
         for start in range(0, rows, ROWS):
-            labels = rng.choice(len(self.labels), size=min(ROWS, rows - start), p=distribution(self.labels))
+            labels = rng.choice(len(self.labels), size=min(ROWS, rows - start), p=probabilities(self.labels))
             parts.append(self.codes(self.drawn(labels, rng), labels))
         return codec.decode(np.concatenate(parts), rng, first_row=first_row)
 
@@ -111,7 +111,7 @@ def agreed(mixture: Mixture, greys: Array, tables: Array, rows: int, rng: np.ran
     """The mixture with tables by which `rows` draws of it have the grey values' noisy shares, one for each bin of `GREYS`, and
     each label's noisy counts (labels, width - pixels) of categories."""
     vectors = mixture.vectors
-    labels = rng.choice(len(mixture.labels), size=rows, p=distribution(mixture.labels))
+    labels = rng.choice(len(mixture.labels), size=rows, p=probabilities(mixture.labels))
     if vectors.pixels:
         values = mixture.drawn(labels, rng)[:, : vectors.pixels]
         mixture = replace(mixture, greys=_matched(values, greys))
@@ -122,7 +122,7 @@ def agreed(mixture: Mixture, greys: Array, tables: Array, rows: int, rng: np.ran
         values = mixture.drawn(np.full(rows, label), rng)
         for block in vectors.blocks:
             inside = slice(block.start - vectors.pixels, block.stop - vectors.pixels)
-            offsets[label, inside] = _offsets(values[:, block], distribution(tables[label, inside]))
+            offsets[label, inside] = _offsets(values[:, block], probabilities(tables[label, inside]))
     return replace(mixture, offsets=offsets)
 
 
@@ -135,7 +135,7 @@ def _matched(values: Array, counts: Array) -> Array:
     """The rising table that gives values the distribution of `counts`."""
     own = np.bincount(_steps(values).ravel(), minlength=2 * FINE)
     rank = (np.cumsum(own) - own / 2) / own.sum()
-    cumulative = np.concatenate([[0.0], np.cumsum(distribution(counts))])
+    cumulative = np.concatenate([[0.0], np.cumsum(probabilities(counts))])
     found: Array = np.clip(np.floor(np.interp(rank, cumulative, GREYS)), 0, 255)
     return found
 
@@ -158,10 +158,3 @@ def _offsets(values: Array, shares: Array) -> Array:
             offsets[place] = np.quantile(others - values[:, place], shares[place])
             moved[:, place] = values[:, place] + offsets[place]
     return np.where(shares > 0, offsets - offsets[present].mean(), -NEVER)
-
-
-def distribution(counts: Array) -> Array:
-    """Noisy counts as shares: negative ones are zero; nothing left is uniform."""
-    kept = np.clip(counts, 0, None)
-    total = kept.sum()
-    return kept / total if total > 0 else np.full(kept.shape, 1 / kept.size)

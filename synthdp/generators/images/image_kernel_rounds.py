@@ -4,7 +4,7 @@ The start are class Gaussians. Teachers tell, at generated pictures q, the mean 
 of the start, which is public, it is a noisy evaluation of the difference of the two mean embeddings (Gretton et al. 2012,
 lemma 4). The student is the Gaussian process on this difference, drawn to zero where noise is all. The network retouches
 pictures of the start, and descends on the squared distance of two differences: what its retouching adds to the mean embedding,
-and what was taught. Pairs of a picture and its retouching estimate the first one with hardly any chance.
+and what the student learnt. Pairs of a picture and its retouching estimate the first one with hardly any chance.
 """
 
 from dataclasses import dataclass, replace
@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from synthdp.generators.adversarial.pair_kernel import weights_of
+from synthdp.generators.images.image_generator_network import ImageGeneratorNetwork, ImageModel
 from synthdp.generators.images.image_networks import principal_axes
-from synthdp.generators.images.image_player import ImageModel, ImagePlayer
-from synthdp.generators.images.pixel_rows import WHITE, Canvas, Source
+from synthdp.generators.images.pixel_rows import WHITE, PixelLayout, Source
 from synthdp.generators.parts import training_state
 from synthdp.generators.parts.devices import moved
 from synthdp.generators.parts.table_networks import random
@@ -42,7 +42,7 @@ class Coefficients:
     """`lens` (pixels, axes): whole numbers; `unit`: what they are to be multiplied by; `centres` and `inverses` (labels, axes):
     means, and one over deviations; `weights` (labels,): of comparisons."""
 
-    canvas: Canvas
+    layout: PixelLayout
     lens: Tensor
     unit: float
     centres: Tensor
@@ -57,13 +57,13 @@ class Coefficients:
 
     def labels_of(self, codes: Tensor) -> Tensor:
         """(rows,) the label of each row; 0 where there is none."""
-        place = self.canvas.label
+        place = self.layout.label
         return codes[:, place].long() if place is not None else torch.zeros(len(codes), dtype=torch.int64)
 
     def of(self, codes: Tensor) -> Tensor:
         """(rows, axes) coefficients of codes, whole numbers of steps, float64."""
-        start = self.canvas.start
-        found = codes[:, start : start + self.canvas.pixels].double() @ self.lens
+        start = self.layout.start
+        found = codes[:, start : start + self.layout.pixels].double() @ self.lens
         labels = self.labels_of(codes)
         scaled = (found * (self.unit / WHITE) - self.centres[labels]) * self.inverses[labels]
         return (scaled * FINE).round().clamp(-MOST * FINE, MOST * FINE)
@@ -88,19 +88,19 @@ class Coefficients:
         return torch.where(rows[:, None] == asked[None, :], found * self.weights[asked][None, :], 0.0)
 
 
-def coefficients(canvas: Canvas, values: Tensor, labels: Tensor, shares: Tensor, degree: int) -> Coefficients:
+def coefficients(layout: PixelLayout, values: Tensor, labels: Tensor, shares: Tensor, degree: int) -> Coefficients:
     """Of generated pictures `values` (rows, pixels) in [0, 1] and their labels (rows,), whose distribution is `shares`."""
-    counts = torch.bincount(labels, minlength=canvas.labels).double()[:, None]
-    sums = torch.zeros(canvas.labels, canvas.pixels, dtype=torch.float64).index_add_(0, labels, values.double())
+    counts = torch.bincount(labels, minlength=layout.labels).double()[:, None]
+    sums = torch.zeros(layout.labels, layout.pixels, dtype=torch.float64).index_add_(0, labels, values.double())
     means = torch.where(counts > 0, sums / counts.clamp_min(1), values.double().mean(0))
     around = values.double() - means[labels]
-    axes = principal_axes(around, min(AXES, canvas.pixels))[0].double()
+    axes = principal_axes(around, min(AXES, layout.pixels))[0].double()
     unit = float(axes.abs().max().clamp_min(1e-12)) / 2**BITS
     lens = (axes / unit).round()
-    squares = torch.zeros(canvas.labels, axes.shape[1], dtype=torch.float64)
+    squares = torch.zeros(layout.labels, axes.shape[1], dtype=torch.float64)
     squares.index_add_(0, labels, (around @ (lens * unit)).square())
     return Coefficients(
-        canvas=canvas,
+        layout=layout,
         lens=lens,
         unit=unit,
         centres=means @ (lens * unit),
@@ -120,8 +120,8 @@ CHECKED = 1024  # pairs by which the generator's distance is checked at the end
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lesson:
-    """What was taught: queries' coefficients (queries, axes), labels and weights (queries,), in place of the difference. Labels
+class KernelStudent:
+    """What the student learnt: queries' coefficients (queries, axes), labels and weights (queries,), in place of the difference. Labels
     are on the CPU, so that it is known there which rows have which label."""
 
     space: Coefficients
@@ -130,7 +130,7 @@ class Lesson:
     weights: Tensor
 
     def distance(self, made: Tensor, given: Tensor, labels: Tensor) -> Tensor:
-        """Squared distance, less a constant, of what `made` of the `given` values (rows, pixels) adds from what was taught;
+        """Squared distance, less a constant, of what `made` of the `given` values (rows, pixels) adds from what was learnt;
         `labels` (rows,) are on the CPU.
 
         It is 0 where nothing was added. Unbiased: no pair is compared with itself.
@@ -149,22 +149,22 @@ class Lesson:
             sign[1] = -1
             others = 1 - torch.eye(sign.shape[1], device=device).repeat(2, 2)
             among = sign.flatten() @ (self.space.alike(both @ both.T) * others) @ sign.flatten()
-            taught = sign.flatten() @ self.space.alike(both @ self.queries[asked].T) @ self.weights[asked]
+            learnt = sign.flatten() @ self.space.alike(both @ self.queries[asked].T) @ self.weights[asked]
             weight = float(self.space.weights[label])
-            total = total + weight * (among / max(1, rows * (rows - 1)) - 2 * taught / rows)
+            total = total + weight * (among / max(1, rows * (rows - 1)) - 2 * learnt / rows)
         return total
 
 
 class Pictures:
-    """What pictures are compared by, and the pictures of the start that records are compared with; both from `seed`. Lessons
-    are given on the `device`; teachers, and so the kernel, stay on the CPU (`seal.teachers.mean_embeddings.py`)."""
+    """What pictures are compared by, and the pictures of the start that records are compared with; both from `seed`. Students
+    are on the `device`; teachers, and so the kernel, stay on the CPU (`seal.teachers.mean_embeddings.py`)."""
 
     def __init__(self, source: Source, degree: int, seed: int, device: torch.device) -> None:
         self.device = device
         self.seed, generator = seed, random(seed)
-        rows = min(COMPARED, max(LEAST_COMPARED, VALUES // source.canvas.pixels))
+        rows = min(COMPARED, max(LEAST_COMPARED, VALUES // source.layout.pixels))
         values, label, codes = source.draw(rows, generator)
-        self.space = coefficients(source.canvas, values, label.argmax(1), source.labels, degree)
+        self.space = coefficients(source.layout, values, label.argmax(1), source.labels, degree)
         self.start = codes
 
     @property
@@ -172,7 +172,7 @@ class Pictures:
         """Of codes."""
         return self.space.kernel
 
-    def lesson(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> Lesson:
+    def student(self, codes: Tensor, answers: Tensor, deviations: Tensor) -> KernelStudent:
         """The student: weights of queries, from noisy means of k(x, q) over records."""
         plain = torch.zeros_like(answers)
         for start in range(0, len(self.start), AT_ONCE):
@@ -180,7 +180,7 @@ class Pictures:
         asked = self.kernel(codes, codes), answers - plain / len(self.start), deviations
         weights = weights_of(*(values.to(self.device) for values in asked))
         queries = (self.space.of(codes) / FINE).float().to(self.device)
-        return Lesson(
+        return KernelStudent(
             space=self.space.to(self.device),
             queries=queries,
             labels=self.space.labels_of(codes),
@@ -188,55 +188,56 @@ class Pictures:
         )
 
     def state(self) -> training_state.Arrays:
-        """The seed: the start is among the player's arrays."""
+        """The seed: the start is among the network's arrays."""
         return {"pictures": np.array([self.seed], np.int64)}
 
 
-class Pupil:
-    """An `ImagePlayer` that learns lessons. `weight`: of a lesson's distance."""
+class MomentMatchingNetwork:
+    """An `ImageGeneratorNetwork` whose loss is its distance from what a student learnt, times `weight`: it matches moments (Li, Swersky
+    & Zemel 2015)."""
 
-    def __init__(self, player: ImagePlayer, weight: float) -> None:
-        self.player, self.weight = player, weight
+    def __init__(self, network: ImageGeneratorNetwork, weight: float) -> None:
+        self.network, self.weight = network, weight
 
     @property
     def loss(self) -> float:
         """Of the last step."""
-        return self.player.loss
+        return self.network.loss
 
     @torch.no_grad()
     def fakes(self, rows: int) -> Tensor:
         """Generated codes, (rows, columns)."""
-        given, label, _, codes = self.player.given(rows)
-        return self.player.source.painted(codes, self.player.g(given, label).cpu())
+        given, label, _, codes = self.network.given(rows)
+        return self.network.source.with_pixels(codes, self.network.g(given, label).cpu())
 
-    def step(self, lesson: Lesson, step: int) -> None:
-        """Descend on a lesson's distance; `step` counts from 0."""
-        player = self.player
-        given, label, known, _ = player.given(player.settings.fake_batch)
-        made = player.g(given, label)
-        player.descend(self.weight * lesson.distance(made, given, known.argmax(1)), step)
+    def step(self, student: KernelStudent, step: int) -> None:
+        """Descend on the distance from what the student learnt; `step` counts from 0."""
+        network = self.network
+        given, label, known, _ = network.given(network.settings.fake_batch)
+        made = network.g(given, label)
+        network.descend(self.weight * student.distance(made, given, known.argmax(1)), step)
 
     @torch.no_grad()
-    def finish(self, lesson: Lesson) -> ImageModel:
-        """The averaged generator, or the start where fresh pictures say that it is no nearer to what was taught."""
-        player = self.player
-        given, label, known, _ = player.given(CHECKED)
-        if lesson.distance(player.g_average(given, label), given, known.argmax(1)) >= 0:
-            player.g_average = player.beginning
-        return player.finish()
+    def finish(self, student: KernelStudent) -> ImageModel:
+        """The averaged generator, or the start where fresh pictures say that it is no nearer to what the student learnt."""
+        network = self.network
+        given, label, known, _ = network.given(CHECKED)
+        if student.distance(network.g_average(given, label), given, known.argmax(1)) >= 0:
+            network.g_average = network.beginning
+        return network.finish()
 
     def state(self) -> training_state.Arrays:
-        """The player's."""
-        return self.player.state()
+        """The network's."""
+        return self.network.state()
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
-        self.player.restore(state)
+        self.network.restore(state)
 
 
-def pictures(player: ImagePlayer, degree: int, saved: training_state.State | None) -> Pictures:
+def pictures(network: ImageGeneratorNetwork, degree: int, saved: training_state.State | None) -> Pictures:
     """Those of a stopped fit, or new ones."""
     if saved is not None:
-        return Pictures(player.source, degree, int(saved["pictures"][0]), player.device)
-    seed = int(torch.randint(2**62, (1,), generator=player.random))
-    return Pictures(player.source, degree, seed, player.device)
+        return Pictures(network.source, degree, int(saved["pictures"][0]), network.device)
+    seed = int(torch.randint(2**62, (1,), generator=network.random))
+    return Pictures(network.source, degree, seed, network.device)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synthdp.generators.images.pixel_rows import Canvas, in_range
+from synthdp.generators.images.pixel_rows import PixelLayout, in_range
 from synthdp.generators.parts.table_networks import SLOPE
 
 KERNEL, STRIDE, PADDING = 4, 2, 1
@@ -27,23 +27,28 @@ class Critic(nn.Module):
     """
 
     def __init__(
-        self, canvas: Canvas, convolutional: bool, hidden: Sequence[int], lens: int | None, generator: torch.Generator
+        self,
+        layout: PixelLayout,
+        convolutional: bool,
+        hidden: Sequence[int],
+        lens: int | None,
+        generator: torch.Generator,
     ) -> None:
         super().__init__()
-        self._canvas, self._convolutional = canvas, convolutional
-        height, width, channels = canvas.shape
-        self.register_buffer("lens", None if lens is None else torch.zeros(canvas.pixels, lens))
+        self._layout, self._convolutional = layout, convolutional
+        height, width, channels = layout.shape
+        self.register_buffer("lens", None if lens is None else torch.zeros(layout.pixels, lens))
         layers: list[nn.Module] = []
         if convolutional:
             layers = [nn.Conv2d(a, b, KERNEL, STRIDE, PADDING) for a, b in pairwise([channels, *hidden])]
             last = hidden[-1] * math.prod(_shrunk(side, len(hidden)) for side in (height, width))
         else:
-            layers = [nn.Linear(a, b) for a, b in pairwise([lens or canvas.pixels, *hidden])]
+            layers = [nn.Linear(a, b) for a, b in pairwise([lens or layout.pixels, *hidden])]
             last = hidden[-1]
-        self.layers = nn.ModuleList([*layers, nn.Linear(last, 1 + canvas.labels)])
+        self.layers = nn.ModuleList([*layers, nn.Linear(last, 1 + layout.labels)])
         self._flat = [isinstance(layer, nn.Linear) for layer in self.layers]
         for place, layer in enumerate(self._known()):
-            inputs = canvas.pixels if convolutional and place == 0 else layer.weight[0].numel()
+            inputs = layout.pixels if convolutional and place == 0 else layer.weight[0].numel()
             if self._centred(place):
                 self.register_buffer(f"centre{place}", torch.zeros(inputs))
         _begin(self._known(), generator, last=0.1)
@@ -84,7 +89,7 @@ class Critic(nn.Module):
             first = self._convolutional and place == 0
             if not self._centred(place) or (first and share < 1):
                 continue
-            mean = self._canvas.flat(x.mean(0, keepdim=True))[0] if first else x.mean(0)
+            mean = self._layout.flat(x.mean(0, keepdim=True))[0] if first else x.mean(0)
             for network in (self, *others):
                 layer = network._known()[place]
                 if not first:
@@ -99,7 +104,7 @@ class Critic(nn.Module):
 
     def _pass(self, rows: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Scores, and what went into and came out of each layer."""
-        values, label = self._canvas.split(rows)
+        values, label = self._layout.split(rows)
         if isinstance(self.lens, Tensor):
             values = values.to(self.lens.dtype) @ self.lens
         inputs: list[Tensor] = []
@@ -112,37 +117,37 @@ class Critic(nn.Module):
             if self._centred(place):
                 values = values - self.get_buffer(f"centre{place}")
             if self._convolutional and place == 0:
-                values = self._canvas.image(values)
+                values = self._layout.image(values)
             inputs.append(values)
             outputs.append(layer(values))
         scores = outputs[-1]
         return scores[:, 0] + (scores[:, 1:] * label).sum(1), inputs, outputs
 
 
-class Painter(nn.Module):
+class LatentGenerator(nn.Module):
     """A generator from latent values and a one-hot label to values (rows, pixels) in [0, 1]: linear layers with layer
     normalisation (Waites 2019), or a small picture that convolutions double twice."""
 
     def __init__(
         self,
-        canvas: Canvas,
+        layout: PixelLayout,
         convolutional: bool,
         hidden: Sequence[int],
         latent: int,
         generator: torch.Generator | None,
     ) -> None:
         super().__init__()
-        self._canvas, self._convolutional = canvas, convolutional
-        height, width, channels = canvas.shape
+        self._layout, self._convolutional = layout, convolutional
+        height, width, channels = layout.shape
         self._small = (math.ceil(height / 4), math.ceil(width / 4))
-        inputs = latent + canvas.labels
+        inputs = latent + layout.labels
         if convolutional:
             narrow, wide = hidden[0], hidden[-1]
             first = nn.Linear(inputs, wide * math.prod(self._small))
             widths = [wide, narrow, narrow, channels]
             self.layers = nn.ModuleList([first, *(nn.Conv2d(a, b, 3, padding=1) for a, b in pairwise(widths))])
         else:
-            self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise([inputs, *hidden, canvas.pixels]))
+            self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise([inputs, *hidden, layout.pixels]))
             self.norms = nn.ModuleList(nn.LayerNorm(size) for size in hidden[1:])
         _begin(list(self.layers), generator, last=1.0)
 
@@ -165,36 +170,36 @@ class Painter(nn.Module):
         image = functional.leaky_relu(first(given), SLOPE).reshape(len(given), -1, *self._small)
         for layer in middle:
             image = functional.leaky_relu(layer(functional.interpolate(image, scale_factor=2.0)), SLOPE)
-        height, width, _ = self._canvas.shape
-        return self._canvas.flat(last(image[:, :, :height, :width]))
+        height, width, _ = self._layout.shape
+        return self._layout.flat(last(image[:, :, :height, :width]))
 
 
-class Retoucher(nn.Module):
+class ResidualGenerator(nn.Module):
     """A generator that adds a residual to a picture of the start, 0 at first: (rows, pixels) and a one-hot label -> (rows,
     pixels) in [0, 1]. Convolutions at half size between two at full size, or linear layers; with a `lens` these read and move
     the coefficients in the start's basis alone."""
 
     def __init__(
         self,
-        canvas: Canvas,
+        layout: PixelLayout,
         convolutional: bool,
         hidden: Sequence[int],
         lens: int | None,
         generator: torch.Generator | None,
     ) -> None:
         super().__init__()
-        self._canvas, self._convolutional = canvas, convolutional
-        self.register_buffer("lens", None if lens is None else torch.zeros(canvas.pixels, lens))
-        self.register_buffer("back", None if lens is None else torch.zeros(lens, canvas.pixels))
+        self._layout, self._convolutional = layout, convolutional
+        self.register_buffer("lens", None if lens is None else torch.zeros(layout.pixels, lens))
+        self.register_buffer("back", None if lens is None else torch.zeros(lens, layout.pixels))
         if convolutional:
-            channels, narrow, wide = canvas.shape[2], hidden[0], hidden[-1]
+            channels, narrow, wide = layout.shape[2], hidden[0], hidden[-1]
             widths = [(channels, narrow, 1), (narrow, wide, 2), (wide, wide, 1), (wide, narrow, 1)]
             widths.append((2 * narrow, channels, 1))
             self.layers = nn.ModuleList(nn.Conv2d(a, b, 3, stride, padding=1) for a, b, stride in widths)
-            own = [nn.Linear(canvas.labels, width, bias=False) for width in (narrow, wide, wide)]
+            own = [nn.Linear(layout.labels, width, bias=False) for width in (narrow, wide, wide)]
         else:
-            inputs = lens or canvas.pixels
-            sizes = [inputs + canvas.labels, *hidden, inputs]
+            inputs = lens or layout.pixels
+            sizes = [inputs + layout.labels, *hidden, inputs]
             self.layers, own = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes)), []
         self.classes = nn.ModuleList(own)
         _begin([*own, *self.layers], generator, last=0.0)
@@ -208,7 +213,7 @@ class Retoucher(nn.Module):
     def forward(self, values: Tensor, label: Tensor) -> Tensor:
         """Values."""
         if self._convolutional:
-            return in_range(values + self._convolved(self._canvas.image(values), label))
+            return in_range(values + self._convolved(self._layout.image(values), label))
         if isinstance(self.lens, Tensor):
             return in_range(values + self._linear(values @ self.lens, label) @ self.get_buffer("back"))
         return in_range(values + self._linear(values, label))
@@ -226,7 +231,7 @@ class Retoucher(nn.Module):
         for layer, own in zip(down, self.classes, strict=True):
             seen.append(functional.leaky_relu(layer(seen[-1]) + own(label)[:, :, None, None], SLOPE))
         large = functional.leaky_relu(functional.interpolate(up(seen[-1]), size=image.shape[2:]), SLOPE)
-        return self._canvas.flat(last(torch.cat([large, seen[1]], 1)))
+        return self._layout.flat(last(torch.cat([large, seen[1]], 1)))
 
 
 def principal_axes(values: Tensor, count: int) -> tuple[Tensor, Tensor]:

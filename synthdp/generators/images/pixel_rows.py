@@ -18,7 +18,7 @@ LEAK = 0.1  # share of the gradient that passes where a value lies outside [0, 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Canvas:
+class PixelLayout:
     """A row is one picture, values in [0, 1] in the order (height, width, channels), then its label, one-hot."""
 
     shape: tuple[int, int, int]  # height, width, channels
@@ -28,8 +28,8 @@ class Canvas:
     labels: int  # 1 where there is none
 
     @classmethod
-    def of(cls, codec: Codec, label: int | None) -> "Canvas":
-        """The canvas of a schema's image."""
+    def of(cls, codec: Codec, label: int | None) -> "PixelLayout":
+        """The layout of a schema's image."""
         picture = codec.picture
         if picture is None:
             raise BadInput("the schema has no image column")
@@ -66,7 +66,7 @@ class Source:
     """What a generator's network is given: pictures drawn of the start, or latent values where it starts at none. All of it
     on the CPU."""
 
-    canvas: Canvas
+    layout: PixelLayout
     labels: Tensor  # (labels,), the distribution of the label
     mixture: Mixture | None
     latent: int
@@ -75,20 +75,20 @@ class Source:
     def draw(self, rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Pictures or latent values (rows, pixels or latent), one-hot labels, and codes (rows, columns) to put values into."""
         latent, label = draw_latent(rows, self.latent, self.labels, generator)
-        canvas = self.canvas
+        layout = self.layout
         if self.mixture is None:
-            codes = torch.zeros(rows, canvas.columns, dtype=torch.int64)
-            if canvas.label is not None:
-                codes[:, canvas.label] = label.argmax(1)
+            codes = torch.zeros(rows, layout.columns, dtype=torch.int64)
+            if layout.label is not None:
+                codes[:, layout.label] = label.argmax(1)
             return latent, label, codes
         rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
         chosen = label.argmax(1).numpy()
         codes = torch.from_numpy(self.mixture.codes(self.mixture.drawn(chosen, rng), chosen).astype(np.int64))
-        return canvas.split(canvas.rows(codes))[0], label, codes
+        return layout.split(layout.rows(codes))[0], label, codes
 
-    def painted(self, codes: Tensor, values: Tensor) -> Tensor:
+    def with_pixels(self, codes: Tensor, values: Tensor) -> Tensor:
         """The codes with these values (rows, pixels), each rounded to the nearest of 0 .. 255."""
-        places = slice(self.canvas.start, self.canvas.start + self.canvas.pixels)
+        places = slice(self.layout.start, self.layout.start + self.layout.pixels)
         codes[:, places] = (values.nan_to_num() * WHITE).round().clamp(0, WHITE).long()
         return codes
 

@@ -9,12 +9,14 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.errors import renamed
+
 Tensors = dict[str, NDArray[Any]]
 Probabilities = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Lesson:
+class TrainingSet:
     """What a student may see: all of it is public or was charged.
 
     `rows` (answers, width) are the features of the answered queries and `targets` (answers, classes) their noisy labels as
@@ -48,8 +50,8 @@ class Student(Protocol):
 
     name: ClassVar[str]
 
-    def learn(self, lesson: Lesson, seed: int) -> Learned:
-        """What it makes of a lesson. All its randomness comes from `seed`."""
+    def learn(self, training: TrainingSet, seed: int) -> Learned:
+        """What it makes of a training. All its randomness comes from `seed`."""
         ...
 
     def restore(self, width: int, classes: int, tensors: Tensors) -> Learned:
@@ -79,3 +81,6 @@ def margins(probabilities: Probabilities) -> NDArray[np.float64]:
     """(rows,): how far the likeliest class is ahead of the next; small where a student is unsure."""
     highest = np.sort(probabilities, axis=1)
     return highest[:, -1] - highest[:, -2]
+
+
+__getattr__ = renamed(__name__, Lesson="TrainingSet")

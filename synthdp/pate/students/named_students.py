@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.pate.students import Constant, Learned, Lesson, Probabilities, Student, Tensors
+from synthdp.pate.students import Constant, Learned, Probabilities, Student, Tensors, TrainingSet
 
 if TYPE_CHECKING:
     from sklearn.base import ClassifierMixin
@@ -36,24 +36,24 @@ class Estimator:
                 f"student: expected a scikit-learn classifier or one of synthdp.pate's students, got {type(self.estimator)}"
             )
 
-    def learn(self, lesson: Lesson, seed: int) -> Learned:
+    def learn(self, training: TrainingSet, seed: int) -> Learned:
         """See `Student`. Labels of one class only make a constant."""
         from sklearn.base import clone
         from sklearn.utils.validation import has_fit_parameter
 
-        hard = lesson.targets.argmax(1)
+        hard = training.targets.argmax(1)
         model: Any = clone(self.estimator)
         states = [key for key in model.get_params() if key.split("__")[-1] == "random_state"]
         model.set_params(**dict.fromkeys(states, seed))
-        soft = not np.isin(lesson.targets, (0, 1)).all() and has_fit_parameter(model, "sample_weight")
-        if len(np.flatnonzero(lesson.targets.any(0)) if soft else np.unique(hard)) < 2:
-            return Constant(int(lesson.targets.sum(0).argmax()), lesson.classes)
+        soft = not np.isin(training.targets, (0, 1)).all() and has_fit_parameter(model, "sample_weight")
+        if len(np.flatnonzero(training.targets.any(0)) if soft else np.unique(hard)) < 2:
+            return Constant(int(training.targets.sum(0).argmax()), training.classes)
         if soft:
-            record, label = np.nonzero(lesson.targets > 0)
-            model.fit(lesson.rows[record], label, sample_weight=lesson.targets[record, label])
+            record, label = np.nonzero(training.targets > 0)
+            model.fit(training.rows[record], label, sample_weight=training.targets[record, label])
         else:
-            model.fit(lesson.rows, hard)
-        return Fitted(model, lesson.classes)
+            model.fit(training.rows, hard)
+        return Fitted(model, training.classes)
 
     def restore(self, width: int, classes: int, tensors: Tensors) -> Learned:  # noqa: ARG002
         """Nothing to restore: scikit-learn's objects are not stored, since that would take pickle."""

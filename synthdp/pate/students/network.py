@@ -18,7 +18,7 @@ from synthdp.generators import check_tensors
 from synthdp.generators.parts.setting_checks import refuse_ignored
 from synthdp.generators.parts.training_state import implied
 from synthdp.options import check, not_negative, number, option, positive, several, whole
-from synthdp.pate.students import Learned, Lesson, Probabilities, Tensors
+from synthdp.pate.students import Learned, Probabilities, Tensors, TrainingSet
 
 # ---- Layers and losses that the torch students share.
 
@@ -116,12 +116,12 @@ class Network:
             "student.",
         )
 
-    def learn(self, lesson: Lesson, seed: int) -> Learned:
+    def learn(self, training: TrainingSet, seed: int) -> Learned:
         """See `Student`."""
         generator = torch.Generator().manual_seed(seed)
-        network = self._network(lesson.rows.shape[1], lesson.classes, generator)
-        rows, targets = torch.from_numpy(lesson.rows), torch.from_numpy(lesson.targets)
-        targets = targets * (1 - self.smoothing) + self.smoothing / lesson.classes
+        network = self._network(training.rows.shape[1], training.classes, generator)
+        rows, targets = torch.from_numpy(training.rows), torch.from_numpy(training.targets)
+        targets = targets * (1 - self.smoothing) + self.smoothing / training.classes
         optimizer = torch.optim.AdamW(network.parameters(), self.learning_rate, weight_decay=self.weight_decay)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / self.steps)
         noise = Normal(generator)
@@ -132,7 +132,7 @@ class Network:
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
-        return Trained(network.eval(), lesson.classes)
+        return Trained(network.eval(), training.classes)
 
     def restore(self, width: int, classes: int, tensors: Tensors) -> Learned:
         """See `Student`."""

@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 from synthdp.options import check, not_negative, number, option, positive, several, whole
-from synthdp.pate.students import Learned, Lesson, Tensors
+from synthdp.pate.students import Learned, Tensors, TrainingSet
 from synthdp.pate.students.network import Normal, Trained, WeightNorm, batches, cross_entropy, load
 
 BETAS = (0.5, 0.999)
@@ -47,20 +47,20 @@ class SemiSupervised:
     def __post_init__(self) -> None:
         check(self, "student.")
 
-    def learn(self, lesson: Lesson, seed: int) -> Learned:
+    def learn(self, training: TrainingSet, seed: int) -> Learned:
         """See `Student`."""
         stream = torch.Generator().manual_seed(seed)
-        game = Game(self, torch.from_numpy(lesson.rows), torch.from_numpy(lesson.targets), stream)
-        pool = torch.from_numpy(lesson.pool)
-        if len(pool) == 0 or len(lesson.rows) == 0:
-            return Trained(game.mean.eval(), lesson.classes)
+        game = Game(self, torch.from_numpy(training.rows), torch.from_numpy(training.targets), stream)
+        pool = torch.from_numpy(training.pool)
+        if len(pool) == 0 or len(training.rows) == 0:
+            return Trained(game.mean.eval(), training.classes)
         game.discriminator.settle(pool[: 5 * self.batch])
         game.mean.load_state_dict(game.discriminator.state_dict())
         seen = batches(len(pool), self.batch, self.steps, stream)
-        labelled = batches(len(lesson.rows), self.batch, self.steps, stream)
+        labelled = batches(len(training.rows), self.batch, self.steps, stream)
         for step, (one, other) in enumerate(zip(seen, labelled, strict=True)):
             game.step(step, pool[one], other)
-        return Trained(game.mean.eval(), lesson.classes)
+        return Trained(game.mean.eval(), training.classes)
 
     def restore(self, width: int, classes: int, tensors: Tensors) -> Learned:
         """See `Student`."""
@@ -105,7 +105,7 @@ class Discriminator(nn.Module):
                 yield layer
 
 
-class Maker(nn.Module):
+class GeneratorNetwork(nn.Module):
     """The generator: (rows, latent) -> (rows, width) in (0, 1), softplus layers normalised over the batch."""
 
     def __init__(self, latent: int, hidden: tuple[int, ...], width: int, stream: torch.Generator) -> None:
@@ -136,23 +136,23 @@ class Game:
         self._student, self._rows, self._targets, self._stream = student, rows, targets, stream
         self.discriminator = Discriminator(width, student.hidden, classes, stream, student)
         self.mean = Discriminator(width, student.hidden, classes, stream, student)
-        self._maker = Maker(student.latent, student.generator_hidden, width, stream)
-        self._of_discriminator, self._of_maker = (
+        self._generator = GeneratorNetwork(student.latent, student.generator_hidden, width, stream)
+        self._of_discriminator, self._of_generator = (
             torch.optim.Adam(network.parameters(), student.learning_rate, betas=BETAS, fused=True)
-            for network in (self.discriminator, self._maker)
+            for network in (self.discriminator, self._generator)
         )
 
     def step(self, step: int, seen: Tensor, labelled: Tensor) -> None:
         """`seen` are public records (rows, width), `labelled` places of answered queries."""
         self._rate(step)
-        fake = self._maker(torch.randn(len(seen), self._student.latent, generator=self._stream))
+        fake = self._generator(torch.randn(len(seen), self._student.latent, generator=self._stream))
         self._update(
             self.discriminator, self._of_discriminator, self._discriminator_loss(seen, fake.detach(), labelled)
         )
         with torch.no_grad():
             aim = self.discriminator.activations(seen).mean(0)
         matched = (self.discriminator.activations(fake).mean(0) - aim).square().mean()
-        self._update(self._maker, self._of_maker, matched)
+        self._update(self._generator, self._of_generator, matched)
         self._follow(step)
 
     def _discriminator_loss(self, seen: Tensor, fake: Tensor, labelled: Tensor) -> Tensor:
@@ -172,7 +172,7 @@ class Game:
 
     def _rate(self, step: int) -> None:
         share = min(1.0, 3 * (1 - step / self._student.steps))  # falls over the last third, as published
-        for optimizer in (self._of_discriminator, self._of_maker):
+        for optimizer in (self._of_discriminator, self._of_generator):
             for group in optimizer.param_groups:
                 group["lr"] = self._student.learning_rate * share
 

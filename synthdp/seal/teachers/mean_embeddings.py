@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, renamed
 from synthdp.schema.codec import Codec
 from synthdp.seal.records import Codes
 from synthdp.seal.resume import State
@@ -29,7 +29,7 @@ Kernel = Callable[[Tensor, Tensor], Tensor]  # codes (rows, columns) and (querie
 
 
 @dataclass(frozen=True, kw_only=True)
-class Witness:
+class MeanEmbeddings:
     """`kernel(codes, queries)` compares (rows, columns) codes with (queries, columns) ones, each pair on its own: (rows, queries).
 
     It must be public: made of settings and of charged answers. `train(public)` takes the generated rows; nothing is learnt by
@@ -54,12 +54,12 @@ class Witness:
                 raise BadInput("kernel must treat each row on its own; this one depends on where a row is in the batch")
         return 2
 
-    def begin(self, parts: Parts, codec: Codec, classes: int, seed: bytes) -> "Witnesses":  # noqa: ARG002
+    def begin(self, parts: Parts, codec: Codec, classes: int, seed: bytes) -> "EmbeddingTeachers":  # noqa: ARG002
         """Teachers who have seen no generated row yet; they take no chances."""
-        return Witnesses(self, parts)
+        return EmbeddingTeachers(self, parts)
 
 
-def against(kernel: Kernel, public: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
+def public_embedding(kernel: Kernel, public: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and deviation of k(x, q) over public rows x, (queries,) float64 each; in blocks, so that memory stays small."""
     total = torch.zeros(len(queries), dtype=torch.float64)
     squares = torch.zeros_like(total)
@@ -87,12 +87,12 @@ def compared(kernel: Kernel, rows: Tensor, queries: Tensor) -> Tensor:
     return torch.cat(found, 1)[:, : len(queries)]
 
 
-class Witnesses:
-    """Teachers of one `Witness`."""
+class EmbeddingTeachers:
+    """Teachers of one `MeanEmbeddings`."""
 
     classes = 2
 
-    def __init__(self, kind: Witness, parts: Parts) -> None:
+    def __init__(self, kind: MeanEmbeddings, parts: Parts) -> None:
         self._kind, self._sizes = kind, parts.sizes
         self._codes = torch.from_numpy(np.ascontiguousarray(parts.codes))
         self._owner = torch.from_numpy(np.repeat(np.arange(len(parts.sizes)), parts.sizes))
@@ -122,7 +122,7 @@ class Witnesses:
     def scores(self, queries: Codes) -> Scores:
         """(teachers, queries); an empty teacher's row is NaN. A teacher's sums are of its own rows, in their own order."""
         asked, public = torch.from_numpy(queries), torch.from_numpy(np.asarray(self._public))
-        mean, deviation = against(self._kind.kernel, public, asked)
+        mean, deviation = public_embedding(self._kind.kernel, public, asked)
         total = torch.zeros(len(self._sizes), len(asked), dtype=torch.float64)
         for start in range(0, len(self._codes), BLOCK):
             found = compared(self._kind.kernel, self._codes[start : start + BLOCK], asked)
@@ -141,3 +141,6 @@ class Witnesses:
         """The inverse of `state`."""
         rows = np.asarray(state["public"])
         self._public = rows if len(rows) else None
+
+
+__getattr__ = renamed(__name__, Witness="MeanEmbeddings", against="public_embedding")

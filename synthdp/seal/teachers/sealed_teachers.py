@@ -172,7 +172,7 @@ def checked(kind: Kind, codec: Codec) -> int:
     settings that cannot work on such codes; reads no record."""
     if not is_own(type(kind)):  # a kind of teachers sees records: it is trusted code
         raise BadInput(
-            f"{type(kind).__name__} is not one of synthdp's own kinds of teachers: Stacked, Estimators, Witness"
+            f"{type(kind).__name__} is not one of synthdp's own kinds of teachers: Stacked, Estimators, MeanEmbeddings"
         )
     return kind.check(codec)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.schema.columns import Boolean, Categorical, Column, Ordinal
-from synthdp.schema.gaps import Gaps, numeric, tied
+from synthdp.schema.ordered_columns import Gaps, numeric, tied
 from synthdp.schema.rule_rows import COMPARE, Rows
 from synthdp.schema.rules import Implies, Never, Order, Rule, Term
 

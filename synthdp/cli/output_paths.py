@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from synthdp.errors import BadInput
-from synthdp.files import private_folder, whole
+from synthdp.files import atomic, private_folder
 from synthdp.ledger.ledger import check_free
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def open_ledger(internal: Path, *, resume: bool) -> Path:
 
 def check_unfinished(out: Path) -> None:
     """Refuse to resume where no fit was stopped. A release that was complete when its writer was stopped takes its place first."""
-    whole.recover(out / "release")
+    atomic.recover(out / "release")
     if (out / "internal" / NEW).exists():
         return
     if (out / RELEASE).exists():

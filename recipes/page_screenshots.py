@@ -1,4 +1,4 @@
-"""Screenshots of both pages of `make demo`: desktop, phone, dark, and the first sheet of the PDF, in outputs/shots."""
+"""Screenshots of both pages of `make demo`: desktop, phone, dark, and the first sheet of the PDF, in outputs/screenshots."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ from synthdp.pages import pdf
 
 HERE = Path(__file__).parent.parent
 PAGES = {"release": "report/statement.html", "internal": "evaluation/evaluation.html"}
-SHOTS = {  # width, height, further arguments
+SCREENSHOTS = {  # width, height, further arguments
     "desktop": (1280, 5600, ()),
     "phone": (390, 9000, ()),
     "dark": (1280, 2600, ("--blink-settings=preferredColorScheme=0",)),
@@ -24,8 +24,8 @@ def main(demo: Path, out: Path) -> None:
         page = demo / place
         if not page.is_file():
             sys.exit(f"{page} is missing: run `make demo` first")
-        for shot, (width, height, further) in SHOTS.items():
-            picture = out / f"{name}-{shot}.png"
+        for kind, (width, height, further) in SCREENSHOTS.items():
+            picture = out / f"{name}-{kind}.png"
             size = f"--window-size={width},{height}"
             with tempfile.TemporaryDirectory() as profile:
                 pdf.run(*further, size, f"--screenshot={picture}", page.resolve().as_uri(), profile=Path(profile))
@@ -37,4 +37,4 @@ def main(demo: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "outputs" / "demo", HERE / "outputs" / "shots")
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "outputs" / "demo", HERE / "outputs" / "screenshots")

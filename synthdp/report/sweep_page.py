@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from synthdp import pages
-from synthdp.files import whole
+from synthdp.files import atomic
 from synthdp.report import plots, words
 from synthdp.report.statement import plain
 from synthdp.report.sweep import LABELS, STAMP, settings, verdict
@@ -45,7 +45,7 @@ def write(found: Mapping[str, Any], out: Path) -> None:
     else:
         (out / "compare.svg").unlink(missing_ok=True)
     for name, text in texts.items():
-        with whole.file(out / name) as part:
+        with atomic.file(out / name) as part:
             part.write_text(text, encoding="utf-8")
 
 

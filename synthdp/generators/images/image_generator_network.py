@@ -1,4 +1,4 @@
-"""The generator's side of a game on images: its network, the start that it retouches, and what a fit returns."""
+"""The generator network of a game on images: how it trains, the start that it retouches, and what a fit returns."""
 
 import copy
 import warnings
@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.generators import Tensors, check_distributions, check_tensors
-from synthdp.generators.adversarial.table_player import Judgement
+from synthdp.generators.adversarial.table_generator_network import Judgement
 from synthdp.generators.classgauss import ClassGauss
 from synthdp.generators.gaussians.class_mixture import Mixture
-from synthdp.generators.images.image_networks import Painter, Retoucher, principal_axes
-from synthdp.generators.images.pixel_rows import Canvas, Source
+from synthdp.generators.images.image_networks import LatentGenerator, ResidualGenerator, principal_axes
+from synthdp.generators.images.pixel_rows import PixelLayout, Source
 from synthdp.generators.parts import devices, training_state
 from synthdp.generators.parts.table_networks import average, nearest_distribution, random
 from synthdp.generators.parts.training_state import BETAS
@@ -57,8 +57,8 @@ class Settings(Protocol):
     def average(self) -> float: ...
 
 
-class ImagePlayer:
-    """A generator network in training, as `table_player.Player`: `steps` is how many generator steps there will be. Pictures of the
+class ImageGeneratorNetwork:
+    """A generator network in training, as `TableGeneratorNetwork`: `steps` is how many generator steps there will be. Pictures of the
     start are drawn on the CPU and moved to the `device`."""
 
     def __init__(
@@ -72,13 +72,13 @@ class ImagePlayer:
     ) -> None:
         self.settings, self.label, self.random, self.schema = settings, label, generator, codec.schema
         self.device = device
-        self.canvas = Canvas.of(codec, label)
-        self.g = network(settings, self.canvas, generator).to(device)
+        self.layout = PixelLayout.of(codec, label)
+        self.g = network_of(settings, self.layout, generator).to(device)
         self.g_average, self.beginning = copy.deepcopy(self.g), copy.deepcopy(self.g)
         self.optimizer = torch.optim.Adam(self.g.parameters(), settings.generator_rate, betas=BETAS)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, max(1, steps))
-        labels = torch.full((self.canvas.labels,), 1 / self.canvas.labels)
-        self.source = Source(canvas=self.canvas, labels=labels, mixture=None, latent=settings.latent)
+        labels = torch.full((self.layout.labels,), 1 / self.layout.labels)
+        self.source = Source(layout=self.layout, labels=labels, mixture=None, latent=settings.latent)
         self.latest: Tensor | float = 0.0
 
     @property
@@ -95,11 +95,11 @@ class ImagePlayer:
         """Begin at a noisy distribution of the label, and at class Gaussians or none. Principal axes of pictures drawn of
         them are the basis of architecture=basis: public by then."""
         self.source = replace(self.source, labels=labels, mixture=mixture)
-        count = lens_of(self.settings, self.canvas)
+        count = lens_of(self.settings, self.layout)
         if count is not None:
             axes = principal_axes(self.source.draw(LOOKED_AT, self.random)[0], count)
             for kept in (self.g, self.g_average, self.beginning):
-                if isinstance(kept, Retoucher):
+                if isinstance(kept, ResidualGenerator):
                     kept.focus(*axes)
 
     def relabel(self, labels: Tensor) -> None:
@@ -108,11 +108,11 @@ class ImagePlayer:
 
     def rows(self, codes: Tensor) -> Tensor:
         """What networks see of codes."""
-        return self.canvas.rows(codes)
+        return self.layout.rows(codes)
 
     def labels_of(self, codes: Tensor) -> Tensor:
         """The one-hot labels of codes, (rows, labels)."""
-        return self.canvas.rows(codes)[:, self.canvas.pixels :]
+        return self.layout.rows(codes)[:, self.layout.pixels :]
 
     def given(self, rows: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """As `Source.draw`, what the network is given and one-hot labels, both moved; then, still on the CPU, the labels once more
@@ -153,7 +153,7 @@ class ImagePlayer:
         return ImageModel(schema=self.schema, source=self.source, network=kept.cpu())
 
     def state(self) -> training_state.Arrays:
-        """All that the next steps depend on, as arrays: `restore` in a new player of the same settings goes on from there."""
+        """All that the next steps depend on, as arrays: `restore` in a new network of the same settings goes on from there."""
         arrays = {**training_state.training_state(self), "labels": self.labels.numpy().copy()}
         if self.source.mixture is not None:
             arrays.update({MIXTURE + name: value.copy() for name, value in self.source.mixture.tensors().items()})
@@ -181,7 +181,7 @@ class ImageModel:
         parts = [torch.zeros((0, len(codec.sizes)), dtype=torch.int64)]
         for start in range(0, rows, ROWS):
             given, label, codes = self.source.draw(min(ROWS, rows - start), generator)
-            parts.append(self.source.painted(codes, self.network(given, label)))
+            parts.append(self.source.with_pixels(codes, self.network(given, label)))
         rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
         return codec.decode(torch.cat(parts).numpy(), rng, first_row=first_row)
 
@@ -204,32 +204,32 @@ def begun(settings: Settings, schema: Schema, arrays: training_state.State) -> M
     return cast("Mixture", starter(settings).restore(schema, own))
 
 
-def lens_of(settings: Settings, canvas: Canvas) -> int | None:
+def lens_of(settings: Settings, layout: PixelLayout) -> int | None:
     """How many coefficients the networks see in place of values; None: values."""
-    return min(LENS, canvas.pixels) if settings.architecture == "basis" else None
+    return min(LENS, layout.pixels) if settings.architecture == "basis" else None
 
 
-def network(settings: Settings, canvas: Canvas, generator: torch.Generator | None) -> nn.Module:
+def network_of(settings: Settings, layout: PixelLayout, generator: torch.Generator | None) -> nn.Module:
     """The generator's network: with start=gauss it retouches pictures of the start, else it paints from latent values."""
     convolutional = settings.architecture == "conv"
     if settings.start == "gauss":
-        return Retoucher(canvas, convolutional, settings.widths, lens_of(settings, canvas), generator)
+        return ResidualGenerator(layout, convolutional, settings.widths, lens_of(settings, layout), generator)
     hidden = settings.widths if convolutional else WAITES.get(settings.widths, settings.widths[::-1])
-    return Painter(canvas, convolutional, hidden, settings.latent, generator)
+    return LatentGenerator(layout, convolutional, hidden, settings.latent, generator)
 
 
 def restored(settings: Settings, schema: Schema, tensors: Tensors, label: int | None) -> ImageModel:
     """The model with these `tensors`; raises `BadInput` where names or shapes do not fit."""
-    canvas = Canvas.of(Codec(schema), label)
-    shapes = training_state.implied(lambda: network(settings, canvas, None))
+    layout = PixelLayout.of(Codec(schema), label)
+    shapes = training_state.implied(lambda: network_of(settings, layout, None))
     mixture = begun(settings, schema, tensors) if settings.start == "gauss" else None
     own = {name: value for name, value in tensors.items() if not name.startswith(MIXTURE)}
-    check_tensors(own, {**shapes, "labels": (canvas.labels,)})
+    check_tensors(own, {**shapes, "labels": (layout.labels,)})
     check_distributions(own, ["labels"])
-    made = network(settings, canvas, random(0))
+    made = network_of(settings, layout, random(0))
     made.load_state_dict({name: torch.from_numpy(np.array(own[name], np.float32)) for name in shapes})
     labels = torch.from_numpy(np.array(own["labels"], np.float32))
-    source = Source(canvas=canvas, labels=labels, mixture=mixture, latent=settings.latent)
+    source = Source(layout=layout, labels=labels, mixture=mixture, latent=settings.latent)
     return ImageModel(schema=schema, source=source, network=made)
 
 
@@ -246,16 +246,16 @@ def plan(settings: Settings, schema: Schema, noise: float) -> Plan:
     return (Entry(Gaussian(noise)),) if settings.start == "label" else ()
 
 
-def begin(data: "Sensitive", settings: Settings, player: ImagePlayer, noise: float) -> None:
-    """Ask, and let the player begin there."""
+def begin(data: "Sensitive", settings: Settings, network: ImageGeneratorNetwork, noise: float) -> None:
+    """Ask, and let the network begin there."""
     if settings.start == "gauss":
         own = starter(settings)
-        seed = int(torch.randint(2**62, (1,), generator=player.random))
+        seed = int(torch.randint(2**62, (1,), generator=network.random))
         mixture = own.learn(data, own.noises(data.schema, noise), seed=seed)
-        player.start(torch.from_numpy(mixture.labels).float(), mixture)
+        network.start(torch.from_numpy(mixture.labels).float(), mixture)
         return
-    codec, label = data.codec, player.label
+    codec, label = data.codec, network.label
     if label is None:
         return
     (counts,) = data.marginals([(codec.names[label],)], noise)
-    player.start(nearest_distribution(torch.from_numpy(counts)).float(), None)
+    network.start(nearest_distribution(torch.from_numpy(counts)).float(), None)

@@ -1,4 +1,4 @@
-"""The generator's side of a game on tables: its network, the noisy tables that it starts at and is held to, and its average."""
+"""The generator network of a game on tables: how it trains, the noisy tables that it starts at and is held to, and its average."""
 
 import copy
 import warnings
@@ -38,7 +38,7 @@ class Settings(Shape, Protocol):
     def temperature(self) -> float: ...
 
 
-class Player:
+class TableGeneratorNetwork:
     """A generator network in training. `label` is the place of the column that it is conditional on; `steps` how many
     generator steps there will be, over which its learning rate falls to zero along a cosine. All is on the `device` but what
     chance is drawn by: the stream, and the distribution of the label."""
@@ -148,7 +148,7 @@ class Player:
         return kept.cpu()
 
     def state(self) -> training_state.Arrays:
-        """All that the next steps depend on, as arrays: `restore` in a new player of the same settings goes on from there."""
+        """All that the next steps depend on, as arrays: `restore` in a new network of the same settings goes on from there."""
         arrays = {**training_state.training_state(self), "labels": self.labels.numpy().copy()}
         if self.tables is not None:
             arrays["tables"] = self.tables.columns.cpu().numpy().copy()

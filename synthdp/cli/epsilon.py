@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from synthdp.cli import settings
+from synthdp.cli import option_values, settings
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Gaussian, Plan, Sampled, scoped
@@ -33,7 +33,7 @@ def epsilon(config: Config) -> None:
 
     options: settings.EpsilonOf = config["options"]
     _check_delta(options.delta)
-    if settings.changed(options, VOTES):
+    if option_values.changed(options, VOTES):
         from synthdp.cli import vote_costs
 
         vote_costs.epsilon(options)
@@ -123,7 +123,7 @@ def _earlier(options: settings.Calibrate) -> Plan:
 
 def _asked(options: settings.EpsilonOf) -> Plan:
     if options.ledger is not None:
-        both = settings.changed(options, ("noise", "rate", "steps", "sampler", "relation"))
+        both = option_values.changed(options, ("noise", "rate", "steps", "sampler", "relation"))
         if both:
             raise BadInput(f"epsilon takes ledger=FILE or {both[0]}=..., not both: the ledger's events have their own")
         return _booked(Path(options.ledger))

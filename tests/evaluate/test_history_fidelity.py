@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from synthdp import Schema
-from synthdp.evaluate import evaluate, judged_histories, write
+from synthdp.evaluate import evaluate, history_fidelity, write
 
 MADE_UP = runpy.run_path(str(Path(__file__).parents[2] / "recipes" / "made_up_hospital.py"))
 
@@ -42,15 +42,15 @@ def test_what_a_schema_leaves_to_learn_is_read_off_the_rows(parts):
     values["honoured"] = []
     loose = Schema.from_dict({key: value for key, value in values.items() if key not in ("rules", "honoured")})
     assert len(loose.learned) > 3
-    seen = judged_histories.as_seen(loose, parts[0], parts[1])
+    seen = history_fidelity.as_seen(loose, parts[0], parts[1])
     assert not seen.learned
-    found = judged_histories.judge(*parts, seen)
-    assert found["records_per_unit"] == judged_histories.judge(*parts, SCHEMA)["records_per_unit"]
+    found = history_fidelity.judge(*parts, seen)
+    assert found["records_per_unit"] == history_fidelity.judge(*parts, SCHEMA)["records_per_unit"]
     assert abs(found["told"]["readmitted"]["tstr"]["later"] - found["told"]["readmitted"]["trtr"]["later"]) < 0.03
 
 
 def test_records_of_the_same_making_are_as_good_as_real_ones(parts):
-    found = judged_histories.judge(*parts, SCHEMA)
+    found = history_fidelity.judge(*parts, SCHEMA)
     for each in (found["records_per_unit"], found["gaps"], found["transitions"]["readmitted"]):
         assert 0 < each["tvd"] < each["real"] + 0.01, (
             "chance alone, and less of it than among half as many held-out ones"
@@ -61,7 +61,7 @@ def test_records_of_the_same_making_are_as_good_as_real_ones(parts):
 
 
 def test_records_that_forgot_their_past_are_found(parts, shuffled):
-    found = judged_histories.judge(shuffled, *parts[1:], SCHEMA)
+    found = history_fidelity.judge(shuffled, *parts[1:], SCHEMA)
     assert found["records_per_unit"]["tvd"] == 0
     assert found["transitions"]["readmitted"]["tvd"] > 0.02
     assert found["told"]["readmitted"]["tstr"]["later"] < 0.6
@@ -69,7 +69,7 @@ def test_records_that_forgot_their_past_are_found(parts, shuffled):
 
 def test_distances_are_those_of_shares_counted_by_hand(parts):
     one, other = parts[0], parts[1]
-    found = judged_histories.judge(one, other, parts[2], SCHEMA)
+    found = history_fidelity.judge(one, other, parts[2], SCHEMA)
 
     def shares(frame):
         previous = frame.groupby("patient", sort=False)["readmitted"].shift()
@@ -80,16 +80,16 @@ def test_distances_are_those_of_shares_counted_by_hand(parts):
 
 
 def test_the_order_of_a_file_does_not_matter(parts):
-    one = judged_histories.judge(*parts, SCHEMA)
+    one = history_fidelity.judge(*parts, SCHEMA)
     mixed = parts[0].sample(frac=1.0, random_state=1, ignore_index=True)
-    other = judged_histories.judge(mixed, *parts[1:], SCHEMA)
+    other = history_fidelity.judge(mixed, *parts[1:], SCHEMA)
     assert one["gaps"] == other["gaps"]
 
 
 def test_the_page_tells_of_them(parts, tmp_path):
     few = [part.head(1000) for part in parts]
     result = evaluate(*few, SCHEMA, models="quick", seeds=1, bootstrap=0, attacks=False)
-    assert result["histories"] == judged_histories.judge(*few, SCHEMA)
+    assert result["histories"] == history_fidelity.judge(*few, SCHEMA)
     write(result, tmp_path)
     page = (tmp_path / "evaluation.html").read_text(encoding="utf-8")
     assert "Histories: what follows what" in page

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synthdp.generators import Tensors
-from synthdp.generators.gaussians.class_mixture import Mixture, distribution, plain_greys
+from synthdp.generators import Tensors, probabilities
+from synthdp.generators.gaussians.class_mixture import Mixture, plain_greys
 from synthdp.generators.images.diffusion import Prior, Sampler, isotropic
 from synthdp.generators.parts.record_vectors import Array, Vectors
 from synthdp.generators.parts.table_networks import random
@@ -41,7 +41,7 @@ def blank(schema: Schema, vectors: Vectors, counts: Array) -> Mixture:
     return Mixture(
         schema=schema,
         vectors=vectors,
-        labels=distribution(counts),
+        labels=probabilities(counts),
         weights=np.ones(groups),
         means=np.zeros((*groups, 0)),
         factors=np.zeros((*groups, 0, 0)),
@@ -90,7 +90,9 @@ class DiffusionModel:
         network = copy.deepcopy(self.network).to(device)
         parts = [np.zeros((0, len(codec.sizes)), codec.dtype)]
         for begin in range(0, rows, ROWS):
-            labels = rng.choice(len(self.start.labels), size=min(ROWS, rows - begin), p=distribution(self.start.labels))
+            labels = rng.choice(
+                len(self.start.labels), size=min(ROWS, rows - begin), p=probabilities(self.start.labels)
+            )
             y = torch.from_numpy(labels).to(device)
             x = prior.pixels(self.sampler.run(network, prior, y, generator), y) / DOUBLE
             values = np.nan_to_num(x.double().cpu().numpy(), nan=0.0, posinf=1.0, neginf=-1.0)  # of wild weights

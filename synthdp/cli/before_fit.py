@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import fits, looks, places, real_records, settings
+from synthdp.cli import fits, looks, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, spent_of
 from synthdp.errors import BadInput
 
@@ -26,7 +26,7 @@ def check(config: Config) -> None:
     from synthdp.schema.table_review import review
 
     options: settings.Check = config["options"]
-    out = None if options.out is None else places.file(options.out, force=options.force)
+    out = None if options.out is None else output_paths.file(options.out, force=options.force)
     schema, frame = real_records.reviewed(config["data"])
     found = review(schema, frame, values=options.values)
     if config["data"].schema is not None:
@@ -52,7 +52,7 @@ def check(config: Config) -> None:
     data = config["data"]
     if not any(finding.every for finding in found) and data.path is not None and data.schema is not None:
         asked = {"data__table": data.table, "data__query_file": data.query_file}
-        print(places.then("plan", data__path=data.path, **asked, data__schema=data.schema, budget__epsilon=1))
+        print(output_paths.then("plan", data__path=data.path, **asked, data__schema=data.schema, budget__epsilon=1))
     lost = [finding.column for finding in found if finding.every]
     if lost:
         raise BadInput(
@@ -122,7 +122,7 @@ def split(config: Config) -> None:
     from synthdp.sets.split import split as parted
 
     options: settings.Split = config["options"]
-    out = places.folder(options.out, force=options.force)
+    out = output_paths.folder(options.out, force=options.force)
     if options.schema is None:
         raise BadInput("split needs schema=FILE.yaml, which says whose record a row is (unit:)")
     schema = Schema.load(options.schema)
@@ -137,7 +137,9 @@ def split(config: Config) -> None:
     )
     account = f"{schema.name or 'patients'}.account"  # one name for all exports, wherever their parts lie
     print(
-        places.then("fit", data__path=train, data__schema=options.schema, budget__epsilon=1, account=account, out="run")
+        output_paths.then(
+            "fit", data__path=train, data__schema=options.schema, budget__epsilon=1, account=account, out="run"
+        )
     )
 
 
