@@ -324,9 +324,9 @@ class Coded:
     def number(self, text: str) -> str:
         """What is written for a number in the plain coding."""
         if self.coding.time is not None:
-            (hour, *rest), number = TIMES_OF_DAY[self.coding.time][1], int(float(text))
+            (hour, *finer), number = TIMES_OF_DAY[self.coding.time][1], int(float(text))
             first = f"{number // hour:02d}" if self.coding.time.startswith("HH") else str(number // hour)
-            return ":".join([first, *(f"{number // unit % 60:02d}" for unit in rest)])
+            return ":".join([first, *(f"{number // unit % 60:02d}" for unit in finer)])
         sign, suffix = self.coding.thousands, self.coding.suffix or ""
         whole, point, rest = text.partition(".")
         if sign is not None and (digits := whole.lstrip("-")).isdecimal():

@@ -115,9 +115,9 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         look = ColumnFormat(path, Reading(), str(name), values_of(array, strip=False), typed=True)
         boolean = isinstance(look.column, Boolean)
         if not boolean and not look.limits and not pd.api.types.is_numeric_dtype(series.dtype):
-            texts = values_of(array, strip=False)
-            signs = Reading(decimal=decimal_sign([texts]))
-            full = ColumnFormat(path, signs, str(name), texts)
+            values = values_of(array, strip=False)
+            signs = Reading(decimal=decimal_sign([values]))
+            full = ColumnFormat(path, signs, str(name), values)
             coding = replace(
                 full.coding,
                 decimal="," if signs.decimal == "," and full.coding.decimal is None else full.coding.decimal,

@@ -59,7 +59,9 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
         frame, facts = _typed(where, ending)
         if schema is None:
             return frame
-        return _plain(statistics_files.labelled(frame, facts, where, schema) if facts else frame, schema)
+        if ending in foreign.STATISTICS:
+            frame = statistics_files.whole_numbers(statistics_files.labelled(frame, facts, where, schema), schema)
+        return _plain(frame, schema)
 
 
 def workbooks(where: Path) -> list[Path]:
