@@ -372,7 +372,15 @@ class Synthesizer:
             figures = None if bought is None else measure(data, model, bought, seed=own)
             fine = data.fine if heard else Codec(model.schema)
             counts = found is None and self.generator.traits.counted
-            lost = marginal_tables.lost(heard, model, fine, counts=counts, clamped=invalid == "clamp", seed=own)
+            lost = marginal_tables.lost(
+                heard,
+                model,
+                fine,
+                counts=counts,
+                clamped=invalid == "clamp",
+                seed=own,
+                unlinked=generators.HISTORIES not in self.generator.traits.kinds,
+            )
             tables = released_tables.frames(heard, model, fine, seed=own) if answers else None
             charged.settle()
             statement = state(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.generators import Model
-from synthdp.report.information_loss import LITTLE, MODEL, Counted, Levels, Lost, Merged, alone, codes_of
+from synthdp.report.information_loss import LITTLE, MODEL, Counted, Levels, Lost, Merged, alone, codes_of, several
 from synthdp.schema.codec import Codec
 from synthdp.schema.coders import LabelCoder
 from synthdp.schema.columns import Categorical, Column, Image, Numeric
@@ -96,10 +96,12 @@ class Heard:
                 )
 
 
-def lost(heard: Heard, model: Model, fine: Codec, *, counts: bool, clamped: bool, seed: int | None) -> Lost:
+def lost(
+    heard: Heard, model: Model, fine: Codec, *, counts: bool, clamped: bool, seed: int | None, unlinked: bool = False
+) -> Lost:
     """What the model cannot show, from noisy answers and public facts. `counts`: the generator learns from tables alone, so that a
     column that is in none with another column is known only by itself. `seed`: of synthetic records, looked at where no table
-    shows a column."""
+    shows a column. `unlinked`: the model draws each record by itself, also where several records of a unit count."""
     single = _most_exact(heard, fine)
     frame: pd.DataFrame | None = None
     merged, empty, levels = [], [], []
@@ -128,6 +130,7 @@ def lost(heard: Heard, model: Model, fine: Codec, *, counts: bool, clamped: bool
         empty=tuple(empty),
         levels=tuple(levels),
         wide=tuple(wide),
+        unlinked=unlinked and several(fine.schema),
     )
 
 

@@ -17,6 +17,7 @@ from synthdp.schema.codec import Codec
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.replay import Recorder
+from synthdp.testing.made_up import ORDERED
 
 BUDGET = Budget(20.0, 1e-5)
 COLUMNS = {
@@ -279,6 +280,19 @@ def test_what_has_no_tables_is_refused_before_a_record_is_read():
         Synthesizer("independent", schema=picture_schema(), budget=BUDGET).fit(None, answers=True)
     with pytest.raises(BadInput, match="keeps them with answers=true"):
         fit().tables()
+
+
+@pytest.mark.parametrize(
+    ("generator", "most", "apart"), [("mixture", 2, True), ("mixture", 1, False), ("histories", 2, False)]
+)
+def test_records_of_one_patient_that_a_model_draws_apart_are_said_to_be_so(generator, most, apart, tmp_path):
+    """Of one record of each patient the cap says all there is; histories keeps several together."""
+    declared = make_schema(**{**ORDERED, "max_records_per_unit": most})
+    release = fit(generator, make_frame(300, repeats=2), declared, seed=1)
+    said = [line for line in sentences(release.statement) if "a patient of its own" in line]
+    assert bool(said) == release.statement.lost.unlinked == apart
+    assert all("generator=histories" in line and "as order in the schema" in line for line in said)
+    assert load(release.save(tmp_path / "release")).statement.lost == release.statement.lost
 
 
 def test_the_command_line_says_what_was_lost_and_writes_the_tables(tmp_path, monkeypatch, capsys):

@@ -309,13 +309,20 @@ class Thresholds:
         data = _opened(frame, columns, self.plan, 1, self.relation, self.records)
         kept = np.zeros(len(names))
         for _ in _places(data, question.events, self.phases, self.phases):
-            passed = question.passed(data.ask(question))
+            passed = _above(question, data.ask(question))
             kept += np.isin(names, passed)
             if self.codes is not None:
                 kept += np.isin([name[:-1] for name in names], passed)
         counts = kept.reshape(len(inside), kinds, self.records).sum(axis=2)
         found: Array = counts[:, 1] - counts[:, 0] if replaced else counts[:, 0]
         return found
+
+
+def _above(question: Domain, answer: Any) -> tuple[str, ...]:
+    """What passed; of a public tree each node by itself, since what a fit keeps of it depends on all nodes together."""
+    if isinstance(answer, tuple) or question.tree is None:
+        return question.passed(answer)
+    return tuple(node for node, count in zip(question.tree.nodes, answer, strict=True) if count > question.threshold)
 
 
 @dataclass(frozen=True, kw_only=True)

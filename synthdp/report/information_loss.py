@@ -126,13 +126,14 @@ class Lost:
     """What the model cannot show. `merged` by noisy counts or synthetic records; `alone` the columns that a generator of tables
     counted in no table of several columns; `empty` those in which noisy counts show nothing but what clamping puts there; `levels`
     of the columns whose codes have a tree; `wide` the numeric ones whose noisy counts stand clear of the noise in a small part of
-    their declared bounds alone."""
+    their declared bounds alone; `unlinked` whether several records of a unit count, and each synthetic one is drawn by itself."""
 
     merged: tuple[Merged, ...] = ()
     alone: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
     levels: tuple[Levels, ...] = ()
     wide: tuple[str, ...] = ()
+    unlinked: bool = False
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Lost":
@@ -143,6 +144,7 @@ class Lost:
             empty=tuple(_text(name) for name in values["empty"]),
             levels=tuple(Levels.from_json(each) for each in values.get("levels", ())),
             wide=tuple(_text(name) for name in values.get("wide", ())),
+            unlinked=_truth(values.get("unlinked", False)),
         )
 
     def matches(self, schema: Schema, counted: Iterable[Counted] | None, *, clamped: bool) -> bool:
@@ -153,7 +155,13 @@ class Lost:
         levelled = all(each.matches(schema) for each in self.levels)
         numeric = {column.name for column in schema.columns if isinstance(column, Numeric)}
         named = set(self.alone) <= set(known) and set(self.wide) <= numeric
-        return others and apart and levelled and named and (clamped or not self.empty)
+        linked = not self.unlinked or several(schema)
+        return others and apart and levelled and named and linked and (clamped or not self.empty)
+
+
+def several(schema: Schema) -> bool:
+    """Whether more than one record of a unit counts."""
+    return schema.unit is not None and schema.max_records_per_unit > 1
 
 
 def alone(schema: Schema, counted: Iterable[Counted]) -> tuple[str, ...]:
@@ -198,6 +206,17 @@ def sentences(statement: "Statement") -> Iterator[str]:
         )
     if unit != RECORD:
         yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted."
+    if lost.unlinked:
+        pictures = any(each["kind"] == "image" for each in statement.columns)
+        remedy = (
+            ""
+            if pictures
+            else " generator=histories learns that, with the column that orders them as order in the schema."
+        )
+        yield (
+            f"Each synthetic record has a {unit} of its own: the model does not know which records belong to one {unit}, how many "
+            f"there are and how they follow one another.{remedy}"
+        )
     if clamped:
         yield f"Cells that break the schema may have been changed: {CLAMPED}."
     if lost.empty:
@@ -215,6 +234,12 @@ def _listed(names: Any, between: str = ", ") -> str:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("expected text")
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("expected true or false")
     return value
 
 

@@ -29,13 +29,18 @@ ENCODINGS = ("utf-8", "utf-8-sig", "cp1252", "utf-16")
 SEPARATORS = (",", ";", "\t", "|")
 POINTS = (".", ",")
 THOUSANDS = (".", ",", "'", "\u2019", " ", "\u00a0", "\u202f")  # signs between thousands
+_HOUR, _SIXTY = "([01]?[0-9]|2[0-3])", "([0-5][0-9])"
+TIMES_OF_DAY = {  # by format: the cells, in which hours may lack their zero; what each part counts; the last number of a day
+    **dict.fromkeys(("HH:MM", "H:MM"), (f"{_HOUR}:{_SIXTY}(?::00)?", (60, 1), 1439)),
+    **dict.fromkeys(("HH:MM:SS", "H:MM:SS"), (f"{_HOUR}:{_SIXTY}:{_SIXTY}", (3600, 60, 1), 86_399)),
+}
 TODO = "TODO"
 SPACE = " \t\n\r\f\v\u00a0"  # around cells: what `strip` takes away
 MOST_DECIMALS = 15
 MOST_TITLE = 255  # letters; Stata keeps 80, SPSS 255, SAS 40
 _NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 _SUFFIX = re.compile(
-    rf"[{SPACE}]?[^0-9.,+\-'eE{SPACE}\x00]([^0-9.,+\-'\x00]{{0,10}}[^0-9.,+\-'{SPACE}\x00])?"
+    rf"([{SPACE}][^0-9.,+\-'{SPACE}\x00]|[^0-9.,+\-'eE{SPACE}\x00])([^0-9.,+\-'\x00]{{0,10}}[^0-9.,+\-'{SPACE}\x00])?"
 )  # after a number
 _FORMULA = re.compile(r"'*[=+\-@\t\r\x00]")  # what a spreadsheet would run: see `csvfile.neutral`
 
@@ -50,7 +55,9 @@ class Coding:
     may do without. `suffix`: what follows every number, such as % or " mg"; it is no part of the number, which stays as it is
     written. `pattern` of an identifier: what fresh ones look like, such as P#####, where # are digits. `labels`: (code, category)
     where cells hold codes, such as 1 for male; a mapping will do. `numbers`: (text, number) where cells hold texts in the place of
-    numbers, such as <5 for 2.5; each number is an atom of its column. `title`: what files of Stata, SPSS and SAS call the column.
+    numbers, such as <5 for 2.5; each number is an atom of its column. `time`: HH:MM, or with seconds HH:MM:SS, where cells are times of
+    day (H for hours without their zero); the numbers are minutes, or seconds, since midnight. `title`: what files of Stata, SPSS and
+    SAS call the column.
     """
 
     missing: tuple[str, ...] = ()
@@ -64,6 +71,7 @@ class Coding:
     pattern: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
     numbers: tuple[tuple[str, float], ...] = ()
+    time: str | None = None
     title: str | None = None
 
     def __post_init__(self) -> None:
@@ -83,6 +91,8 @@ class Coding:
             object.__setattr__(self, "words", _words(self.words))
         if self.decimal is not None:
             _one_of("decimal", self.decimal, POINTS)
+        if self.time is not None:
+            _one_of("time", self.time, tuple(TIMES_OF_DAY))
         if self.places is not None and (not _is_whole(self.places) or not 0 <= self.places <= MOST_DECIMALS):
             raise BadInput(f"places must be a whole number from 0 to {MOST_DECIMALS}")
         if self.title is not None and not (
@@ -253,7 +263,7 @@ class Coded:
     @property
     def is_plain(self) -> bool:
         """Whether every cell is in the plain coding already."""
-        signs = self.coding.thousands or self.coding.suffix or self.coding.numbers
+        signs = self.coding.thousands or self.coding.suffix or self.coding.numbers or self.coding.time
         changed = self.reading.strip or self.missing or self.date or self.words or self.labels or signs
         return not changed and not (self.decimal == "," and (self.numeric or self.whole))
 
@@ -278,6 +288,8 @@ class Coded:
 
     def _number(self, text: str) -> str | None:
         """A number with a point before its decimals and nothing else; None where it is not written as declared."""
+        if self.coding.time is not None:
+            return self._since_midnight(text, self.coding.time)
         suffix, sign = self.coding.suffix, self.coding.thousands
         if suffix is not None:
             if not text.endswith(bare := suffix.strip(SPACE)):
@@ -293,6 +305,16 @@ class Coded:
             return None if "." in text else text.replace(",", ".")
         return text
 
+    def _since_midnight(self, text: str, form: str) -> str | None:
+        """A time of day as minutes, or as seconds where its format has them."""
+        pattern, units, _ = TIMES_OF_DAY[form]
+        match = re.fullmatch(pattern, text)
+        return (
+            None
+            if match is None
+            else str(sum(int(part) * unit for part, unit in zip(match.groups(), units, strict=True)))
+        )
+
     @property
     def in_thousands(self) -> str:
         """A regular expression of the numbers that have signs between their thousands."""
@@ -301,6 +323,10 @@ class Coded:
 
     def number(self, text: str) -> str:
         """What is written for a number in the plain coding."""
+        if self.coding.time is not None:
+            (hour, *finer), number = TIMES_OF_DAY[self.coding.time][1], int(float(text))
+            first = f"{number // hour:02d}" if self.coding.time.startswith("HH") else str(number // hour)
+            return ":".join([first, *(f"{number // unit % 60:02d}" for unit in finer)])
         sign, suffix = self.coding.thousands, self.coding.suffix or ""
         whole, point, rest = text.partition(".")
         if sign is not None and (digits := whole.lstrip("-")).isdecimal():
@@ -309,7 +335,7 @@ class Coded:
 
     def of_number(self) -> "Coded":
         """The same of cells that are numbers already: no sign belongs to them."""
-        plain = replace(self.coding, decimal=None, thousands=None, suffix=None)
+        plain = replace(self.coding, decimal=None, thousands=None, suffix=None, time=None)
         return replace(self, reading=replace(self.reading, decimal="."), coding=plain)
 
     def _whole(self, text: str) -> str:
@@ -356,6 +382,12 @@ class Coded:
         for key in ("places", "thousands", "suffix"):
             if getattr(coding, key) is not None and not self.numeric:
                 raise BadInput(f"{key} belongs to numbers, but this column is {column.kind}")
+        if coding.time is not None and not isinstance(column, Integer):
+            raise BadInput(
+                f"time belongs to columns of kind integer, which count minutes or seconds from midnight; this column is {column.kind}"
+            )
+        if coding.time is not None and (coding.places or coding.thousands or coding.suffix or coding.decimal):
+            raise BadInput("time leaves no room for decimal, places, thousands or suffix; leave them out")
         if coding.numbers and not self.numeric:
             raise BadInput(f"numbers belong to columns of kind integer or continuous, but this column is {column.kind}")
         for text, _ in coding.numbers:
@@ -393,6 +425,13 @@ class Coded:
                 raise BadInput(
                     f"{self.date.text} with latest: {last} means the years {last - 99} to {last}, and the declared bounds lie beyond; "
                     "set latest to the last year that two digits mean, or declare bounds within these years"
+                )
+        if self.coding.time is not None:
+            last = TIMES_OF_DAY[self.coding.time][2]
+            bounds = getattr(column, "bounds", (0, last))
+            if not isinstance(bounds, str) and not 0 <= bounds[0] <= bounds[1] <= last:
+                raise BadInput(
+                    f"a day has no time outside 0 to {last} as {self.coding.time}; declare bounds: [0, {last}] or within"
                 )
         lacking_atoms = [number for _, number in self.coding.numbers if number not in getattr(column, "atoms", ())]
         if lacking_atoms:

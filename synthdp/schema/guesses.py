@@ -21,6 +21,14 @@ TREES = {  # the form of codes -> the beginnings that stand for chapters and gro
     r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?": [1, 3],  # ICD-10
 }
 ALIKE = 0.95  # of the distinct codes
+DAY_AS_TEXT = re.compile(  # in another form than ISO 8601, which is read as it is
+    r"([0-9]{1,2}([./-])[0-9]{1,2}\2([0-9]{4}|[0-9]{2})|[0-9]{4}([./])[0-9]{1,2}\4[0-9]{1,2}"
+    r"|[0-9]{1,2}[ -]?[A-Za-z]{3}[ -]?([0-9]{4}|[0-9]{2}))(?P<time>[T :][0-9]{2}(:[0-9]{2})*)?"
+)
+NUMBER_AS_TEXT = re.compile(  # or a limit of detection, with signs between thousands, decimals and a unit
+    r"([<>\u2264\u2265]=? ?)?[+-]?(0|[1-9][0-9]{0,2}([.,' \u2019\u00a0\u202f]?[0-9]{3})*)([.,][0-9]+)?"
+    r"( ?[%\u2030\u20ac$\u00a3]| [A-Za-z\u00b5/]{1,6})?"
+)
 CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
 NAMES = 0.5  # of the records: texts of more different values name somebody, who may have several records
 LISTED = 30  # categories are listed up to here
@@ -41,7 +49,7 @@ def proposed(guess: dict[str, Any]) -> dict[str, Any]:
     if kind == "categorical":
         column["categories"] = LEARN
     elif kind in ("integer", "continuous", "datetime"):
-        column["bounds"] = LEARN
+        column["bounds"] = guess.get("day", LEARN)  # of times of day: all of it, which is no fact of a record
     kept = ("tree", "resolution", "height", "width", "channels", "resize")
     column |= {key: value for key, value in guess.items() if key in kept}
     if "window" in guess:
@@ -76,6 +84,30 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
     if not 0 < len(distinct) <= LISTED:
         return {"kind": "categorical", "categories": LEARN, **_tree(distinct)}
     return {"kind": "categorical", "categories": distinct}
+
+
+def stands_for(series: "Series") -> dict[str, Any]:
+    """What the texts of a column stand for, as a guess: numbers, or dates or numbers that are written as in files of some country, with
+    `coded` true, since a fit does not read these in a frame. Empty for other columns."""
+    if not pd.api.types.is_string_dtype(series.dropna().dtype) and not are_times(series):
+        return {}
+    texts = [text.strip() for text in set(cells.texts(series.dropna())) if text is not None]
+    if not texts or all(text.lower() in cells.TRUTHS for text in texts) or names_somebody(series.name):
+        return {}
+    if are_times(series):
+        seconds = any(text.count(":") > 1 for text in texts)
+        return {"kind": "integer", "day": [0, 86_399 if seconds else 1439], "coded": True}
+    dates = [match for text in texts if (match := DAY_AS_TEXT.fullmatch(text))]
+    if len(dates) >= ALIKE * len(texts):
+        times = any(match["time"] for match in dates)
+        return {"kind": "datetime", "bounds": LEARN, "resolution": "second" if times else "day", "coded": True}
+    numbers = [text for text in texts if NUMBER_AS_TEXT.fullmatch(text)]
+    if len(numbers) < ALIKE * len(texts) or len(texts) <= 2:
+        return {}
+    plain = all(cells.number(text) is not None for text in texts)
+    if plain and all(text.lstrip("+-").isdecimal() for text in texts):  # codes or numbers: the cells do not tell
+        return {}
+    return {"kind": "continuous", "bounds": LEARN, "coded": not plain}
 
 
 def _tree(codes: list[str]) -> dict[str, Any]:

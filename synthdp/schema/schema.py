@@ -1,6 +1,7 @@
 """The schema: what is public about a table. Everything else about it must be bought with budget."""
 
 import difflib
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
@@ -362,13 +363,24 @@ class Schema:
     def draft(cls, frame: "pd.DataFrame", *, name: str = "table") -> "Schema":
         """A schema to review, guessed by looking at a frame: kinds, each marked for review, and `learn` for all else, as `synthdp schema`
         drafts it from a file. No fit takes it before the marks are gone and somebody declares it: `save` it, edit the file and
-        `load` that. Raises `BadInput` for a frame without columns, or with two of one name."""
-        from synthdp.schema.guesses import guessed, proposed
+        `load` that. Warns of columns whose dates, times or numbers are text in the form of some country, such as 31.12.2025 or 1,5:
+        they are drafted as what they stand for, and a fit takes the frame when they are converted. Raises `BadInput` for a frame
+        without columns, or with two of one name."""
+        from synthdp.schema.guesses import guessed, proposed, stands_for
 
         names = [str(column) for column in frame.columns]
         if not names or len(set(names)) < len(names):
             raise BadInput("a draft needs a frame with at least one column, and no two of the same name")
-        found = {str(column): guessed(frame[column]) for column in frame.columns}
+        texts = {str(column): stands_for(frame[column]) for column in frame.columns}
+        found = {str(column): texts[str(column)] or guessed(frame[column]) for column in frame.columns}
+        if coded := [column for column, guess in texts.items() if guess.pop("coded", False)]:
+            warnings.warn(
+                f"{', '.join(map(repr, coded))} hold dates, times of day or numbers as text. They are drafted as what they stand for; "
+                "before a fit, convert them (pandas.to_datetime with format=, str.replace and pandas.to_numeric, minutes or seconds since "
+                "midnight), or save the frame as CSV: synthdp schema path= finds how each is written, and synthdp.read reads the file so",
+                UserWarning,
+                stacklevel=2,
+            )
         if all(guess["kind"] in ("identifier", "ignore") for guess in found.values()):
             found[names[-1]] = {"kind": "categorical"}  # a schema needs a column to model
         return cls.from_dict(

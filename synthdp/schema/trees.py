@@ -5,6 +5,9 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from synthdp.errors import BadInput
 
 MOST_LEVELS = 32
@@ -116,6 +119,19 @@ class Tree:
         """The last nodes of the declared codes' chains, in order."""
         codes = () if self.codes is None or isinstance(self.codes, str) else self.codes
         return tuple(sorted({self.chain(code)[-1] for code in codes}))
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """What a declared tree's counts of `nodes` are multiplied by before noise is added, (nodes,): the fourth root of how many nodes
+        their level has, which of all weights makes the sum of the variances least. Their squares add up to at most `levels` along
+        every chain, as those of equal weights do."""
+        depths = np.array([self.depth(node) for node in self.nodes])
+        weights = np.bincount(depths)[depths] ** 0.25
+        squares = dict(zip(self.nodes, weights**2, strict=True))
+        codes = () if self.codes is None or isinstance(self.codes, str) else self.codes
+        most = max(sum(squares[node] for node in self.chain(code)) for code in codes)
+        found: NDArray[np.float64] = weights * np.sqrt(self.levels / most)
+        return found
 
     def chain(self, code: str) -> tuple[str, ...]:
         """A code and what lies above it, finest first; at most `levels`."""

@@ -74,7 +74,9 @@ class Domain:
     A unit adds one to at most `categories` counts: L2 sensitivity sqrt(categories). A category of one unit alone has a count
     of one and passes 1 + deviation * z with probability 1 - Phi(z), which is set so that any of the unit's `categories` passes
     with a probability of at most `delta` (Korolova et al. 2009; Wilkins et al. 2024). Where the tree's codes are declared all its
-    nodes are counted, also those that nobody has: no delta, a threshold for use alone (`passed`), and the answer is all counts.
+    nodes are counted, also those that nobody has: no delta, a choice for use alone (`passed`), and the answer is all counts. They are
+    weighed before noise is added (`Tree.weights`): along a chain the squares of the weights add up to at most its levels, so the
+    sensitivity is the same.
     """
 
     column: str
@@ -104,16 +106,17 @@ class Domain:
 
     @property
     def threshold(self) -> float:
-        """What a noisy count must exceed: half a step more than for a Gaussian that is not rounded to a grid."""
+        """What a noisy count must exceed: half a step more than for a Gaussian that is not rounded to a grid. Of a public tree what surely
+        stands clear at its most exact level."""
         deviation = self.deviation
         if self.public:
-            return max(0.5, CLEAR * deviation)
+            return max(0.5, CLEAR * float(self.deviations.min()))
         each = -math.expm1(math.log1p(-self.delta) / self.categories)
         step = gaussian.Grid.of(deviation, torch.float64).step if deviation > 0 else 0.0
         return 1.0 + deviation * float(norm.isf(each)) + step / 2
 
     def bounded(self, records: Records) -> "dict[str, float] | Numbers":
-        """Units per category; a category counts once for a unit. Of a public tree (nodes,)."""
+        """Units per category; a category counts once for a unit. Of a public tree (nodes,), weighed."""
         within(records, self.categories // (1 if self.tree is None else self.tree.levels))
         texts = cells.texts(records.column(self.column))
         pairs = {(int(unit), text) for unit, text in zip(records.owner, texts, strict=True) if text is not None}
@@ -125,26 +128,41 @@ class Domain:
         for _, value in pairs:
             if not self.public or value in counts:
                 counts[value] = counts.get(value, 0.0) + 1.0
-        return np.array(list(counts.values())) if self.public else counts
+        return counts if not self.public or self.tree is None else np.array(list(counts.values())) * self.tree.weights
 
     def noised(self, bounded: "Mapping[str, float] | Numbers", noise: Noise) -> "tuple[str, ...] | Numbers":
         """The categories that passed, in alphabetical order, so that the order says nothing; of a public tree all counts (nodes,)."""
         if isinstance(bounded, np.ndarray):
-            return noise.added(bounded, self.deviation)
+            weights = 1.0 if self.tree is None else self.tree.weights
+            return noise.added(bounded, self.deviation) / weights
         names = sorted(bounded)
         noisy = noise.added(np.array([bounded[name] for name in names], dtype=np.float64), self.deviation)
         return self._over(names, noisy)
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of each count."""
+        """Standard deviation of the noise on each count, which of a public tree is weighed."""
         return self.noise * self.sensitivity
 
+    @property
+    def deviations(self) -> "Numbers":
+        """Standard deviations of a public tree's counts, (nodes,)."""
+        return np.array(self.deviation) if self.tree is None else self.deviation / self.tree.weights
+
     def passed(self, answer: "tuple[str, ...] | Numbers") -> tuple[str, ...]:
-        """The categories, or nodes, that the answer keeps."""
+        """The categories, or nodes, that the answer keeps. Of a public tree as many as are clear of the noise while it would lift no
+        more than FALSE of them, were all nodes empty (Benjamini & Hochberg 1995): where many codes are frequent, one needs less to be
+        told apart than where few are."""
         if isinstance(answer, tuple):
             return answer
-        return self._over(() if self.tree is None else self.tree.nodes, answer)
+        names = () if self.tree is None else self.tree.nodes
+        if self.noise <= 0:
+            return self._over(names, answer)
+        chances = norm.sf(answer / self.deviations)
+        ranked = np.sort(chances)
+        enough = np.flatnonzero(ranked <= FALSE * np.arange(1, len(ranked) + 1) / len(ranked))
+        most = ranked[enough[-1]] if len(enough) else -1.0
+        return tuple(name for name, chance in zip(names, chances, strict=True) if chance <= most)
 
     def _over(self, names: Sequence[str], noisy: "Numbers") -> tuple[str, ...]:
         least = self.threshold if self.noise > 0 else 0.0
@@ -221,9 +239,10 @@ def numbers(column: "pd.Series[Any]", *, dates: bool) -> Numbers:
     return np.where(read.missing | (read.wrong if dates else False), np.nan, read.cells.astype(np.float64))
 
 
-CLEAR = 3.0  # deviations above which a node of a public tree is kept
+CLEAR = 3.0  # deviations above which a node of a public tree is surely kept
+FALSE = 0.2  # of the nodes that are kept, noise alone may have lifted so many; tried on made-up tables of 2,000 to 14,000 codes
 SHARE = 0.2  # of epsilon, for all that is learned together
-TREES = 0.4  # of epsilon instead where codes have a tree: half the noise on the tree, and about a tenth more on all that follows
+TREES = 0.5  # of epsilon instead where codes have a tree: two fifths of the noise on it, and about a sixth more on all that follows
 DELTA_SHARE = 0.1  # of delta, for all thresholds together
 BINS = 32  # quantile bins of a column whose bins are learned
 MONTHS = tuple(

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells
-from synthdp.schema.columns import Boolean, Categorical, Column, Continuous, Datetime
+from synthdp.schema.columns import Boolean, Categorical, Column, Continuous, Datetime, Integer
 from synthdp.schema.date_formats import DateFormat
-from synthdp.schema.file_coding import POINTS, SPACE, THOUSANDS, Coding, Reading
+from synthdp.schema.file_coding import POINTS, SPACE, THOUSANDS, TIMES_OF_DAY, Coding, Reading
 from synthdp.tables import csv_lines, csvfile
 
 TEXTS = (
@@ -42,24 +42,11 @@ LIMIT = re.compile(
 )  # a result that a laboratory gives no number for
 MOST_LIMITS = 20  # different ones in a column
 SUFFIXES = (
-    "%",
-    "\u2030",
-    "\u20ac",
-    "$",
-    "\u00a3",
-    "kg",
-    "g",
-    "mg",
-    "l",
-    "ml",
-    "cm",
-    "mm",
-    "\u00b0C",
-    "mmHg",
-    "h",
-    "min",
-    "d",
-)
+    "%", "\u2030", "\u20ac", "$", "\u00a3", "EUR", "CHF", "USD", "GBP", "PLN", "CZK", "HUF", "SEK", "NOK", "DKK", "kg", "g", "mg", "l",
+    "ml", "cm", "mm", "m", "\u00b0C", "mmHg", "h", "min", "d", "s", "Jahre", "Tage", "years", "days", "/min", "bpm", "kg/m\u00b2", "kPa",
+    "mmol/l", "mmol/L", "\u00b5mol/l", "\u00b5mol/L", "mg/dl", "mg/dL", "mg/l", "mg/L", "g/dl", "g/dL", "g/l", "g/L", "ng/ml", "ng/mL",
+    "U/l", "U/L", "IU/l", "IU/L",
+)  # fmt: skip
 SUFFIX = re.compile(rf"([{SPACE}]?)({'|'.join(map(re.escape, sorted(SUFFIXES, key=len, reverse=True)))})$")
 LIKE_A_DATE = re.compile(r"[0-9]{1,4}[./ -]?([0-9]{1,2}|[A-Za-z]{3})[./ -]?[0-9]{2,4}([T :].*)?")
 YEAR_FIRST = ("yyyy-mm-dd", "yyyy/mm/dd", "yyyy.mm.dd")
@@ -162,7 +149,7 @@ class ColumnFormat:
         elif typed:
             numbers = rest.texts and all(map(_is_number, rest.texts)) and len(codes) < len(rest.texts)
             self.codes = codes if numbers and not any(text[0] == "-" for text in rest.but(codes).texts) else ()
-        elif rest.texts and not self._numbers(rest):
+        elif rest.texts and not self._numbers(rest) and not self._times(rest):
             self._dates(rest)
         self._missing()
 
@@ -268,6 +255,26 @@ class ColumnFormat:
             f"{self.path}: line {line}: column {self.name!r}: expected the same sign between the thousands of all numbers, and another "
             "one before decimals; save the file so, or without the signs between thousands"
         )
+
+    def _times(self, values: Values) -> bool:
+        """Times of day, which are whole numbers of minutes or seconds since midnight."""
+        for form in ("HH:MM", "HH:MM:SS"):
+            pattern, _, last = TIMES_OF_DAY[form]
+            fits = {
+                t for t in values.texts if re.fullmatch(pattern, t) and t.count(":") == form.count(":")
+            }.__contains__
+            share = values.matching(fits)
+            if share == 1 or (share >= MOST and len(values.texts) >= FEW):
+                times = [text for text in values.texts if fits(text)]
+                self.column = Integer(name=self.name, bounds=(0, last), missing=True)
+                self.coding = Coding(time=form.removeprefix("H") if any(text[1] == ":" for text in times) else form)
+                if share < 1:
+                    line = self._line(values, fits)
+                    self.mind = (
+                        f"column {self.name!r}: line {line}: expected a time such as {form}, as in most of the column"
+                    )
+                return True
+        return False
 
     def _dates(self, values: Values) -> bool:
         least = MOST if len(values.texts) >= FEW else 1.0

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from synthdp.errors import BadInput
 from synthdp.files import limits
 from synthdp.schema import cells
-from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime
+from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Integer
 from synthdp.schema.file_coding import MOST_TITLE, SEPARATORS, SPACE, Coding, Reading
+from synthdp.schema.guesses import are_times
 from synthdp.sets.column_format import TEXTS, ColumnFormat, decimal_sign, values_of
 from synthdp.tables import csv_lines, csvfile, excel
 from synthdp.tables.foreign_parser import BLANK, DAY, INSTANT, NUMBER, TEXT
@@ -87,6 +88,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
     categories: dict[str, tuple[str, ...]] = {}
     limits: dict[str, tuple[str, ...]] = {}
     left: dict[str, dict[str, str]] = {}
+    resolutions: dict[str, str] = {}
     for name in frame.columns:
         series = frame[name]
         labels = _labels(str(name), facts or {})
@@ -104,12 +106,40 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
                 "is missing, list it under missing"
             )
         if pd.api.types.is_bool_dtype(series.dtype) or not (
-            pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_string_dtype(series.dtype)
+            pd.api.types.is_numeric_dtype(series.dtype)
+            or pd.api.types.is_string_dtype(series.dtype)
+            or are_times(series)
         ):
             continue
         array = pa.chunked_array([pa.array(cells.texts(series), pa.string())])
         look = ColumnFormat(path, Reading(), str(name), values_of(array, strip=False), typed=True)
         boolean = isinstance(look.column, Boolean)
+        if not boolean and not look.limits and not pd.api.types.is_numeric_dtype(series.dtype):
+            values = values_of(array, strip=False)
+            signs = Reading(decimal=decimal_sign([values]))
+            full = ColumnFormat(path, signs, str(name), values)
+            coding = replace(
+                full.coding,
+                decimal="," if signs.decimal == "," and full.coding.decimal is None else full.coding.decimal,
+            )
+            if coding.time is not None:
+                coding = replace(coding, decimal=None)
+            coded = isinstance(full.column, Continuous | Integer | Datetime) and replace(coding, missing=()) != Coding()
+            if coded and (coding.time or coding.date or coding.decimal == "," or coding.thousands or coding.suffix):
+                codings[str(name)] = coding
+                if full.open:
+                    left[str(name)] = full.open
+                if full.resolution:
+                    resolutions[str(name)] = full.resolution
+                if full.limits:
+                    limits[str(name)] = full.limits
+                if coding.time is None and not full.limits:
+                    what = "dates" if coding.date else "numbers"
+                    mind.append(f"column {name!r}: holds {what} as text; synthetic files of this kind hold {what}")
+                mind += [full.mind] if full.mind else []
+                plain = csvfile.plain_texts(array, Reading(columns=((str(name), coding),)).of(full.column))
+                made = made.assign(**{name: _read(plain, full).set_axis(frame.index)})
+                continue
         if look.limits:
             limits[str(name)], left[str(name)] = look.limits, look.open
             codings[str(name)] = look.coding
@@ -146,6 +176,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         categories=categories,
         ordered=frozenset(ordinal & categories.keys()),
         open=left,
+        resolutions=resolutions,
         limits=limits,
     )
 
@@ -293,7 +324,7 @@ def _read(plain: pa.ChunkedArray, look: ColumnFormat) -> Any:
     """The cells as a draft guesses kinds by them; what does not fit a column of numbers or dates is missing there."""
     if isinstance(look.column, Categorical):
         return csvfile.guessed(plain, text=True)
-    if isinstance(look.column, Continuous):
+    if isinstance(look.column, Continuous | Integer):
         plain = pc.if_else(pc.match_substring_regex(plain, csvfile.NUMBER), plain, pa.scalar(None, pa.string()))
         return csvfile.guessed(plain)
     if isinstance(look.column, Datetime):
@@ -322,6 +353,9 @@ def _said_of_cells(reading: Reading, looks: list[ColumnFormat]) -> str:
     codes = dict.fromkeys(code for each in looks for code in each.coding.missing if code)
     if codes:
         parts.append("missing values as " + ", ".join(codes) + " and blank")
+    times = dict.fromkeys(each.coding.time for each in looks if each.coding.time is not None)
+    if times:
+        parts.append("times of day " + ", ".join(map(str, times)))
     if reading.strip:
         parts.append("space around cells")
     return "; ".join(parts)

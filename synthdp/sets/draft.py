@@ -10,7 +10,7 @@ import pandas as pd
 from synthdp.errors import BadInput
 from synthdp.schema import cells, yamlfile
 from synthdp.schema.columns import LEARN, MAX_PIXELS
-from synthdp.schema.file_coding import TODO
+from synthdp.schema.file_coding import TIMES_OF_DAY, TODO
 from synthdp.schema.guesses import LISTED, are_times, guessed, outward, proposed
 
 if TYPE_CHECKING:
@@ -67,6 +67,10 @@ KINDS = {
 
 DIGITS = 'or all that may occur; if rare codes should not become the text other, say other: with digits that are no code: "0"'
 EMPTY = "left out: no cell holds anything"
+UNTIL = {
+    "MM": "minutes since midnight, written as the time under reading",
+    "SS": "seconds since midnight, written as the time under reading",
+}
 TIMES = "times of day have no kind: store minutes since midnight as integers, bounds [0, 1439], to keep them"
 
 
@@ -84,7 +88,7 @@ LABELLED = (
 CODINGS = {"date": ("datetime",), "latest": ("datetime",), "words": ("boolean",), "decimal": ("integer", "continuous")}
 CODINGS["labels"] = ("categorical", "ordinal")
 CODINGS |= dict.fromkeys(
-    ("places", "thousands", "suffix", "numbers"), CODINGS["decimal"]
+    ("places", "thousands", "suffix", "numbers", "time"), CODINGS["decimal"]
 )  # which kinds have what of a column's coding
 
 
@@ -103,6 +107,12 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     for column, resolution in ({} if found is None else found.resolutions).items():
         if guesses[column].get("resolution") == "second":
             guesses[column]["resolution"] = resolution
+    days = {
+        name: each.time
+        for name, each in (found.reading.columns if found is not None and found.reading else ())
+        if each.time
+    }
+    guesses |= {name: {"kind": "integer", "day": [0, TIMES_OF_DAY[form][2]]} for name, form in days.items()}
     places = (
         {} if found is None or found.reading is None else {name: each.places for name, each in found.reading.columns}
     )
@@ -132,7 +142,9 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         why = {key: _why(key, entry["kind"], pictures) for key in entry} | (
             {"categories": LABELLED} if labelled else {}
         )
-        if are_times(frame.get(column)):
+        if column in days:
+            why |= {"kind": UNTIL.get(days[column][-2:], ""), "bounds": "the whole day"}
+        elif are_times(frame.get(column)):
             why["kind"] = TIMES
         elif entry.get("categories") == LEARN and _in_digits(frame[column]):
             why["categories"] = DIGITS
@@ -142,7 +154,7 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     seen = {
         str(column): {**guess, **({"observed": True} if _read_off(guess) else {})}
         for column, guess in guesses.items()
-        if len(guess) > 1
+        if len(guess) > 1 and column not in days
     }
     head = SEEN.format(file=file)
     if pictures is not None:

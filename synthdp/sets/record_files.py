@@ -64,7 +64,9 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
         frame, facts = _typed(where, ending)
         if schema is None:
             return frame
-        return _plain(statistics_files.labelled(frame, facts, where, schema) if facts else frame, schema)
+        if ending in foreign.STATISTICS:
+            frame = statistics_files.whole_numbers(statistics_files.labelled(frame, facts, where, schema), schema)
+        return _plain(frame, schema)
 
 
 def tables_in(folder: Path, schema: Schema) -> "dict[str, Path]":
@@ -439,7 +441,7 @@ def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
         elif coded.coding.pattern is not None:
             names = frame[column.name].map(coded.named, na_action="ignore")
             frame = frame.assign(**{column.name: names.astype("int64") if _is_counted(coded) else names})
-        elif coded.coding.numbers:  # a column that holds such texts is text
+        elif coded.coding.numbers or coded.coding.time is not None:  # a column that holds such texts is text
             texts = pd.Series(csvfile.written(frame, coded, {}), index=frame.index, dtype=object)
             frame = frame.assign(**{column.name: texts.where(frame[column.name].notna() | bool(coded.missing), None)})
         elif isinstance(column, Boolean) and coded.coding.words is not None:
@@ -479,7 +481,7 @@ def _types(schema: Schema) -> pa.Schema:
         coded = None if schema.reading is None else schema.reading.of(column)
         if coded is not None and (coded.labels or (isinstance(column, Boolean) and coded.coding.words is not None)):
             types = types.set(place, pa.field(column.name, pa.int64() if _in_digits(coded) else pa.string()))
-        elif coded is not None and (_is_counted(coded) or coded.coding.numbers):
+        elif coded is not None and (_is_counted(coded) or coded.coding.numbers or coded.coding.time):
             types = types.set(place, pa.field(column.name, pa.int64() if _is_counted(coded) else pa.string()))
     return types
 

@@ -17,7 +17,7 @@ from synthdp.schema.columns import (
     spoken,
 )
 from synthdp.schema.date_formats import MONTHS, DateFormat
-from synthdp.schema.file_coding import Coded
+from synthdp.schema.file_coding import TIMES_OF_DAY, Coded
 from synthdp.schema.schema import Schema
 from synthdp.tables.csvfile import ABSENT, neutral
 from synthdp.tables.csvfile import restored as plain
@@ -134,6 +134,12 @@ def _number(cell: "Value", coded: Coded) -> "Value":
 
     blank, odd = cell == "", ibis.literal(ODD)
     wrong: list[Value] = []
+    said = [(cell == text, ibis.literal(plain)) for text, plain in coded.numbers.items()]
+    if coded.coding.time is not None:
+        form, units, _ = TIMES_OF_DAY[coded.coding.time]
+        pattern = f"^{form}$"
+        parts = (cell.re_extract(pattern, place).try_cast("int64") * unit for place, unit in enumerate(units, 1))
+        return ibis.cases((blank, cell), *said, (cell.re_search(pattern), sum(parts).cast("string")), else_=odd)
     sign, suffix = coded.coding.thousands, coded.coding.suffix
     number = cell
     if suffix is not None:
@@ -147,7 +153,6 @@ def _number(cell: "Value", coded: Coded) -> "Value":
     if coded.decimal == ",":
         wrong.append(number.contains("."))
         number = number.replace(",", ".")
-    said = [(cell == text, ibis.literal(plain)) for text, plain in coded.numbers.items()]
     if not wrong and not said:
         return number
     return ibis.cases((blank, cell), *said, *((each, odd) for each in wrong), else_=number)

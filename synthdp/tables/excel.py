@@ -169,7 +169,10 @@ def _put(table: Any, at: tuple[int, int], text: str | None, kind: int, days: dic
 
 def _cells(chunk: "DataFrame", coded: Coded) -> Cells:
     """The cells of a column, and what they are: text where the real file has them as text."""
-    as_text = any(key is not None for key in (coded.coding.decimal, coded.coding.thousands, coded.coding.suffix))
+    as_text = any(
+        key is not None
+        for key in (coded.coding.decimal, coded.coding.thousands, coded.coding.suffix, coded.coding.time)
+    )
     typed = coded if as_text else replace(coded, reading=replace(coded.reading, decimal="."))
     texts = [csvfile.restored(text) for text in csvfile.written(chunk, typed, {})]
     kinds = np.fromiter((_kind(coded, text, as_text=as_text) for text in texts), np.int8, len(texts))

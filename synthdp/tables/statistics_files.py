@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells
-from synthdp.schema.columns import Categorical, Ordinal
+from synthdp.schema.columns import EXACT, Categorical, Integer, Ordinal, in_numbers
 from synthdp.schema.schema import Schema
 from synthdp.tables import foreign
 
@@ -50,6 +50,23 @@ def labelled(records: "DataFrame", facts: Mapping[str, Any], path: Path, schema:
             )
         if not known:
             records = records.assign(**{column.name: _labelled(records[column.name], told, column.categories)})
+    return records
+
+
+def whole_numbers(records: "DataFrame", schema: Schema) -> "DataFrame":
+    """The records with whole numbers in columns that are declared so: SPSS and SAS store all numbers as floats, Stata many."""
+    from pandas.api import types
+
+    for column in schema.columns:
+        name = column.name
+        if (
+            name in records
+            and (isinstance(column, Integer) or in_numbers(column))
+            and types.is_float_dtype(records[name].dtype)
+        ):
+            held = records[name].dropna()
+            if ((held == held.round()) & (held.abs() <= EXACT)).all():
+                records = records.assign(**{name: records[name].astype("Int64")})
     return records
 
 
@@ -133,9 +150,11 @@ def write(
 
 def _stored(series: "Series[Any]", ending: str) -> "Series[Any]":
     """A column in a type that these files have."""
+    import pandas as pd
     from pandas.api import types
 
-    if types.is_bool_dtype(series.dtype):
+    coded = isinstance(series.dtype, pd.CategoricalDtype) and types.is_integer_dtype(series.cat.categories.dtype)
+    if types.is_bool_dtype(series.dtype) or coded:
         series = series.astype("Int64")
     if types.is_integer_dtype(series.dtype):
         fits = ending == ".dta" and series.dropna().between(*INT32).all()

@@ -213,6 +213,34 @@ def test_csv_cells_of_any_reading(tmp_path):
     fuzz(prop, values=READINGS, seed=st.integers(0, 9))
 
 
+def test_texts_that_stand_for_numbers_and_times_of_day(tmp_path):
+    """Whatever texts a schema lists, and whatever the cells hold: read or refused in a line, and read again as written."""
+    written = CELLS.filter(lambda text: not any(0xD800 <= ord(each) < 0xE000 for each in text))
+    limits = st.sampled_from(["<5", ">1.000", "< 0,5", "1e3", "NA", "neg", "<", "-", "5", "=1", " <5", "\u2264 2"])
+
+    def prop(numbers, time, decimal, strip, rows):
+        number = {"kind": "continuous", "bounds": [0, 2000], "atoms": list(numbers.values()), "missing": True}
+        columns = {"a": number, "at": {"kind": "integer", "bounds": [0, 1439], "missing": True}}
+        coding = {"a": {"numbers": numbers, "missing": ["-9"]}, "at": {} if time is None else {"time": time}}
+        reading = {"decimal": decimal, "strip": strip, "separator": ";", "columns": coding}
+        schema = Schema.from_dict({"declared_by": "fuzz", "columns": columns, "reading": reading})
+        schema.check_declared()
+        path = tmp_path / "n.csv"
+        path.write_text("a;at\n" + "".join(f"{a};{at}\n" for a, at in rows), encoding="utf-8")
+        codec = Codec(schema)
+        codes = codec.encode(schema.validate(record_files.read(path, schema), "clamp"))
+        record_files.write([codec.decode(codes, np.random.default_rng(0))], tmp_path / "m.csv", schema)
+        assert (codec.encode(record_files.read(tmp_path / "m.csv", schema)) == codes).all()
+
+    plain = st.one_of(limits, st.sampled_from(["1,5", "2.5", "08:35", "24:00", "8:05", "00:00:00", "-9", ""]), written)
+    cells = plain.filter(lambda text: not set(text) & set(';"\n\r\x00'))
+    fuzz(
+        prop, numbers=st.dictionaries(st.one_of(limits, written), st.sampled_from([0, 2.5, 1001, 2000.0]), max_size=3),
+        time=st.sampled_from([None, "HH:MM", "H:MM", "HH:MM:SS", "hh"]), decimal=st.sampled_from([".", ","]), strip=st.booleans(),
+        rows=st.lists(st.tuples(cells, cells), max_size=6),
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("ending", [".xlsx", ".dta", ".sav", ".xpt"])
 def test_bytes_of_other_programs(tmp_path, ending):
     """Their parsers are not ours: whatever they make of a file, its reader says so in a line, and this process goes on."""

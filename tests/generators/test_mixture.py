@@ -569,7 +569,8 @@ def test_small_bins_join_whole():
 
 
 def test_counts_of_a_tree_and_of_its_column_are_weighed_by_their_precision():
-    """By hand: what is kept at A is its 10 units less the 6 of A00, with both noises; B is not kept."""
+    """By hand: what is kept at A is its 10 units less the 6 of A00, with both noises; B is not kept. The level of 3 codes is counted more
+    exactly than the one of 2, by the roots of these numbers."""
     column = Categorical(
         name="code",
         categories=("A", "A00", "other"),
@@ -579,11 +580,16 @@ def test_counts_of_a_tree_and_of_its_column_are_weighed_by_their_precision():
     told = Counts.of(np.array([3.0, 7.0, 1.0, 2.0]), 2.0).and_of(
         {"A": 10.0, "A00": 6.0, "B": 1.0}, 1.0, column, 13.0, 3
     )
-    np.testing.assert_allclose(told.held, [(3 / 4 + 4 / 2) / (1 / 4 + 1 / 2), (7 / 4 + 6) / (1 / 4 + 1), 1.0, 2.0])
-    np.testing.assert_allclose(told.variances, [1 / (1 / 4 + 1 / 2), 1 / (1 / 4 + 1), 4.0, 4.0])
+    above, below = ((2**0.5 + 3**0.5) / (2 * nodes**0.5) for nodes in (2, 3))
+    both = above + below
+    held = [(3 / 4 + 4 / both) / (1 / 4 + 1 / both), (7 / 4 + 6 / below) / (1 / 4 + 1 / below), 1.0, 2.0]
+    np.testing.assert_allclose(told.held, held)
+    np.testing.assert_allclose(told.variances, [1 / (1 / 4 + 1 / both), 1 / (1 / 4 + 1 / below), 4.0, 4.0])
     twice = Counts.of(np.array([6.0, 14.0, 1.0, 2.0]), 2.0).and_of({"A": 10.0, "A00": 6.0}, 1.0, column, 23.0, 3)
     np.testing.assert_allclose(
-        twice.held[1], (14 / 4 + 12 / 4) / (1 / 4 + 1 / 4), err_msg="units hold two records each"
+        twice.held[1],
+        (14 / 4 + 12 / (4 * below)) / (1 / 4 + 1 / (4 * below)),
+        err_msg="units hold two records each",
     )
     assert Counts.of(told.held, 2.0).and_of({}, 1.0, column, 13.0, 3).held is told.held
 

@@ -251,6 +251,8 @@ EDITS = {
         (lambda d: d["statement"]["lost"].update(merged=[MERGED | {"share": 1.5}]), True),
         (lambda d: d["statement"]["lost"].update(merged=[MERGED]), False),
         (lambda d: d["statement"]["lost"].update(empty=5), True),
+        (lambda d: d["statement"]["lost"].update(unlinked=1), True),
+        (lambda d: d["statement"]["lost"].update(unlinked=True), False),
         (said(lost=[]), True),
     ],
     "answers": [

@@ -237,3 +237,20 @@ def test_parquet_keeps_whole_numbers_for_truths_and_codes_for_missing_values(tmp
     made = pd.read_parquet(tmp_path / "made.parquet")
     pd.testing.assert_series_equal(made.dtypes, frame.dtypes)
     np.testing.assert_array_equal(codec.encode(record_files.read(tmp_path / "made.parquet", schema)), codes)
+
+
+@pytest.mark.parametrize("suffix", [" EUR", " CHF", " mg/dl", " mmol/l", " kg/m\u00b2", "/min", " Jahre"])
+def test_units_after_numbers_are_found_and_written_back(tmp_path, suffix):
+    """A price in EUR was an identifier: nearly every record has its own."""
+    path = tmp_path / "t.csv"
+    path.write_text("a;b\n" + "".join(f"{row + 1}.250,50{suffix};{row % 3}\n" for row in range(90)), encoding="utf-8")
+    found = record_files.look(path)
+    made = Schema.from_dict(yamlfile.parse(draft(found.frame, path, found=found).schema, "draft"))
+    assert made.column("a").kind == "continuous"
+    assert made.reading.coding("a").suffix == suffix
+    read = record_files.read(path, made)
+    assert read["a"].tolist() == [1000.0 * (row + 1) + 250.5 for row in range(90)]
+    record_files.write([read[["a", "b"]]], tmp_path / "back.csv", made)
+    assert (tmp_path / "back.csv").read_text(encoding="utf-8").splitlines()[1:] == path.read_text(
+        encoding="utf-8"
+    ).splitlines()[1:]

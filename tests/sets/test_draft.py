@@ -235,6 +235,35 @@ def test_python_drafts_what_the_command_line_drafts(tmp_path):
             Schema.draft(odd)
 
 
+def test_dates_and_numbers_that_a_frame_holds_as_text_are_drafted_as_such_with_a_remedy():
+    rows = np.arange(120)
+    days = pd.Series(pd.Timestamp("2023-01-01") + pd.to_timedelta(rows * 3, unit="D"))
+    frame = pd.DataFrame(
+        {
+            "admitted": days.dt.strftime("%d.%m.%Y"), "seen": days.dt.strftime("%m/%d/%y 08:30"), "born": days.dt.strftime("%d-%b-%Y"),
+            "day": days.dt.strftime("%Y-%m-%d"), "creatinine": [f"{row / 7:.2f}".replace(".", ",") for row in rows],
+            "cost": [f"{row},250 €" for row in rows], "crp": ["<5" if row % 4 else str(5 + row) for row in rows],
+            "weight": [f"{row / 3:.1f}" for row in rows], "plz": [f"{row:05d}" for row in rows], "code": [f"A{row}" for row in rows],
+            "tel": [f"030-{row}-{row}" for row in rows], "dose": [f"{row % 3}-0-1" for row in rows],
+        }
+    )  # fmt: skip
+    frame.loc[3, ["admitted", "creatinine"]] = None
+    with pytest.warns(UserWarning, match="hold dates, times of day or numbers as text") as heard:
+        made = Schema.draft(frame)
+    kinds = {column.name: column.kind for column in made.columns}
+    assert kinds["admitted"] == kinds["seen"] == kinds["born"] == kinds["day"] == "datetime"
+    assert kinds["creatinine"] == kinds["cost"] == kinds["crp"] == kinds["weight"] == "continuous"
+    assert (made.column("admitted").resolution, made.column("seen").resolution) == ("day", "second")
+    assert {kinds[name] for name in ("plz", "code", "tel", "dose")} <= {"categorical", "identifier"}
+    (said,) = [str(each.message) for each in heard]
+    for name in ("admitted", "seen", "born", "creatinine", "cost", "crp"):
+        assert repr(name) in said
+    assert "'day'" not in said
+    assert "'weight'" not in said, "cells are read as numbers as they are"
+    assert "synthdp schema path=" in said
+    assert "2023" not in said
+
+
 def test_a_draft_says_how_codes_of_digits_stay_digits():
     frame = pd.DataFrame({"plz": ["01067", "10115", "80331", None] * 5, "ward": ["a", "b"] * 10})
     text, schema, _ = drafted(frame)

@@ -81,26 +81,26 @@ class Counts:
     def and_of(
         self, nodes: Mapping[str, float], deviation: float, column: Categorical, known: float, most: int
     ) -> "Counts":
-        """Together with the noisy numbers of units of a tree's `nodes`, each of this `deviation`: by inverse variance. A kept node has what
-        its code and the codes below hold that belong to no finer one. A unit counts once at a node, with up to `most` records: the
-        numbers are scaled to all records, `known`, less the missing and other ones."""
+        """Together with the noisy numbers of units of a tree's `nodes`, which had this `deviation` when they were weighed, by inverse
+        variance. A kept node has what its code and the codes below hold that belong to no finer one. A unit counts once at a node, with up
+        to `most` records: the numbers are scaled to all records, `known`, less the missing and other ones."""
         tree, kept = column.tree, [node for node in column.categories if node in nodes]
         if tree is None or not kept:
             return self
         place = {node: column.categories.index(node) for node in kept}
-        own, parts = np.zeros(len(self.held)), np.zeros(len(self.held))
+        own, doubt = np.zeros(len(self.held)), np.zeros(len(self.held))
+        variance = dict(zip(tree.nodes, (max(deviation, 1e-9) / tree.weights) ** 2, strict=True))
         for node in kept:
             own[place[node]] += nodes[node]
-            parts[place[node]] += 1
+            doubt[place[node]] += variance[node]
             above = next((each for each in tree.chain(node)[1:] if each in place), None)
             if above is not None:
                 own[place[above]] -= nodes[node]
-                parts[place[above]] += 1
-        told = parts > 0
-        sure = max(deviation, 1e-9)
+                doubt[place[above]] += variance[node]
+        told = doubt > 0
         scale = (known - self.held[~told].sum()) / max(own.sum(), 1.0)
         scale = float(np.clip(scale, 1.0, most))
-        theirs = np.where(told, 1 / (np.maximum(parts, 1) * (scale * sure) ** 2), 0.0)
+        theirs = np.where(told, 1 / np.where(told, doubt * scale**2, 1.0), 0.0)
         mine = 1 / np.maximum(self.variances, 1e-18)
         held = (self.held * mine + scale * own * theirs) / (mine + theirs)
         return replace(self, held=held, variances=1 / (mine + theirs))
