@@ -242,7 +242,7 @@ def numbers(column: "pd.Series[Any]", *, dates: bool) -> Numbers:
 CLEAR = 3.0  # deviations above which a node of a public tree is surely kept
 FALSE = 0.2  # of the nodes that are kept, noise alone may have lifted so many; tried on made-up tables of 2,000 to 14,000 codes
 SHARE = 0.2  # of epsilon, for all that is learned together
-TREES = 0.5  # of epsilon instead where codes have a tree: two fifths of the noise on it, and about a sixth more on all that follows
+TREES = 0.4  # of epsilon instead where codes have a tree: half the noise on the tree, and about a tenth more on all that follows
 DELTA_SHARE = 0.1  # of delta, for all thresholds together
 BINS = 32  # quantile bins of a column whose bins are learned
 MONTHS = tuple(
