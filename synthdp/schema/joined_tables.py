@@ -35,8 +35,8 @@ class Joined:
 
 
 def joined(frames: Frames, schema: "Schema", key: bytes = b"") -> Joined:
-    """The tables as one. Of the rows below a visit at most `max_rows` are kept, by a hash of their content under `key` and the person's
-    name, and of several rows of a person in the table of people one, in the same way: by that person's rows alone."""
+    """The tables as one. Of the rows below a visit at most `max_rows` are kept, by a hash of their content and of the visit's key under
+    `key`, and of several rows of a person in the table of people one, in the same way: by that person's rows alone."""
     people, visits, *items = schema.tables
     names = _texts(frames[people.name][people.key])
     first = _one_each(frames[people.name], names, key)
@@ -94,36 +94,47 @@ def _taken(frame: pd.DataFrame, name: str, place: Whole) -> "pd.Series[Any]":
     series: Any = frame[name]
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iub":
         series = series.astype({"i": "Int64", "u": "UInt64", "b": "boolean"}[series.dtype.kind])
-    return pd.Series(series.array.take(place, allow_fill=True)).reset_index(drop=True)
+    found: pd.Series[Any] = pd.Series(series.array.take(place, allow_fill=True), dtype=series.dtype)
+    return found
 
 
 def _places(
     table: Table, name: str, frame: pd.DataFrame, of_visit: Texts, of_person: Texts, schema: "Schema", key: bytes
 ) -> list[Texts]:
     """The cells of the rows below each visit, in `max_rows` places and in the order of their texts: (visits,) each."""
-    parent = next(str(each.key) for each in schema.tables if each.name == table.parent)
-    visits = pd.DataFrame({"key": of_visit, "person": of_person, "visit": np.arange(len(of_visit))})
-    below = pd.DataFrame({"key": _texts(frame[parent]), "cell": cells.texts(frame[name])}, dtype=object)
-    by = ["key"]
+    parent, most = next(str(each.key) for each in schema.tables if each.name == table.parent), int(table.max_rows or 0)
+    own, theirs = [_texts(frame[parent])], [of_visit]
     if table.with_unit:
-        below["person"], by = _texts(frame[schema.unit]), ["key", "person"]
-    pairs = visits[visits["key"] != ""].merge(below[below["cell"].notna()], on=by)
-    most = int(table.max_rows or 0)
-    many = pairs.groupby("visit")["cell"].transform("size").to_numpy(np.int64) > most
-    lots = np.zeros(len(pairs), np.uint64)
-    people, texts = pairs["person"].to_numpy(), pairs["cell"].to_numpy()
-    for row in np.flatnonzero(many):
-        lots[row] = _lot(key, people[row], texts[row])
-    visit, cell = pairs["visit"].to_numpy(np.int64), pd.factorize(texts, sort=True)[0]
-    found = [np.full(len(of_visit), None, object) for _ in range(most)]
-    kept = np.lexsort((cell, lots, visit))
-    kept = kept[_rank(visit[kept]) < most]
-    kept = kept[np.lexsort((cell[kept], visit[kept]))]
-    rank = _rank(visit[kept])
-    for number, values in enumerate(found):
-        here = kept[rank == number]
-        values[visit[here]] = texts[here]
+        own, theirs = [*own, _texts(frame[schema.unit])], [*theirs, of_person]
+    texts = np.array([*cells.texts(frame[name])], object)
+    below = (own[0] != "") & np.array([text is not None for text in texts], np.bool_)
+    own, texts = [each[below] for each in own], texts[below]
+    group, holder = _numbered(own, theirs)
+    # Chosen once for each key, and not for each of its holders: visits under one key, such as that of an unknown visit, may be many.
+    lots = np.zeros(len(texts), np.uint64)
+    for row in np.flatnonzero(np.bincount(group, minlength=1)[group] > most):
+        lots[row] = _lot(key, "\0".join(each[row] for each in own), texts[row])
+    cell = pd.factorize(texts, sort=True)[0]
+    kept = np.lexsort((cell, lots, group))
+    kept = kept[_rank(group[kept]) < most]
+    kept = kept[np.lexsort((cell[kept], group[kept]))]
+    rank, found = _rank(group[kept]), []
+    for number in range(most):
+        place = np.full(max(group.max(initial=0), holder.max(initial=0)) + 1, -1)
+        place[group[kept[rank == number]]] = kept[rank == number]
+        there, values = place[holder] >= 0, np.full(len(of_visit), None, object)
+        values[there] = texts[place[holder[there]]]
+        found.append(values)
     return found
+
+
+def _numbered(own: list[Texts], theirs: list[Texts]) -> tuple[Whole, Whole]:
+    """A number for each row, the same where all texts of two rows are."""
+    found = np.zeros(len(own[0]) + len(theirs[0]), np.int64)
+    for one, other in zip(own, theirs, strict=True):
+        texts = pd.factorize(np.concatenate([one, other]))[0]
+        found = pd.factorize(found * (int(texts.max(initial=0)) + 1) + texts)[0]
+    return found[: len(own[0])], found[len(own[0]) :]
 
 
 def _rank(groups: Whole) -> Whole:

@@ -613,7 +613,7 @@ DECLARED_AND_ENTERED = (
     Mutant(
         "a draft proposes the bounds that it saw",
         "synthdp.schema.guesses:proposed",
-        'column["bounds"] = LEARN',
+        'column["bounds"] = guess.get("day", LEARN)',
         'column["bounds"] = guess["bounds"]',
         ("tests/sets/test_draft.py::test_one_record_more_changes_nothing_in_a_draft",),
     ),
@@ -727,8 +727,8 @@ HISTORIES = (
     Mutant(
         "a row that several people hold counts for the first of them alone",
         f"{JOINED}:_places",
-        """visits[visits["key"] != ""]""",
-        """visits[visits["key"] != ""].drop_duplicates("key")""",
+        "place[holder] >= 0",
+        "(place[holder] >= 0) & ~pd.Series(of_visit).duplicated().to_numpy()",
         (f"{LINKED}::test_a_person_s_cells_are_told_by_their_own_rows_alone[clip 2.0]",),
     ),
     Mutant(

@@ -196,3 +196,31 @@ def test_several_tables_need_a_schema_that_links_them():
 
     with pytest.raises(BadInput, match="need a schema with tables"):
         ordered({"one": pd.DataFrame({"a": [1]})}, make_schema(), KEY)
+
+
+@pytest.mark.parametrize(
+    "where", [("visit", "visit_id"), ("diagnosis", "visit_id"), ("visit", "ward"), ("person", "sex")]
+)
+def test_text_that_no_encoding_holds_refuses_nothing_under_clamp(where):
+    """pandas takes an array of texts for one of Arrow's, which cannot hold half a character: then one cell decided."""
+    table, column = where
+    frames = {name: frame.astype(object) for name, frame in clinic(20).items()}
+    frames[table].loc[0, column] = "\ud800"
+    of = schema().settled()
+    ordered(of.validate_tables(frames, "clamp"), of, KEY).encoded_by(Codec(of))
+
+
+def test_a_key_that_many_visits_and_many_rows_share_costs_their_sum():
+    """Such as that of an unknown visit: 20,000 of each, whose pairs would not fit in memory."""
+    people = [f"p{number}" for number in range(20_000)]
+    born = pd.Timestamp("1950-01-01")
+    frames = {
+        "person": pd.DataFrame({"person_id": people, "sex": "F", "birth": born, "death": pd.NaT}),
+        "visit": pd.DataFrame(
+            {"visit_id": "0", "person_id": people, "start": pd.Timestamp("2021-01-01"), "ward": "a", "no_show": False}
+        ),
+        "diagnosis": pd.DataFrame({"visit_id": "0", "code": np.resize(["E11", "I10", "J45"], len(people))}),
+    }
+    found = joined(frames, schema().settled(), KEY).frame
+    assert len(found) == len(people)
+    assert set(found["diagnosis.code 1"]) == {found["diagnosis.code 1"][0]}, "the same rows, chosen once"
