@@ -161,6 +161,8 @@ def _in_order(tables: Mapping[str, Table], unit: str) -> list[Table]:
         )
     if items and visit.key is None:
         raise BadInput(f"table {visit.name!r}: needs key, by which {items[0].name!r} tells its visits")
+    if len({name.casefold() for name in tables}) < len(tables):
+        raise BadInput("schema: tables: two names differ in capitals alone, which some file systems take for one file")
     for table in items:
         if table.order is not None or table.max_rows is None or table.max_rows > MOST_PLACES:
             raise BadInput(
@@ -180,6 +182,11 @@ def _columns(given: Mapping[str, Any], table: Table, unit: str) -> dict[str, Any
         raise BadInput(f"table {table.name!r}: columns must name at least one column to learn")
     if table.parent is None or table.order is not None:
         return columns
+    parent = given[table.parent].get("key")
+    if parent in columns:
+        raise BadInput(
+            f"table {table.name!r}: {parent!r} is its parent's key, which it has in any case: leave it out of columns"
+        )
     (name, column), *more = columns.items()
     if more or kinds[0] not in LABELS:
         raise BadInput(

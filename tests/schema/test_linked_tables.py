@@ -75,6 +75,14 @@ WRONG = {
     ),
     "no key of visits": ({"tables": {"visit": {"key": None}}}, "needs key, by which 'diagnosis'"),
     "a key among columns": ({"tables": {"visit": {"key": "ward"}}}, "'ward' is its key"),
+    "its parent's key among columns": (
+        {"tables": {"diagnosis": {"columns": {"visit_id": {"kind": "categorical", "categories": ["a", "b"]}}}}},
+        "'visit_id' is its parent's key",
+    ),
+    "names that a file system may take for one": (
+        {"tables": {"Diagnosis": {"parent": "visit", "max_rows": 2, "columns": CODES}}},
+        "differ in capitals alone",
+    ),
     "a second identifier": (
         {"tables": {"person": {"columns": {"mrn": {"kind": "identifier"}, "sex": {"kind": "boolean"}}}}},
         "'mrn' is an identifier",
