@@ -62,7 +62,15 @@ def quick(words):
 
 
 # Evaluations, several processes, sweeps, networks.
-LONG = ("docs/budgets.md", "docs/evaluate.md", "docs/images.md", "docs/large.md", "docs/steward.md")
+LONG = (
+    "docs/budgets.md",
+    "docs/evaluate.md",
+    "docs/histories.md",
+    "docs/images.md",
+    "docs/large.md",
+    "docs/linked.md",
+    "docs/steward.md",
+)
 
 
 @pytest.mark.parametrize("page", sweep(having("console"), lambda page: page not in LONG))

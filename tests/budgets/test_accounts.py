@@ -170,6 +170,7 @@ def test_impossible_caps_are_refused(values):
 # Renyi
 
 
+@pytest.mark.heavy
 def test_renyi_holds_more_gaussian_fits_and_is_never_below_the_exact_value(tmp_path):
     cap = Cap(epsilon=3.0, delta=1e-5)
     renyi = AccountFile(path=tmp_path / "renyi", cap=cap, filter="renyi")

@@ -338,6 +338,7 @@ def test_a_refused_fit_leaves_the_earlier_one_as_it_was(files, tmp_path, capsys)
     assert {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()} == before
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("default")
 def test_a_diverged_game_still_gives_a_release(files, tmp_path, capsys):
     fast = ["generator=dpgan", "generator.steps=5", "generator.batch=64"]

@@ -353,6 +353,7 @@ def test_the_mean_of_microbatches_is_over_their_number():
     assert float(moved["layers.1.bias"]) == pytest.approx(0.5, rel=1e-3)
 
 
+@pytest.mark.heavy
 def test_classes_asked_beside_gradients_are_what_rows_are_labelled_by():
     frame = make_frame(400)
     frame["stage"] = ["I"] * 300 + ["II"] * 80 + ["III"] * 20

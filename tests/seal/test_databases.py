@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from clinic import make_frame, make_schema
+from sweeps import heavy
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.ledger.ledger import Ledger
@@ -44,7 +45,7 @@ def cluster():
         yield connection
 
 
-@pytest.fixture(params=["postgres", "pyspark"])
+@pytest.fixture(params=["postgres", heavy("pyspark")])
 def loaded(request, tmp_path):
     """The engine's name, and what puts an Arrow table into it and gives its expression."""
     if request.param == "postgres":
