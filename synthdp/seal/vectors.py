@@ -267,9 +267,9 @@ class GroupMoments(_Grouped):
     """(groups, dimension, dimension): for each group the sum over units of the mean over the unit's records of [in the
     group] x x^T, as `GroupSums` otherwise.
 
-    The Frobenius norm of x x^T is the square of that of x, at most C^2 for C = `clip`; again a mean over a unit's records has no more: one unit
-    moves the answer by at most C^2 in Frobenius norm (over all groups, stacked). A symmetric matrix is told by its upper
-    triangle; with the off-diagonal entries times sqrt(2) that vector's L2 norm is the Frobenius norm. So independent noise of
+    The Frobenius norm of x x^T is the square of that of x, at most C^2 for C = `clip`; again a mean over a unit's records has no
+    more. So one unit moves the answer by at most C^2 in Frobenius norm (over all groups, stacked). A symmetric matrix is told by
+    its upper triangle; with the off-diagonal entries times sqrt(2) that vector's L2 norm is the Frobenius norm. So independent noise of
     deviation noise * C^2 on the diagonal and noise * C^2 / sqrt(2) off it is one Gaussian of `noise`.
     """
 
