@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -262,11 +262,14 @@ def judge(runs: list[Found], real: "Real", how: settings.Judge, out: Path, done:
         try:
             keep = out / EVALUATIONS / re.sub(r"[^\w.,=+-]", "_", run.name)
             label = f"{number}/{len(runs)} {run.name}"
-            result = _judged(run.release, run.folder, real, how, keep, origin, label)
+            name, statement = run.name, run.release.statement
+
+            def heard(result: Mapping[str, Any], name: str = name, statement: "Statement" = statement) -> None:
+                done.judged.append(Run(name=name, statement=statement, result=result))
+
+            _judge(run.release, run.folder, real, how, keep, origin, label, heard)
         except BadInput as error:
             done.lacking.append({"run": run.name, "reason": in_one_line(error)})
-            continue
-        done.judged.append(Run(name=run.name, statement=run.release.statement, result=result))
 
 
 def _first(lacking: list[dict[str, str]], runs: list[Found]) -> str:
@@ -292,10 +295,18 @@ def headline(result: Mapping[str, Any]) -> list[str]:
     return [*lines, result["cost"]["words"]]
 
 
-def _judged(
-    release: "Release", files: Path, real: "Real", how: settings.Judge, keep: Path, origin: str, label: str
-) -> Mapping[str, Any]:
-    """The evaluation of a release: the one that is kept, where nothing that it was made of has changed."""
+def _judge(
+    release: "Release",
+    files: Path,
+    real: "Real",
+    how: settings.Judge,
+    keep: Path,
+    origin: str,
+    label: str,
+    heard: Callable[[Mapping[str, Any]], None],
+) -> None:
+    """Tell `heard` the evaluation of a release: the one that is kept, where nothing that it was made of has changed. A new one is
+    told before it is kept, so that whatever is kept when the work is stopped is compared too."""
     from synthdp.evaluate import write
 
     parts = [path.read_bytes() for path in sorted(files.iterdir()) if path.is_file()]
@@ -304,15 +315,16 @@ def _judged(
     ).hexdigest()
     known = _kept(keep, made_of)
     if known is not None:
-        return known
+        heard(known)
+        return
     (keep / KEPT).unlink(missing_ok=True)
     schema, train, test = real
     with output_paths.progress(label) as step:
         samples = [release.sample(len(train), seed=seed) for seed in range(how.samples)]
         result = evaluations.judged(samples, train, test, schema, how, evaluations.claim_of(release.statement), step)
     write(result, keep)
+    heard(result)
     (keep / KEPT).write_text(json.dumps({"made_of": made_of}) + "\n", encoding="utf-8")
-    return result
 
 
 def _kept(keep: Path, made_of: str) -> Mapping[str, Any] | None:
