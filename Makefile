@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install
 	$(BIN)/synthdp demo out=outputs/demo force=true
 
-test: install  ## what guards every law in small; about 5 minutes on two cores
+test: install  ## what guards every law in small; minutes
 	$(BIN)/python -m pytest -m "not heavy and not fuzz" -n 2 --dist worksteal
 
 test-all: install  ## the rest: broad sweeps, audits and long proofs; longer

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -252,8 +252,6 @@ def compare(config: Config) -> None:
 
 def judge(runs: list[Found], real: "Real", how: settings.Judge, out: Path, done: Sweep) -> None:
     """Judge one run after another into `done`; a run that cannot be judged is listed there, with the reason."""
-    from synthdp.report.sweep import Run
-
     origin = _digest_of(real, how)
     for number, run in enumerate(runs, 1):
         if run.release is None:
@@ -262,12 +260,7 @@ def judge(runs: list[Found], real: "Real", how: settings.Judge, out: Path, done:
         try:
             keep = out / EVALUATIONS / re.sub(r"[^\w.,=+-]", "_", run.name)
             label = f"{number}/{len(runs)} {run.name}"
-            name, statement = run.name, run.release.statement
-
-            def heard(result: Mapping[str, Any], name: str = name, statement: "Statement" = statement) -> None:
-                done.judged.append(Run(name=name, statement=statement, result=result))
-
-            _judge(run.release, run.folder, real, how, keep, origin, label, heard)
+            _judge(run, run.release, real, how, keep, origin, label, done)
         except BadInput as error:
             done.lacking.append({"run": run.name, "reason": in_one_line(error)})
 
@@ -296,26 +289,20 @@ def headline(result: Mapping[str, Any]) -> list[str]:
 
 
 def _judge(
-    release: "Release",
-    files: Path,
-    real: "Real",
-    how: settings.Judge,
-    keep: Path,
-    origin: str,
-    label: str,
-    heard: Callable[[Mapping[str, Any]], None],
+    run: Found, release: "Release", real: "Real", how: settings.Judge, keep: Path, origin: str, label: str, done: Sweep
 ) -> None:
-    """Tell `heard` the evaluation of a release: the one that is kept, where nothing that it was made of has changed. A new one is
-    told before it is kept, so that whatever is kept when the work is stopped is compared too."""
+    """Judge a release into `done`, or take the evaluation that is kept where nothing that it was made of has changed. A new one is in
+    `done` before it is kept, so that whatever is kept when the work is stopped is compared too."""
     from synthdp.evaluate import write
+    from synthdp.report.sweep import Run
 
-    parts = [path.read_bytes() for path in sorted(files.iterdir()) if path.is_file()]
+    parts = [path.read_bytes() for path in sorted(run.folder.iterdir()) if path.is_file()]
     made_of = hashlib.sha256(
         b"".join([origin.encode(), *(hashlib.sha256(part).digest() for part in parts)])
     ).hexdigest()
     known = _kept(keep, made_of)
     if known is not None:
-        heard(known)
+        done.judged.append(Run(name=run.name, statement=release.statement, result=known))
         return
     (keep / KEPT).unlink(missing_ok=True)
     schema, train, test = real
@@ -323,7 +310,7 @@ def _judge(
         samples = [release.sample(len(train), seed=seed) for seed in range(how.samples)]
         result = evaluations.judged(samples, train, test, schema, how, evaluations.claim_of(release.statement), step)
     write(result, keep)
-    heard(result)
+    done.judged.append(Run(name=run.name, statement=release.statement, result=result))
     (keep / KEPT).write_text(json.dumps({"made_of": made_of}) + "\n", encoding="utf-8")
 
 
