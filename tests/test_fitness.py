@@ -189,6 +189,7 @@ def test_a_share_that_is_none_is_refused_before_anything_is_written(share, tmp_p
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.heavy
 def test_pictures_are_compared_by_what_stands_beside_them():
     frame, schema = make_pictures(60), picture_schema()
     release = Synthesizer(quick("dpgan_images", "images"), schema=schema, budget=BUDGET).fit(
@@ -287,6 +288,7 @@ def tables_of(kind, rng):
         yield counted.astype(float), expected
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("deviation", [1.0, 40.0, 150.0])
 @pytest.mark.parametrize("kind", ["equal", "shifted", "few", "many", "one", "rare", "single cell"])
 def test_intervals_cover_the_true_distance(kind, deviation):

@@ -102,6 +102,7 @@ def test_what_was_lost_says_at_which_level_codes_were_kept(generator, tmp_path):
     assert not altered.matches(release.schema, told, clamped=False)
 
 
+@pytest.mark.heavy
 def test_columns_that_no_table_shows_with_another_are_named():
     assert fit().statement.lost.alone == ("code", "weight", "day", "ill")
     release = fit("mst", fitness=0.1, seed=1)
@@ -150,6 +151,7 @@ def test_no_empty_bin_that_noise_lifts_hides_wide_bounds():
     assert not any(wide(counts + each) for each in noise), "all bins hold somebody"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("generator", ["independent", "mst", "mixture"])
 def test_tables_are_what_was_asked_with_the_deviation_of_its_noise(generator, tmp_path):
     release = fit(generator, invalid="clamp", answers=True, seed=1)

@@ -70,6 +70,7 @@ LONG = (
     "docs/large.md",
     "docs/linked.md",
     "docs/steward.md",
+    "docs/tutorial.md",
 )
 
 

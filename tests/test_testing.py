@@ -207,6 +207,7 @@ def test_a_sound_generator_of_another_package_passes():
     assert {str(check) for check in checks(Sound())} >= {"table-replay", "images-replay"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_a_broken_generator_is_found(kind):
     """By the check that is about it, and not by all."""

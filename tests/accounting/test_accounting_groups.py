@@ -22,6 +22,7 @@ KINDS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("entries", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_more_units_are_never_cheaper(entries, accountant):
@@ -44,6 +45,7 @@ def test_k_epsilon_at_the_same_delta_is_refuted():
     assert group_epsilon(choice(0.1, 1), 1e-12, 3) == pytest.approx(0.3, rel=1e-4)  # pure epsilon does add up
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("entries", [gaussian(3.0, 2), sampled(0.01, 1.5, 100), laplace(4.0, 5)])
 def test_the_profile_is_above_the_exact_way(entries):
     for k in (2, 4):
@@ -63,6 +65,7 @@ def test_the_profile_s_answer_solves_its_equation():
         assert bound(own * (1 - 1e-4)) >= each >= bound(own * (1 + 1e-4)) * (1 - 1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("rate", "noise", "k"), [(0.0064, 1.0, 3), (0.2, 0.5, 4), (0.9, 2.0, 2), (1e-4, 3.0, 5)])
 def test_the_mixture_against_dp_accounting(rate, noise, k):
     from dp_accounting.pld import privacy_loss_distribution as theirs

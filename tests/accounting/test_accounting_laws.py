@@ -138,6 +138,7 @@ def test_monotone_in_noise_rate_and_parameter(accountant, grid):
         assert all(high >= low * (1 - GRID) for high, low in itertools.pairwise(values)), values
 
 
+@pytest.mark.heavy
 @each_accountant
 @pytest.mark.parametrize("steps", sweep([99, 100, 101, 102, 1000, 1001], lambda steps: steps in (100, 101)))
 def test_one_more_step_costs_more(steps, accountant):
@@ -183,6 +184,7 @@ def test_the_ends(accountant):
         assert epsilon(known_to(accountant, extreme), 1e-5, accountant) >= 0
 
 
+@pytest.mark.heavy
 @each_accountant
 @pytest.mark.parametrize("delta", [0.3, 0.9, 1 - 1e-9, 1e-15, 1e-60])
 def test_extreme_deltas(accountant, delta):

@@ -157,6 +157,7 @@ def sampled_delta(rate, noise, epsilon):
     return max(removed, ndtr(cut / noise) - math.exp(epsilon) * lower)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("rate", "noise"), [(0.01, 0.6), (0.2, 1.0), heavy((0.9, 0.5)), heavy((0.999, 2.0)), heavy((1e-3, 0.3))]
 )
@@ -224,11 +225,11 @@ def test_dp_accounting_agrees_within_its_grid():
 @pytest.mark.parametrize(
     ("rate", "noise", "steps", "delta"),
     [
-        (0.3, 0.7, 20, 1e-4),
+        heavy((0.3, 0.7, 20, 1e-4)),
         (0.05, 2.0, 500, 1e-8),
-        (0.001, 0.6, 3000, 1e-6),
+        heavy((0.001, 0.6, 3000, 1e-6)),
         (0.5, 8.0, 1000, 1e-5),
-        (0.95, 1.0, 4, 1e-3),
+        heavy((0.95, 1.0, 4, 1e-3)),
     ],
 )
 def test_never_below_a_certified_lower_bound(rate, noise, steps, delta):

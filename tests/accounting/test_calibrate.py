@@ -62,6 +62,7 @@ def test_no_noise_for_an_infinite_budget():
     assert calibrate(PLANS["sgd"], Budget(epsilon=math.inf, delta=1e-6)) == 0.0
 
 
+@pytest.mark.heavy
 def test_a_fixed_part_that_overspends_is_told_with_its_cost():
     with pytest.raises(BadInput, match=r"fixed part.*4\.377"):
         calibrate(lambda noise: (*sampled(0.01, noise, 100), *gaussian(1.0)), Budget(epsilon=1.0, delta=1e-5))
@@ -102,6 +103,7 @@ def test_steps_without_an_answer():
     assert calibrate_steps(lambda steps: gaussian(1.0, steps), Budget(epsilon=1.0, delta=1e-5)) == 0
 
 
+@pytest.mark.heavy
 def test_an_answer_comes_while_one_waits():
     """Of the processor's time; generous; measured on one core: 0.13 s and 0.5 s."""
     start = time.process_time()
@@ -145,6 +147,7 @@ def test_rates_at_the_ends():
         calibrate_rate(lambda rate: sampled(rate, 0.3, 10**9), Budget(epsilon=1e-3, delta=1e-9), "rdp")
 
 
+@pytest.mark.heavy
 def test_what_was_spent_before_is_part_of_the_budget():
     budget, earlier = Budget(epsilon=1.0, delta=1e-5), (*gaussian(8.0), *threshold(40.0, 1e-7))
     noise = calibrate(lambda z: gaussian(z, 300), budget, spent=earlier)

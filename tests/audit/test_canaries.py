@@ -129,6 +129,7 @@ def test_a_true_claim_stands(rng):
     assert 0 <= found.correct <= 60
 
 
+@pytest.mark.heavy
 def test_the_command_line_from_fit_to_verdict(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SYNTHDP_HOME", str(tmp_path / "home"))

@@ -133,6 +133,7 @@ def test_the_gaussian_bound_gates_gaussian_claims_alone(event, mu):
     assert gaussian_mu((Entry(event), Entry(Choice(1.0, relation=event.relation)))) is None
 
 
+@pytest.mark.heavy
 def test_the_point_estimate_is_right_within_its_error(rng):
     found = list(verdicts(rng, 1.0, gaussian_claim(1.0)))
     estimates, errors = (np.array([getattr(v, name) for v in found]) for name in ("mu_estimate", "mu_error"))

@@ -83,6 +83,7 @@ def framed(text):
     return f'<!doctype html><iframe width="390" height="844" style="border: 0" srcdoc="{escape(text)}"></iframe>'
 
 
+@pytest.mark.heavy
 @needs_browser
 def test_a_page_that_asks_and_fails_would_be_seen(tmp_path):
     """The measure itself: a request, an error and a table too wide are found."""
@@ -97,6 +98,7 @@ def test_a_page_that_asks_and_fails_would_be_seen(tmp_path):
     assert "&quot;wide&quot;:9" in shown
 
 
+@pytest.mark.heavy
 @needs_browser
 def test_a_page_loads_without_a_network_and_its_script_runs(page, tmp_path):
     text, words = page
@@ -110,6 +112,7 @@ def test_a_page_loads_without_a_network_and_its_script_runs(page, tmp_path):
     )
 
 
+@pytest.mark.heavy
 @needs_browser
 def test_tables_sort_and_a_phone_needs_no_sideways_scrolling(page, tmp_path):
     text, _ = page
@@ -136,6 +139,7 @@ def numbers(cells):
     return [float(cell.replace(",", "")) for cell in cells if re.fullmatch(r"-?[\d,]*\.?\d+(e[-+]\d+)?", cell)]
 
 
+@pytest.mark.heavy
 @needs_browser
 def test_the_pdf_is_text_tagged_and_tells_no_time(page, tmp_path):
     from pypdf import PdfReader
@@ -152,6 +156,7 @@ def test_the_pdf_is_text_tagged_and_tells_no_time(page, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["page.pdf"]
 
 
+@pytest.mark.heavy
 @needs_browser
 def test_a_release_with_a_pdf_is_three_files(release, tmp_path):
     write(release.statement, tmp_path / "report", pdf=True)

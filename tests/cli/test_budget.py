@@ -128,6 +128,7 @@ def test_a_named_file_with_any_name(fit, capsys, tmp_path):
     assert said["account"] == str(account)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("words", "says"),
     [

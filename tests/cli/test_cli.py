@@ -348,6 +348,7 @@ def test_a_diverged_game_still_gives_a_release(files, tmp_path, capsys):
     assert len(load(tmp_path / "run" / "release").sample(5)) == 5
 
 
+@pytest.mark.heavy
 def test_a_fit_in_a_process_of_its_own_warns_of_a_large_delta(files, tmp_path):
     done = synthdp("fit", *of(files), "generator=independent", "budget.delta=0.01", f"out={tmp_path / 'run'}")
     assert done.returncode == 0, done.stderr

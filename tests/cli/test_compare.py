@@ -153,6 +153,7 @@ def refused(capsys, *words):
     return error
 
 
+@pytest.mark.heavy
 def test_bad_input_gets_one_line(clinic, tmp_path, capsys):
     sweep = clinic / "sweep"
     make_schema(columns={"stage": {"kind": "categorical", "categories": ["I", "II", "III"]}}).save(
@@ -169,6 +170,7 @@ def test_bad_input_gets_one_line(clinic, tmp_path, capsys):
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.heavy
 def test_releases_of_other_schemas_or_data_are_refused(clinic, tmp_path, capsys):
     sweep = tmp_path / "mixed"
     shutil.copytree(clinic / "sweep" / GOOD, sweep / "a")

@@ -85,6 +85,7 @@ def test_a_generator_that_needs_records_says_how(clinic, run):
     assert "memory" in run(*words, "generator=dpgan", status=2)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -120,6 +121,7 @@ def server():
         yield folder
 
 
+@pytest.mark.heavy
 def test_postgresql(server, clinic, run, monkeypatch):
     import psycopg
 

@@ -81,6 +81,7 @@ def test_samplers(capsys):
     assert "sampler" in refused(capsys, "epsilon", "noise=1", "sampler=dice")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
 def test_a_plot(ending, tmp_path, capsys):
     path = tmp_path / "new" / f"steps = (1).{ending}"
@@ -101,6 +102,7 @@ def test_a_plot(ending, tmp_path, capsys):
     assert path.read_bytes() == first
 
 
+@pytest.mark.heavy
 def test_epsilon_by_order_is_least_where_the_accountants_say(tmp_path, capsys):
     """PyVacy's figure 3; what the orders give is what the accountants minimise."""
     words = ["epsilon", "rate=0.01", "noise=4", "steps=10000", "delta=1e-5", "by_order=true"]
@@ -133,6 +135,7 @@ def test_plots_that_cannot_be(tmp_path, capsys):
     assert not (tmp_path / "a.png").exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("given", "solved"),
     [
@@ -210,5 +213,6 @@ def test_what_a_ledger_says_already_is_refused_beside_it(word, tmp_path, capsys)
     assert word.split("=")[0] in refused(capsys, "epsilon", f"ledger={tmp_path / 'ledger.jsonl'}", word)
 
 
+@pytest.mark.heavy
 def test_no_step_at_all_is_no_answer(capsys):
     assert "a single step" in refused(capsys, "calibrate", "epsilon=0.1", "noise=0.5", "rate=0.9")

@@ -98,6 +98,7 @@ def test_some_rows_some_orders_and_csv(file, tmp_path, capsys):
     assert answer(capsys, file, *words, "orders=[2,3]")["data_dependent"]["order"] == 3
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -131,6 +132,7 @@ def test_options_that_cannot_be(words, named, file, capsys):
     assert named in refused(capsys, file, *words)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("matrix", "named"),
     [
@@ -151,6 +153,7 @@ def test_matrices_that_are_none(matrix, named, tmp_path, capsys):
     assert named in error
 
 
+@pytest.mark.heavy
 def test_files_that_are_none(tmp_path, capsys):
     words = ["aggregator=lnmax", "gamma=0.1"]
     (tmp_path / "empty.npy").write_bytes(b"")

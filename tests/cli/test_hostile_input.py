@@ -118,6 +118,7 @@ def test_tables_that_unpack_to_far_more_than_they_are(folder, refused, monkeypat
         assert "over 200 times its size" in refused("split", f"path={name}", "schema=good.yaml", f"out=parts of {name}")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["wide.csv", "wide.parquet"])
 def test_tables_of_200_000_columns(folder, refused, name):
     if name == "wide.csv":  # more names than fit in what is read of a header
@@ -143,6 +144,7 @@ def test_a_table_without_columns_and_instants_beyond_the_calendar(folder, refuse
     assert run(["schema", "path=early.parquet"]) == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("file", "text", "says"),
     [
@@ -222,6 +224,7 @@ def test_hundreds_of_costly_events_are_refused(folder, refused):
     assert "at most 64 can be accounted together" in refused("epsilon", "ledger=ledger.jsonl")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("entry", "delta"),
     [

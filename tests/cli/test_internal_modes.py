@@ -78,6 +78,7 @@ def test_the_journal_of_an_account_is_nobody_elses_either(tmp_path):
     assert mode(path) == 0o600
 
 
+@pytest.mark.heavy
 def test_an_evaluation_is_nobody_elses_and_a_sample_is_everybodys(tmp_path):
     for name in ("real.csv", "held_out.csv"):
         make_frame(60).to_csv(tmp_path / name, index=False)

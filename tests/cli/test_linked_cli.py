@@ -100,6 +100,7 @@ def test_what_is_not_offered_is_refused_by_name_before_any_charge(place, capsys,
     assert not list(place.rglob("*.jsonl"))
 
 
+@pytest.mark.heavy
 def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, capsys):
     assert run([*FIT, "account=none", "out=run"]) == 0
     capsys.readouterr()
@@ -136,6 +137,7 @@ def test_codes_are_not_taken_from_the_tables_themselves(place, capsys):
     assert "takes its categories from the records" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_a_draft_links_tables_by_the_names_of_their_keys(place, capsys):
     assert run(["schema", "path=tables", "out=draft.yaml"]) == 0, capsys.readouterr().err
     text = (place / "draft.yaml").read_text(encoding="utf-8")

@@ -22,6 +22,7 @@ def word(name, value):
     return f"{name}={GIVEN[value] if value is None or isinstance(value, bool) else value}"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("command", "group", "chosen"),
     sweep(
@@ -43,11 +44,13 @@ def test_options_of_groups(command, group, chosen):
     assert isinstance(config[group], KINDS[group])
 
 
+@pytest.mark.heavy
 def test_a_data_set_is_chosen_by_its_name():
     found = {name: compose.compose("check", [f"data={name}"])[0]["data"] for name in compose.choices("data")}
     assert found == {name: settings.Data(name=name if name in NAMES else None) for name in ("files", *NAMES)}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", COMMANDS)
 def test_options_of_commands(command):
     required = [f"{name}=1" for name, value, _ in option_values.helps(OPTIONS[command]) if value == "???"]

@@ -66,6 +66,7 @@ def test_a_student_labelled_records_and_a_charged_account(files, capsys):
     assert "any number of rows" not in page
 
 
+@pytest.mark.heavy
 def test_identifiers_of_public_records_are_left_aside_and_errors_name_the_file(files, capsys):
     make_frame(90, seed=2)[["patient", "age", "sex"]].to_csv(files / "named.csv", index=False)
     assert run(words(files, public="named.csv")) == 0
@@ -106,6 +107,7 @@ def test_the_schema_must_name_one_target(files, capsys):
     assert "data.target=COLUMN" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_a_fit_that_is_stopped_says_what_it_cost(files, capsys, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
@@ -120,6 +122,7 @@ def test_a_fit_that_is_stopped_says_what_it_cost(files, capsys, monkeypatch):
     assert not (files / "out" / "release").exists()
 
 
+@pytest.mark.heavy
 def test_an_edit_after_a_look_and_facts_read_off_records_are_said(files, capsys):
     data = (f"data.path={files / 'records.csv'}", f"data.schema={files / 'schema.yaml'}")
     assert run(["check", *data]) == 0
@@ -154,6 +157,7 @@ def squares(rows, seed):
     return image, np.where(left, "left", "right")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["convolutional", "network"])
 def test_pictures_are_labelled_by_networks_that_see_them(kind, tmp_path, capsys):
     (tmp_path / "schema.yaml").write_text(PICTURES)

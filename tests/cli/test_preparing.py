@@ -255,6 +255,7 @@ def edited(place, change):
     (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
 
 
+@pytest.mark.heavy
 def test_a_schema_that_was_edited_after_a_look_is_said_to_be_so(place, capsys):
     assert run(["check", *DATA]) == 0
     edited(place, lambda facts: facts.update(declared_by="somebody else", name="a name"))

@@ -20,6 +20,7 @@ def data(tmp_path):
     return [f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}", f"out={tmp_path / 'run'}"]
 
 
+@pytest.mark.heavy
 def test_the_best_run_is_released_and_charged_once(data, tmp_path, capsys):
     words = [*data, *CHOICE, "budget.epsilon=2", "budget.delta=1e-5", "seed=1"]
     assert run(["fit", *words]) == 0
@@ -34,6 +35,7 @@ def test_the_best_run_is_released_and_charged_once(data, tmp_path, capsys):
     assert training == {"training": []}  # neither steps nor time, which would count the runs
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("words", "named"),
     [

@@ -66,6 +66,7 @@ def test_kill_9_and_resume(tmp_path, capsys):
     assert "nothing to resume" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_nothing_is_resumed_where_nothing_was_stopped(tmp_path, capsys):
     assert run(["fit", "data=meps", f"out={tmp_path / 'none'}", "resume=true"]) == 2
     assert "nothing to resume" in capsys.readouterr().err
@@ -98,6 +99,7 @@ def test_what_a_fit_without_a_ledger_left_stands_in_nobody_s_way(tmp_path):
     assert (internal / "note.txt").exists()
 
 
+@pytest.mark.heavy
 def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp_path, capsys):
     make_frame(120).to_csv(tmp_path / "train.csv", index=False)
     make_schema().save(tmp_path / "schema.yaml")

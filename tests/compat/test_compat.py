@@ -155,6 +155,7 @@ def test_every_artefact_has_its_facts(folder):
         assert {path.stem for path in (folder / kind).iterdir()} == set(EXPECTED[folder][kind]) != set(), kind
 
 
+@pytest.mark.heavy
 @each("releases")
 def test_a_release_is_what_it_was(folder, name):
     """It loads and claims what it claimed, its events cost the same epsilon, and it samples the same distribution."""
@@ -244,6 +245,7 @@ def test_an_account_counts_on(folder, name, tmp_path):
     assert after.fits[-1].state == "finished"
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:generator pategan is now pategan_original")
 @each("checkpoints")
 def test_a_stopped_fit_goes_on_or_is_refused_in_one_line(folder, name, tmp_path):

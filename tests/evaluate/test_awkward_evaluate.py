@@ -23,6 +23,7 @@ TABLES = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "role"),
     sweep(

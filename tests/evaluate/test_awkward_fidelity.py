@@ -53,6 +53,7 @@ def numbers(value):
         yield value
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("metric", METRICS)
 def test_no_table_is_too_awkward(metric, monkeypatch):
     monkeypatch.setattr(association, "QUERIES", 100)

@@ -34,6 +34,7 @@ def test_a_code_lost_to_its_parent_is_wrong_below_that_level_and_right_from_ther
     assert by_level(schema(), frame([None]), frame(REAL), frame(REAL)) == {}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("declared", [schema(), schema("A", "A00", "A00.0", "B", "V45")])
 def test_all_else_compares_at_the_level_that_was_kept(declared):
     found = evaluate(frame(KEPT), frame(REAL), frame(REAL), declared, attacks=False)
@@ -42,6 +43,7 @@ def test_all_else_compares_at_the_level_that_was_kept(declared):
     assert "50.0 % of synthetic codes are as fine" in dict(brief(found))["codes"]
 
 
+@pytest.mark.heavy
 def test_codes_that_are_lost_altogether_are_wrong_everywhere():
     made = frame([*KEPT[:-1], "other"])
     assert by_level(schema(), made, frame(REAL), frame(REAL))["dx"][0]["tvd"] == pytest.approx(0.1)

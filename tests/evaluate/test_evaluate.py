@@ -124,6 +124,7 @@ def test_every_number_is_finite(result):
     json.dumps(result, allow_nan=False)
 
 
+@pytest.mark.heavy
 def test_same_rows_same_figures_whatever_the_threads(result, schema, train, test):
     same = evaluate(again(train), train, test, schema, models=["hgb"], seeds=2, bootstrap=60, attacks=False, jobs=1)
     for arm in ("tstr", "trtr"):
@@ -171,6 +172,7 @@ def test_several_samples(schema, train, test):
     assert entry["trtr"] == alone["trtr"]
 
 
+@pytest.mark.heavy
 def test_one_column_and_no_target(train, test, schema):
     lone = Schema(columns=(schema.column("age"),))
     found = evaluate(train, train, test, lone, seeds=1, jobs=1, attacks=False)
@@ -178,6 +180,7 @@ def test_one_column_and_no_target(train, test, schema):
     assert {"utility", "tvd_2way", "tvd_3way", "correlation_difference"} <= set(reasons(found))
 
 
+@pytest.mark.heavy
 def test_columns_that_synthetic_rows_lack_are_listed_and_left_out(schema, train, test):
     """Schemas that differ: what is shared is judged, what is not is named, and no cell is quoted."""
     bad = train.drop(columns=["age"]).assign(seen="someday", stage=3)
@@ -224,6 +227,7 @@ def test_real_rows_must_fit_the_schema(schema, train, test):
         evaluate(train, train.assign(age="old"), test, schema)
 
 
+@pytest.mark.heavy
 def test_values_as_files_give_them(schema, train, test):
     """Text dates, 0/1 for booleans and extra columns, as a CSV file gives them, change nothing."""
     as_read = train.assign(seen=train["seen"].dt.strftime("%Y-%m-%d"), smoker=train["smoker"].astype(int), note="x")
@@ -256,6 +260,7 @@ def test_held_out_records_that_were_fitted_are_told(schema, train, test):
     assert findings.overlapping({"about": {}}) == ""
 
 
+@pytest.mark.heavy
 def test_a_column_that_the_fit_destroyed_is_judged_and_wrong(train, test, schema):
     """Noise that hides every category leaves `other` in all rows: that is the worst figure, and not a column left out."""
     learned = schema.to_dict()
@@ -281,6 +286,7 @@ def test_a_column_that_the_fit_destroyed_is_judged_and_wrong(train, test, schema
     assert found["targets"]["ill"]["tstr"]["lr"]
 
 
+@pytest.mark.heavy
 def test_what_a_fit_merged_into_other_counts_as_wrong(train, test, schema):
     """Also by the schema of the release, which lists what was found and `other`."""
     listed = schema.to_dict()

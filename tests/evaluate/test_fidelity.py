@@ -140,6 +140,7 @@ def test_the_corrections_leave_nothing_of_chance():
     assert np.mean([association.correlation_ratio(a, b.astype(float)) for a, b in pairs]) < 0.15
 
 
+@pytest.mark.heavy
 def test_detection_tells_what_can_be_told(schema):
     few = Schema(columns=tuple(schema.column(name) for name in ("age", "site", "stage")))
     alike = [tables(few, make_frame(600, seed), make_frame(600, seed + 100)) for seed in range(3)]

@@ -29,6 +29,7 @@ def shuffled(parts):
     )
 
 
+@pytest.mark.heavy
 def test_what_a_schema_leaves_to_learn_is_read_off_the_rows(parts):
     """`evaluate` is given the schema that was fitted, which may have left bounds, bins and categories to the fit."""
     values = SCHEMA.to_dict()
@@ -49,6 +50,7 @@ def test_what_a_schema_leaves_to_learn_is_read_off_the_rows(parts):
     assert abs(found["told"]["readmitted"]["tstr"]["later"] - found["told"]["readmitted"]["trtr"]["later"]) < 0.03
 
 
+@pytest.mark.heavy
 def test_records_of_the_same_making_are_as_good_as_real_ones(parts):
     found = history_fidelity.judge(*parts, SCHEMA)
     for each in (found["records_per_unit"], found["gaps"], found["transitions"]["readmitted"]):
@@ -60,6 +62,7 @@ def test_records_of_the_same_making_are_as_good_as_real_ones(parts):
     assert told["trtr"]["later"] > told["without"]["later"] + 0.05, "the past tells much of a stay to come"
 
 
+@pytest.mark.heavy
 def test_records_that_forgot_their_past_are_found(parts, shuffled):
     found = history_fidelity.judge(shuffled, *parts[1:], SCHEMA)
     assert found["records_per_unit"]["tvd"] == 0
@@ -67,6 +70,7 @@ def test_records_that_forgot_their_past_are_found(parts, shuffled):
     assert found["told"]["readmitted"]["tstr"]["later"] < 0.6
 
 
+@pytest.mark.heavy
 def test_distances_are_those_of_shares_counted_by_hand(parts):
     one, other = parts[0], parts[1]
     found = history_fidelity.judge(one, other, parts[2], SCHEMA)
@@ -79,6 +83,7 @@ def test_distances_are_those_of_shares_counted_by_hand(parts):
     assert found["transitions"]["readmitted"]["tvd"] == pytest.approx(apart)
 
 
+@pytest.mark.heavy
 def test_the_order_of_a_file_does_not_matter(parts):
     one = history_fidelity.judge(*parts, SCHEMA)
     mixed = parts[0].sample(frac=1.0, random_state=1, ignore_index=True)
@@ -86,6 +91,7 @@ def test_the_order_of_a_file_does_not_matter(parts):
     assert one["gaps"] == other["gaps"]
 
 
+@pytest.mark.heavy
 def test_the_page_tells_of_them(parts, tmp_path):
     few = [part.head(1000) for part in parts]
     result = evaluate(*few, SCHEMA, models="quick", seeds=1, bootstrap=0, attacks=False)
@@ -97,6 +103,7 @@ def test_the_page_tells_of_them(parts, tmp_path):
     assert json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))["histories"]
 
 
+@pytest.mark.heavy
 def test_without_an_order_there_are_none(parts):
     values = {key: value for key, value in MADE_UP["DECLARED"].items() if key not in ("order", "per_unit")}
     few = (part.head(500) for part in parts)

@@ -116,6 +116,7 @@ def test_progress_is_told(told):
     assert "digit: trained on real, CNN" in [label for _, _, label in told]
 
 
+@pytest.mark.heavy
 def test_the_page_holds_the_figures_and_nothing_from_elsewhere(result, tmp_path):
     data, page = write(result, tmp_path / "new" / "out")
     document = json.loads(data.read_text(encoding="utf-8"))
@@ -151,6 +152,7 @@ def test_the_headline_names_accuracy_beside_ceiling_and_floor(result):
     assert any(line.startswith("FID") and "Inception" in line for line in lines)
 
 
+@pytest.mark.heavy
 def test_accuracies_are_those_of_the_evaluation(quick):
     schema = picture_schema()
     made, test = make_pictures(200, 1), make_pictures(100, 2)
@@ -192,6 +194,7 @@ def test_no_real_records(ward, role, tmp_path):
     write(result, tmp_path)
 
 
+@pytest.mark.heavy
 def test_one_synthetic_class(ward, tmp_path):
     schema, made, train, test = ward
     result = evaluate(made[made["finding"] == "left"], train, test, schema, seeds=1)
@@ -212,6 +215,7 @@ def test_one_real_class_leaves_features_of_pixels(ward, tmp_path):
     write(result, tmp_path)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("constant", ["synthetic", "all"])
 def test_constant_pictures(ward, constant, tmp_path):
     schema, *frames = ward
@@ -232,6 +236,7 @@ def test_constant_pictures(ward, constant, tmp_path):
     write(result, tmp_path)
 
 
+@pytest.mark.heavy
 def test_copies_of_training_records_are_told(ward, tmp_path):
     schema, _, train, test = ward
     result = evaluate(train, train, test, schema, seeds=1, models=("lr",))
@@ -241,6 +246,7 @@ def test_copies_of_training_records_are_told(ward, tmp_path):
     assert any(line.startswith("copies") for line in headline(result))
 
 
+@pytest.mark.heavy
 def test_copies_are_attacked_and_the_page_says_so(ward, tmp_path):
     schema, _, train, test = ward
     claim = {"epsilon": 0.5, "delta": 1e-5, "unit": "record"}
@@ -274,6 +280,7 @@ def test_pictures_that_know_nothing_of_their_training_records_pass(quick):
     assert alarms <= binom.ppf(0.9999, 4, 0.025)
 
 
+@pytest.mark.heavy
 def test_patients_are_attacked_not_their_pictures(quick):
     """The schema of mixed labels names patients; each has three pictures here."""
     made, train, test = (mixed_frame(rows, seed) for rows, seed in ((150, 1), (150, 2), (150, 3)))
@@ -351,6 +358,7 @@ def mixed_frame(rows, seed):
     )
 
 
+@pytest.mark.heavy
 def test_mixed_labels_in_colour(quick, tmp_path):
     result = evaluate(
         mixed_frame(120, 1), mixed_frame(150, 2), mixed_frame(100, 3), mixed_schema(), seeds=2, models=MIXED
@@ -372,6 +380,7 @@ def test_mixed_labels_in_colour(quick, tmp_path):
     assert "&lt;i&gt;II" in page
 
 
+@pytest.mark.heavy
 def test_pictures_without_any_label(quick, tmp_path):
     schema = Schema.from_dict({"columns": {"image": {"kind": "image", "height": 8, "width": 8}}})
     frames = [make_pictures(rows, seed)[["image"]] for rows, seed in ((80, 1), (90, 2), (70, 3))]
@@ -382,6 +391,7 @@ def test_pictures_without_any_label(quick, tmp_path):
     write(result, tmp_path)
 
 
+@pytest.mark.heavy
 def test_the_same_seeds_give_the_same_figures(ward):
     schema, *frames = ward
     assert evaluate(*frames, schema, seeds=1) == evaluate(*frames, schema, seeds=1)

@@ -178,6 +178,7 @@ def test_scores_count_every_class_alike():
     assert "auroc" not in image_utility.score(truth[:3], chances[:3], ("a", "b", "c"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("shape", [(8, 8, 1), (10, 12, 3), (1, 1, 1), (3, 70, 2)])
 def test_networks_learn_by_their_own_seed_alone(shape, monkeypatch):
     monkeypatch.setattr(feature_networks, "LEAST_STEPS", 45)

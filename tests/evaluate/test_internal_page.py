@@ -93,6 +93,7 @@ def page(text):
     return Page(text)
 
 
+@pytest.mark.heavy
 def test_each_figure_of_the_tables_is_in_the_json(result, page, no_plots, tmp_path):
     data, _ = write(result, tmp_path)
     document = json.loads(data.read_text(encoding="utf-8"))
@@ -178,6 +179,7 @@ def no_plots(monkeypatch):
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda _, buffer, **__: buffer.write("<svg></svg>"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("part", "heading"),
     [

@@ -84,6 +84,7 @@ def test_a_draw_without_one_class_is_no_number_and_left_out():
     assert scores.interval(np.where(np.arange(200) < 60, draws, np.nan), [0.5]) is None
 
 
+@pytest.mark.heavy
 def test_the_interval_covers_the_true_auroc():
     """Scores of two normals one apart have AUROC Phi(1 / sqrt(2)) = 0.7602; 95 % of intervals hold it. 400 tables; a
     true rate of 0.95 falls below 0.90 with probability 3e-5."""

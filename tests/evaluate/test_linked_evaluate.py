@@ -15,6 +15,7 @@ def judged(synthetic, monkeypatch):
     return evaluate_tables([synthetic], clinic(150, seed=1), clinic(80, seed=2), schema(), **QUICK)
 
 
+@pytest.mark.heavy
 def test_what_visits_alone_do_not_show_is_judged(tmp_path, monkeypatch):
     frames = clinic(150, seed=3)
     result = judged(frames, monkeypatch)
@@ -34,6 +35,7 @@ def test_what_visits_alone_do_not_show_is_judged(tmp_path, monkeypatch):
     assert "Rows that link to nothing" in (tmp_path / "page" / "evaluation.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.heavy
 def test_people_without_visits_and_broken_links_are_found(monkeypatch):
     frames = clinic(150, seed=3)
     some = frames["person"]["person_id"].isin(frames["visit"]["person_id"])

@@ -95,6 +95,7 @@ WARDS = Schema(
 )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("target", ["y", "z"])
 def test_the_group_that_synthetic_rows_fail_is_named(target):
     drop = {"y": "z", "z": "y"}[target]

@@ -108,6 +108,7 @@ def test_the_bayes_rule_of_two_normal_classes():
     assert abs(found - exact) < Z * deviation(2, exact)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("name", sorted(CLASSIFIERS))
 def test_each_classifier_learns_what_the_bayes_rule_knows(name, classes):

@@ -70,6 +70,7 @@ def test_real_rows_as_synthetic_reach_the_ceiling(schema, train, test):
     assert entry["trtr"]["rf"]["auroc"]["sd"] > 0.0
 
 
+@pytest.mark.heavy
 def test_shuffled_target_and_floors_are_at_chance(schema, train, test):
     shuffled = train.assign(ill=train["ill"].sample(frac=1.0, random_state=3).to_numpy())
     entry = run(work(schema, shuffled, train, test), seeds=3, models=("hgb", "lr"))
@@ -98,6 +99,7 @@ def test_targets_of_every_kind_with_classes(schema, train, test, target):
     assert entry["rows"]["test"] == int(test[target].notna().sum())
 
 
+@pytest.mark.heavy
 def test_a_class_that_the_synthetic_rows_lack_is_scored_and_listed(schema, train, test):
     task = work(schema, train[train["stage"] != "III"], train, test, "stage")
     assert [entry["metric"] for entry in utility.shortfalls(task)] == ["tstr.stage.absent_classes"]

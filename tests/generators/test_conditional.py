@@ -80,6 +80,7 @@ def same_distribution(one, other, error):
     return len(table) < 2 or stats.chi2_contingency(table).pvalue > error
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("where", sweep(WHERE, WHERE[:1].__contains__), ids=str)
 def test_it_is_what_rejection_leaves(name, where):

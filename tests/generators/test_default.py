@@ -32,6 +32,7 @@ def test_settings_without_a_name_are_the_default_s():
         Synthesizer(schema=make_schema(), budget=BUDGET, hidden=3)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("command", "words", "name"),
     [
@@ -93,11 +94,13 @@ def test_what_was_for_tables_is_refused_for_images():
         generators.make("dpgan", {"temperature": 0.5}, PICTURES)
 
 
+@pytest.mark.heavy
 def test_a_sweep_over_data_sets_gets_the_generator_of_each():
     configs = compose.compose("fit", ["--multirun", "data=meps,digits", "out=out"])
     assert [config["generator"].name for config in configs] == ["mixture", "classgauss"]
 
 
+@pytest.mark.heavy
 def test_its_settings_need_no_name():
     (config,) = compose.compose("fit", ["out=out", "generator.starts=1"])
     assert config["generator"].starts == 1

@@ -150,6 +150,7 @@ def test_all_that_train_networks_have_the_option():
 FEW = (("table", "dpgan"), ("table", "mixture"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("data", "name"), sweep(EVERY, FEW.__contains__))
 def test_a_fit_elsewhere_is_the_fit_on_the_cpu(data, name, monkeypatch):
     check_elsewhere(monkeypatch, data, name)
@@ -216,6 +217,7 @@ def test_a_number_that_is_read_in_every_step_is_noticed(data, kind, monkeypatch)
         check_elsewhere(monkeypatch, data, "dpgan" if data == "table" else "dpgan_images")
 
 
+@pytest.mark.heavy
 def test_labels_counted_on_the_device_are_noticed(monkeypatch):
     """Of what the student learnt: how many rows are of a label is known on the CPU, which drew them."""
     columns = kernel_teachers.Columns.student
@@ -274,6 +276,7 @@ def test_the_cpu_is_the_default_where_there_is_nothing_else(data, name):
     same(chosen, default)
 
 
+@pytest.mark.heavy
 def test_a_release_of_a_gpu_opens_anywhere(monkeypatch):
     """Settings say device=cuda; the model samples where it is opened."""
     with elsewhere(monkeypatch):

@@ -83,6 +83,7 @@ def test_the_tables_hold_their_share_of_the_precision():
     assert len(DPGAN(start="none").plan(schema, 2.0)) == 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("start", sweep(["label", "columns", "none"], lambda start: start == "label"))
 @pytest.mark.parametrize("targets", [heavy((["ill"],)), []])
 def test_every_start_fits_with_and_without_a_label(start, targets):

@@ -166,6 +166,7 @@ def test_a_restored_game_goes_on_bit_for_bit(mode):
     same(second.finish().tensors(), first.finish().tensors())
 
 
+@pytest.mark.heavy
 def test_a_rehearsal_that_was_stopped_and_resumed_equals_an_uninterrupted_one(tmp_path):
     class Stop(Exception):
         pass
@@ -196,6 +197,7 @@ def test_a_rehearsal_that_was_stopped_and_resumed_equals_an_uninterrupted_one(tm
     assert resumed.ledger.entries() == whole.ledger.entries()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("mode", MODES)
 def test_before_its_first_step_a_game_is_its_start(mode):
     one = game(settings(mode), make_pictures(150))

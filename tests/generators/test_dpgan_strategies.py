@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from clinic import make_frame, make_schema
-from sweeps import sweep
+from sweeps import heavy, sweep
 
 from synthdp import BadInput, Budget, Synthesizer, accounting
 from synthdp.generators.adversarial.clipping_strategies import APPLIES, STRATEGIES, Clipper, rule
@@ -56,7 +56,7 @@ def way(request):
     return request.param
 
 
-@pytest.mark.parametrize("unit", [None, "patient"])
+@pytest.mark.parametrize("unit", [heavy(None), "patient"])
 def test_replay(way, unit):
     """Law 12, for each strategy: same questions, bounded movement, and a model that is a function of the answers."""
     schema = make_schema(**({"unit": unit, "max_records_per_unit": 2} if unit else {}))
@@ -136,6 +136,7 @@ def same(one, other):
         np.testing.assert_array_equal(value, other[name], err_msg=name)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("way", "optimizer"),
     sweep(
@@ -175,6 +176,7 @@ def test_a_state_is_a_copy_of_plain_arrays():
     assert all(isinstance(value, np.ndarray) and value.dtype != object for value in kept.values())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("start", ["label", "columns", "none"])
 def test_every_start_is_restored(start):
     generator = settings("flat", start=start)
@@ -426,6 +428,7 @@ def test_an_adaptive_clip_finds_the_quantile(first):
     assert clipper.clip == pytest.approx(0.75, rel=0.05)
 
 
+@pytest.mark.heavy
 def test_clips_move_as_their_strategy_says():
     asked = Recorder()
     run(settings("decay", clip=2.0), make_frame(80), make_schema(), asked)
@@ -497,6 +500,7 @@ def test_a_count_too_dear_for_the_budget_is_refused():
         run(generator, make_frame(40), make_schema())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("way", sweep(["flat", "adaptive"], lambda way: way == "adaptive"))
 def test_a_stopped_fit_is_resumed(way, tmp_path):
     synthesizer = Synthesizer(settings(way, steps=50), schema=make_schema(), budget=BUDGET)
@@ -513,6 +517,7 @@ def test_a_stopped_fit_is_resumed(way, tmp_path):
     make_schema().validate(release.sample(30, seed=1), "error")
 
 
+@pytest.mark.heavy
 def test_weights_of_a_wasserstein_discriminator_stay_within_their_bound():
     """Arjovsky et al. 2017, algorithm 1: clamped after every step."""
     free, held = (

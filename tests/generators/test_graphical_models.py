@@ -85,6 +85,7 @@ def evidence(noise, seed=2):
     ]
 
 
+@pytest.mark.heavy
 def test_exact_tables_give_the_distribution_back():
     whole, measured = evidence(0.0)
     fitted = fit(SIZES, measured, 5000.0, iterations=3000, tolerance=0.0)
@@ -138,6 +139,7 @@ def test_relations_survive_in_a_graphical_model(name):
         assert rows["ill"].to_numpy()[rows["dose"].fillna(0) > 0].mean() > 0.95  # only the ill are given a dose
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["mst", "aim"])
 @pytest.mark.parametrize("kept", [["ill"], ["ill", "age"]])
 def test_a_graphical_model_of_few_columns(name, kept):
@@ -151,6 +153,7 @@ def test_a_graphical_model_of_few_columns(name, kept):
     assert abs(made["ill"].mean() - frame["ill"].mean()) < 0.05
 
 
+@pytest.mark.heavy
 def test_the_pairs_of_mst_span_the_columns():
     release = Synthesizer("mst", schema=make_schema(), budget=Budget(1.0, 1e-5)).fit(make_frame(400), seed=0)
     parents = release.model.network.parents

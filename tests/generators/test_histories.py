@@ -100,6 +100,7 @@ def test_whether_another_record_follows_is_kept():
     assert (follows == sample["readmitted"]).mean() > 0.93, "0.84 where only place and number of stays tell it"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["at", "unit", "points", "points before"])
 def test_a_column_may_have_any_name(name):
     """A fit kept places and dates beside the columns, under names of its own, and failed where a column had one of these."""

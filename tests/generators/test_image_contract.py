@@ -34,6 +34,7 @@ def usual(name):
     return fitted(name, make_pictures(200))
 
 
+@pytest.mark.heavy
 def test_samples_are_pictures_with_labels(name):
     schema = picture_schema()
     release = usual(name)
@@ -46,6 +47,7 @@ def test_samples_are_pictures_with_labels(name):
     assert not np.array_equal(np.stack(sample["image"]), np.stack(release.sample(50, seed=2)["image"]))
 
 
+@pytest.mark.heavy
 def test_an_infinite_budget_learns_the_classes(name):
     """The bright half of a picture is where its label says, and the labels are as frequent as they were."""
     frame = make_pictures(1200)

@@ -103,6 +103,7 @@ def test_a_mean_embedding_is_over_its_own_records_alone(space):
     np.testing.assert_array_equal(other.scores(queries.numpy())[[0, 2]], found[[0, 2]])
 
 
+@pytest.mark.heavy
 def test_what_goes_together_is_learnt_from_votes():
     """Two columns that agree in nine rows of ten, which no one-way table knows of; more than the tables alone say."""
     rng = np.random.default_rng(0)
@@ -129,6 +130,7 @@ def test_plans_hold_one_event_a_round(start):
         assert own / (own + precision) == pytest.approx(0.5)
 
 
+@pytest.mark.heavy
 def test_a_fit_stopped_while_it_learns_loses_no_answer_and_no_step(tmp_path, monkeypatch):
     """Killed in the middle of a round, after its answer: the same model comes out as if it had not been."""
 
@@ -166,6 +168,7 @@ def test_a_fit_stopped_while_it_learns_loses_no_answer_and_no_step(tmp_path, mon
             np.testing.assert_array_equal(resumed.model.tensors()[key], value)
 
 
+@pytest.mark.heavy
 def test_a_stopped_fit_goes_on_as_if_it_had_not_been(tmp_path):
     """Law 23 in a rehearsal, teachers included: same parts, same states, same model."""
 

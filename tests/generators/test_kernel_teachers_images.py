@@ -120,6 +120,7 @@ def test_the_distance_is_that_of_the_differences_of_mean_embeddings(space):
     assert float(student.distance(values[1], values[1], given[:, LABEL])) == pytest.approx(0, abs=1e-4)
 
 
+@pytest.mark.heavy
 def test_the_student_recovers_exact_evaluations():
     """Without noise, and with more queries than features (324 a label), it tells records from the start as they are, at
     pictures that nobody asked about; what noise drowns it takes for nothing."""
@@ -173,6 +174,7 @@ def test_plans_hold_one_event_a_vote_and_the_starts_share():
     assert own / (own + 3 / 4) == pytest.approx(0.75)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", [5, 25])
 def test_a_fit_stopped_while_it_learns_loses_no_answer_and_no_step(number, tmp_path, monkeypatch):
     """Law 23 in a rehearsal: killed in a round, after its answer, the same model comes out as if it had not been."""

@@ -173,6 +173,7 @@ def test_what_people_and_visits_leave_to_learn_is_bought():
     model.schema.validate_tables(model.sample_tables(50, seed=0), "error")
 
 
+@pytest.mark.heavy
 def test_a_stopped_fit_goes_on_and_the_account_knows_the_tables(tmp_path, monkeypatch):
     frames, places = clinic(80, seed=3), {"ledger": tmp_path / "ledger", "checkpoint": tmp_path / "checkpoint"}
     asking, times = Sensitive.ask, []

@@ -225,6 +225,7 @@ def test_relations_survive_with_any_number_of_targets(targets):
     assert abs(real - drawn) < 0.06
 
 
+@pytest.mark.heavy
 def test_targets_of_too_many_values_together_are_columns_like_any_other():
     """The label is the first of them, and those that make 16 groups with it at most; a release tells which from its arrays."""
     rng, rows = np.random.default_rng(0), 6000
@@ -307,6 +308,7 @@ def test_a_model_without_a_column_is_refused():
         Mixture().restore(release.schema, tensors)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kept", [["ill"], ["ill", "age"], ["age"], ["age", "sex"]])
 def test_tables_of_one_or_two_columns(kept):
     columns = {name: value for name, value in make_schema().to_dict()["columns"].items() if name in kept}
@@ -366,6 +368,7 @@ def wide(columns, rows=2000, targets=("ill",)):
     ), frame
 
 
+@pytest.mark.heavy
 def test_of_many_columns_the_pairs_are_of_those_that_tell_most():
     schema, frame = wide(12)
     synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(20.0, 1e-5), tables=1, pairs=1, components=40)
@@ -378,6 +381,7 @@ def test_of_many_columns_the_pairs_are_of_those_that_tell_most():
     assert (made["c0"] == made["c1"]).mean() == pytest.approx((frame["c0"] == frame["c1"]).mean(), abs=0.04)
 
 
+@pytest.mark.heavy
 def test_without_a_label_the_pairs_are_of_those_that_vary_most():
     schema, frame = wide(5, targets=())
     frame["c3"], frame["c4"] = False, False
@@ -446,6 +450,7 @@ def test_values_that_people_round_to_stay_by_themselves():
     assert (sizes == 1).sum() == 3
 
 
+@pytest.mark.heavy
 def test_the_noise_of_an_empty_range_does_not_draw_records_there():
     """A group of a full bin and a long empty one: shares go by the bins' counts, not by the noise of so many codes."""
     schema = make_schema(columns={"age": {"kind": "integer", "bounds": [0, 9999], "bins": [100]}})
@@ -496,6 +501,7 @@ def test_settings_of_targets_are_refused_without_one(given):
         Synthesizer("mixture", schema=schema, budget=BUDGET, **given).fit(frame, seed=0)
 
 
+@pytest.mark.heavy
 def test_what_goes_with_a_rare_label_is_found():
     """Of 200 in 20,000 records: in tables of three it is nearly lost in the noise, in those of single columns with the label less
     so. Without these a quarter of them are found, and the label is three times as frequent as it was."""
@@ -527,6 +533,7 @@ def numbers_schema(rows, **columns):
     return type(make_schema()).from_dict({**head, "columns": kinds})
 
 
+@pytest.mark.heavy
 def test_correlations_of_a_large_table_are_not_shrunk():
     """When shrinkage grew with the records, .6 came back as .35. What is left is the width of the declared bins, and noise."""
     rows, rng = 50_000, np.random.default_rng(0)

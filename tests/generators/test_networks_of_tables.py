@@ -139,6 +139,7 @@ def test_parents_come_first_or_the_network_is_refused(release):
         make("privbayes", {}).restore(release.schema, tensors)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kept", [["ill"], ["ill", "age"], ["sex", "stage", "age"]])
 def test_few_columns(kept):
     columns = {name: value for name, value in make_schema().to_dict()["columns"].items() if name in kept}

@@ -74,6 +74,7 @@ def test_the_student_recovers_weights_and_ignores_noise():
     assert student(hidden, clean * 0, torch.ones(3000, dtype=torch.float64), weights * 0).norm() == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("start", ["none", "columns"])
 @pytest.mark.parametrize("answers", ["margins", "ranks", "votes"])
 def test_without_noise_it_learns_that_two_columns_are_equal(answers, start):
@@ -96,6 +97,7 @@ def test_plans_hold_one_event_a_round(start):
         assert own / (own + 3 / 4) == pytest.approx(0.5)
 
 
+@pytest.mark.heavy
 def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_steps(tmp_path, monkeypatch):
     """Killed in the middle of a round, after its answer: the same model comes out as if it had not been."""
 
@@ -154,6 +156,7 @@ def test_the_number_of_teachers_follows_from_public_numbers():
     PATEGAN().validate(make_schema(units=None), BUDGET)  # the tables tell a noisy total
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("targets", [["ill"], []])
 @pytest.mark.parametrize("changes", [{"start": "columns"}, {"units": 0}, {"replay": 1}])
 def test_with_and_without_a_target(targets, changes):

@@ -66,6 +66,7 @@ def test_plans_hold_one_event_a_labelled_row(start):
         assert own / (own + votes.count / 4) == pytest.approx(0.5)
 
 
+@pytest.mark.heavy
 def test_a_stopped_fit_goes_on_as_if_it_had_not_been(tmp_path):
     """Law 23 in a rehearsal, teachers included: same parts, same states, same model."""
 
@@ -97,6 +98,7 @@ def test_a_stopped_fit_goes_on_as_if_it_had_not_been(tmp_path):
         np.testing.assert_array_equal(resumed.model.tensors()[key], value)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("lost", [0, 1, 3])
 def test_answers_lost_before_a_checkpoint_count_when_gamma_is_given(lost, tmp_path):
     """Law 23: what was bought and lost is stated, takes rounds away, and is charged to the account as well."""
@@ -150,6 +152,7 @@ def test_answers_lost_before_a_checkpoint_count_when_gamma_is_given(lost, tmp_pa
     assert standing.spent.loss >= price.loss * (1 - 1e-9)
 
 
+@pytest.mark.heavy
 def test_a_given_gamma_buys_as_many_rounds_as_the_budget_does(tmp_path):
     """By the bound that does not depend on the votes: one round more would exceed it."""
     settings = PATEGANOriginal(gamma=0.02, queries=5, student_steps=1, hidden=(8,), teachers=3)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 
 from synthdp import Budget, Schema, Synthesizer
@@ -42,6 +43,7 @@ def test_rongauss_learns_shares_equal_columns_and_the_label():
     assert abs(risks[0] - risks[1]) < 0.15
 
 
+@pytest.mark.heavy
 def test_imle_learns_where_records_are():
     """Two equal columns; not how often which value is, which its objective does not ask."""
     real, drawn = both(IMLE(rounds=80, generated=10, learning_rate=3e-3))

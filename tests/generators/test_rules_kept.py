@@ -64,6 +64,7 @@ def usual(name):
     return Synthesizer(chosen, schema=schema_of(), budget=BUDGET).fit(frame_of(500), seed=3)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", sweep(NAMES, MANY.__contains__))
 def test_no_record_breaks_an_honoured_rule(name):
     release = usual(name)
@@ -135,6 +136,7 @@ def test_a_release_of_before_still_loads(tmp_path):
     assert broken(back.schema.rules[0], back.sample(2000, seed=1), back.schema).any()
 
 
+@pytest.mark.heavy
 def test_gaps_and_combinations_are_learned():
     """At a large budget the mixture has the stays and the wards of the records."""
     frame = frame_of(4000)

@@ -16,6 +16,7 @@ def alike(found, expected):
     return found == (pytest.approx(expected, rel=1e-9) if isinstance(expected, float) else expected)
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("data", "name"), sweep(cases(), lambda case: lone(case[1])))
 def test_the_ledger_is_what_it_was(data, name, tmp_path):

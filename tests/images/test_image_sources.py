@@ -123,6 +123,7 @@ EVERYTHING = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("name", ["t.npz", "folder"])
 def test_what_was_written_is_read(tmp_path, name, channels):
@@ -620,6 +621,7 @@ def damaged(raw, rng):
     return bytes(content)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["t.npz", "a.png", "a.jpg"])
 def test_damaged_files_are_read_or_refused(tmp_path, name):
     rng, outcomes = np.random.default_rng(5), []

@@ -114,7 +114,7 @@ def check_that_it_is_caught(mutant: Mutant) -> None:
     assert done.raised not in CRASHES, f"{mutant.name} breaks no promise: it does not run\n{done.said[-4000:]}"
 
 
-FEW = tuple(kind[0] for kind in KINDS)  # one of each kind, which `make test` takes
+FEW = tuple(kind[0] for kind in KINDS[::2])  # one of every other kind, which `make test` takes
 
 
 @pytest.mark.parametrize("mutant", sweep(MUTANTS, FEW.__contains__), ids=lambda mutant: mutant.name)
@@ -124,7 +124,7 @@ def test_every_mutant_is_caught(mutant):
 
 @pytest.mark.parametrize(
     "mutants",
-    [pytest.param(FEW, id="one of each kind"), pytest.param(MUTANTS, id="all", marks=pytest.mark.heavy)],
+    [pytest.param(FEW, id="a few"), pytest.param(MUTANTS, id="all", marks=pytest.mark.heavy)],
 )
 def test_the_same_tests_pass_on_a_copy_that_was_not_changed(mutants):
     done = run_against_copy(sorted({test for mutant in mutants for test in mutant.tests}))

@@ -50,6 +50,7 @@ def sums_of_all_sizes(count, dtype, seed):
     return torch.from_numpy(rng.normal(size=count) * 10.0 ** rng.integers(-12, 5, count)).to(dtype)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("deviation", [1.0, 0.37, 3e-7, 41_000.0])
 def test_answers_are_those_of_a_recomputation_in_high_precision(dtype, deviation):
@@ -69,6 +70,7 @@ def test_deviations_too_small_for_a_finer_grid_are_exact_too():
     assert 0.3 < (answers > 0).double().mean() < 0.7
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("bound", ["ERROR", "ERROR_DOUBLE"])
 def test_every_precision_gives_the_same_answers(dtype, bound, monkeypatch):

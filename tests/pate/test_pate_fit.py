@@ -36,6 +36,7 @@ AGGREGATORS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", AGGREGATORS)
 def test_every_aggregator_teaches_within_its_budget(name):
     made = fitted(budget=Budget(6.0, 1e-5), **AGGREGATORS[name])
@@ -49,6 +50,7 @@ def test_every_aggregator_teaches_within_its_budget(name):
     assert {type(entry.event) for entry in made.ledger.entries()} == {Vote}
 
 
+@pytest.mark.heavy
 def test_what_a_batch_of_votes_costs_is_known_in_closed_form():
     """60 Gaussian votes of multiplier sigma / sqrt(2) are one of sigma / sqrt(120): noise 2 costs 1.993091 (law 2)."""
     made = fitted(aggregator=GNMax(2 * math.sqrt(120)))
@@ -60,6 +62,7 @@ def test_what_a_batch_of_votes_costs_is_known_in_closed_form():
     )
 
 
+@pytest.mark.heavy
 def test_laplace_votes_are_charged_two_gamma_each():
     made = fitted(aggregator=LNMax(0.05), queries=10)
     (entry,) = made.ledger.entries()
@@ -67,6 +70,7 @@ def test_laplace_votes_are_charged_two_gamma_each():
     assert made.statement.epsilons["naive"] == pytest.approx(10 * 0.1)
 
 
+@pytest.mark.heavy
 def test_the_most_queries_that_a_budget_buys():
     pate = PATE(teachers=40, aggregator=GNMax(20.0), queries=None)
     most = pate.plan_queries(BUDGET)
@@ -77,6 +81,7 @@ def test_the_most_queries_that_a_budget_buys():
     assert more > BUDGET.epsilon
 
 
+@pytest.mark.heavy
 def test_labels_leave_by_charged_votes_alone():
     """Fed the answers of a run on D, a run on quite other records asks the same and learns the same student (replay)."""
     first = Recorder()
@@ -113,6 +118,7 @@ def fitted_clamped(records, recorder):
     )
 
 
+@pytest.mark.heavy
 def test_the_same_seed_gives_the_same_predictions_and_a_rehearsal():
     test = problem(300, 5)
     one, same, other, free, again = (fitted(seed=seed, teachers=20) for seed in (3, 3, 4, None, None))
@@ -123,6 +129,7 @@ def test_the_same_seed_gives_the_same_predictions_and_a_rehearsal():
     assert not np.array_equal(free.predict_proba(test), again.predict_proba(test))
 
 
+@pytest.mark.heavy
 def test_teachers_may_be_networks_and_units_may_be_patients():
     schema = problem_schema(unit="patient", max_records_per_unit=2, columns={"patient": {"kind": "identifier"}})
     frame = problem(3000, 0).assign(patient=[f"p{row // 2}" for row in range(3000)])
@@ -131,6 +138,7 @@ def test_teachers_may_be_networks_and_units_may_be_patients():
     assert accuracy(made) > 0.8
 
 
+@pytest.mark.heavy
 def test_an_interrupted_fit_stays_charged(tmp_path):
     def stop(step, steps, figures):
         if step == 2:
@@ -195,6 +203,7 @@ def test_bad_input_is_one_clear_line_and_opens_nothing(settings, words, tmp_path
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.heavy
 def test_columns_that_are_learned_do_not_hide_what_is_wrong(tmp_path):
     """Teachers and student are tried on codes that are made up."""
     schema = problem_schema(columns={"side": LEARN, "x": {"kind": "continuous", "bounds": "learn"}})

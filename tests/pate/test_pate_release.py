@@ -25,6 +25,7 @@ def made():
     return fitted(student=NETWORK)
 
 
+@pytest.mark.heavy
 def test_saved_and_loaded_it_predicts_the_same(made, tmp_path):
     again = load(made.save(tmp_path / "release"))
     np.testing.assert_array_equal(made.predict_proba(TEST), again.predict_proba(TEST))
@@ -43,6 +44,7 @@ def test_a_semi_supervised_student_is_stored_too(tmp_path):
     np.testing.assert_array_equal(made.predict_proba(TEST), again.predict_proba(TEST))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("student", [LogisticRegression(), torch.nn.Linear(4, 2)])
 def test_what_cannot_be_stored_learns_again(student, tmp_path):
     made = fitted(student=student, teachers=10)

@@ -41,6 +41,7 @@ def training_set(soft=False, count=45):
     return TrainingSet(rows=rows, targets=weights, pool=points(400, 1)[0])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", STUDENTS)
 @pytest.mark.parametrize("soft", [False, True])
 def test_every_student_learns_an_easy_problem(name, soft):
@@ -52,6 +53,7 @@ def test_every_student_learns_an_easy_problem(name, soft):
     assert learned.probabilities(rows[:0]).shape == (0, 3)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", STUDENTS)
 def test_a_students_chances_come_from_its_seed(name):
     rows = points(100, 3, wide=0.3)[0]

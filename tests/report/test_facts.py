@@ -303,6 +303,7 @@ def test_an_edit_without_a_new_manifest_names_the_file(releases, folder, name):
 COSTLY = {fact.name for fact in facts.FACTS if fact.costly}
 
 
+@pytest.mark.heavy
 def test_loading_refuses_what_costs_nothing_to_check_and_asks_no_accountant(releases, folder, monkeypatch):
     monkeypatch.setattr(facts.accounting, "epsilons", None)
     monkeypatch.setattr(facts.accounting, "curve", None)

@@ -250,6 +250,7 @@ def test_headers_of_a_model_that_lie(hostile, header):
     refused(hostile(header=header))
 
 
+@pytest.mark.heavy
 def test_no_value_in_any_place_of_a_release_escapes_as_another_error(hostile):
     """A little of what a fuzzer does: every place that is not under `statement`, which is held against the rest."""
     folder = hostile("dpgan-small")

@@ -278,6 +278,7 @@ def test_what_is_no_key_is_refused_in_a_line(signed, keys, tmp_path):
         load(signed, public=signed / "public.pem")
 
 
+@pytest.mark.heavy
 def test_on_the_command_line(folder, tmp_path, capsys, monkeypatch):
     keys = tmp_path / "keys"
     monkeypatch.setenv("SYNTHDP_PASSPHRASE", "open sesame")

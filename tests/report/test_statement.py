@@ -69,6 +69,7 @@ EVENTS = (
 )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "changes",
     [
@@ -263,6 +264,7 @@ def test_writing_over_a_file_is_refused(tmp_path):
     assert path.read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.heavy
 def test_a_report_is_two_files_and_the_same_every_time(tmp_path):
     first, second = tmp_path / "a", tmp_path / "deep" / "b"
     for folder in (first, second, Path(str(second))):

@@ -176,6 +176,7 @@ def test_patients_are_protected_as_a_whole():
     assert "row by row" not in page.text
 
 
+@pytest.mark.heavy
 def test_the_attackers_bound_is_the_tightest_of_the_curve():
     loose = make_statement(curve=())
     tight = make_statement(curve=((0.1, 0.0),))
@@ -282,6 +283,7 @@ def test_the_page_says_what_the_account_holds():
     assert "kept elsewhere" in says["capped account"]
 
 
+@pytest.mark.heavy
 def test_the_first_screen_answers_whether_the_data_may_be_shared():
     def answer(**changes):
         text = Page(render(make_statement(**changes))).text

@@ -150,6 +150,7 @@ def test_runs_of_different_deltas_are_different_lines():
     assert labels == ["dpgan, delta 1e-09", "dpgan, delta 1e-05"]
 
 
+@pytest.mark.heavy
 def test_the_page_says_what_the_json_says(tmp_path):
     found = comparison(SWEEP, [{"run": "f & g", "reason": "broken"}])
     sweep_page.write(found, tmp_path)

@@ -68,6 +68,7 @@ def test_which_rules_are_honoured_and_what_a_model_sees():
     )
 
 
+@pytest.mark.heavy
 def test_no_decoded_record_breaks_a_rule_whatever_the_codes():
     frame = CODEC.decode(CODES, np.random.default_rng(1))
     SCHEMA.validate(frame)
@@ -143,6 +144,7 @@ def test_records_that_keep_the_rules_come_back_with_their_codes_and_about_their_
         assert made[name].astype(object).fillna("-").tolist() == frame[name].astype(object).fillna("-").tolist()
 
 
+@pytest.mark.heavy
 def test_total_on_awful_cells_and_record_by_record():
     frame = CODEC.decode(CODES[:8], np.random.default_rng(3))
     before = CODEC.encode(frame)

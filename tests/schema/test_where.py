@@ -46,6 +46,7 @@ RANGES = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("name", "wanted"), RANGES)
 def test_shares_are_those_of_decoded_values_and_cut_bins_decode_into_the_range(name, wanted):
     """A share within six standard deviations of the one counted: one test in 5e8 codes fails by chance."""

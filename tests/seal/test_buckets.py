@@ -7,6 +7,7 @@ import pytest
 import torch
 from elsewhere import DEVICE, elsewhere
 from modules import FOLLOWED, MODULES, gap, loss, make, norm
+from sweeps import heavy
 from torch import nn
 
 from synthdp.errors import BadInput, InFloat64
@@ -90,7 +91,7 @@ def test_buckets_have_keys_of_their_own():
 # ---- The values: one unit at a time.
 
 
-@pytest.mark.parametrize("units", [0, 1, 5, 90])
+@pytest.mark.parametrize("units", [heavy(0), 1, heavy(5), 90])
 @pytest.mark.parametrize("name", sorted(set(FOLLOWED) - SUMS))
 def test_equals_one_unit_at_a_time(name, units):
     module, records, _ = make(name, max(units, 4))

@@ -65,6 +65,7 @@ def everything(store):
     ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("rows", [0, 1, 500])
 @pytest.mark.parametrize("unit", [None, "patient"])
 def test_counts_are_those_of_the_same_records_in_memory(tmp_path, rows, unit):
@@ -157,6 +158,7 @@ def test_a_fit_from_a_file_is_the_fit_of_its_frame(tmp_path):
 COUNTED = [name for name in contracts() if kind_of(name).traits.counted]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", sweep(COUNTED, ("independent", "mst").__contains__))
 def test_whoever_says_that_counts_suffice_asks_for_no_more(tmp_path, name):
     schema, frame = SCHEMA, make_frame(90, repeats=3)
@@ -267,6 +269,7 @@ def test_nothing_is_left_behind_however_a_fit_ends(tmp_path):
     assert list((tmp_path / "private").iterdir()) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_that_ends_the_process_leaves_nothing_behind_either(tmp_path, number):
     """What does not fit in memory lies in the private folder: a signal's default would leave it there."""
@@ -315,6 +318,7 @@ def test_files_that_change_between_the_look_at_them_and_the_count_are_refused(tm
     assert [fit.state for fit in AccountFile(path=account).read().fits] == ["failed"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [

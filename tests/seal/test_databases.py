@@ -81,6 +81,7 @@ def kept(store, codec):
     return rows, store.counts(CLIQUES, codec.sizes), store.weights(CLIQUES, codec.sizes), store.units
 
 
+@pytest.mark.heavy
 def test_typed_cells_have_the_codecs_codes(loaded):
     engine, load = loaded
     names = NAMES[engine]

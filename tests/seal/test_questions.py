@@ -191,6 +191,7 @@ def test_the_gradient_s_noise_is_its_charge_and_differs_each_time():
     assert abs(np.corrcoef(flat, other)[0, 1]) < 0.2
 
 
+@pytest.mark.heavy
 def test_domain_threshold_lets_a_lone_category_through_with_probability_delta():
     question = Domain("sex", 1.0, 0.05, 1)
     noise = Noise(3)

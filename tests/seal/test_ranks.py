@@ -161,6 +161,7 @@ LEARNED = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "columns", "said"),
     [

@@ -42,6 +42,7 @@ def half(data):
     return data.take(np.arange(data.units) % 2 == 0)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("schema", [ALONE, PATIENTS], ids=["records", "patients"])

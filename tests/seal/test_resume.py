@@ -11,7 +11,7 @@ import killing
 import numpy as np
 import pytest
 from clinic import make_frame, make_schema
-from sweeps import sweep
+from sweeps import heavy, sweep
 
 from synthdp import BadInput, Budget, Synthesizer, accounting
 from synthdp.accounting.caps import cap_of, least_noise
@@ -111,7 +111,7 @@ for how in killing.HOWS:
 """
 
 
-@pytest.fixture(scope="module", params=sweep([20, 5], lambda apart: apart == 20))
+@pytest.fixture(scope="module", params=sweep([40, 5], lambda apart: apart == 40))
 def wrecks(request, tmp_path_factory):
     """Fits that were killed at every n-th write, before, after or in the middle of it, and again when they were resumed."""
     home = tmp_path_factory.mktemp("wrecks")
@@ -165,7 +165,7 @@ def uninterrupted(request, tmp_path_factory):
     return request.param, fit(tmp_path_factory.mktemp("whole"), rate=request.param)
 
 
-@pytest.mark.parametrize("blocks", [0, 1, 5, 32])
+@pytest.mark.parametrize("blocks", [heavy(0), 1, heavy(5), heavy(32)])
 def test_a_rehearsal_resumed_before_its_first_redone_step_equals_an_uninterrupted_one(tmp_path, uninterrupted, blocks):
     rate, whole = uninterrupted
     stopped(tmp_path, blocks, rate=rate)

@@ -331,6 +331,7 @@ def recomputed(words, further, scale):
         return -steps if word < 0 else steps
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("scale", [20.0, 0.7, 3e-5, 1e6])
 @pytest.mark.parametrize("all_by_intervals", [False, True])
 def test_laplace_answers_are_those_of_a_recomputation_in_high_precision(scale, all_by_intervals, monkeypatch):

@@ -358,6 +358,7 @@ def test_text_in_a_workbook_is_no_formula(tmp_path):
         assert b"<f>" not in packed.read("xl/worksheets/sheet1.xml")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("ending", [".xlsx", ".sav"])
 def test_the_parser_in_its_own_process_says_the_same(tmp_path, apart, ending):
     frame = CODEC.decode(CODES, np.random.default_rng(0))
@@ -489,6 +490,7 @@ def bomb(path):
             sheet.write(b"</sheetData>" + end)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("make", [far_apart, bomb])
 def test_workbooks_that_unpack_to_far_more_than_they_are(tmp_path, monkeypatch, make, apart):
     monkeypatch.setattr(limits, "FREE", 1 << 27)

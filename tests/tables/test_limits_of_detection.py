@@ -45,6 +45,7 @@ def test_a_text_is_the_number_that_it_stands_for(file):
     assert len(schema().validate(made)) == len(READ)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet", "sav", "dta"])
 def test_synthetic_records_have_the_text_again(tmp_path, ending):
     frame = pd.DataFrame(

@@ -60,6 +60,7 @@ def test_what_is_no_time_of_its_format_is_refused_in_both_engines(tmp_path, cell
     assert awkward.differing(found, codec.encode(frame), codec, frame) == {}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("ending", ["csv", "tsv", "xlsx", "parquet", "sav", "dta"])
 @pytest.mark.parametrize(
     ("form", "texts"),
@@ -80,6 +81,7 @@ def test_synthetic_records_have_times_again(tmp_path, ending, form, texts):
         assert read[ending](path)["at"].tolist() == [*texts, "k. A."]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet"])
 @pytest.mark.parametrize("times", [["08:30", "23:59"], ["08:30:00", "23:59:01"], ["8:05", "17:20"]])
 def test_a_draft_keeps_times_of_day_and_their_bounds_are_the_day(tmp_path, ending, times):

@@ -47,6 +47,7 @@ def written(frame, path):
 ENDINGS = [".csv", ".csv.gz", ".tsv", ".parquet", ".xlsx", ".dta", *map(heavy, (".sav", ".zsav", ".xpt"))]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_synthetic_file_has_the_types_of_the_real_one(tmp_path, ending):
     """From the draft alone, but for two declarations: `sex` is a code, and the pattern of patients is public."""

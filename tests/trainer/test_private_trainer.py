@@ -85,6 +85,7 @@ def test_it_learns_within_the_budget(budget, least):
         assert trained.statement.epsilon == pytest.approx(accounting.best(planned, 1e-5)[1])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("settings", [{}, {"microbatches": 50}, {"sampling": "without_replacement"}])
 def test_it_learns_in_other_samples(settings):
     budget = Budget(ANY, 1e-5, relation="replace_one")
@@ -130,6 +131,7 @@ def by_hand(made, data, steps, clip):
     return module
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adagrad", "rmsprop"])
 def test_steps_are_those_of_torch_over_clipped_means(optimizer):
     """All records are in each sample, and there is no noise: then every number has a second source."""
@@ -260,6 +262,7 @@ TARGETS = {  # loss -> target, outputs
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("loss", TARGETS)
 def test_every_declared_loss_learns_its_kind_of_column(loss):
     target, outputs = TARGETS[loss]
@@ -279,6 +282,7 @@ def test_every_declared_loss_learns_its_kind_of_column(loss):
         assert error.mean() < 0.95 * abs(frame["age"] - frame["age"].mean()).mean()
 
 
+@pytest.mark.heavy
 def test_without_a_target_the_inputs_are_learned():
     x, _ = arrays()
     x[:, 2:] = x[:, :2]
@@ -314,6 +318,7 @@ class Scale(nn.Module):
         return rows * self.weight
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("looking", [False, True])
 def test_own_layers_and_losses_are_traced_or_taken_one_unit_at_a_time_and_named(looking):
     def twice(outputs, targets):
@@ -564,6 +569,7 @@ TRUTHS = Schema.from_dict(
 )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("odd", [2, "abc", None, math.nan, pd.NA, [1, 2]], ids=str)
 def test_a_truth_value_that_is_none_is_refused_by_rule_or_clamped(odd):
     """An odd cell was true, or ended the fit by an error of NumPy's."""

@@ -34,6 +34,7 @@ def test_codes_of_patients():
     assert own[1] == other[0]
 
 
+@pytest.mark.heavy
 def test_patients_records_that_repeat_do_not_alarm(monkeypatch):
     """Each patient has eight equal records: taken for independent they would narrow the intervals by a factor of 2.8."""
     monkeypatch.setattr(bounds, "RESAMPLES", 200)

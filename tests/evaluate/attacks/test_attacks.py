@@ -54,6 +54,7 @@ def test_copies_are_caught(copied, name):
             assert figure["interval"][0] > figure["bound"] > figure["baseline"]
 
 
+@pytest.mark.heavy
 def test_false_alarms_are_as_rare_as_stated(monkeypatch):
     """Independent rows of the same distribution: each attack alarms in at most 2.5 % of cases, over 30 of them."""
     monkeypatch.setattr(bounds, "RESAMPLES", 200)
@@ -170,6 +171,7 @@ STRANGE = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("parts", STRANGE.values(), ids=list(STRANGE))
 def test_strange_tables_give_no_nan_and_no_alarm(parts):
     found, lacking = attacks.run(*parts, claim=CLAIM)
@@ -195,6 +197,7 @@ def test_which_columns_are_guessed():
         secrets_of(AXES, [], ["nowhere"])
 
 
+@pytest.mark.heavy
 def test_words_of_verdicts(copied):
     train, test = population(200, 1), population(400, 2)
     free = attacks.run(train, train, test, claim=None)[0][0]
