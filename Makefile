@@ -9,7 +9,7 @@ EXTRAS ?= database,formats
 # What is compiled is kept, also where the environment says otherwise: tests start a hundred processes, each of which would compile anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install demo test test-all fuzz fuzz-short browser-test page-screenshots lint docs bench bench-evaluate bench-gpu audit kills recipes any-size wheelhouse clean
+.PHONY: install demo test test-all fuzz fuzz-short browser-test page-screenshots lint docs bench bench-evaluate bench-gpu audit killed-fits recipes any-size wheelhouse clean
 
 install: $(STAMP)
 
@@ -63,8 +63,8 @@ bench-gpu: install  ## needs a CUDA device
 audit: install  ## no data needed; about 35 minutes on two cores; stopped, it goes on where it was
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/audit.py
 
-kills: install  ## fits killed at random moments; no data needed, about 10 minutes
-	OMP_NUM_THREADS=1 $(BIN)/python recipes/kills.py
+killed-fits: install  ## fits killed at random moments; no data needed, about 10 minutes
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/killed_fits.py
 
 recipes: install  ## needs SYNTHDP_DATA; hours, most of them pategan_paper
 	$(BIN)/python recipes/adult_dpgan.py

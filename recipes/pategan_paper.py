@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import predictive_models
 import trials
-import twelve
 from record import HOME, provenance, write
 from trials import REAL, Trial, shown
 
@@ -39,11 +39,14 @@ def one(trial: Trial) -> dict[str, Any]:
     """Twelve models trained on one table; the mean over them."""
     chosen = named.load(trial.data)
     frame, figures = trials.rows_of(trial, chosen)
-    work = twelve.tables(chosen.schema, frame, chosen.train, chosen.test)
-    by_model = twelve.scores(work.synthetic, work, seed=trial.seed)
-    means = {metric: statistics.fmean(reached[metric] for reached in by_model.values()) for metric in twelve.METRICS}
+    work = predictive_models.tables(chosen.schema, frame, chosen.train, chosen.test)
+    by_model = predictive_models.scores(work.synthetic, work, seed=trial.seed)
+    means = {
+        metric: statistics.fmean(reached[metric] for reached in by_model.values())
+        for metric in predictive_models.METRICS
+    }
     share = float((work.synthetic[1] == work.positive).mean())
-    return {**figures, **means, "positive_share": share, "by_model": by_model, "xgboost": twelve.library()}
+    return {**figures, **means, "positive_share": share, "by_model": by_model, "xgboost": predictive_models.library()}
 
 
 def main() -> None:
@@ -131,7 +134,7 @@ def page(result: dict[str, Any]) -> str:
         f"(2019), section 5; for XGBoost: {', '.join(sorted({run['xgboost'] for run in runs}))}. Each generator with its "
         "defaults, none tuned to a table; mean ± standard deviation over the seeds of the fit (real rows: of the models). "
         "Bounds and bins are declared by hand, from documentation or as wide round numbers (conf/schemas). The splits are "
-        "ours (a fixed public hash holds out a fifth) and so are the models' settings (recipes/twelve.py); two tables are "
+        "ours (a fixed public hash holds out a fifth) and so are the models' settings (recipes/predictive_models.py); two tables are "
         "parts of the published ones (isolet_part, creditcard_sample), and spambase is not one of the paper's: "
         "these figures stand beside each other, not beside published ones. Written by `recipes/pategan_paper.py`.",
         "",

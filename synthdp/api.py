@@ -332,7 +332,7 @@ class Synthesizer:
             kept = Checkpoint(Path(checkpoint), of)
             stored = Answers(answers_beside(checkpoint), of, own)
         book, found = _opened(ledger, kept, stored, resume=resume)
-        heard = marginal_tables.Heard()
+        noisy = marginal_tables.NoisyTables()
         with (
             contextlib.closing(book),
             entered(
@@ -365,15 +365,15 @@ class Synthesizer:
                 answers=stored,
                 ranks=ranks,
                 beside=() if bought is None else bought.plan,
-                heard=heard,
+                listener=noisy,
             )
             model = self.generator.fit(data, seed=own, progress=progress)
-            heard.purpose = FITNESS
+            noisy.purpose = FITNESS
             figures = None if bought is None else measure(data, model, bought, seed=own)
-            fine = data.fine if heard else Codec(model.schema)
+            fine = data.fine if noisy else Codec(model.schema)
             counts = found is None and self.generator.traits.counted
             lost = marginal_tables.lost(
-                heard,
+                noisy,
                 model,
                 fine,
                 counts=counts,
@@ -381,7 +381,7 @@ class Synthesizer:
                 seed=own,
                 unlinked=generators.HISTORIES not in self.generator.traits.kinds,
             )
-            tables = released_tables.frames(heard, model, fine, seed=own) if answers else None
+            tables = released_tables.frames(noisy, model, fine, seed=own) if answers else None
             charged.settle()
             statement = state(
                 ledger=book,
@@ -398,7 +398,7 @@ class Synthesizer:
                 chance=ranks.told(os.urandom(16)),
                 fitness=figures,
                 invalid=invalid,
-                counted=None if found is not None else heard.counted(fine),
+                counted=None if found is not None else noisy.counted(fine),
                 lost=lost,
                 answers=answers,
                 edited_after=edited_after,

@@ -1,6 +1,6 @@
 """What the noisy tables that a fit asked for say of what was lost; free, since they were paid for.
 
-`Heard` stands outside the seal and is told noisy answers alone, of questions about tables of all records. It hears
+`NoisyTables` stands outside the seal and is told noisy answers alone, of questions about tables of all records. It hears
 nothing of samples, of losing runs of a selection, or of other questions. All that is computed from the answers here is post-processing.
 """
 
@@ -54,7 +54,7 @@ class Answer:
 
 
 @dataclass(eq=False)
-class Heard:
+class NoisyTables:
     """What a fit was told of tables, in the order of its questions; `purpose` is what it asks for from now on."""
 
     purpose: str = MODEL
@@ -97,15 +97,22 @@ class Heard:
 
 
 def lost(
-    heard: Heard, model: Model, fine: Codec, *, counts: bool, clamped: bool, seed: int | None, unlinked: bool = False
+    noisy: NoisyTables,
+    model: Model,
+    fine: Codec,
+    *,
+    counts: bool,
+    clamped: bool,
+    seed: int | None,
+    unlinked: bool = False,
 ) -> Lost:
     """What the model cannot show, from noisy answers and public facts. `counts`: the generator learns from tables alone, so that a
     column that is in none with another column is known only by itself. `seed`: of synthetic records, looked at where no table
     shows a column. `unlinked`: the model draws each record by itself, also where several records of a unit count."""
-    single = _most_exact(heard, fine)
+    single = _most_exact(noisy, fine)
     frame: pd.DataFrame | None = None
     merged, empty, levels = [], [], []
-    bins = _most_exact(heard, fine, dict(zip(fine.names, Codec(fine.schema).sizes, strict=True)))
+    bins = _most_exact(noisy, fine, dict(zip(fine.names, Codec(fine.schema).sizes, strict=True)))
     wide = [column.name for column in fine.columns if _is_wide(bins.get(column.name), column, fine)]
     for column in fine.columns:
         answer = single.get(column.name)
@@ -123,7 +130,7 @@ def lost(
             levels.append(_levels(answer, column, column.tree, frame))
         if share >= LITTLE and share > CLEAR * (error or 0.0):
             merged.append(Merged(column=column.name, other=column.other, share=round(share, 4), error=error))
-    known = alone(fine.schema, heard.counted(fine)) if counts else ()
+    known = alone(fine.schema, noisy.counted(fine)) if counts else ()
     return Lost(
         merged=tuple(sorted(merged, key=lambda each: -each.share)),
         alone=known,
@@ -180,11 +187,11 @@ def _levels(answer: Answer | None, column: Categorical, tree: Tree, frame: "pd.D
     )
 
 
-def _most_exact(heard: Heard, fine: Codec, sizes: Mapping[str, int] | None = None) -> dict[str, Answer]:
+def _most_exact(noisy: NoisyTables, fine: Codec, sizes: Mapping[str, int] | None = None) -> dict[str, Answer]:
     """For every column the table of it alone that has the least noise, by codes that nothing ties; of those with as many cells as
     `sizes` says."""
     found: dict[str, Answer] = {}
-    for answer in heard.answers(fine):
+    for answer in noisy.answers(fine):
         name = answer.names[0]
         fits = sizes is None or answer.cells.size == sizes[name]
         if len(answer.names) == 1 and fits and (name not in found or answer.deviation < found[name].deviation):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.files import limits
 from synthdp.generators import Generator, Model
-from synthdp.marginal_tables import Heard
+from synthdp.marginal_tables import NoisyTables
 from synthdp.report.facts import ALTERED
 from synthdp.report.folder import OF_TABLES
 from synthdp.report.information_loss import Counted
@@ -38,13 +38,13 @@ def check_offered(generator: Generator, schema: Schema) -> None:
         raise BadInput("answers=true keeps noisy tables of columns, and this schema has pictures: leave it out")
 
 
-def frames(heard: Heard, model: Model, fine: Codec, *, seed: int | None) -> "dict[str, pd.DataFrame]":
+def frames(noisy: NoisyTables, model: Model, fine: Codec, *, seed: int | None) -> "dict[str, pd.DataFrame]":
     """By the number of their columns ("one_way", "two_way" ...) the cells of all tables: `table` is its place among the questions'
     tables, `count` the noisy answer, `standard_error` that of the noise, `model` what as many records of the model have there.
     """
     import pandas as pd
 
-    answers = list(heard.answers(fine))
+    answers = list(noisy.answers(fine))
     if not answers:
         return {}
     codes = np.concatenate(list(_sampled(model, fine, seed)))

@@ -320,11 +320,11 @@ def test_all_that_is_said_follows_from_noisy_answers(generator):
     """Replay (law 12): the answers of a fit are fed to one of other records, and the same is said of both."""
 
     def told(frame, of=None):
-        recorder, heard = Recorder(of=of), marginal_tables.Heard()
-        data = Sensitive(frame, schema(), Account(BUDGET), seed=1, recorder=recorder, heard=heard)
+        recorder, noisy = Recorder(of=of), marginal_tables.NoisyTables()
+        data = Sensitive(frame, schema(), Account(BUDGET), seed=1, recorder=recorder, listener=noisy)
         model = quick(generator).fit(data, seed=1)
-        lost = marginal_tables.lost(heard, model, data.fine, counts=True, clamped=True, seed=1)
-        return lost, released_tables.frames(heard, model, data.fine, seed=1), heard.counted(data.fine), recorder
+        lost = marginal_tables.lost(noisy, model, data.fine, counts=True, clamped=True, seed=1)
+        return lost, released_tables.frames(noisy, model, data.fine, seed=1), noisy.counted(data.fine), recorder
 
     lost, tables, counted, recorder = told(records())
     other = records(900).assign(code="z", weight=-5.0)

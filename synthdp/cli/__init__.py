@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     warnings.showwarning = _show_warning
     try:
-        words, streams = _heard(arguments[1:])
+        words, streams = _messages_of(arguments[1:])
         with streams:
             return _ended(arguments[0], words)
     except BadInput as error:
@@ -100,7 +100,7 @@ def _ended(command: str, words: list[str]) -> int:
         return INTERRUPTED
 
 
-def _heard(words: Sequence[str]) -> "tuple[list[str], AbstractContextManager[Any]]":
+def _messages_of(words: Sequence[str]) -> "tuple[list[str], AbstractContextManager[Any]]":
     """The words without `quiet=true` and `log=FILE`, which every command takes, and where what it says goes meanwhile."""
     told = dict(word.split("=", 1) for word in words if word.startswith(("quiet=", "log=")))
     rest = [word for word in words if not word.startswith(("quiet=", "log="))]
@@ -111,7 +111,7 @@ def _heard(words: Sequence[str]) -> "tuple[list[str], AbstractContextManager[Any
     if not told:
         return rest, nullcontext()
 
-    return rest, heard(quiet=told.get("quiet") == "true", log=told.get("log"))
+    return rest, messages(quiet=told.get("quiet") == "true", log=told.get("log"))
 
 
 def overview() -> str:
@@ -204,7 +204,7 @@ class Both(io.TextIOBase):
 
 
 @contextmanager
-def heard(*, quiet: bool, log: str | None) -> Iterator[None]:
+def messages(*, quiet: bool, log: str | None) -> Iterator[None]:
     """Redirect both streams meanwhile. The file is the owner's alone: what is said of real records is internal. Raises `BadInput` where
     it cannot be written."""
     with ExitStack() as stack:

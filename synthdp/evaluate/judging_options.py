@@ -33,7 +33,7 @@ class Choices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class How(Choices):
+class JudgingOptions(Choices):
     """All options of `synthdp.evaluate.evaluate`."""
 
     claim: dict[str, Any] | None = option(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
-from synthdp.evaluate.judging_options import How, Progress, Steps
+from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ def evaluate(
     """Judge synthetic rows against the real rows they were made from (train) and held-out real rows (test).
 
     synthetic: a frame, or several samples of one release; utility is judged on each, the rest on the first.
-    options: those of `judging_options.How`, which the command line has too: models, seeds, targets, bootstrap, subgroups, attacks;
+    options: those of `JudgingOptions`, which the command line has too: models, seeds, targets, bootstrap, subgroups, attacks;
     and claim ({"epsilon", "delta", "unit"} of the release, for the bound beside each attack) and jobs (threads). A target may be classes or
     numbers; a numeric one has the regressors of the models' ids.
 
@@ -51,7 +51,7 @@ def evaluate(
     samples = [synthetic] if isinstance(synthetic, pd.DataFrame) else list(synthetic)
     if not samples:
         raise BadInput("synthetic: the list of samples is empty; give a frame or a list of frames.")
-    how = How(**options)
+    how = JudgingOptions(**options)
     if schema.image is not None:
         from synthdp.evaluate import images
 
@@ -64,7 +64,7 @@ class Hearing:
     """One evaluation of tables while it runs: what is judged, how, and what was found so far."""
 
     parts: Parts
-    how: How
+    how: JudgingOptions
     tell: Steps
     result: dict[str, Any]
 
@@ -77,7 +77,7 @@ def _tables(
     train: pd.DataFrame,
     test: pd.DataFrame,
     schema: Schema,
-    how: How,
+    how: JudgingOptions,
     progress: Progress | None,
 ) -> dict[str, Any]:
     from synthdp.evaluate import attacks, classifiers, faithfulness, reading, utility

@@ -84,7 +84,7 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Court:
+class TrialSetup:
     """What every trial of a task shares: the task, its bootstrap draws and its groups."""
 
     work: Task
@@ -254,15 +254,15 @@ def judge(
     """
     groups, log = subgroups.groups(columns, work)
     again = resamples(len(work.test[1]), draws, len(work.classes), work.units)
-    court = Court(work=work, again=again, groups=groups, seeds=seeds)
+    setup = TrialSetup(work=work, again=again, groups=groups, seeds=seeds)
     arms: Arms = {arm: {} for arm in ARMS}
-    for arm, model, found in _all(court, models, jobs, step):
+    for arm, model, found in _all(setup, models, jobs, step):
         if isinstance(found, str):
             log.append({"metric": f"{arm}.{work.target}.{model.id}", "reason": found})
         elif found:
             arms[arm][model.id] = found
     told = {arm: {name: _summaries(trials, work) for name, trials in arms[arm].items()} for arm in ARMS}
-    constant = court.judge(middle(work.train[1], len(work.test[1])) if work.is_number else _majority(work))
+    constant = setup.judge(middle(work.train[1], len(work.test[1])) if work.is_number else _majority(work))
     entry = {
         "kind": "number" if work.is_number else "classes",
         "tstr": told["tstr"],
@@ -276,13 +276,13 @@ def judge(
         "positive": None if work.positive is None else work.classes[work.positive],
         "rows": {"synthetic": len(work.synthetic[1]), "train": len(work.train[1]), "test": len(work.test[1])},
     }
-    log += _beyond(entry, arms, court)
+    log += _beyond(entry, arms, setup)
     return entry, log
 
 
-def _beyond(entry: dict[str, Any], arms: Arms, court: Court) -> list[dict[str, str]]:
+def _beyond(entry: dict[str, Any], arms: Arms, setup: TrialSetup) -> list[dict[str, str]]:
     """Ranks, calibration curves and groups, added to the entry where they can be; the others with their reasons."""
-    work, log = court.work, []
+    work, log = setup.work, []
     agreement, reason = ranks(subgroups.metric_of(work), entry["tstr"], entry["trtr"], arms)
     if agreement is not None:
         entry["ranks"] = agreement
@@ -293,26 +293,26 @@ def _beyond(entry: dict[str, Any], arms: Arms, court: Court) -> list[dict[str, s
         entry["calibration"] = {
             arm: calibration_curve([part for part in each if part is not None]) for arm, each in parts.items() if each
         }
-    if court.groups:
+    if setup.groups:
         shared = {name for name in arms["tstr"] if name in arms["trtr"]}
         both = {arm: {name: trials for name, trials in arms[arm].items() if name in shared} for arm in ("tstr", "trtr")}
-        entry["subgroups"] = {group.column: subgroups.entry(group, work, both) for group in court.groups}
+        entry["subgroups"] = {group.column: subgroups.entry(group, work, both) for group in setup.groups}
     return log
 
 
 def _all(
-    court: Court, models: Sequence[Model], jobs: int, step: Callable[[str], None]
+    setup: TrialSetup, models: Sequence[Model], jobs: int, step: Callable[[str], None]
 ) -> Iterator[tuple[str, Model, dict[Run, Trial] | str]]:
     """(arm, model, its trials or why there are none), in a fixed order; jobs of them run at a time, each in one thread: more
     than there are cores wait for each other."""
-    few = min(len(labels) for _, labels in court.work.samples) < MIN_ROWS
+    few = min(len(labels) for _, labels in setup.work.samples) < MIN_ROWS
     todo = [(arm, model) for arm in ARMS for model in models]
 
     def run(arm: str, model: Model) -> dict[Run, Trial] | str:
         if arm == "tstr" and few:
             return {}
         try:
-            return court.runs(arm, model)
+            return setup.runs(arm, model)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             return f"the model failed on these rows ({type(error).__name__})"
 
@@ -321,7 +321,7 @@ def _all(
         waiting = [pool.submit(run, arm, model) for arm, model in todo]
         try:
             for (arm, model), future in zip(todo, waiting, strict=True):
-                step(f"{court.work.target}: {ARM_LABELS[arm]}, {model.label.lower()}")
+                step(f"{setup.work.target}: {ARM_LABELS[arm]}, {model.label.lower()}")
                 yield arm, model, future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

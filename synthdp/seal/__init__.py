@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from synthdp.seal.gradients.question import Counted, Gradient, Together
     from synthdp.seal.history_tables import HistoryTables
     from synthdp.seal.marginals import Grouping, Marginals
-    from synthdp.seal.pinned import moved
     from synthdp.seal.replay import tried
     from synthdp.seal.teachers.mean_embeddings import Kernel, MeanEmbeddings, public_embedding
     from synthdp.seal.teachers.network_teachers import Stacked
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
         LNMax,
         Shares,
     )
+    from synthdp.seal.to_device import moved
     from synthdp.seal.vectors import Group, GroupMoments, GroupSums, Sums
 
 _HOMES = {
@@ -55,7 +55,7 @@ _HOMES = {
     "door": ("Sensitive",),
     "gradients.question": ("Counted", "Gradient", "Together"),
     "history_tables": ("HistoryTables",),
-    "pinned": ("moved",),
+    "to_device": ("moved",),
     "replay": ("tried",),
     "marginals": ("Grouping", "Marginals"),
     "teachers.mean_embeddings": ("Kernel", "MeanEmbeddings", "public_embedding"),

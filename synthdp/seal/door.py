@@ -55,7 +55,7 @@ class Sensitive(AsksTables):
     was answered outside of them. `ranks` are the processes that share the records: this one keeps its shard of the units.
     `declared` is the schema as it was given, which plans are made of; `schema` is the same until `resolve` completes it. `nodes` has,
     by the column of declared codes with a tree, how many units hold each node, noisy, and the deviation: `resolve` bought it.
-    `recorder` is for tests (replay). `heard` is told each noisy table of all records, after its answer was kept, with the question.
+    `recorder` is for tests (replay). `listener` is told each noisy table of all records, after its answer was kept, with the question.
     `beside` is what will be asked of these records beside the plan that is committed: events of
     fixed noise, committed with it.
     """
@@ -73,7 +73,7 @@ class Sensitive(AsksTables):
         answers: Answers | None = None,
         ranks: Ranks = ALONE,
         beside: Plan = (),
-        heard: Callable[[Marginals, list[Table]], None] | None = None,
+        listener: Callable[[Marginals, list[Table]], None] | None = None,
     ) -> None:
         if account.unit != (schema.unit or RECORD):
             raise BadInput(
@@ -110,7 +110,7 @@ class Sensitive(AsksTables):
         self._tosses = 0  # of the sampling coins: grows with every sample of the fit, and is never set back (law 35)
         self._loop = -1  # which loop of `steps` this is
         self._beside = beside
-        self._heard = heard
+        self._listener = listener
         self.nodes: dict[str, tuple[dict[str, float], float]] = {}
         self._by_row: set[Any] = set()  # functions of loops that were checked on made-up rows
         self._process = os.getpid()
@@ -223,11 +223,11 @@ class Sensitive(AsksTables):
         return answer
 
     def _tell(self, question: Any, answer: Any) -> None:
-        """Tell `heard` of tables, and keep `nodes`: the answer is noisy, charged, and kept."""
+        """Tell `listener` of tables, and keep `nodes`: the answer is noisy, charged, and kept."""
         if type(question) is Domain and question.tree is not None and isinstance(answer, np.ndarray):
             self.nodes[question.column] = dict(zip(question.tree.nodes, answer, strict=True)), question.deviation
-        if self._heard is not None and type(question) is Marginals:
-            self._heard(question, answer)
+        if self._listener is not None and type(question) is Marginals:
+            self._listener(question, answer)
 
     def _asked(
         self, question: Question[Answer], events: Sequence[tuple[Event, int]], sample: Sampled | None = None
@@ -303,7 +303,7 @@ class Sensitive(AsksTables):
         twin._noise = Noise(seed)
         twin._key = twin._noise.bits(32)  # deals units to teachers anew
         twin._teachers, twin._terms, twin._answers = [], None, Answers()
-        twin._heard = None  # of runs that are not chosen nothing is told
+        twin._listener = None  # of runs that are not chosen nothing is told
         twin._plan_noise, twin._most, twin._place, twin._tosses, twin._loop = 0.0, 0, 0, 0, -1
         twin._beside = terms.score
         return twin

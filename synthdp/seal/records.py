@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells
-from synthdp.seal.pinned import moved
+from synthdp.seal.to_device import moved
 
 if TYPE_CHECKING:
     import torch

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from synthdp.evaluate.images.clouds import Features
     from synthdp.evaluate.images.image_classifiers import Classifier, Fitted
     from synthdp.evaluate.images.samples import Parts
-    from synthdp.evaluate.judging_options import How, Progress
+    from synthdp.evaluate.judging_options import JudgingOptions, Progress
     from synthdp.evaluate.tables import Axis
     from synthdp.schema.schema import Schema
 
@@ -39,7 +39,7 @@ def evaluate(
     train: pd.DataFrame,
     test: pd.DataFrame,
     schema: Schema,
-    how: How,
+    how: JudgingOptions,
     progress: Progress | None,
 ) -> dict[str, Any]:
     """Judge synthetic images against the real ones they were made from (train) and held-out real ones (test), with at most
@@ -83,7 +83,7 @@ def _judged(
     train: pd.DataFrame,
     test: pd.DataFrame,
     schema: Schema,
-    how: How,
+    how: JudgingOptions,
     progress: Progress | None,
 ) -> dict[str, Any]:
     chosen = image_classifiers.classifiers(ids_of(how.models))

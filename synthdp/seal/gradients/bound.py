@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from synthdp.seal.clipping import Automatic, Flat, Layout, Rule
-from synthdp.seal.pinned import moved
+from synthdp.seal.to_device import moved
 
 # ---- Rows of records and the units that they belong to, and what every layer does with them.
 

@@ -52,7 +52,7 @@ from synthdp.seal.gradients import bookkeeping, explicit
 from synthdp.seal.gradients.bound import MARGIN, Bound, Gradients
 from synthdp.seal.gradients.layers import Owners, Seen, Trained
 from synthdp.seal.gradients.rows import Contributions, Lookup
-from synthdp.seal.pinned import moved
+from synthdp.seal.to_device import moved
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
 

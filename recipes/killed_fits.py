@@ -1,4 +1,4 @@
-"""Fits that are killed at a random moment, and what stands afterwards: `make kills` -> reports/kills.{json,md}.
+"""Fits that are killed at a random moment, and what stands afterwards: `make killed-fits` -> reports/killed_fits.{json,md}.
 
 Question: does a fit that is killed lose anything that was paid for, leave half a release, or burn a budget? Every generator is fitted
 by `synthdp fit` on an embedded data set and killed (SIGKILL, the whole process). The moment is drawn uniformly from the
@@ -259,7 +259,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(trials[-1], flush=True)
     used = sum(os.times()[:4])
     record.write(
-        "kills",
+        "killed_fits",
         {
             "provenance": record.provenance(),
             "seed": options.seed,
@@ -287,7 +287,7 @@ def page(trials: Sequence[Trial], seed: int, used: float) -> str:
         [
             "# Fits that are killed",
             "",
-            "<!-- written by recipes/kills.py -->",
+            "<!-- written by recipes/killed_fits.py -->",
             "",
             f"{kills} times `kill -9`, at moments drawn with seed {seed}, in {len(trials)} fits at epsilon {EPSILON:g}; "
             f"{used / 60:.0f} CPU minutes. Each was resumed until it ended. {twice} were charged twice, {len(problems)} left a problem.",
