@@ -118,8 +118,8 @@ FALLING = {
     "large": [
         [gaussian(z) for z in (1e-3, 0.1, 1.0, 10.0, 1e4, 1e9, math.inf)],
         [laplace(z) for z in (1e-3, 0.1, 1.0, 10.0, 1e4)],
-        [sampled(0.01, z, 100) for z in (0.005, 0.02, 0.1, 0.3, 0.5, 1.0, 2.0, 30.0, math.inf)],
-        [sampled(q, 1.0, 50) for q in (1.0, 0.99, 0.9, 0.5, 0.1, 0.01, 1e-3, 1e-5, 0.0)],
+        [sampled(0.01, z, 100) for z in (0.005, 0.1, 0.5, 1.0, 30.0, math.inf)],
+        [sampled(q, 1.0, 50) for q in (1.0, 0.99, 0.5, 0.1, 1e-5, 0.0)],
         [vote(z) for z in (0.5, 1.0, 10.0, math.inf)],
         [vote(z, law="laplace") for z in (0.5, 1.0, 10.0, math.inf)],
         [choice(e, 10) for e in (50.0, 3.0, 1.0, 0.1, 1e-3, 0.0)],
