@@ -1,0 +1,198 @@
+"""What a fit costs as a table grows: `make bench` -> reports/growth.{json,md,png}.
+
+    OMP_NUM_THREADS=1 python recipes/growth.py [--only rows columns units] [--forget]
+
+Three questions: rows from 10^4 to 10^7 at fifteen columns (counted in DuckDB from Parquet beyond 10^6), columns from 10 to 200 at ten
+thousand rows, and 1, 5 or 20 records a unit at 10^5 rows. Each fit has a process of its own, whose CPU seconds and peak memory are
+what is shown; what a process costs before its fit is taken off the seconds, never off the memory. Records are made up and no folder
+of data is needed. Budget: 25 CPU minutes; a fit that takes more than ten is stopped and listed.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import record
+from any_size import toy_records, toy_schema
+from matplotlib.figure import Figure
+
+from synthdp import Budget, Schema, Synthesizer
+from synthdp.tables import source
+
+KEPT = record.HOME / "outputs" / "growth.jsonl"
+BUDGET = Budget(epsilon=1.0, delta=1e-9)
+LIMIT = 600  # CPU seconds of one fit
+IN_MEMORY = 1_000_000  # rows: beyond, DuckDB counts them where they lie
+GENERATORS = {"rows": ("independent", "mixture"), "columns": ("mixture", "aim", "mst"), "units": ("mixture", "aim")}
+SIZES = {"rows": (10**4, 10**5, 10**6, 10**7), "columns": (10, 20, 50, 100, 200), "units": (1, 5, 20)}
+WHAT = {"rows": "rows", "columns": "columns", "units": "records a unit"}
+
+
+def wide(columns: int, rows: int) -> tuple[Schema, pd.DataFrame]:
+    """Columns of four categories of which each follows the one before it in half of the rows, and a label."""
+    rng = np.random.default_rng(columns)
+    frame, last = {}, rng.integers(0, 4, rows)
+    for place in range(columns - 1):
+        last = np.where(rng.random(rows) < 0.5, last, rng.integers(0, 4, rows))
+        frame[f"c{place}"] = np.array(list("abcd"))[last]
+    frame["label"] = last % 2 == 0
+    declared: dict[str, Any] = {name: {"kind": "categorical", "categories": list("abcd")} for name in frame}
+    declared["label"] = {"kind": "boolean"}
+    facts = {"declared_by": "recipes/growth.py", "units": rows, "targets": ["label"], "columns": declared}
+    return Schema.from_dict(facts), pd.DataFrame(frame)
+
+
+def repeated(records: int, rows: int) -> tuple[Schema, pd.DataFrame]:
+    """The toy table, whose rows belong to patients of so many records each."""
+    facts = toy_schema(rows // records).to_dict()
+    facts["columns"] = {"patient": {"kind": "identifier"}, **facts["columns"]}
+    schema = Schema.from_dict({**facts, "unit": "patient", "max_records_per_unit": records})
+    frame = toy_records(rows)
+    frame.insert(0, "patient", np.arange(rows) // records)
+    return schema, frame
+
+
+def measured(question: str, size: int, generator: str) -> dict[str, float]:
+    """One fit, in this process."""
+    with tempfile.TemporaryDirectory() as home:
+        data: Any
+        if question == "columns":
+            schema, data = wide(size, 10_000)
+        elif question == "units":
+            schema, data = repeated(size, 100_000)
+        else:
+            schema = toy_schema(size)
+            data = toy_records(min(size, IN_MEMORY))
+            if size > IN_MEMORY:
+                for part in range(size // IN_MEMORY):
+                    data.to_parquet(Path(home) / f"{part}.parquet")
+                data = source.parquet(Path(home), folder=Path(home))
+        start, clock = time.process_time(), time.monotonic()
+        Synthesizer(generator, schema=schema, budget=BUDGET).fit(data)
+        return {
+            "cpu": time.process_time() - start,
+            "seconds": time.monotonic() - clock,
+            "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        }
+
+
+def exponent(sizes: list[int], costs: list[float]) -> float:
+    """Of the power of size that the cost follows over the last two sizes."""
+    return math.log(costs[-1] / costs[-2]) / math.log(sizes[-1] / sizes[-2])
+
+
+def page(found: dict[tuple[str, int, str], dict[str, Any]], about: dict[str, Any]) -> str:
+    """The report."""
+    lines = [
+        "# What a fit costs as a table grows",
+        "",
+        "<!-- written by recipes/growth.py -->",
+        "",
+        "CPU seconds of the fit, and the peak memory of its process in GiB (Python, libraries and the table included). One fit each, "
+        f"at epsilon {BUDGET.epsilon:g}; made-up records. The exponent is that of the last two sizes: 1 is linear.",
+        "",
+        "![CPU seconds by size](growth.png)",
+        "",
+    ]
+    for question, sizes in SIZES.items():
+        lines += [f"## By {WHAT[question]}", "", f"| {WHAT[question]} | generator | CPU seconds | peak, GiB |"]
+        lines += ["|---|---|---|---|"]
+        for generator in GENERATORS[question]:
+            curve = [(size, found[question, size, generator]) for size in sizes if (question, size, generator) in found]
+            for size, cost in curve:
+                told = f"{cost['cpu']:.1f} | {cost['peak']:.2f}" if "cpu" in cost else f"{cost['ended']} | -"
+                lines.append(f"| {size:,} | {generator} | {told} |")
+        lines.append("")
+        for generator in GENERATORS[question]:
+            whole = [
+                size for size in sizes if "cpu" in found.get((question, size, generator), {}) and question != "units"
+            ]
+            if len(whole) > 1:
+                power = exponent(whole, [found[question, size, generator]["cpu"] for size in whole])
+                told = f"from {whole[-2]:,} to {whole[-1]:,} {WHAT[question]} its CPU time grows as their number"
+                lines.append(f"- `{generator}`: {told} to the power {power:.2f}.")
+        lines.append("")
+    lacking = [
+        f"{generator} at {size:,} {WHAT[question]}"
+        for question, sizes in SIZES.items()
+        for size, generator in itertools.product(sizes, GENERATORS[question])
+        if (question, size, generator) not in found
+    ]
+    lines += [f"Not run: {'; '.join(lacking) or 'nothing'}.", ""]
+    lines += [f"Code of commit {(about['commit'] or 'unknown')[:7]}, on {about['processor']}.", ""]
+    return "\n".join(lines)
+
+
+def drawn(found: dict[tuple[str, int, str], dict[str, Any]]) -> Figure:
+    """CPU seconds against size, one panel a question."""
+    figure = Figure(figsize=(11, 3.4), layout="constrained")
+    for axes, (question, sizes) in zip(figure.subplots(1, len(SIZES)), SIZES.items(), strict=True):
+        for generator in GENERATORS[question]:
+            curve = [size for size in sizes if "cpu" in found.get((question, size, generator), {})]
+            axes.plot(curve, [found[question, size, generator]["cpu"] for size in curve], "o-", label=generator)
+        axes.set(xscale="log", yscale="log", xlabel=WHAT[question], ylabel="CPU seconds")
+        axes.legend(frameon=False)
+    return figure
+
+
+def main() -> None:
+    """All fits that are not kept yet, one after another, and the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--forget", action="store_true", help="measure anew what was kept")
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        question, size, generator = options.one
+        print(json.dumps(measured(question, int(size), generator)))
+        return
+    KEPT.parent.mkdir(exist_ok=True)
+    if options.forget:
+        KEPT.unlink(missing_ok=True)
+    kept = [json.loads(line) for line in KEPT.read_text().splitlines()] if KEPT.exists() else []
+    found = {(each["question"], each["size"], each["generator"]): each for each in kept}
+    for question in options.only:
+        for generator, size in itertools.product(GENERATORS[question], SIZES[question]):
+            if (question, size, generator) in found:
+                continue
+            cost = in_a_process(question, size, generator)
+            found[question, size, generator] = {"question": question, "size": size, "generator": generator, **cost}
+            with KEPT.open("a") as file:
+                file.write(json.dumps(found[question, size, generator]) + "\n")
+            print(question, size, generator, cost, flush=True)
+    about = record.provenance()
+    record.write("growth", {"provenance": about, "fits": list(found.values())}, page(found, about))
+    drawn(found).savefig(record.REPORTS / "growth.png", dpi=110)
+
+
+def in_a_process(question: str, size: int, generator: str) -> dict[str, Any]:
+    """What the fit cost, or how it ended."""
+    limit = f"ulimit -t {LIMIT + 60}; exec "  # the table is made in the same process
+    command = [sys.executable, "-W", "ignore", __file__, "--one", question, str(size), generator]
+    done = subprocess.run(
+        ["bash", "-c", limit + '"$@"', "bash", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [""])[-1]
+        return {"ended": f"stopped after {LIMIT} s" if done.returncode < 0 else f"refused: {last}"}
+    cost: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return cost
+
+
+if __name__ == "__main__":
+    main()
