@@ -140,9 +140,12 @@ def drawn(found: dict[tuple[str, int, str], dict[str, Any]]) -> Figure:
     for axes, (question, sizes) in zip(figure.subplots(1, len(SIZES)), SIZES.items(), strict=True):
         for generator in GENERATORS[question]:
             curve = [size for size in sizes if "cpu" in found.get((question, size, generator), {})]
-            axes.plot(curve, [found[question, size, generator]["cpu"] for size in curve], "o-", label=generator)
-        axes.set(xscale="log", yscale="log", xlabel=WHAT[question], ylabel="CPU seconds")
-        axes.legend(frameon=False)
+            if curve:
+                axes.plot(curve, [found[question, size, generator]["cpu"] for size in curve], "o-", label=generator)
+        axes.set(xlabel=WHAT[question], ylabel="CPU seconds")
+        if axes.lines:
+            axes.set(xscale="log", yscale="log")
+            axes.legend(frameon=False)
     return figure
 
 

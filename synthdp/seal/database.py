@@ -28,8 +28,8 @@ Table = NDArray[np.float64]
 
 PLACE, KEPT, UNIT, CELL, COUNT = "place", "kept", "unit", "cell", "number"
 ALONE = ("duckdb",)  # asked for one clique at a time: it needs no more to keep its threads busy
-TOGETHER = 16  # cliques in a question to the others, each of which costs a start
-MOST_CELLS = 2**62
+TOGETHER = 64  # cliques in a question to the others: each question costs a start, and a shuffle in Spark
+MOST_CELLS = 2**62  # of all tables of one question to a database
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class CountedTable:
         for column, group in enumerate(groups or ()):
             wide[column] = wide[column] if group is None else int(group.max(initial=0)) + 1
         shapes = [tuple(wide[column] for column in clique) for clique in cliques]
-        if any(math.prod(shape) > MOST_CELLS // (self.max_records + 1) for shape in shapes):
+        if sum(math.prod(shape) for shape in shapes) > MOST_CELLS // (self.max_records + 1):
             raise BadInput("a table with so many cells cannot be counted: ask for fewer columns together")
         return (self.codes if groups is None else self._regrouped(self.codes, groups)), shapes
 
@@ -133,22 +133,22 @@ class CountedTable:
 
         together = 1 if self.table.engine in ALONE else TOGETHER
         for start in range(0, len(cliques), together):
-            part, asked = range(start, min(start + together, len(cliques))), []
-            for number in part:
+            part, asked, ends = range(start, min(start + together, len(cliques))), [], [0]
+            for number in part:  # the cells of all cliques are numbered in one row
                 names = [*(coded.place(column) for column in cliques[number]), *beside]
                 cell: Any = ibis.literal(0).cast("int64")
                 for name, size in zip(names, shapes[number], strict=True):
                     cell = cell * size + table[name].cast("int64")
-                counted = table.select(cell.name(CELL)).group_by(CELL).aggregate(**{COUNT: lambda t: t.count()})
-                asked.append(counted.mutate(which=ibis.literal(number).cast("int64")))
-            found = self.table.rows(asked[0] if len(asked) == 1 else ibis.union(*asked, distinct=False))
-            which, cells, counts = (
-                np.asarray(found[name], dtype)
-                for name, dtype in (("which", np.int64), (CELL, np.int64), (COUNT, np.float64))
-            )
-            for number in part:
-                mine = which == number
-                yield number, cells[mine], counts[mine]
+                asked.append(cell + ends[-1])
+                ends.append(ends[-1] + math.prod(shapes[number]))
+            every = asked[0] if len(asked) == 1 else ibis.array(asked).unnest()
+            counted = table.select(every.name(CELL)).group_by(CELL).aggregate(**{COUNT: lambda t: t.count()})
+            found = self.table.rows(counted)
+            cells, counts = np.asarray(found[CELL], np.int64), np.asarray(found[COUNT], np.float64)
+            which = np.searchsorted(ends, cells, side="right") - 1
+            for place, number in enumerate(part):
+                mine = which == place
+                yield number, cells[mine] - ends[place], counts[mine]
 
     def _bounded(self, codes: "ibis.Table") -> "ibis.Table":
         """At most `max_records` records of a unit: those whose keyed lot is lowest.
