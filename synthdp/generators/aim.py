@@ -6,7 +6,7 @@ later rounds measure with less noise (algorithm 4). How many rounds there are, a
 of it runs under a cap of zCDP (law 11); the last round spends what is left.
 
 Unlike in the paper the columns alone are given a `share` of the budget, since they also say how codes are grouped
-(`marginals/grouping.py`).
+(`marginals/grouping.py`), and of more than 400 tables a round compares 400, others each time.
 """
 
 import math
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 MOST_GROUPS = 64  # of a column
 MOST_CANDIDATES = 20_000  # all pairs and triples of 49 columns
 MOST_ROUNDS = 10_000
+MOST_COMPARED = 400  # candidates of a round: all pairs of 28 columns
 MEASURE = 0.9  # of a round's budget: the paper's alpha
 ERROR = math.sqrt(2 / math.pi)  # mean of |N(0, 1)|
 
@@ -166,14 +167,14 @@ class _Rounds:
             if math.isfinite(rho) and self._safe.left < 2 * each:
                 each = self._safe.left * (1 - 1e-9)
             used = 1 - self._safe.left / rho if math.isfinite(rho) else 1.0
-            each = 4 * each if self._round(each, used) else each
+            each = 4 * each if self._round(step, each, used) else each
             step += 1
             progress(step, max(step, count), {"spent": used})
 
-    def _round(self, rho: float, used: float) -> bool:
+    def _round(self, step: int, rho: float, used: float) -> bool:
         """Choose a table, measure it, fit; whether that moved the model by less than the noise, so that less noise is due."""
         names = self._data.codec.names
-        cliques = self._small_enough(used)
+        cliques = self._small_enough(self._compared(step), used)
         question = self._data.tables([[names[place] for place in cliques[0]]], _noise(MEASURE * rho, self._moves))
         error = ERROR * question.deviation
         expected = [self._seen.total * marginal(self._model.network, clique) for clique in cliques]
@@ -191,10 +192,18 @@ class _Rounds:
         moved = np.abs(self._seen.total * marginal(self._model.network, cliques[place]) - expected[place]).sum()
         return bool(moved <= error * table.size)
 
-    def _small_enough(self, used: float) -> list[Clique]:
+    def _compared(self, step: int) -> list[Clique]:
+        """The candidates of a round: of many, others in each round, drawn by its public number, so that the cost of a round is bounded."""
+        every = list(self._candidates)
+        if len(every) <= MOST_COMPARED:
+            return every
+        drawn = np.random.default_rng(step).choice(len(every), MOST_COMPARED, replace=False)
+        return [every[place] for place in np.sort(drawn)]
+
+    def _small_enough(self, cliques: list[Clique], used: float) -> list[Clique]:
         """Tables with which the model stays within its size, in proportion to the budget used; the smallest one where there is none."""
         sizes, held = self._seen.sizes, [each.clique for each in self._evidence]
-        size = {clique: megabytes(sizes, [*held, clique]) for clique in self._candidates}
+        size = {clique: megabytes(sizes, [*held, clique]) for clique in cliques}
         kept = [clique for clique in size if size[clique] <= used * self._settings.model_size]
         return kept or [min(size, key=lambda clique: size[clique])]
 

@@ -10,8 +10,8 @@ import pytest
 from clinic import make_frame, make_schema
 from sweeps import heavy
 
-from synthdp import BadInput, Budget, Synthesizer
-from synthdp.generators import make
+from synthdp import BadInput, Budget, Schema, Synthesizer
+from synthdp.generators import aim, make
 from synthdp.generators.marginals import inference
 from synthdp.generators.marginals.inference import Measured, fit
 from synthdp.generators.marginals.junction_tree import (
@@ -217,3 +217,30 @@ def test_too_many_tables_are_refused_before_any_charge(tmp_path):
 def test_settings_that_make_no_sense_are_refused(name, settings, said):
     with pytest.raises(BadInput, match=said):
         make(name, settings)
+
+
+def test_the_size_of_a_tree_is_that_of_its_largest_scopes():
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        count = int(rng.integers(1, 9))
+        sizes = [int(size) for size in rng.integers(1, 5, count)]
+        cliques = [tuple(rng.choice(count, min(count, 3), replace=False)) for _ in range(int(rng.integers(0, 8)))]
+        tree = tree_of(sizes, cliques)
+        scopes = [frozenset(tree.scope(column)) for column in tree.order]
+        assert all(any(set(clique) <= scope for scope in scopes) for clique in cliques)
+        largest = {scope for scope in scopes if not any(scope < other for other in scopes)}
+        assert tree.cells == sum(math.prod(sizes[column] for column in scope) for scope in largest)
+
+
+def test_a_round_of_aim_compares_a_bounded_number_of_tables():
+    """Which ones is told by the number of the round alone; over the rounds every table comes."""
+    columns = {f"c{place}": {"kind": "boolean"} for place in range(60)}
+    schema = Schema.from_dict({"declared_by": "the tests", "units": 100, "columns": columns})
+    rounds = object.__new__(aim._Rounds)
+    rounds._candidates = aim.AIM().candidates(schema)
+    assert len(rounds._candidates) == 60 * 59 // 2
+    compared = [rounds._compared(step) for step in range(40)]
+    assert {len(set(each)) for each in compared} == {aim.MOST_COMPARED}
+    assert compared[0] != compared[1]
+    assert compared[7] == rounds._compared(7)
+    assert set().union(*compared) == set(rounds._candidates)

@@ -6,9 +6,11 @@ Upward, in the order of elimination, each column is summed out of its scope, whi
 parents; downward, conditionals times the parents' marginal are the joint distributions (Koller & Friedman 2009, chapter 10).
 """
 
+import heapq
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,20 +85,30 @@ class Tree:
         """The parents, then the column."""
         return (*self.parents[column], column)
 
+    @cached_property
+    def place(self) -> dict[int, int]:
+        """When each column is eliminated."""
+        return {column: place for place, column in enumerate(self.order)}
+
     def above(self, column: int) -> int | None:
         """The column whose scope holds all parents of this one; None where there are none."""
-        return min(self.parents[column], key=self.order.index, default=None)
+        return min(self.parents[column], key=self.place.__getitem__, default=None)
 
     def holder(self, clique: Collection[int]) -> int:
         """The column whose scope holds a clique that the tree was made for: the one that is eliminated first."""
-        return min(clique, key=self.order.index)
+        return min(clique, key=self.place.__getitem__)
 
     @property
     def cells(self) -> int:
-        """Cells of all scopes that lie in no other one."""
-        scopes = [set(self.scope(column)) for column in self.order]
-        largest = [one for one in scopes if not any(one < other for other in scopes)]
-        return sum(math.prod(self.sizes[column] for column in scope) for scope in largest)
+        """Cells of all scopes that lie in no other one. A scope lies in another one if it is just the parents of a column below it."""
+        inside = {
+            self.above(column)
+            for column, parents in enumerate(self.parents)
+            if parents and len(parents) == len(self.scope(self.holder(parents)))
+        }
+        return sum(
+            math.prod(self.sizes[each] for each in self.scope(column)) for column in self.order if column not in inside
+        )
 
 
 def tree_of(sizes: Sequence[int], cliques: Iterable[Collection[int]]) -> Tree:
@@ -109,12 +121,24 @@ def tree_of(sizes: Sequence[int], cliques: Iterable[Collection[int]]) -> Tree:
         others.discard(column)
     order: list[int] = []
     parents: list[Clique] = [()] * len(sizes)
+
+    def cost(column: int) -> int:
+        return math.prod(sizes[other] for other in near[column]) * sizes[column]
+
+    costs = {column: cost(column) for column in near}
+    waiting = [(costs[column], column) for column in near]
+    heapq.heapify(waiting)
     while near:
-        column = min(near, key=lambda each: (math.prod(sizes[other] for other in near[each]) * sizes[each], each))
+        paid, column = heapq.heappop(waiting)
+        if column not in near or paid != costs[column]:  # its cost has changed since
+            continue
         others = near.pop(column)
         for other in others:
             near[other] |= others
             near[other] -= {other, column}
+        for other in others:
+            costs[other] = cost(other)
+            heapq.heappush(waiting, (costs[other], other))
         order.append(column)
         parents[column] = tuple(sorted(others))
     return Tree(sizes=tuple(sizes), order=tuple(order), parents=tuple(parents))
