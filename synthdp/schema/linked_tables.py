@@ -244,12 +244,13 @@ def _rules_apart(
         for name, kind in kinds.items()
         if kind == "datetime" and (name.startswith(f"{people.name}.") or name == f"{visits.name}.{visits.order}")
     }
-    below = {}
+    below: dict[str, str] = {}
     for table in tables[2:]:
         names = [name for name in columns if name.startswith(f"{table.name}.")]
         below |= {name.removesuffix(" 1"): table.name for name in names if name.endswith(" 1")}
         dates |= {name[:-2]: table.name for name in names if name.endswith(" 1") and kinds[name] == "datetime"}
-    rest, orders, moved = [], dict[str, list[Order]](), dict[int, int]()
+    rest: list[Any] = []
+    orders, moved = dict[str, list[Order]](), dict[int, int]()
     for place, rule in enumerate(given):
         of = {below[name] for name in below if re.search(rf"(?<!\w){re.escape(name)}(?![\w.])", str(_plain(rule)))}
         if not of:

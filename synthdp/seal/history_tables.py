@@ -88,8 +88,8 @@ class HistoryTables:
             if place.ndim == 2:
                 several = (place >= 0).sum(1)
                 place, share = place[place >= 0], np.repeat(weights // np.maximum(several, 1), several)
-            table = np.bincount(place, weights=share, minlength=math.prod(shape))
-            table = table if self.clip is None else table / UNIT_WEIGHT
+            table = np.bincount(place, weights=share, minlength=math.prod(shape)).astype(np.float64)
+            table /= 1 if self.clip is None else UNIT_WEIGHT
             found.append(table.reshape(shape))
         return found
 
