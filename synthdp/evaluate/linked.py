@@ -93,13 +93,13 @@ def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) ->
         )
         start = pd.concat([frame[schema.order]] * len(every), ignore_index=True)
         there = rows[names[0]].notna().to_numpy()
-        rows, start = rows[there].reset_index(drop=True), cells.instants(start[there]).cells
+        rows, visited = rows[there].reset_index(drop=True), cells.instants(start[there]).cells
         codes = codec.encode(rows)
         held = {name: (codes[:, place], codec.sizes[place]) for place, name in enumerate(codec.names)}
         for name in names:
             if isinstance(own.column(name), Datetime):
                 at = cells.instants(rows[name])
-                days = np.searchsorted(LATE, (at.cells - start) // DAY, side="right")
+                days = np.searchsorted(LATE, (at.cells - visited) // DAY, side="right")
                 held[name] = np.where(at.missing, len(LATE) + 1, days), len(LATE) + 2
         parts.append(held)
     first = names[0]

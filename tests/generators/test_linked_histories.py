@@ -3,9 +3,10 @@
 import math
 import warnings
 
+import numpy as np
 import pandas as pd
 import pytest
-from linked_clinic import clinic, labs, schema, with_labs, without
+from linked_clinic import IN_ORDER, LAB, clinic, labs, schema, with_labs, without
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer, generators, load, verify
 from synthdp.errors import BadInput
@@ -249,3 +250,37 @@ def test_what_takes_one_table_refuses_linked_ones_before_any_charge(tmp_path):
 def test_rows_of_one_table_are_not_drawn_of_linked_ones(release):
     with pytest.raises(BadInput, match="sample_tables"):
         release.sample(10)
+
+
+def test_several_dates_of_a_row_and_dates_before_a_visit_keep_their_orders():
+    """Also where a date may be missing or has another resolution; categories that hold all others are looked at in drawn records."""
+    again = {"kind": "datetime", "bounds": ["2020-01-01", "2024-06-01"], "missing": True, "resolution": "second"}
+    tests = {"kind": "categorical", "categories": ["CRP", "Hb", "other"], "other": "other"}
+    columns = {**LAB["columns"], "test": tests, "again": again, "n": {"kind": "integer", "bounds": [0, 5]}}
+    frames = hospital(200, seed=1)
+    number = np.arange(len(frames["lab"]))
+    later = (frames["lab"]["taken"] + pd.Timedelta("30h")).where(number % 3 > 0)
+    rules = [*IN_ORDER, "lab.again >= lab.taken"]
+    for declared, lab in (
+        (
+            with_labs(units=200, rules=rules, tables={"lab": {**LAB, "columns": columns}}),
+            {"again": later, "n": number % 6},
+        ),
+        (with_labs(units=200, rules=["lab.taken <= visit.start"]), {}),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotEntered)
+            made = Synthesizer(SMALL, schema=declared, budget=BUDGET).fit(
+                {**frames, "lab": frames["lab"].assign(**lab)}, seed=1
+            )
+        sample = made.sample_tables(200, seed=0)
+        made.schema.validate_tables(sample, "error")
+        rows = sample["lab"].merge(sample["visit"], on="visit_id").merge(sample["person"], on="person_id")
+        assert len(rows) > 50
+        if lab:
+            assert not (rows["again"] < rows["taken"]).any()
+            assert 0.1 < rows["again"].isna().mean() < 0.7
+            assert not (rows["taken"] < rows["start"]).any()
+        else:
+            assert not (rows["taken"] > rows["start"]).any()
+            assert (rows["taken"] < rows["start"]).any()
