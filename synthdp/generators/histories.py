@@ -14,6 +14,7 @@ weighed in the same way, so that what is fitted is not bent by it.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -415,10 +416,15 @@ class HistoryModel:
     of_unit: dict[str, Conditional]
     of_record: dict[str, Conditional]
 
-    @property
+    @cached_property
+    def codec(self) -> Codec:
+        """The public codec of the schema."""
+        return Codec(self.schema)
+
+    @cached_property
     def view(self) -> View:
         """The columns of a history."""
-        return View.of(Codec(self.schema))
+        return View.of(self.codec)
 
     def people(self, units: int, rng: np.random.Generator) -> dict[str, Whole]:
         """The columns of `units` units."""
@@ -429,7 +435,7 @@ class HistoryModel:
 
     def spans(self, people: Mapping[str, Whole], rng: np.random.Generator) -> Spans:
         """When records of these units may lie; dates of units that limit it are drawn here."""
-        view, codec = self.view, Codec(self.schema)
+        view, codec = self.view, self.codec
         order, units = codec.numeric(view.order), len(people[NUMBER])
         (low, high), points = (np.full(units, end) for end in order.span), dict[str, Whole]()
         missing: dict[str, NDArray[np.bool_]] = {}
@@ -455,7 +461,7 @@ class HistoryModel:
     ) -> tuple[dict[str, Whole], Whole, Whole]:
         """The columns of every record of `units` units, unit by unit; whose a record is; and its point of the order column's grid. A unit
         for whose records there is no time has none."""
-        view, codec = self.view, Codec(self.schema)
+        view, codec = self.view, self.codec
         sizes, order = view.sizes, codec.numeric(view.order)
         people = self.people(units, rng) if people is None else people
         spans = self.spans(people, rng) if spans is None else spans
@@ -563,7 +569,7 @@ class HistoryModel:
         rng: np.random.Generator,
     ) -> tuple[Whole, Whole]:
         """Codes and points of a date of rows, which keeps its column's bounds and the orders; -1 where there is no time for it."""
-        view, codec = self.view, Codec(self.schema)
+        view, codec = self.view, self.codec
         starts, period = np.array(dict(below.starts)[name]), dict(below.periods)[name]
         low, high = (np.full(len(visits), end) for end in codec.numeric(f"{name} 1").span)
         for own, since, other in below.orders:
@@ -609,7 +615,7 @@ class HistoryModel:
 
     def _placed(self, cells: Mapping[str, Whole], names: Iterable[str]) -> Whole:
         """Codes as the codec has them, (rows, columns): rows below records in their places."""
-        view, codec, found = self.view, Codec(self.schema), dict[str, Whole]()
+        view, codec, found = self.view, self.codec, dict[str, Whole]()
         for below in view.below:
             there = (cells[below.code] >= 0) & (cells[below.code] < below.none)
             for name in below.columns:
@@ -639,7 +645,7 @@ class HistoryModel:
 
     def _frame(self, most: int, rng: np.random.Generator, first_unit: int) -> "tuple[pd.DataFrame, int]":
         """Some records, at most so many, and the number of units that they are of."""
-        view, codec = self.view, Codec(self.schema)
+        view, codec = self.view, self.codec
         cells, owner, points = self.histories(most // 2 + 1, rng)  # some have several: what is lacking is drawn next
         cells, owner = {name: values[:most] for name, values in cells.items()}, owner[:most]
         codes = self._placed(cells, codec.names) if most else np.zeros((0, len(codec.names)), np.int32)
@@ -665,7 +671,7 @@ class HistoryModel:
     def _tables(self, units: int, rng: np.random.Generator, first: int) -> "dict[str, pd.DataFrame]":
         import pandas as pd
 
-        schema, view, codec = self.schema, self.view, Codec(self.schema)
+        schema, view, codec = self.schema, self.view, self.codec
         people = self.people(max(units, 1), rng)
         spans = self.spans(people, rng)
         cells, owner, points = self.histories(max(units, 1), rng, people, spans)
