@@ -11,8 +11,10 @@ from synthdp.evaluate import history_fidelity
 from synthdp.evaluate.run import evaluate
 from synthdp.schema import cells
 from synthdp.schema.codec import Codec
+from synthdp.schema.columns import Datetime
+from synthdp.schema.history_view import DAY
 from synthdp.schema.joined_tables import joined
-from synthdp.schema.linked_tables import alone, keys_of
+from synthdp.schema.linked_tables import alone, keys_of, of_table, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     Frames = Mapping[str, pd.DataFrame]
     Shares = np.ndarray[Any, np.dtype[np.float64]]
 
+LATE = (0, 1, 2, 8, 32)  # days after a visit, from which on a date of its rows has another code
 LONGEST = 2  # times max_rows: numbers of visits that are told apart
 
 
@@ -66,8 +69,47 @@ def evaluate_tables(
         places = [name for name in schema.names if name.startswith(f"{table.name}.")]
         rows = [frame[places].notna().sum(axis=1).to_numpy(np.int64) for frame in visits]
         apart[f"{table.name} per {schema.tables[1].name}"] = _apart([_shares(each, len(places) + 1) for each in rows])
+        apart |= _rows_apart(visits, table, schema)
     result["linked"] = {"apart": apart, "links": [_links(checked[0], table, schema) for table in schema.tables]}
     return result
+
+
+def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) -> dict[str, dict[str, float]]:
+    """Of the rows below visits that count: what they are, and each other column alone and together with that. Of a date its days after the
+    visit count, in codes from before it to more than a month."""
+    import pandas as pd
+
+    own = of_table(schema, table)
+    codec, names = Codec(own), [column.name for column in own.modelled]
+    parts = []
+    for frame in visits:
+        places = {name: places_of(table, name) for name in names}
+        every = range(table.max_rows or 0)
+        rows = pd.DataFrame(
+            {
+                name: pd.concat([frame[each[place]] for place in every], ignore_index=True)
+                for name, each in places.items()
+            }
+        )
+        start = pd.concat([frame[schema.order]] * len(every), ignore_index=True)
+        there = rows[names[0]].notna().to_numpy()
+        rows, visited = rows[there].reset_index(drop=True), cells.instants(start[there]).cells
+        codes = codec.encode(rows)
+        held = {name: (codes[:, place], codec.sizes[place]) for place, name in enumerate(codec.names)}
+        for name in names:
+            if isinstance(own.column(name), Datetime):
+                at = cells.instants(rows[name])
+                days = np.searchsorted(LATE, (at.cells - visited) // DAY, side="right")
+                held[name] = np.where(at.missing, len(LATE) + 1, days), len(LATE) + 2
+        parts.append(held)
+    first = names[0]
+    found = {f"{table.name}.{name}": _apart([_shares(*part[name]) for part in parts]) for name in names}
+    for name in names[1:]:
+        both = [
+            _shares(part[first][0] * part[name][1] + part[name][0], part[first][1] * part[name][1]) for part in parts
+        ]
+        found[f"{table.name}.{first}, {name}"] = _apart(both)
+    return found
 
 
 def _owner(frame: pd.DataFrame, schema: Schema) -> np.ndarray[Any, np.dtype[np.int64]]:

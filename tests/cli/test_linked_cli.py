@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from linked_clinic import clinic, declared, schema
+from linked_clinic import clinic, declared, labs, schema, with_labs
 
 from synthdp import Schema
 from synthdp.cli import run
@@ -83,7 +83,14 @@ REFUSED = {
     "duckdb": ((*FIT, "data.engine=duckdb", "out=run", "account=none"), "no database or data.engine=duckdb"),
     "canaries": ((*FIT, "audit.canaries=5", "out=run", "account=none"), "canaries are planted into one table"),
     "fitness": ((*FIT, "fitness=0.1", "out=run", "account=none"), "fitness"),
-    "answers": ((*FIT, "answers=true", "out=run", "account=none"), "answers"),
+    "answers": (
+        (*FIT, "answers=true", "out=run", "account=none"),
+        "one table's columns: leave it out for linked tables",
+    ),
+    "pate": (
+        ("pate", *DATA, "public=tables/visit.csv", "budget.epsilon=3", "budget.delta=1e-5", "out=run", "account=none"),
+        "pate takes one table, and the schema describes linked ones",
+    ),
     "one file": ((*FIT, "data.path=tables/visit.csv", "out=run", "account=none"), "read from a folder"),
     "a folder of other files": ((*FIT, "data.path=.", "out=run", "account=none"), "no file of the table 'person'"),
     "split of a database": (
@@ -176,3 +183,28 @@ def test_a_draft_of_tables_whose_names_tell_no_tree_is_refused(place, capsys):
     assert run(["schema", "path=tables", "out=draft.yaml"]) != 0
     assert "not in the plain coding" in capsys.readouterr().err
     assert not (place / "draft.yaml").exists()
+
+
+@pytest.mark.heavy
+def test_rows_of_several_columns_go_from_check_to_report(place, capsys, monkeypatch):
+    """As a steward would: check, split, fit, sample, evaluate, report, with laboratory values below visits."""
+    monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 200)
+    with_labs(units=200).save(place / "clinic.yaml")
+    for name, frame in labs(clinic(200, seed=2), seed=2).items():
+        frame.to_csv(place / "tables" / f"{name}.csv", index=False)
+    assert run(["check", *DATA]) == 0, capsys.readouterr().err
+    assert run(["split", "path=tables", "schema=clinic.yaml", "out=parts", "share=0.3"]) == 0, capsys.readouterr().err
+    parts = [f"data.{part}=parts/{folder}" for part, folder in (("train", "train"), ("test", "held_out"))]
+    fit = ["data.path=parts/train" if word == "data.path=tables" else word for word in FIT]
+    assert run([*fit, "account=clinic.account", "out=run"]) == 0, capsys.readouterr().err
+    assert run(["sample", "release=run/release", "rows=150", "seed=1", "out=synthetic"]) == 0
+    quick = ["evaluate.models=[lr]", "evaluate.seeds=1", "evaluate.attacks=false", "evaluate.bootstrap=20"]
+    words = ["evaluate", "synthetic=synthetic", "release=run/release", *parts, "data.schema=clinic.yaml", "out=page"]
+    assert run([*words, *quick]) == 0, capsys.readouterr().err
+    page = (place / "page" / "evaluation.html").read_text(encoding="utf-8")
+    for name in ("lab per visit", "lab.taken", "lab.test, value"):
+        assert name in page
+    assert run(["report", "release=run/release", "out=report"]) == 0
+    said = json.loads((place / "run" / "release" / "release.json").read_text())["statement"]["declared"]
+    assert "lab.taken >= visit.start" in said["rules"]["kept"]
+    assert pd.read_csv("synthetic/lab.csv").columns.tolist() == ["visit_id", "test", "value", "taken", "urgent"]

@@ -1,8 +1,9 @@
 """Linked tables judged: the visits as histories, and beside them people, numbers of rows, and links."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from linked_clinic import clinic, schema
+from linked_clinic import clinic, labs, schema, with_labs
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluate_tables, write
@@ -20,7 +21,8 @@ def test_what_visits_alone_do_not_show_is_judged(tmp_path, monkeypatch):
     frames = clinic(150, seed=3)
     result = judged(frames, monkeypatch)
     apart = result["linked"]["apart"]
-    assert set(apart) == {"visits per person", "person.sex", "person.birth", "person.death", "diagnosis per visit"}
+    people = {"visits per person", "person.sex", "person.birth", "person.death"}
+    assert set(apart) == {*people, "diagnosis per visit", "diagnosis.code"}
     held, number = clinic(150, seed=1), {}
     for name, tables in (("made", frames), ("real", held)):
         counts = tables["person"]["person_id"].map(tables["visit"]["person_id"].value_counts()).fillna(0)
@@ -50,3 +52,24 @@ def test_people_without_visits_and_broken_links_are_found(monkeypatch):
     empty = {**frames, "visit": frames["visit"].iloc[:0]}
     with pytest.raises(BadInput, match="no visit of anybody"):
         judged(empty, monkeypatch)
+
+
+def test_rows_below_visits_are_judged_alone_and_with_their_code(monkeypatch):
+    """Values that another test would have are found, and dates by their distance from the visit."""
+    monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 200)
+    made, train, test = (labs(clinic(people, seed=seed), seed=seed) for people, seed in ((150, 3), (150, 1), (150, 2)))
+
+    def apart(**changed):
+        frames = {**made, "lab": made["lab"].assign(**changed)}
+        return evaluate_tables([frames], train, test, with_labs(), **QUICK)["linked"]["apart"]
+
+    found = apart()
+    assert {"lab per visit", "lab.test", "lab.value", "lab.taken", "lab.urgent", "lab.test, value"} <= set(found)
+    assert max(found[name]["tvd"] for name in ("lab.test", "lab.value", "lab.taken", "lab.test, value")) < 0.25
+    shuffled = apart(
+        value=made["lab"]["value"].sample(frac=1, random_state=1).to_numpy(),
+        taken=made["lab"]["taken"] + pd.Timedelta(20, "D"),
+    )
+    assert shuffled["lab.value"]["tvd"] < 0.25
+    assert shuffled["lab.test, value"]["tvd"] > 0.4
+    assert shuffled["lab.taken"]["tvd"] > 0.9
