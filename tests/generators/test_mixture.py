@@ -10,12 +10,11 @@ import pandas as pd
 import pytest
 import torch
 from clinic import make_frame, make_schema
-from scipy.stats import kstest
 from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators.marginals.grouping import Counts, Groups, agreed, grouped
-from synthdp.generators.marginals.product_mixture import BETAS, Evidence, Products, _adam, fit, stratified
+from synthdp.generators.marginals.product_mixture import BETAS, Evidence, Products, _adam, allotted, fit
 from synthdp.generators.mixture import Mixture
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Boolean, Categorical
@@ -467,15 +466,20 @@ def test_the_noise_of_an_empty_range_does_not_draw_records_there():
     assert np.mean(found) < 0.05
 
 
-def test_lots_are_uniform_one_by_one_and_even_together():
+def test_places_follow_their_shares_one_by_one_and_together():
     rng = np.random.default_rng(0)
-    strata = np.array([0, 2, 2, 2, 0, 5])
-    lots = np.array([stratified(strata, rng) for _ in range(4000)])
-    assert ((lots >= 0) & (lots < 1)).all()
-    for column in lots.T:
-        assert kstest(column, "uniform").pvalue > 1e-6
-    assert (np.sort(np.floor(lots[:, 1:4] * 3), axis=1) == [0, 1, 2]).all()  # one in every third
-    assert (np.sort(np.floor(lots[:, [0, 4]] * 2), axis=1) == [0, 1]).all()
+    shares, first = np.array([0.25, 0.0, 0.75, 2e-30, 6e-30, 1.0, 0.0]), np.array([0, 3, 3, 5, 7])
+    strata = np.array([0, 2, 2, 3, 0, 2, 2, 0, 0])  # a stratum without rows or shares is 1
+    found = np.array([allotted(shares, first, strata, rng) for _ in range(4000)])
+    in_first, in_third = found[:, strata == 0], found[:, strata == 2]
+    assert (np.sort(in_first, axis=1) == [0, 2, 2, 2]).all()  # together: as many as the shares say
+    assert (np.sort(in_third, axis=1) == [3, 4, 4, 4]).all()  # in proportion, however little they hold
+    assert (found[:, strata == 3] == 5).all()
+    for column in (*(in_first == 0).T, *(in_third == 3).T):  # one by one: any row may be the one
+        assert abs(column.mean() - 0.25) < 6 * np.sqrt(0.25 * 0.75 / len(column))
+    thirds = np.array([allotted(np.array([0.5, 0.5]), np.array([0, 2]), np.zeros(3, int), rng) for _ in range(4000)])
+    assert set(np.unique(thirds.sum(1))) == {1, 2}  # where it does not divide: the next number below or above
+    assert abs(thirds.mean() - 0.5) < 6 * np.sqrt(0.25 / len(thirds))
 
 
 @pytest.mark.parametrize("cells", [-1, 1.5, True, 100_001])

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.generators import distributions
-from synthdp.generators.marginals.product_mixture import stratified
+from synthdp.generators.marginals.product_mixture import allotted
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Categorical, Column, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.schema import Schema
@@ -51,13 +51,10 @@ class Groups:
     def ungrouped(self, groups: Places, rng: np.random.Generator) -> NDArray[np.int32]:
         """A code of each group (rows,), by the codes' shares."""
         order = np.argsort(self.of, kind="stable")
-        ends = np.cumsum(self.within[order])
-        first = np.searchsorted(self.of[order], np.arange(self.count))
-        last = np.append(first[1:], len(order)) - 1
-        below = np.append(0.0, ends)[first]
-        lots = below[groups] + stratified(groups, rng) * (ends[last] - below)[groups]
-        places = np.clip(np.searchsorted(ends, lots, side="right"), first[groups], last[groups])
-        codes: NDArray[np.int32] = order[places].astype(np.int32)
+        first = np.searchsorted(self.of[order], np.arange(self.count + 1))
+        if self.count == len(order):  # a code each
+            return order[groups].astype(np.int32)
+        codes: NDArray[np.int32] = order[allotted(self.within[order], first, groups, rng)].astype(np.int32)
         return codes
 
 
