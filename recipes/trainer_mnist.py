@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from record import HOME, provenance, spread, write
+from record import HOME, REPORTS, provenance, spread, write
 from torch import nn
 
 from synthdp import Budget, PrivateTrainer, accounting
@@ -118,7 +118,7 @@ class Kept:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._path, self.runs = path, json.loads(path.read_text()) if path.exists() else {}
+        self._path, self.runs = path, json.loads(path.read_text()) if path.exists() else recalled()
 
     def run(self, key: str, work: Callable[[], Run]) -> None:
         """Unless it was done before."""
@@ -126,6 +126,25 @@ class Kept:
             self.runs[key] = work()
             print(key, self.runs[key], flush=True)
             self._path.write_text(json.dumps(self.runs, indent=1))
+
+
+def recalled() -> dict[str, Run]:
+    """The runs that the report as committed holds."""
+    path = REPORTS / "trainer_mnist.json"
+    report = json.loads(path.read_text()) if path.exists() else {}
+    runs: dict[str, Run] = {}
+    for row in report.get("rows", ()):
+        epsilon = math.inf if row["epsilon"] is None else row["epsilon"]
+        columns = row["seeds"], row["accuracy"]["values"], row["cpu_seconds"]["values"]
+        for place, (seed, accuracy, seconds) in enumerate(zip(*columns, strict=True)):
+            key = key_of(row["network"], row["settings"], epsilon, seed)
+            shared = {name: row[name] for name in ("epsilon_spent", "noise", "steps")}
+            commit = row["run_commits"][place] if "run_commits" in row else row["commits"][0]
+            runs[key] = {"accuracy": accuracy, "cpu_seconds": seconds, "commit": commit, **shared}
+    for trial in report.get("trials", ()):
+        change = {name: trial[name] for name in ("learning_rate", "clip")}
+        runs[key_of(trial["network"], change, "trial", 0)] = {name: trial[name] for name in ("accuracy", "commit")}
+    return runs
 
 
 def key_of(network: str, settings: Settings, goal: float | str, seed: int) -> str:
@@ -188,6 +207,7 @@ def together(network: str, epsilon: float, runs: dict[str, Run]) -> dict[str, An
         **{key: one_of[key] for key in ("epsilon_spent", "noise", "steps")},
         "cpu_seconds": spread([run["cpu_seconds"] for run in found.values()]),
         "commits": sorted({run["commit"] for run in found.values()}),
+        "run_commits": [run["commit"] for run in found.values()],
     }
 
 
