@@ -1,4 +1,4 @@
-"""The made-up hospital (made_up_hospital.py) as a CDM of OMOP 5.4, and a made-up vocabulary beside it: python made_up_omop.py PEOPLE FOLDER.
+"""The made-up hospital (made_up_hospital.py) as a CDM of OMOP 5.4, and a made-up vocabulary: python made_up_omop.py PEOPLE FOLDER.
 
 It writes FOLDER/cdm and FOLDER/vocabulary. Concepts that OHDSI's tools themselves name (genders, kinds of visit, units, what only women or
 men have) have OHDSI's numbers; all others, from 1,900,000,001 on, are made up. Women are pregnant and men have prostates; who is diabetic

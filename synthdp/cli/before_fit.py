@@ -12,7 +12,7 @@ from synthdp.cli.budgets import account_of, spent_of
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
-    from synthdp.omop.checks import Check
+    from synthdp.omop.quality_checks import Check
     from synthdp.planning import Planned, Table
     from synthdp.schema.schema import Schema
     from synthdp.schema.table_review import Finding
@@ -40,9 +40,9 @@ def check(config: Config) -> None:
         else review(schema, frame, values=options.values)
     )
     if config["data"].format == "omop" and isinstance(frame, dict):
-        from synthdp.omop import linked
+        from synthdp.omop import cdm_tables
 
-        found += linked.findings(str(config["data"].path or config["data"].train), schema, frame)
+        found += cdm_tables.findings(str(config["data"].path or config["data"].train), schema, frame)
     if config["data"].schema is not None:
         looks.keep(Path(config["data"].schema), looks.VALUES if options.values else looks.CHECK, schema)
     if schema.unit is None:
@@ -83,7 +83,7 @@ def _checks_of_cdm(data: settings.Data) -> "list[Check]":
     """The checks of the DataQualityDashboard, of a CDM."""
     if data.format == "files":
         return []
-    from synthdp.omop.checks import checked
+    from synthdp.omop.quality_checks import checked
 
     where = data.path or data.train
     if where is None:
@@ -110,8 +110,8 @@ def _of_cdm_alone(checks: "list[Check]", out: Path | None) -> None:
 def _told_of_cdm(checks: "list[Check]") -> Iterator[str]:
     counts = Counter(each.status for each in checks)
     yield (
-        f"omop       {len(checks):,} checks by the rules of OHDSI's DataQualityDashboard: {counts['passed']:,} passed, {counts['failed']:,} "
-        f"failed, {counts['not run']:,} not run, {counts['empty']:,} with no row to apply to"
+        f"omop       {len(checks):,} checks by the rules of OHDSI's DataQualityDashboard: {counts['passed']:,} passed, "
+        f"{counts['failed']:,} failed, {counts['not run']:,} not run, {counts['empty']:,} with no row to apply to"
     )
     for name in dict.fromkeys(each.name for each in checks):
         held = Counter(each.status for each in checks if each.name == name)
@@ -194,13 +194,13 @@ def split(config: Config) -> None:
         raise BadInput("split needs schema=FILE.yaml, which says whose record a row is (unit:)")
     schema, key = Schema.load(options.schema), Path(options.key or out / "split.key")
     if options.format == "omop":
-        from synthdp.omop import cdm, linked
+        from synthdp.omop import cdm, cdm_tables
 
         cdm.check(schema)
         train, held_out = out / TRAIN, out / HELD_OUT
         side = side_of(options.share, key)
         out.mkdir(parents=True, exist_ok=True)
-        linked.split(options.path, side.held_out, (train, held_out))
+        cdm_tables.split(options.path, side.held_out, (train, held_out))
     else:
         train, held_out = parted(options.path, schema, share=options.share, out=out, key=key)
     whose = "each record" if schema.unit is None else f"all records of one {schema.unit}"

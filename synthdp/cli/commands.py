@@ -39,6 +39,8 @@ def sample(config: Config) -> None:
     if options.format == "omop":
         _cdm(release, options)
         return
+    if options.vocabulary is not None:
+        raise BadInput("vocabulary= belongs to format=omop")
     if release.schema.tables:
         _tables(release, options)
         return
@@ -85,34 +87,34 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
     """A CDM of so many people, in parts."""
     import datetime
 
-    from synthdp.omop import cdm, write
+    from synthdp.omop import cdm, cdm_files, cdm_store, quality_checks
 
-    write.check_target(options.out)
+    cdm_files.check_target(options.out)
     cdm.check(release.schema)
     if options.where is not None:
         raise BadInput("where= draws records of one table: leave it out for a CDM")
     path = Path(options.out)
-    if path.suffix.lower() in write.DUCKDB:
+    if path.suffix.lower() in cdm_store.DUCKDB:
         output_paths.file(options.out, force=options.force)
     else:
         output_paths.folder(str(path.parent if path.name.startswith("*.") else path), force=options.force)
     said = release.statement
-    told = write.Told(
+    told = cdm_files.Told(
         name=release.schema.name or "CDM",
         guarantee=fits.guarantee(said.epsilon, said.delta, said.unit, said.accountant),
         day=datetime.datetime.now(tz=datetime.UTC).date(),
     )
+    gendered = None if options.vocabulary is None else quality_checks.gendered(options.vocabulary)
     with output_paths.progress("sample") as step:
         parts = _seen(release.stream_tables(options.rows, seed=options.seed, chunk=PART), options.rows, step)
-        rows = write.write(parts, release.schema, options.out, told)
+        rows = cdm_files.write(parts, release.schema, options.out, told, gendered)
     print(
         f"{options.rows} synthetic people in {options.out}: {', '.join(f'{count} rows of {name}' for name, count in rows.items())}"
     )
     if said.rehearsal:
         print(REHEARSAL)
-    print(
-        output_paths.then("check", data__format="omop", data__path=path.parent if path.name.startswith("*.") else path)
-    )
+    place = path.parent if path.name.startswith("*.") else path
+    print(output_paths.then("check", data__format="omop", data__path=place, data__vocabulary=options.vocabulary))
 
 
 def _seen(parts: Any, people: int, step: output_paths.Step) -> Any:
@@ -241,7 +243,7 @@ def _of_tables(folder: Path, out: Path | None, seen: Path | None) -> None:
 def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     """A draft for a CDM: no record is read."""
     from synthdp.files import atomic
-    from synthdp.omop import draft
+    from synthdp.omop import cdm_draft
     from synthdp.schema import yamlfile
     from synthdp.schema.code_lists import resolved
     from synthdp.schema.schema import Schema
@@ -250,13 +252,13 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     if given:
         raise BadInput(f"{given[0]}= does not go with format=omop: leave it out")
     if options.vocabulary is not None:
-        draft.check_apart(options.path, options.vocabulary)
+        cdm_draft.check_apart(options.path, options.vocabulary)
         if out is None:
             raise BadInput("vocabulary= needs out=FILE, beside which the lists of concepts are written")
     lists = None
     if options.vocabulary is not None and out is not None:
-        lists = draft.concept_lists(options.vocabulary, out.with_name(f"{out.stem}.concepts"))
-    text = draft.draft(options.path, lists)
+        lists = cdm_draft.concept_lists(options.vocabulary, out.with_name(f"{out.stem}.concepts"))
+    text = cdm_draft.draft(options.path, lists)
     if out is None:
         print(text, end="")
         return

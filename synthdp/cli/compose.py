@@ -37,7 +37,7 @@ UNREADABLE = (
 WHERE = "where"  # of sample: a mapping whose names are columns
 ACCOUNT = "account.path"  # account=FILE is short for it
 DEFAULT = "default"  # of the group generator: nobody chose one
-FLAT = ("schema", "split")  # commands without the group data, where data.path= is path=
+FLAT = ("schema", "split", "sample")  # commands without the group data, where data.path= is path=
 FILES = "files"  # of the group data: no named set, but data.path= and data.schema=
 Config = dict[str, Any]
 

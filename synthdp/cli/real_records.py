@@ -119,7 +119,6 @@ def refuse(options: settings.Fit, *, canaries: bool) -> None:
 
 def declared(source: settings.Data) -> "Schema":
     """The public schema of the records, with the target that the options name. No record is read."""
-    from synthdp.schema.schema import Schema
     from synthdp.sets import named
 
     _refuse_both(source)
@@ -140,11 +139,11 @@ def _loaded(source: settings.Data, file: str) -> "Schema":
     schema = _targeted(Schema.load(file), source.target)
     if source.format == "files":
         return schema
-    from synthdp.omop import cdm, draft
+    from synthdp.omop import cdm, cdm_draft
 
     schema = cdm.noted(schema)
     if source.vocabulary is not None:
-        draft.check_known(schema, source.vocabulary)
+        cdm_draft.check_known(schema, source.vocabulary)
     return schema
 
 
@@ -246,9 +245,9 @@ def _needed(**given: str | None) -> list[str]:
 def read(path: str, schema: "Schema", source: settings.Data) -> "Records":
     """The records at a path, as `data.format` says; those of `data.path` or `data.train` also by the table that the options name."""
     if source.format == "omop":
-        from synthdp.omop import linked
+        from synthdp.omop import cdm_tables
 
-        return linked.read(path, schema)
+        return cdm_tables.read(path, schema)
     return _read(path, schema, address_of(source) if path == (source.path or source.train) else None)
 
 

@@ -256,6 +256,10 @@ class Sample:
         "files",
         f"files: by the ending of out; {OMOP} from a release of one, to a folder (CSV), 'FOLDER/*.parquet' or FILE.duckdb",
     )
+    vocabulary: str | None = option(
+        None,
+        f"with format=omop: {VOCABULARY}. By it rows are left out whose concepts only people of another gender have",
+    )
     where: Mapping[str, Any] | None = option(
         None,
         "draw records that satisfy a condition, such as 'where={sex: F, age: [65, 80]}'; a condition is a value, a list, "

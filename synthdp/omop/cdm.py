@@ -45,8 +45,8 @@ OF_RECORD = 32817  # the type concept "EHR"
 VERSION, VERSION_CONCEPT = "v5.4", 756265
 LOCAL = 2_000_000_000  # concepts above it are a hospital's own
 NOTE = (
-    "OMOP CDM: observation periods, dates of rows below visits, and fields that this schema does not list are not learned. In a CDM that is "
-    "drawn from it a period lasts from a person's first visit to the last, a row below a visit has the date on which the visit starts, and "
+    "OMOP CDM: observation periods, dates of rows below visits, and fields that this schema does not list are not learned. In a CDM drawn "
+    "from it a period lasts from a person's first visit to the last, a row below a visit has the date on which the visit starts, and "
     "other fields are 0 (no matching concept) or empty"
 )  # of every schema by which a CDM is fitted: the statement tells it
 
@@ -135,15 +135,28 @@ def check(schema: "Schema") -> None:
                 raise BadInput(f"table {table.name!r}: column {name!r} is no field of OMOP CDM 5.4; leave it out")
         if table.order not in (None, START[VISIT]):
             raise BadInput(f"table {table.name!r}: order must be {START[VISIT]!r}, from which other dates are made")
-        needed = {PERSON: (BIRTH,), VISIT: ("visit_concept_id", DAYS)}.get(table.name) or (CONCEPT[table.name],)
+        needed = {PERSON: ("gender_concept_id", BIRTH), VISIT: ("visit_concept_id", DAYS)}.get(table.name) or (
+            CONCEPT[table.name],
+        )
         if lacking := [name for name in needed if name not in columns]:
             raise BadInput(
                 f"table {table.name!r}: needs the column {lacking[0]!r}, without which no CDM can be written"
             )
+        for name, column in held(schema, table):
+            told = field(table.name, name)
+            if (
+                told is not None
+                and told.required
+                and getattr(column, "missing", False)
+                and table.name in (PERSON, VISIT)
+            ):
+                raise BadInput(
+                    f"table {table.name!r}: column {name!r} is required in the CDM, and cannot have missing: true"
+                )
     for dated, name in ((PERSON, BIRTH), (PERSON, DEATH_DATE), (VISIT, START[VISIT])):
-        column = next((each for each in schema.columns if each.name == f"{dated}.{name}"), None)
-        if column is not None and (column.kind != "datetime" or getattr(column, "resolution", "day") != "day"):
+        days = [each for each in schema.columns if each.name == f"{dated}.{name}"]
+        if days and (days[0].kind != "datetime" or getattr(days[0], "resolution", "day") != "day"):
             raise BadInput(f"table {dated!r}: column {name!r} must be a datetime of whole days")
-    days = schema.column(f"{VISIT}.{DAYS}")
-    if days.kind != "integer" or getattr(days, "missing", False):
+    stay = schema.column(f"{VISIT}.{DAYS}")
+    if stay.kind != "integer" or getattr(stay, "missing", False):
         raise BadInput(f"table {VISIT!r}: column {DAYS!r} must be an integer without missing cells")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
 from synthdp.omop import cdm
-from synthdp.omop.store import Cdm, duck
+from synthdp.omop.cdm_store import Cdm, duck
 from synthdp.tables import database_url
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def _person(*, dead: bool) -> Iterator[str]:
     if dead:
         yield f"      {cdm.DEATH_DATE}:  # of the table death; missing: nobody knows that they died"
         yield "        kind: datetime"
-        yield "        bounds: learn  # question: from which day to which? Such as [2015-01-01, 2024-12-31]"
-        yield "        bins: learn  # or a number of equal ones, such as 10"
+        yield f"        bounds: {_years()}  # question: from which day to which? Or learn"
+        yield "        bins: 10"
         yield "        missing: true"
         yield "        review: true"
     for name, codes in (("race_concept_id", cdm.RACES), ("ethnicity_concept_id", cdm.ETHNICITIES)):
@@ -92,8 +92,8 @@ def _visits() -> Iterator[str]:
     yield "    columns:"
     yield f"      {cdm.START[cdm.VISIT]}:"
     yield "        kind: datetime"
-    yield "        bounds: learn  # question: from which day to which? Such as [2015-01-01, 2024-12-31]"
-    yield "        bins: learn  # or a number of equal ones, such as 20"
+    yield f"        bounds: {_years()}  # question: from which day to which? Or learn"
+    yield "        bins: 20"
     yield "        review: true"
     yield "      visit_concept_id:  # question: which kinds of visit are there?"
     yield "        kind: categorical"
@@ -116,10 +116,16 @@ def _below(name: str, file: str | None) -> Iterator[str]:
     yield f"      {field}:"
     yield "        kind: categorical"
     if file is None:
-        yield f"        categories: [{TODO}]  # question: which {NAMES[name]} may occur? Numbers of concepts, or {{file: list.csv, column: concept_id}}"
+        yield f"        categories: [{TODO}]  # question: which may occur? Numbers of concepts, or {{file: list.csv, column: concept_id}}"
     else:
         yield f"        categories: {{file: {file}, column: concept_id}}  # question: delete those from the file that do not occur"
     yield "        review: true"
+
+
+def _years() -> str:
+    """The ten whole years before this one: a range to correct."""
+    this = date.today().year
+    return f"[{this - 10}-01-01, {this - 1}-12-31]"
 
 
 def _listed(codes: "Sequence[int]") -> str:
@@ -171,7 +177,7 @@ def _write(path: Path, rows: "Sequence[tuple[Any, ...]]") -> None:
 
 def check_known(schema: Any, vocabulary: str) -> None:
     """Raise `BadInput` for a concept that a schema declares, that is not a hospital's own, and that the vocabulary does not have."""
-    from synthdp.omop.linked import is_local
+    from synthdp.omop.cdm_tables import is_local
 
     declared: dict[str, str] = {}
     for column in schema.columns:
@@ -187,6 +193,6 @@ def check_known(schema: Any, vocabulary: str) -> None:
     lacking = [code for code in declared if code not in known]
     if lacking:
         raise BadInput(
-            f"column {declared[lacking[0]]!r}: {len(lacking)} declared concepts are not in the vocabulary {vocabulary}, such as {lacking[0]}: "
+            f"column {declared[lacking[0]]!r}: {len(lacking)} declared concepts are not in {vocabulary}, such as {lacking[0]}: "
             f"take them out, or name the version that has them. A hospital's own concepts are above {cdm.LOCAL:,}"
         )

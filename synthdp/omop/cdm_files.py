@@ -1,7 +1,7 @@
 """Linked tables that were drawn, written as a CDM: fresh ids, the types of its DDL, periods made of the visits, and everywhere that it is
 synthetic: in `*_source_value`, in `cdm_source`, in the metadata of Parquet files and the comments of a DuckDB file's tables."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from synthdp.errors import BadInput
 from synthdp.files import atomic
 from synthdp.omop import cdm
-from synthdp.omop.store import DUCKDB
+from synthdp.omop.cdm_store import DUCKDB
 from synthdp.schema import cells
 from synthdp.tables import csvfile, source
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     Frames = Mapping[str, pd.DataFrame]
 
+Gendered = Mapping[
+    tuple[str, int], Collection[int]
+]  # concepts by their table and the gender of those who may have them
 SYNTHETIC = "synthetic"
 MARKED = tuple(f"{name}_source_value" for name in ("person", "visit", "condition", "procedure", "drug", "measurement"))
 README = "README.txt"
@@ -60,13 +63,16 @@ def check_target(out: str) -> None:
     )
 
 
-def write(parts: "Iterable[Frames]", schema: "Schema", out: str, told: Told) -> dict[str, int]:
+def write(
+    parts: "Iterable[Frames]", schema: "Schema", out: str, told: Told, gendered: "Gendered | None" = None
+) -> dict[str, int]:
     """Write the parts of linked tables, one after the other, as a CDM at `out` (`check_target`), whole or not at all; the number of rows of
-    each table. Raises `BadInput` for a schema that is none of a CDM, and a folder that holds other files."""
+    each table. Rows below visits whose concept belongs to people of another gender (`gendered`) are left out. Raises `BadInput` for
+    a schema that is none of a CDM, and a folder with other files."""
     cdm.check(schema)
     rows = dict.fromkeys(WRITTEN, 0)
     with _writer(out, told) as add:
-        of_cdm = _Parts(schema)
+        of_cdm = _Parts(schema, gendered or {})
         for frames in parts:
             for name, table in of_cdm.tables(frames):
                 add(name, table)
@@ -82,6 +88,7 @@ class _Parts:
     """The rows of a CDM, part by part; `ids` are the last ones of each table."""
 
     schema: "Schema"
+    gendered: Gendered
     ids: dict[str, int] = field(default_factory=dict)
 
     def fresh(self, table: str, count: int) -> Any:
@@ -97,6 +104,7 @@ class _Parts:
         person, visit = frames[cdm.PERSON], frames[cdm.VISIT]
         people = self.fresh(cdm.PERSON, len(person))
         born, died = _day(person[cdm.BIRTH]), _day(person.get(cdm.DEATH_DATE, pd.Series(None, index=person.index)))
+        died = np.where(np.isnat(died), died, np.maximum(born, died))
         yield cdm.PERSON, _made(cdm.PERSON, _learned(person) | _birth(born) | {"person_id": people}, len(person))
         dead = np.flatnonzero(~np.isnat(died))
         deaths = {"person_id": people[dead], "death_date": died[dead], "death_datetime": _midnight(died[dead])}
@@ -119,29 +127,37 @@ class _Parts:
         periods = self._periods(start, end, whose, born, died)
         ids = {"observation_period_id": self.fresh(cdm.PERIOD, len(person)), "person_id": people}
         yield cdm.PERIOD, _made(cdm.PERIOD, periods | ids, len(person))
+        index, gender = pd.Index(visit["visit_occurrence_id"]), person["gender_concept_id"].astype("int64").to_numpy()
         for name in cdm.BELOW:
             if name not in frames:
                 yield name, _made(name, {}, 0)
                 continue
             rows = frames[name]
-            at = pd.Index(visit["visit_occurrence_id"]).get_indexer(pd.Index(rows["visit_occurrence_id"]))
+            at = index.get_indexer(pd.Index(rows["visit_occurrence_id"]))
+            kept = self._plausible(name, rows, gender[whose[at]])
+            rows, at = rows[kept], at[kept]
             ids = {
                 cdm.key(name): self.fresh(name, len(rows)),
                 "person_id": people[whose[at]],
                 "visit_occurrence_id": visits[at],
             }
-            dates = {each: start[at] for each in _dates(name)}
+            dates = dict.fromkeys(_dates(name), start[at])
             dates |= {each.replace("_date", "_datetime"): _midnight(start[at]) for each in dates}
             yield name, _made(name, dates | _learned(rows) | ids, len(rows))
+
+    def _plausible(self, name: str, rows: "pd.DataFrame", gender: Any) -> Any:
+        """(rows,): whether a row's concept is none of another gender's."""
+        kept = np.ones(len(rows), np.bool_)
+        for (table, of), concepts in self.gendered.items():
+            if table == name:
+                kept &= (gender == of) | ~np.isin(rows[cdm.CONCEPT[name]].astype("int64").to_numpy(), list(concepts))
+        return kept
 
     def _periods(self, start: Any, end: Any, whose: Any, born: Any, died: Any) -> dict[str, Any]:
         """From a person's first visit to the last; who has none has the first day on which visits may start, within their life."""
         bounds = getattr(self.schema.column(f"{cdm.VISIT}.{cdm.START[cdm.VISIT]}"), "bounds", ())
-        least = np.datetime64(str(bounds[0])[:10], "D")
-        first, last = (
-            np.full(len(born), np.datetime64("9999-12-31", "D")),
-            np.full(len(born), np.datetime64("0001-01-01", "D")),
-        )
+        least, latest, earliest = np.array([str(bounds[0])[:10], "9999-12-31", "0001-01-01"], "datetime64[D]")
+        first, last = np.full(len(born), latest), np.full(len(born), earliest)
         np.minimum.at(first, whose, start)
         np.maximum.at(last, whose, end)
         none = np.bincount(whose, minlength=len(born)) == 0

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from synthdp.errors import BadInput
 from synthdp.files import atomic
 from synthdp.omop import cdm
-from synthdp.omop.store import Cdm
+from synthdp.omop.cdm_store import Cdm
 from synthdp.schema import cells
 from synthdp.schema.columns import Categorical
 from synthdp.schema.linked_tables import held, keys_of

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import Any, Literal
 
+from synthdp.errors import BadInput
 from synthdp.omop import cdm
-from synthdp.omop.store import Cdm, duck
+from synthdp.omop.cdm_store import Cdm, duck
 
 NAMES = (
     "cdmTable", "cdmField", "cdmDatatype", "isRequired", "isPrimaryKey", "isForeignKey", "fkDomain", "fkClass", "isStandardValidConcept",
@@ -78,6 +79,26 @@ def checked(where: str, vocabulary: str | None = None, memory: str = "2GiB") -> 
     return sorted(found, key=lambda check: NAMES.index(check.name))
 
 
+def gendered(vocabulary: str) -> dict[tuple[str, int], set[int]]:
+    """Concepts by the field's table and the gender of those who may have them, by `GENDERED` and the vocabulary's ancestors. Raises
+    `BadInput` for a vocabulary without concept_ancestor."""
+    found: dict[tuple[str, int], set[int]] = {}
+    with duck() as connection:
+        if not Cdm(vocabulary).views(connection, {"concept_ancestor": None}, "v_"):
+            raise BadInput(f"{vocabulary}: has no table 'concept_ancestor'")
+        for table, gender, ancestors in GENDERED:
+            rows = connection.execute(f"SELECT DISTINCT {_below(ancestors)}").fetchall()
+            found.setdefault((table, CODE_OF[gender]), set()).update({row[0] for row in rows}, ancestors)
+    return found
+
+
+def _below(ancestors: Sequence[int]) -> str:
+    return (
+        "CAST(descendant_concept_id AS BIGINT) FROM v_concept_ancestor WHERE CAST(ancestor_concept_id AS BIGINT) IN "
+        f"({', '.join(map(str, ancestors))})"
+    )
+
+
 def _needed(name: str) -> Sequence[str]:
     return [field.name for field in cdm.tables()[name]]
 
@@ -106,7 +127,7 @@ class _Checking:
         self._read_lives()
         for name in self.there:
             yield from self._rows(name)
-            yield from self._keys(name)
+            yield from self._twice_and_lost(name)
             for field in self._fields(name):
                 if field.refers == "concept":
                     yield from self._concepts(field)
@@ -218,7 +239,7 @@ class _Checking:
             for place, (check, name, _, _, most) in enumerate(asked):
                 yield _of(check, table, name, counts[2 * place + 1], counts[2 * place], most)
 
-    def _keys(self, table: str) -> Iterator[Check]:
+    def _twice_and_lost(self, table: str) -> Iterator[Check]:
         """Keys that stand twice, and keys of other tables that are not there."""
         for field in self._fields(table):
             if field.key:
@@ -282,8 +303,7 @@ class _Checking:
                 continue
             rows, broken = self._one(
                 f"SELECT count(*), count(*) FILTER (p.gender_concept_id <> {CODE_OF[gender]}) FROM t_{table} AS t JOIN t_person AS p "
-                f"USING (person_id) WHERE t.{field} IN (SELECT CAST(descendant_concept_id AS BIGINT) FROM v_concept_ancestor WHERE "
-                f"CAST(ancestor_concept_id AS BIGINT) IN ({', '.join(map(str, ancestors))}))"
+                f"USING (person_id) WHERE t.{field} IN (SELECT {_below(ancestors)})"
             )
             yield _of(check, table, field, broken, rows, GENDER)
 
