@@ -47,10 +47,10 @@ class Cdm:
         plain, _, _ = self.where.partition("#")
         if database_url.is_url(self.where):
             return plain
-        path = Path(self.where)
+        path = Path(plain)
         if path.is_file() and path.suffix.lower() in DUCKDB:
             return f"duckdb:///{path.resolve()}"
-        if not path.is_dir():
+        if not Path(self.where).is_dir():
             raise BadInput(
                 f"{self.where}: is no CDM: expected a folder with a CSV or Parquet file for each table, such as person.csv, a DuckDB file "
                 "(.duckdb or .db), or postgresql://user@host/name#schema"
@@ -214,7 +214,8 @@ def _arrow(path: Path) -> Iterator[None]:
 
 
 def _clean(name: str, table: pa.Table) -> pa.Table:
-    """Text without spaces around it; whole numbers without decimals, since programs that know no missing whole number write 7.0."""
+    """Text without spaces around it; dates without a time; whole numbers without decimals, since programs that know no missing whole
+    number write 7.0."""
     made: dict[str, pa.ChunkedArray] = {}
     for column in table.column_names:
         values = table.column(column)
@@ -227,6 +228,8 @@ def _clean(name: str, table: pa.Table) -> pa.Table:
         text = pc.utf8_trim_whitespace(values.cast(pa.string()))
         if field is not None and field.type == "integer":
             text = pc.replace_substring_regex(text, WHOLE, r"\1")
+        if field is not None and field.type == "date":
+            text = pc.utf8_slice_codeunits(text, 0, 10)
         absent = pc.is_in(text, value_set=pa.array(csvfile.ABSENT))
         made[column] = pc.if_else(absent, pa.scalar(None, pa.string()), text)
     return pa.table(made)
