@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from synthdp.errors import BadInput
 from synthdp.files import atomic
 from synthdp.omop import cdm
-from synthdp.omop.cdm_store import DUCKDB
+from synthdp.omop.cdm_store import DUCKDB, Cdm
 from synthdp.schema import cells
 from synthdp.tables import csvfile, source
 
@@ -68,7 +68,7 @@ def write(
 ) -> dict[str, int]:
     """Write the parts of linked tables, one after the other, as a CDM at `out` (`check_target`), whole or not at all; the number of rows of
     each table. Rows below visits whose concept belongs to people of another gender (`gendered`) are left out. Raises `BadInput` for
-    a schema that is none of a CDM, and a folder with other files."""
+    a schema that is none of a CDM, and for a folder with other files, or a CDM that does not say that it is synthetic, in its place."""
     cdm.check(schema)
     rows = dict.fromkeys(WRITTEN, 0)
     with _writer(out, told) as add:
@@ -156,7 +156,8 @@ class _Parts:
     def _periods(self, start: Any, end: Any, whose: Any, born: Any, died: Any) -> dict[str, Any]:
         """From a person's first visit to the last; who has none has the first day on which visits may start, within their life."""
         bounds = getattr(self.schema.column(f"{cdm.VISIT}.{cdm.START[cdm.VISIT]}"), "bounds", ())
-        least, latest, earliest = np.array([str(bounds[0])[:10], "9999-12-31", "0001-01-01"], "datetime64[D]")
+        days: Any = np.array([str(bounds[0])[:10], "9999-12-31", "0001-01-01"], dtype="datetime64[D]")
+        least, latest, earliest = days
         first, last = np.full(len(born), latest), np.full(len(born), earliest)
         np.minimum.at(first, whose, start)
         np.maximum.at(last, whose, end)
@@ -252,6 +253,7 @@ def _writer(out: str, told: Told) -> Iterator[Any]:
     """A function that adds rows to a table."""
     path = Path(out)
     if path.suffix.lower() in DUCKDB:
+        _check_replaced(path)
         with atomic.file(path) as part, _database(part, told) as add:
             yield add
         return
@@ -262,11 +264,23 @@ def _writer(out: str, told: Told) -> Iterator[Any]:
         raise BadInput(
             f"{folder}: holds {others[0]}, which is no file of a CDM, and is not replaced; choose another folder"
         )
+    _check_replaced(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with atomic.folder(folder) as part, ExitStack() as stack:
         (part / README).write_text(f"This CDM is {told.sentence}.\n{cdm.NOTE}.\n", encoding="utf-8")
         opened = {name: stack.enter_context(_file(part / f"{name}{ending}", name, told)) for name in WRITTEN}
         yield lambda name, table: opened[name].write_table(_harmless(table) if ending == ".csv" else table)
+
+
+def _check_replaced(place: Path) -> None:
+    """Refuse to write in the place of a CDM that does not say that it is synthetic: it may be the hospital's own."""
+    if not place.exists() or (place.is_dir() and not any(place.iterdir())):
+        return
+    told = Cdm(str(place)).texts({"cdm_source": ("cdm_source_abbreviation",)}).get("cdm_source")
+    if told is None or told.to_pydict().get("cdm_source_abbreviation") != [SYNTHETIC]:
+        raise BadInput(
+            f"{place}: its cdm_source does not say that it is synthetic, so it is not replaced; choose another name"
+        )
 
 
 def _file(path: Path, name: str, told: Told) -> Any:

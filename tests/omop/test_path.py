@@ -67,6 +67,12 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     assert "no row to apply to" in found
     said_of(capsys, *sample, "out=packed/*.parquet")
     said_of(capsys, *sample, "out=made.duckdb")
+    said_of(capsys, *sample, "out=made.duckdb", "force=true")
+    omop_hospital.made_up_omop.write(
+        {name: omop_hospital.tables(20)[name] for name in (*cdm.RECORDS, "cdm_source")}, place / "own"
+    )
+    assert run([*sample, "out=own", "force=true"]) != 0
+    assert "does not say that it is synthetic" in capsys.readouterr().err
     assert b"synthetic" in pq.read_schema("packed/death.parquet").metadata
     frames = {name: pd.read_csv(f"synthetic/{name}.csv") for name in (*cdm.RECORDS, "cdm_source")}
     with duckdb.connect("made.duckdb", read_only=True) as database:
