@@ -156,9 +156,9 @@ class _Parts:
     def _periods(self, start: Any, end: Any, whose: Any, born: Any, died: Any) -> dict[str, Any]:
         """From a person's first visit to the last; who has none has the first day on which visits may start, within their life."""
         bounds = getattr(self.schema.column(f"{cdm.VISIT}.{cdm.START[cdm.VISIT]}"), "bounds", ())
-        days: Any = np.array([str(bounds[0])[:10], "9999-12-31", "0001-01-01"], dtype="datetime64[D]")
-        least, latest, earliest = days
-        first, last = np.full(len(born), latest), np.full(len(born), earliest)
+        least = np.datetime64(date.fromisoformat(str(bounds[0])[:10]), "D")
+        first = np.full(len(born), np.datetime64(date.max, "D"))
+        last = np.full(len(born), np.datetime64(date.min, "D"))
         np.minimum.at(first, whose, start)
         np.maximum.at(last, whose, end)
         none = np.bincount(whose, minlength=len(born)) == 0
