@@ -155,7 +155,7 @@ class _Parts:
 
     def _periods(self, start: Any, end: Any, whose: Any, born: Any, died: Any) -> dict[str, Any]:
         """From a person's first visit to the last; who has none has the first day on which visits may start, within their life."""
-        bounds = getattr(self.schema.column(f"{cdm.VISIT}.{cdm.START[cdm.VISIT]}"), "bounds", ())
+        bounds: Any = getattr(self.schema.column(f"{cdm.VISIT}.{cdm.START[cdm.VISIT]}"), "bounds", None)
         least = np.datetime64(date.fromisoformat(str(bounds[0])[:10]), "D")
         first = np.full(len(born), np.datetime64(date.max, "D"))
         last = np.full(len(born), np.datetime64(date.min, "D"))
