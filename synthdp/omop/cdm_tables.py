@@ -14,7 +14,7 @@ from synthdp.files import atomic
 from synthdp.omop import cdm
 from synthdp.omop.cdm_store import Cdm
 from synthdp.schema import cells
-from synthdp.schema.columns import Categorical
+from synthdp.schema.columns import Categorical, Numeric
 from synthdp.schema.linked_tables import held, keys_of
 from synthdp.schema.table_review import Finding
 
@@ -53,6 +53,10 @@ def read(where: str, schema: "Schema") -> "dict[str, pd.DataFrame]":
         person[cdm.DEATH_DATE] = _deaths(frames.pop(cdm.DEATH), person["person_id"])
     visits = frames[cdm.VISIT]
     visits[cdm.DAYS] = _days(visits[cdm.START[cdm.VISIT]], visits["visit_end_date"])
+    for table in schema.tables:
+        for name, column in held(schema, table):
+            if isinstance(column, Numeric) and column.kind != "datetime" and name != cdm.DAYS:
+                frames[table.name][name] = _numbers(frames[table.name][name])
     return {table.name: frames[table.name][_columns(schema, table)] for table in schema.tables}
 
 
@@ -93,6 +97,14 @@ def _births(person: "pd.DataFrame", where: str) -> Any:
 def _deaths(death: "pd.DataFrame", people: Any) -> Any:
     first = death.assign(day=death[cdm.DEATH_DATE].astype("string").str.slice(0, 10)).groupby("person_id")["day"].min()
     return people.map(first).astype(object)
+
+
+def _numbers(texts: Any) -> Any:
+    """Text as numbers; what is none stays text, for the check to tell."""
+    import pandas as pd
+
+    found = pd.to_numeric(texts, errors="coerce")
+    return found if found.notna().equals(texts.notna()) else found.astype(object).where(found.notna(), texts)
 
 
 def _days(start: Any, end: Any) -> Any:

@@ -157,12 +157,15 @@ def test_dates_of_birth_and_death_are_made_as_the_dashboard_makes_them(tmp_path)
         tmp_path / "death.csv", index=False
     )
     drafted = omop_hospital.answered(cdm_draft.draft(str(tmp_path)))
+    year = "      year_of_birth: {kind: integer, bounds: [1900, 2020]}\n      gender_concept_id:"
+    drafted = drafted.replace("      gender_concept_id:", year, 1)
     (tmp_path / "schema.yaml").write_text(drafted, encoding="utf-8")
     found = cdm_tables.read(str(tmp_path), Schema.load(tmp_path / "schema.yaml"))
     assert found["person"]["birth_datetime"].tolist() == ["1950-01-01", "1960-07-01", "1971-02-03"]
     assert found["person"]["death_date"].isna().tolist() == [True, False, True]
     assert found["person"]["death_date"][1] == "2020-04-01"
     assert found["visit_occurrence"]["visit_days"].tolist() == [2]
+    assert found["person"]["year_of_birth"].tolist() == [1950, 1960, 1970], "numbers, and no text"
 
 
 def test_concepts_are_public_and_a_hospital_s_own_are_declared(place, capsys):
