@@ -25,7 +25,7 @@ from synthdp.omop import cdm, cdm_draft, cdm_files, cdm_tables, quality_checks
 DELTA, PEOPLE, EPSILONS, SEEDS = 1e-6, 10_000, (1.0, 3.0), (1, 2, 3)
 OF = "(SELECT descendant_concept_id FROM concept_ancestor WHERE ancestor_concept_id = {})"
 DIABETES, HEART = OF.format(made_up_omop.DIABETES), OF.format(made_up_omop.HEART)
-FIRST = """(SELECT person_id, min(condition_start_date) AS day FROM condition_occurrence WHERE condition_concept_id IN {} GROUP BY person_id)"""
+FIRST = "(SELECT person_id, min(condition_start_date) AS day FROM condition_occurrence WHERE condition_concept_id IN {} GROUP BY person_id)"
 DIABETIC, HEART_PATIENTS = FIRST.format(DIABETES), FIRST.format(HEART)
 YOUNG_WOMEN = "gender_concept_id = 8532 AND year_of_birth > 1976"
 QUERIES = {
