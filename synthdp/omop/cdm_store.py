@@ -270,11 +270,11 @@ def _literal(text: str | Path) -> str:
 
 @contextmanager
 def duck(memory: str = source.MEMORY) -> Iterator[Any]:
-    """A DuckDB of our own that holds its tables in memory, up to a limit, and beyond it in a private folder. Raises `BadInput` where it is
-    not installed, or cannot do what it is asked."""
+    """A DuckDB of our own that holds its tables in memory, up to a limit, and beyond it, encrypted, in a private folder. Raises
+    `BadInput` where it is not installed, or cannot do what it is asked."""
     from synthdp.files.private_folder import private_folder
 
     source.check_installed()
     files = source.Files(path=Path(), format="csv", memory=memory)
-    with private_folder(None) as folder, source.connected(files, folder) as connection, source.asking():
+    with private_folder(None) as folder, source.connected(files, folder, encrypted=True) as connection, source.asking():
         yield connection.con

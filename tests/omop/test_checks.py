@@ -1,5 +1,7 @@
 """The checks of a CDM, by the DataQualityDashboard's names: none fails on one that is whole, each fails where it was broken."""
 
+import tempfile
+
 import omop_hospital
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ from made_up_omop import INSULIN, OLD_CODE, PREGNANCY, SODIUM, TABLET, TYPE_2
 
 from synthdp.errors import BadInput
 from synthdp.omop import cdm
+from synthdp.omop.cdm_store import duck
 from synthdp.omop.quality_checks import NAMES, checked
 
 # What is broken, by check and field; some of it breaks another check too.
@@ -131,6 +134,17 @@ def test_what_is_no_cdm_is_refused_in_words(tmp_path):
     (tmp_path / "PERSON.parquet").write_text("", encoding="utf-8")
     with pytest.raises(BadInput, match="several files of the table 'person'"):
         checked(str(tmp_path))
+
+
+@pytest.mark.heavy
+def test_what_of_a_cdm_does_not_fit_in_memory_is_encrypted(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with duck("64MiB") as connection:
+        connection.execute("CREATE TABLE t AS SELECT md5(i::VARCHAR) || 'a patient' AS x FROM range(3000000) AS s(i)")
+        spilled = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert sum(path.stat().st_size for path in spilled) > 10 << 20
+        assert not any(b"a patient" in path.read_bytes() for path in spilled)
+    assert not list(tmp_path.rglob("*"))
 
 
 def test_insulin_is_an_ingredient():
