@@ -29,6 +29,8 @@ WAYS = ("one", "two", "three", "four")  # columns of a table, in words
 
 def check_offered(generator: Generator, schema: Schema) -> None:
     """Refuse tables of a generator that learns from other answers, and of pictures."""
+    if schema.tables:
+        raise BadInput("answers=true keeps the noisy tables of one table's columns: leave it out for linked tables")
     if not generator.traits.counted:
         raise BadInput(
             f"answers=true keeps noisy tables, and {generator.name} learns from other answers: leave it out, or choose a generator "

@@ -91,6 +91,47 @@ def clinic(people: int, seed: int = 0, most: int = 6) -> dict[str, pd.DataFrame]
     }
 
 
+LAB: dict[str, Any] = {
+    "parent": "visit",
+    "max_rows": 3,
+    "columns": {
+        "test": {"kind": "categorical", "categories": ["CRP", "Hb", "K"]},
+        "value": {"kind": "continuous", "bounds": [0, 100], "bins": 5, "missing": True},
+        "taken": {"kind": "datetime", "bounds": ["2020-01-01", "2024-03-01"], "resolution": "day"},
+        "urgent": {"kind": "boolean"},
+    },
+}
+IN_ORDER = [*DECLARED["rules"], "lab.taken >= visit.start", "lab.taken <= person.death"]
+
+
+def with_labs(**changes: Any) -> Schema:
+    """The clinic's schema with a second table below visits, of several columns."""
+    changes = {"rules": IN_ORDER, **changes}
+    return schema(**{**changes, "tables": {"lab": LAB, **changes.get("tables", {})}})
+
+
+def labs(frames: dict[str, pd.DataFrame], seed: int = 0) -> dict[str, pd.DataFrame]:
+    """The tables with laboratory values: high where the test is CRP, low where it is K, urgent in ward a, taken on the day of the visit or
+    up to four days later, and never after death."""
+    rng = np.random.default_rng(seed)
+    visit = frames["visit"].merge(frames["person"].drop_duplicates("person_id"), on="person_id", how="left")
+    rows = visit.loc[np.repeat(np.arange(len(visit)), rng.integers(0, 5, len(visit)))]
+    test = rng.choice(["CRP", "Hb", "K"], len(rows), p=[0.5, 0.3, 0.2])
+    middle = pd.Series(test).map({"CRP": 85.0, "Hb": 50.0, "K": 10.0}).to_numpy()
+    value = np.round(middle + rng.uniform(-9, 9, len(rows)), 2)
+    taken = rows["start"] + pd.to_timedelta(rng.choice([0, 0, 0, 1, 4], len(rows)), unit="D")
+    frame = pd.DataFrame(
+        {
+            "visit_id": rows["visit_id"].to_numpy(),
+            "test": test,
+            "value": np.where(rng.random(len(rows)) < 0.1, np.nan, value),
+            "taken": taken.where(~(taken > rows["death"]), rows["death"]).to_numpy(),
+            "urgent": (rows["ward"] == "a").to_numpy(),
+        }
+    )
+    return {**frames, "lab": frame}
+
+
 def without(frames: dict[str, pd.DataFrame], person: str) -> dict[str, pd.DataFrame]:
     """The tables of everybody else: a row below visits stays where somebody else holds its visit's key, and where nobody does."""
     visits = frames["visit"]
@@ -99,7 +140,9 @@ def without(frames: dict[str, pd.DataFrame], person: str) -> dict[str, pd.DataFr
     return {
         "person": frames["person"][frames["person"]["person_id"] != person],
         "visit": visits[~theirs],
-        "diagnosis": frames["diagnosis"][~frames["diagnosis"]["visit_id"].isin(gone)],
+        **{
+            name: frame[~frame["visit_id"].isin(gone)] for name, frame in frames.items() if name in ("diagnosis", "lab")
+        },
     }
 
 

@@ -33,6 +33,7 @@ def pate(config: Config) -> None:
     out = output_paths.folder(config["out"], force=options.force)
     check_replaced(out / "release")  # which would be too late once all is charged
     schema = real_records.declared(config["data"])
+    real_records.check_one_table(schema, "pate")
     target, made = target_of(schema), teaching(options, schema)
     wanted = public_schema(schema, target)
     public = _public(Path(options.public), schema, target)

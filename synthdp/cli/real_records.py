@@ -79,6 +79,9 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "sour
     return source.files(path, memory=options.memory)
 
 
+ONE_TABLE = "{what} takes one table, and the schema describes linked ones: join them and describe the joined table"
+
+
 def _check_in_memory(options: settings.Data) -> None:
     """Refuse linked tables that are no folder of files, or are to be counted elsewhere."""
     if address_of(options) is not None or options.engine == "duckdb":
@@ -88,12 +91,16 @@ def _check_in_memory(options: settings.Data) -> None:
         )
 
 
+def check_one_table(schema: "Schema", what: str) -> None:
+    """Refuse a schema of linked tables, for a command that takes one table."""
+    if schema.tables:
+        raise BadInput(ONE_TABLE.format(what=what))
+
+
 def one_table(records: "Records", what: str) -> "pd.DataFrame":
     """The table of a command that takes one. Raises `BadInput` for linked ones."""
     if isinstance(records, dict):
-        raise BadInput(
-            f"{what} takes one table, and the schema describes linked ones: join them and describe the joined table"
-        )
+        raise BadInput(ONE_TABLE.format(what=what))
     return records
 
 

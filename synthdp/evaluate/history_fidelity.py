@@ -88,7 +88,7 @@ def cells(frame: pd.DataFrame, schema: Schema, view: View) -> Cells:
     owner = pd.factorize(frame[schema.unit])[0].astype(np.int64)
     points = codec.numeric(view.order).read(frame[view.order])[0].astype(np.int64)
     rank = np.lexsort((points, owner))
-    return view.cells(codec.encode(frame)[rank], points[rank], owner[rank])
+    return view.cells(codec.encode(frame)[rank], points[rank], owner[rank], {})
 
 
 def _apart(parts: Mapping[str, Cells], view: View, names: list[str], where: str) -> dict[str, float] | None:

@@ -12,7 +12,7 @@ weighed in the same way, so that what is fitted is not bent by it.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -33,6 +33,7 @@ from synthdp.schema.history_view import (
     EARLIER,
     FIRST,
     GAP,
+    LAST,
     LEFT,
     LONGEST,
     MOST_LEFT,
@@ -40,7 +41,10 @@ from synthdp.schema.history_view import (
     PACE,
     PLACE,
     PREVIOUS,
+    ROW,
+    ROWS,
     UNIT_WEIGHT,
+    Below,
     View,
 )
 from synthdp.schema.linked_tables import Table
@@ -57,6 +61,9 @@ Clique = tuple[str, ...]
 Tables = dict[Clique, Array]
 MOST_UNITS = 50_000  # drawn while a model is fitted
 BATCH = 100_000  # rows drawn at a time
+CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at: of more rows, some tell
+BY_CODE = 4.0  # times `spread`: what a code tells of the other columns of its row
+POINTS = "points of "  # dates below visits, as drawn
 LARGEST = 1 << 62  # no gap is larger
 LEAST_CHANCE = 1e-300  # of what a rule leaves: something is drawn of it
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
@@ -81,6 +88,11 @@ class HistoriesSettings:
         fraction(),
     )
     pairs: int = option(12, "number of columns that tell the target together with the previous target", whole(0))
+    row_share: float = option(
+        0.4,
+        "share of the precision spent on tables of rows below visits, before all others; applies if there are any",
+        fraction(),
+    )
     clip: float = option(2.0, "records that a unit weighs at most: with more of them, each weighs less", positive(1000))
     spread: float = option(
         0.25, "expected size of a parameter: the smaller, the more noisy cells are drawn to the rest", positive(100)
@@ -99,6 +111,8 @@ class HistoriesSettings:
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
         """The schema says whose a record is and in which order records stand; what only a target would make read is left out without."""
         history_view.check(schema)
+        if not schema.tables[2:] and self.row_share != type(self).row_share:
+            raise BadInput("generator.row_share applies if the schema has tables below visits: leave it out")
         if _has_target(schema):
             return
         for field in fields(self):
@@ -108,7 +122,8 @@ class HistoriesSettings:
                 )
 
     def plan(self, schema: Schema, noise: float) -> Plan:
-        """A Gaussian each for the tables of units, of records, of the target, and of the target with two columns."""
+        """A Gaussian each for the tables of units, of records, of the target, of the target with two columns, and of the rows of each table
+        below visits."""
         return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
 
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:
@@ -117,6 +132,10 @@ class HistoriesSettings:
         if _has_target(schema):
             shares |= {"target": self.target_share} | ({"pairs": self.pair_share} if self.pairs else {})
         shares["records"] = 1 - sum(shares.values())
+        below = schema.tables[2:]
+        if below:
+            shares = {name: share * (1 - self.row_share) for name, share in shares.items()}
+            shares |= {f"{table.name}{ROWS}": self.row_share / len(below) for table in below}
         return {name: noise / math.sqrt(share) for name, share in shares.items()}
 
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
@@ -129,7 +148,7 @@ class HistoriesSettings:
         of_unit: list[Clique] = [*combinations(view.of_unit, 2)] or [view.of_unit]
         units = _Asked.of(data, HistoryTables(view, tuple(of_unit), noises["units"]))
         clip = min(self.clip, float(schema.max_records_per_unit))
-        drawn_columns = [name for name in view.drawn if name != view.target]
+        drawn_columns = [name for name in view.drawn if name != view.target and view.of_row(name) is None]
         asked: list[Clique] = [(name,) for name in drawn_columns]
         asked += [(each, name) for name in drawn_columns for each in view.before(name)]
         records = _Asked.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
@@ -144,6 +163,11 @@ class HistoriesSettings:
                 cliques[view.target] += pairs
                 question = HistoryTables(view, tuple((*pair, view.target) for pair in pairs), noises["pairs"], clip)
                 answers.append(_Asked.of(data, question))
+        for below in view.below:
+            told: list[Clique] = [(name,) for name in below.columns]
+            told += [(each, name) for name in below.columns for each in view.before(name)]
+            spent = noises[f"{below.table}{ROWS}"]
+            answers.append(_Asked.of(data, HistoryTables(view, tuple(told), spent, clip, below.table)))
         work = _Work(self, Codec(schema), view, cliques, answers, progress)
         work.units(units, rng)
         return work.records(rng)
@@ -212,19 +236,19 @@ class _Work:
             before = [(each,) for each in view.of_unit[:place]]
             tables = [_told(asked.tables, each, name) for (each,) in before]
             if not before:
-                self.of_unit[name] = _by_itself(_alone([asked], name))
+                self.of_unit[name] = _by_itself(_alone([asked], name, view))
             else:
                 weights = np.full(self.number, self.total / self.number)
                 deviations = [asked.deviation] * len(tables)
                 self.of_unit[name] = self._fitted(
-                    self.people, weights, before, tables, deviations, _alone([asked], name), None
+                    self.people, weights, before, tables, deviations, _alone([asked], name, view), None
                 )
             self.people[name] = _drawn(self.of_unit[name], self.people, sizes, self.number, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
         """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it."""
         view = self.view
-        held = {name: _by_itself(_alone(self.answers, name)) for name in view.drawn}
+        held = {name: _by_itself(_alone(self.answers, name, view)) for name in view.drawn}
         model = HistoryModel(self.codec.schema, self.of_unit, held)
         steps = self.settings.rounds * len(view.drawn)
         for turn in range(self.settings.rounds):
@@ -257,8 +281,12 @@ class _Work:
             asked = next(each for each in self.answers if (*clique, name) in each.tables)
             tables.append(asked.tables[(*clique, name)].reshape(-1, size))
             deviations.append(asked.deviation)
+        below = self.view.of_row(name)
+        if below is not None:
+            cells, weights = self._rows(cells, weights, below, cliques, size)
         if name not in (FIRST, GAP):
-            return self._fitted(cells, weights, cliques, tables, deviations, start.margin, start)
+            told = below is not None and name != below.code
+            return self._fitted(cells, weights, cliques, tables, deviations, start.margin, start, told=told)
         there = cells[PLACE] == 0 if name == FIRST else cells[PLACE] > 0
         rows = {each: values[there] for each, values in cells.items()}
         if name == FIRST:  # the last code says that this is another record
@@ -270,6 +298,16 @@ class _Work:
         tables = [np.where(closed.all(0), 0.0, table) for table in tables]
         return self._fitted(rows, weights[there], cliques, tables, deviations, start.margin, start, closed)
 
+    def _rows(
+        self, cells: Mapping[str, Whole], weights: Array, below: Below, cliques: Sequence[Clique], size: int
+    ) -> tuple[dict[str, Whole], Array]:
+        """Rows below drawn records and what they weigh; of very many some, evenly."""
+        names = dict.fromkeys(name for clique in cliques for name in clique)
+        found, record = self.view.rows(cells, below, [below.code, *names])
+        weights = (weights / np.maximum(cells[below.table + ROWS], 1))[record]
+        step = max(1, -(-len(record) * size // CHANCES))
+        return {name: values[::step] for name, values in found.items()}, weights[::step] * step
+
     def _fitted(
         self,
         cells: Mapping[str, Whole],
@@ -280,7 +318,11 @@ class _Work:
         alone: Array,
         start: Conditional | None,
         closed: NDArray[np.bool_] | None = None,
+        *,
+        told: bool = False,
     ) -> Conditional:
+        codes = [(each.code,) for each in self.view.below]
+        spread = self.settings.spread
         return fit(
             cells,
             weights,
@@ -289,7 +331,7 @@ class _Work:
             tables,
             deviations,
             alone,
-            spread=self.settings.spread,
+            spread=[spread * BY_CODE if told and clique in codes else spread for clique in cliques],
             iterations=self.settings.iterations,
             start=start,
             closed=closed,
@@ -301,9 +343,9 @@ def beyond(view: View, left: Whole) -> NDArray[np.bool_]:
     return np.column_stack([np.ones(len(left), np.bool_), np.array(view.gaps)[None, :] > left[:, None]])
 
 
-def _alone(answers: Sequence[_Asked], name: str) -> Array:
+def _alone(answers: Sequence[_Asked], name: str, view: View) -> Array:
     """Logarithms of a column by itself, (codes,): the mean of what all tables that hold it say, each weighed by its precision. The code
-    that says that a record has no such column is none of those that are drawn."""
+    that says that a record has no such column, or that a cell is missing which cannot be, is none of those that are drawn."""
     found, precision = np.zeros(()), 0.0
     for asked in answers:
         for clique, table in asked.tables.items():
@@ -314,6 +356,9 @@ def _alone(answers: Sequence[_Asked], name: str) -> Array:
     counts = np.clip(found / precision, 1.0, None)
     logs: Array = np.log(counts / counts.sum())
     logs[{FIRST: [-1], GAP: [0]}.get(name, [])] = CLOSED
+    below = view.of_row(name)
+    if below is not None and name not in below.optional:
+        logs[-1] = CLOSED
     return logs
 
 
@@ -346,6 +391,8 @@ class Spans:
     last: Whole
     codes: int
     points: dict[str, Whole]
+    gone: dict[str, NDArray[np.bool_]]
+    limited: bool
 
     @property
     def empty(self) -> NDArray[np.bool_]:
@@ -355,7 +402,7 @@ class Spans:
     def closed(self, units: Whole) -> NDArray[np.bool_]:
         """(rows, codes): the order column's codes that lie outside, of these units."""
         codes = np.arange(self.codes)[None, :]
-        if not self.points:
+        if not self.limited:
             return np.zeros((len(units), self.codes), np.bool_)
         return (codes < self.first[units][:, None]) | (codes > self.last[units][:, None])
 
@@ -385,17 +432,19 @@ class HistoryModel:
         view, codec = self.view, Codec(self.schema)
         order, units = codec.numeric(view.order), len(people[NUMBER])
         (low, high), points = (np.full(units, end) for end in order.span), dict[str, Whole]()
-        for name in (*view.since, *view.until):
+        missing: dict[str, NDArray[np.bool_]] = {}
+        for name in dict.fromkeys((*view.since, *view.until, *view.ends)):
             coder, column = codec.numeric(name), self.schema.column(name)
             inside, gone = coder.known(people[name].astype(np.int32))
-            points[name] = coder.draw(inside, rng)
+            points[name], missing[name] = coder.draw(inside, rng), gone
             period = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0
             if name in view.since:
                 low = np.where(gone, low, np.maximum(low, -(-points[name] * period // view.period)))
-            else:
+            if name in view.until:
                 high = np.where(gone, high, np.minimum(high, points[name] * period // view.period))
         first, last = (np.asarray(order.coded(each), np.int64) for each in (low, high))
-        return Spans(low, high, first, last, view.sizes[view.order], points)
+        limited = bool(view.since or view.until)
+        return Spans(low, high, first, last, view.sizes[view.order], points, missing, limited)
 
     def histories(
         self,
@@ -420,13 +469,17 @@ class HistoryModel:
         drawn_points: list[Whole] = []
         past = {PREVIOUS + name: np.full(units, sizes[PREVIOUS + name] - 1) for name in (*view.own, view.order)}
         past |= {f"{EARLIER}{name} {code}": np.zeros(units, np.int64) for name, code in view.counted}
+        for below in view.below:
+            for name in below.columns:
+                past[PREVIOUS + name] = np.full((units, below.places), -1, np.int32)
+            past[PREVIOUS + below.code][:, 0] = below.none
         points = np.zeros(units, np.int64)
         while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
             cells[PLACE] = np.full(len(alive), int(view.place(np.array([place]))[0]))
             cells[LEFT] = np.minimum(number[alive] - place - 1, MOST_LEFT)
             if place == 0:
-                if spans.points:
+                if spans.limited:
                     chances = np.maximum(self.of_record[FIRST].probabilities(cells, sizes)[:, :-1], LEAST_CHANCE)
                     cells[FIRST] = drawn(np.where(spans.closed(alive), 0, chances), rng)
                     points[alive] = order.between(cells[FIRST], spans.low[alive], spans.high[alive], rng)
@@ -448,11 +501,15 @@ class HistoryModel:
             cells[view.order] = np.asarray(order.coded(points[alive]), np.int64)
             cells |= view.calendar(points[alive])
             for name in view.own:
+                if name in view.targets[:1]:
+                    self._below(cells, points[alive], alive, spans, rng)
                 cells[name] = _drawn(self.of_record[name], cells, sizes, len(alive), rng)
+            if not view.targets:
+                self._below(cells, points[alive], alive, spans, rng)
             parts.append(cells)
             owners.append(alive)
             drawn_points.append(points[alive])
-            for name in (*view.own, view.order):
+            for name in (*view.own, view.order, *(name for each in view.below for name in each.columns)):
                 past[PREVIOUS + name][alive] = cells[name]
             for name, code in view.counted:
                 held = past[f"{EARLIER}{name} {code}"]
@@ -463,6 +520,108 @@ class HistoryModel:
         owner = np.concatenate(owners)
         rank = np.argsort(owner, kind="stable")  # a unit's records stay in their order
         return {name: values[rank] for name, values in whole.items()}, owner[rank], np.concatenate(drawn_points)[rank]
+
+    def _below(
+        self, cells: dict[str, Whole], points: Whole, units: Whole, spans: Spans, rng: np.random.Generator
+    ) -> None:
+        """Draw the rows below records into `cells`, (records, places) each, and the points of their dates. A row is left out where there is
+        no time for its dates."""
+        view, sizes = self.view, self.view.sizes
+        for below in view.below:
+            shape = (len(points), below.places)
+            for name in below.columns:
+                cells[name] = np.full(shape, -1, np.int32)
+            for name, _ in below.starts:
+                cells[POINTS + name] = np.zeros(shape, np.int64)
+            for place in range(below.places):
+                chosen = np.flatnonzero(cells[below.table + ROWS] > place)
+                row = {name: values[chosen] for name, values in cells.items()}
+                row[below.table + ROW] = np.full(len(chosen), place)
+                row[below.table + LAST] = row[below.code][:, place - 1] if place else np.full(len(chosen), below.none)
+                row[below.code] = _drawn(self.of_record[below.code], row, sizes, len(chosen), rng)
+                cells[below.code][chosen, place] = row[below.code]
+                for name in below.further:
+                    before = view.before_at(row, below, PREVIOUS + name, np.arange(len(chosen)), row[below.code])
+                    known = row | {PREVIOUS + name: before}
+                    if name in dict(below.starts):
+                        drawn_at = self._date(below, name, known, points[chosen], units[chosen], spans, rng)
+                        row[name], row[POINTS + name] = drawn_at
+                        cells[POINTS + name][chosen, place] = row[POINTS + name]
+                    else:
+                        row[name] = _drawn(self.of_record[name], known, sizes, len(chosen), rng)
+                    cells[name][chosen, place] = row[name]
+            self._packed(cells, below)
+
+    def _date(
+        self,
+        below: Below,
+        name: str,
+        row: Mapping[str, Whole],
+        visits: Whole,
+        units: Whole,
+        spans: Spans,
+        rng: np.random.Generator,
+    ) -> tuple[Whole, Whole]:
+        """Codes and points of a date of rows, which keeps its column's bounds and the orders; -1 where there is no time for it."""
+        view, codec = self.view, Codec(self.schema)
+        starts, period = np.array(dict(below.starts)[name]), dict(below.periods)[name]
+        low, high = (np.full(len(visits), end) for end in codec.numeric(f"{name} 1").span)
+        for own, since, other in below.orders:
+            if own != name:
+                continue
+            if other == view.order:
+                at, gone = visits * view.period, np.zeros(len(visits), np.bool_)
+            elif other in spans.points:
+                column = self.schema.column(other)
+                step = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0
+                at, gone = spans.points[other][units] * step, spans.gone[other][units]
+            elif POINTS + other in row and row[other].ndim == 1:  # of the same row, and drawn before
+                at, gone = row[POINTS + other] * dict(below.periods)[other], row[other] >= view.sizes[other] - 1
+            else:
+                continue
+            low = np.where(since & ~gone, np.maximum(low, -(-at // period)), low)
+            high = np.where(~np.bool_(since) & ~gone, np.minimum(high, at // period), high)
+        base = visits * view.period // period
+        least, most = starts[None, :] + base[:, None], np.append(starts[1:] - 1, LARGEST)[None, :]
+        most = np.where(most < LARGEST, most + base[:, None], LARGEST)
+        least[:, 0] = -LARGEST
+        closed = (least > high[:, None]) | (most < low[:, None])
+        closed = np.column_stack([closed, np.full(len(visits), name not in below.optional)])
+        chances = np.maximum(self.of_record[name].probabilities(row, view.sizes), LEAST_CHANCE)
+        codes = np.where(closed.all(1), -1, drawn(np.where(closed, 0, chances), rng)) if len(visits) else visits
+        dated = (codes >= 0) & (codes < len(starts))
+        at, every = np.where(dated, codes, 0), np.arange(len(visits))
+        first, last = np.maximum(least[every, at], low), np.minimum(most[every, at], high)
+        points = np.where(dated, rng.integers(np.where(dated, first, 0), np.where(dated, last, 0) + 1), 0)
+        return codes, points
+
+    def _packed(self, cells: dict[str, Whole], below: Below) -> None:
+        """Leave out rows without a time for a date, move the others together, and count them."""
+        held = cells[below.code] >= 0
+        for name, _ in below.starts:
+            held &= cells[name] >= 0
+        order = np.argsort(~held, axis=1, kind="stable")
+        for name in (*below.columns, *(POINTS + name for name, _ in below.starts)):
+            moved = np.where(held, cells[name], -1)
+            cells[name] = np.take_along_axis(moved, order, 1)
+        cells[below.table + ROWS] = held.sum(1)
+        cells[below.code][:, 0] = np.where(held.any(1), cells[below.code][:, 0], below.none)
+
+    def _placed(self, cells: Mapping[str, Whole], names: Iterable[str]) -> Whole:
+        """Codes as the codec has them, (rows, columns): rows below records in their places."""
+        view, codec, found = self.view, Codec(self.schema), dict[str, Whole]()
+        for below in view.below:
+            there = (cells[below.code] >= 0) & (cells[below.code] < below.none)
+            for name in below.columns:
+                for at in range(below.places):
+                    place, codes = f"{name} {at + 1}", cells[name][:, at]
+                    last = codec.sizes[codec.names.index(place)] - 1
+                    held = there[:, at]
+                    if name in dict(below.starts):
+                        held = held & (codes < view.sizes[name] - 1)
+                        codes = codec.numeric(place).coded(cells[POINTS + name][:, at])
+                    found[place] = np.where(held, codes, last)
+        return np.stack([found[name] if name in found else cells[name] for name in names], 1)
 
     def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
         """`rows` records, whole histories one after another; that of the last unit ends where the rows do. Units are named from
@@ -483,9 +642,7 @@ class HistoryModel:
         view, codec = self.view, Codec(self.schema)
         cells, owner, points = self.histories(most // 2 + 1, rng)  # some have several: what is lacking is drawn next
         cells, owner = {name: values[:most] for name, values in cells.items()}, owner[:most]
-        codes = (
-            np.stack([cells[name] for name in codec.names], 1) if most else np.zeros((0, len(codec.names)), np.int32)
-        )
+        codes = self._placed(cells, codec.names) if most else np.zeros((0, len(codec.names)), np.int32)
         frame = codec.decode(codes, rng)
         starts = np.searchsorted(owner, owner, side="left")
         for name in view.unit:  # one value for all records of a unit
@@ -519,7 +676,8 @@ class HistoryModel:
         for name, drawn_points in spans.points.items():  # by which the visits were drawn
             coder = codec.numeric(name)
             whole[name] = coder.cells(drawn_points, coder.known(people[name].astype(np.int32))[1])
-        rows = codec.decode(np.stack([cells[name] for name in codec.names], 1), rng)
+        nothing = np.zeros(len(owner), np.int64)  # of rows below visits, which are made apart
+        rows = codec.decode(np.stack([cells.get(name, nothing) for name in codec.names], 1), rng)
         rows[view.order] = codec.numeric(view.order).cells(points, np.zeros(len(owner), np.bool_))
         of_person = np.array([f"S{first + unit + 1:09d}" for unit in range(len(whole))], object)
         place = np.arange(len(owner)) - np.searchsorted(owner, owner, side="left")
@@ -531,7 +689,8 @@ class HistoryModel:
         keys = {visit.key: of_visit[kept], root.key: of_person[owner[kept]]}
         found[visit.name] = _table(schema, visit, keys, rows[kept])
         for table in items:
-            found[table.name] = _below(schema, table, keys, rows[kept])
+            below = {name: values[kept] for name, values in cells.items()}
+            found[table.name] = _below(self, table, keys, below, rng)
         return {name: pd.DataFrame(frame).reset_index(drop=True) for name, frame in found.items()}
 
     def tensors(self) -> Tensors:
@@ -557,17 +716,31 @@ def _table(schema: Schema, table: Table, keys: Mapping[str | None, Any], rows: "
     return pd.DataFrame(made)
 
 
-def _below(schema: Schema, table: Table, of_visits: Mapping[str | None, Any], rows: "pd.DataFrame") -> "pd.DataFrame":
-    """A table below visits: a row for each place that is filled, visit by visit."""
+def _below(
+    model: HistoryModel,
+    table: Table,
+    of_visits: Mapping[str | None, Any],
+    cells: Mapping[str, Whole],
+    rng: np.random.Generator,
+) -> "pd.DataFrame":
+    """A table below visits: its rows, visit by visit."""
     import pandas as pd
 
-    ((name, _),) = (each for each in linked_tables.held(schema, table) if each[1].kind != "ignore")
-    places = [
-        rows[f"{table.name}.{name} {place + 1}"].reset_index(drop=True).dropna() for place in range(table.max_rows or 0)
-    ]
-    whole = pd.concat(places).sort_index(kind="stable")
-    plain = {"boolean": "bool", "Int64": "int64"}.get(str(whole.dtype))
-    visit = whole.index.to_numpy()
+    schema, view = model.schema, model.view
+    below = next(each for each in view.below if each.table == table.name)
+    dates = [name for name, _ in below.starts]
+    found, visit = view.rows(cells, below, below.columns)
+    there = (cells[below.code] >= 0) & (cells[below.code] < below.none)
+    codec = Codec(linked_tables.of_table(schema, table))
+    short = {name: name.partition(".")[2] for name in below.columns}
+    codes = np.zeros((len(visit), len(codec.names)), np.int32)
+    for name in below.columns:
+        if name not in dates:
+            codes[:, codec.names.index(short[name])] = found[name]
+    rows = codec.decode(codes, rng)
+    for name in dates:
+        gone = found[name] >= view.sizes[name] - 1
+        rows[short[name]] = codec.numeric(short[name]).cells(cells[POINTS + name][there], gone)
     made: dict[str, Any] = {}
     for key in linked_tables.keys_of(schema, table):
         if key == table.key:
@@ -576,7 +749,7 @@ def _below(schema: Schema, table: Table, of_visits: Mapping[str | None, Any], ro
             made[key] = pd.array([f"{each}-{at + 1:02d}" for each, at in zip(of_visit, rank, strict=True)], dtype="str")
         else:
             made[key] = pd.array(of_visits[key][visit], dtype="str")
-    return pd.DataFrame({**made, name: (whole if plain is None else whole.astype(plain)).array})
+    return pd.DataFrame({**made, **{name: rows[name].array for name in short.values()}})
 
 
 def _within(edges: Whole, codes: Whole, rng: np.random.Generator) -> Whole:

@@ -367,7 +367,7 @@ def apart(schema: Schema) -> dict[str, Any]:
 def rules(schema: Schema) -> dict[str, Any]:
     """Which of the declared rules every synthetic record keeps, and which evaluation counts."""
     kept, counted = ([rule.text for rule in part] for part in schema.rules_apart())
-    return {"rules": {"kept": kept, "counted": counted}} if schema.rules else {}
+    return {"rules": {"kept": kept, "counted": counted}} if kept or counted else {}
 
 
 def linked(schema: Schema) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 All of it follows from the schema, so it is public; the cells of one unit follow from that unit's records alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.schema import linked_tables
-from synthdp.schema.columns import MICROSECONDS, Boolean, Datetime
+from synthdp.schema.columns import MICROSECONDS, Boolean, Datetime, Ignored
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -31,7 +31,42 @@ MOST_LEFT = 2  # from which on records to come are no longer counted
 MOST_EARLIER = 3  # from which on earlier records are no longer counted
 TOLD = 4  # columns whose earlier values are counted where the schema has no target
 UNIT_WEIGHT = 1 << 20
+ROWS, ROW, LAST = " rows", " row", " last"  # of a table below visits
+MOST_RELATED = 256  # codes of a table below visits whose relations to one another are counted
 DAY, WEEK, THURSDAY = 86_400_000_000, 7, 3  # microseconds; the first day of 1970, counted from Monday
+
+
+@dataclass(frozen=True)
+class Below:
+    """A table below visits. `code` says what a row is, `further` are its other columns; of `dates` the gap to the visit's order column is
+    counted, in steps of `periods` microseconds; `starts` are the least gaps of its codes. `none` is the code of a row that is not there.
+    `optional` are the values that may be missing: then they have the last code."""
+
+    table: str
+    code: str
+    none: int
+    further: tuple[str, ...]
+    places: int
+    optional: tuple[str, ...]
+    starts: tuple[tuple[str, tuple[int, ...]], ...]
+    periods: tuple[tuple[str, int], ...]
+    orders: tuple[tuple[str, bool, str], ...]  # a date, whether it is not before (else not after), and what
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns, the code first."""
+        return (self.code, *self.further)
+
+    @property
+    def related(self) -> bool:
+        """Whether codes are few enough for tables of two of them."""
+        return self.none <= MOST_RELATED
+
+    def gap(self, name: str, points: Whole, gone: NDArray[np.bool_], visits: Whole) -> Whole:
+        """Codes of a date's points, by the microseconds of the visits' order column."""
+        starts, gap = np.array(dict(self.starts)[name]), points - visits // dict(self.periods)[name]
+        found: Whole = np.searchsorted(starts, np.maximum(gap, starts[0]), side="right") - 1
+        return np.where(gone, len(starts), found)
 
 
 @dataclass(frozen=True)
@@ -43,8 +78,10 @@ class View:
     column's code, or one more for later records;
     `gap` to the previous record, 0 for the first; `pace`, the gap by which the records that are left would reach the order column's upper
     bound; `weekday`; `previous c`, one more where there is none; and `earlier c`, how many
-    earlier records have a value of a target, from 0 to 3 or more. `numbers` and `gaps` are the least values of their codes; numbers begin
-    at 1, and of linked tables, where a unit may have no record, at 0.
+    earlier records have a value of a target, from 0 to 3 or more. Of each table in `below`, `own` has the number of rows, `t rows`; its
+    columns have as many codes of a record as it has rows, in an array (records, places) with -1 beyond them; a record without rows has
+    one code, that of none. A row has its place, `t row`, and the code of the row before it, `t last`. `numbers` and `gaps` are the least
+    values of their codes; numbers begin at 1, and of linked tables, where a unit may have no record, at 0.
     """
 
     order: str
@@ -59,6 +96,9 @@ class View:
     codes: tuple[tuple[str, int], ...]  # of the coded columns
     since: tuple[str, ...] = ()  # dates of the unit that no record is before, by rules that are kept
     until: tuple[str, ...] = ()  # and that none is after
+    below: tuple[Below, ...] = ()
+    aims: int = 0  # how many of `own` are targets
+    ends: tuple[str, ...] = ()  # further dates of the unit that rows below visits are not before or not after
 
     @classmethod
     def of(cls, codec: "Codec") -> "View":
@@ -67,13 +107,18 @@ class View:
         check(schema)
         codes = dict(zip(codec.names, codec.sizes, strict=True))
         order = str(schema.order)
-        own = [name for name in codes if name not in schema.per_unit and name != order]
+        below = tuple(_below(codec, table) for table in schema.tables[2:])
+        placed = {f"{name} {at + 1}" for each in below for name in each.columns for at in range(each.places)}
+        own = [name for name in codes if name not in (*schema.per_unit, *placed) and name != order]
+        own += [each.table + ROWS for each in below]
         targets = [name for name in schema.targets if name in own]
-        flags = [name for name in own if isinstance(schema.column(name), Boolean)]
+        flags = [name for name in own if name in codes and isinstance(schema.column(name), Boolean)]
         told = [name for name in targets if codes[name] <= TOLD] or ([] if targets else flags[:TOLD])
         column, most = schema.column(order), schema.max_records_per_unit
         low, high = codec.numeric(order).span
-        limits = [linked_tables.limit(schema, rule) for rule in schema.rules_apart()[0]] if schema.tables else []
+        kept = [schema.rules[place] for place in schema.settled().honoured or ()]
+        limits = [linked_tables.limit(schema, rule) for rule in kept] if schema.tables else []
+        ends = dict.fromkeys(other for each in below for _, _, other in each.orders if other in schema.per_unit)
         return cls(
             order=order,
             unit=tuple(name for name in codes if name in schema.per_unit),
@@ -87,12 +132,16 @@ class View:
             codes=tuple(codes.items()),
             since=tuple(limit[0] for limit in limits if limit is not None and limit[1]),
             until=tuple(limit[0] for limit in limits if limit is not None and not limit[1]),
+            below=below,
+            aims=len(targets),
+            ends=tuple(ends),
         )
 
     @property
     def sizes(self) -> dict[str, int]:
         """Codes of every column."""
         codes = dict(self.codes)
+        codes |= {each.table + ROWS: each.places + 1 for each in self.below}
         sizes = {name: codes[name] for name in (*self.unit, *self.own)}
         sizes |= {
             NUMBER: len(self.numbers),
@@ -104,6 +153,12 @@ class View:
         sizes |= {PACE: len(self.gaps) + 1, FIRST: codes[self.order] + 1, PREVIOUS + self.order: codes[self.order] + 1}
         sizes |= {WEEKDAY: WEEK} if self.period else {}
         sizes |= {PREVIOUS + name: codes[name] + 1 for name in self.own}
+        for each in self.below:
+            sizes |= {each.code: each.none + 1, PREVIOUS + each.code: each.none + 1, each.table + LAST: each.none + 1}
+            sizes |= {each.table + ROW: each.places}
+            dates = {name: len(starts) + 1 for name, starts in each.starts}
+            sizes |= {name: dates.get(name) or codes[f"{name} 1"] for name in each.further}
+            sizes |= {PREVIOUS + name: sizes[name] + 1 for name in each.further}
         return sizes | {f"{EARLIER}{name} {code}": MOST_EARLIER + 1 for name, code in self.counted}
 
     @property
@@ -113,27 +168,84 @@ class View:
         return [(name, code) for name in self.told for code in range(1, codes[name])]
 
     @property
+    def targets(self) -> tuple[str, ...]:
+        """Those of a record's own columns that are drawn last."""
+        return self.own[len(self.own) - self.aims :]
+
+    @property
     def of_unit(self) -> tuple[str, ...]:
         """What is drawn of a unit, in order."""
         return (*self.unit, NUMBER)
 
     @property
     def drawn(self) -> tuple[str, ...]:
-        """What is drawn of a record, in order: `first` of the first one and `gap` of all others."""
-        return (FIRST, GAP, *self.own)
+        """What is drawn of a record, in order: `first` of the first one and `gap` of all others; rows below it before its targets."""
+        first = self.own[: len(self.own) - self.aims]
+        return (FIRST, GAP, *first, *(name for each in self.below for name in each.columns), *self.targets)
+
+    @property
+    def placed_dates(self) -> list[str]:
+        """The dates below records, by the names of their places."""
+        return [f"{name} {at + 1}" for each in self.below for name, _ in each.starts for at in range(each.places)]
+
+    def of_row(self, name: str) -> Below | None:
+        """The table below visits that has a column; None for a column of a record."""
+        return next((each for each in self.below if name in each.columns), None)
 
     def before(self, name: str) -> tuple[str, ...]:
         """What a drawn column is told by: the unit, the record's place, how many follow it, what this record has so far, and of the records
         before it the targets and the column itself; all columns tell a target."""
         if name == FIRST:
             return self.of_unit
+        below = self.of_row(name)
+        if below is not None:
+            return self._before_row(below, name)
         past = [PREVIOUS + each for each in self.own if name in (each, self.target) or each in self.told]
         past += [f"{EARLIER}{each} {code}" for each, code in self.counted]
         past = [*self.of_unit, PLACE, LEFT, *past]
         if name == GAP:
             return (*past, PREVIOUS + self.order, PACE)
         here = [GAP, self.order, *([WEEKDAY] if self.period else [])]
+        if name == self.target:
+            here += [code for each in self.below for code in (each.code, PREVIOUS + each.code)]
         return (*past, *here, *self.own[: self.own.index(name)])
+
+    def _before_row(self, below: Below, name: str) -> tuple[str, ...]:
+        """What a column of a row is told by: a code by the unit, the record, the rows before it, the previous record's codes and those of
+        tables before it; another column by the row's code, the unit, the record, what it was last at that code, and columns before it."""
+        record = [each for each in self.own[: len(self.own) - self.aims] if not each.endswith(ROWS)]
+        if name != below.code:
+            own = below.columns[: below.columns.index(name)]
+            return (*own, PREVIOUS + name, *self.unit, *record)
+        place = (below.table + ROWS, below.table + ROW)
+        if not below.related:
+            return (*self.of_unit, self.order, *record, *place)
+        others = [each.code for each in self.below[: self.below.index(below)] if each.related]
+        return (*self.of_unit, self.order, *record, *place, below.table + LAST, PREVIOUS + below.code, *others)
+
+    def rows(self, cells: Cells, below: Below, names: Iterable[str]) -> tuple[dict[str, Whole], Whole]:
+        """Some columns of every row of a table below records, (rows,) each, and whose record's it is."""
+        codes = cells[below.code]
+        record, place = np.nonzero((codes >= 0) & (codes < below.none))
+        found: dict[str, Whole] = {}
+        for name in names:
+            if name in below.columns:
+                found[name] = cells[name][record, place]
+            elif name == below.table + ROW:
+                found[name] = place
+            elif name == below.table + LAST:
+                found[name] = np.where(place > 0, codes[record, np.maximum(place - 1, 0)], below.none)
+            elif name.removeprefix(PREVIOUS) in below.further:
+                found[name] = self.before_at(cells, below, name, record, codes[record, place])
+            else:
+                found[name] = cells[name][record]
+        return found, record
+
+    def before_at(self, cells: Cells, below: Below, name: str, record: Whole, code: Whole) -> Whole:
+        """What a value was in the first row of the previous record that has this code; the last code where there is none."""
+        same = cells[PREVIOUS + below.code][record] == code[:, None]
+        held = cells[name][record, same.argmax(1)]
+        return np.where(same.any(1), held, self.sizes[name] - 1)
 
     def number(self, count: Whole) -> Whole:
         """Codes of numbers of records."""
@@ -144,13 +256,19 @@ class View:
         """Codes of places, counted from 0."""
         return self.number(place + 1) - self.numbers.index(1)
 
-    def cells(self, coded: NDArray[Any], points: Whole, owner: Whole) -> dict[str, Whole]:
+    def cells(
+        self, coded: NDArray[Any], points: Whole, owner: Whole, dates: Mapping[str, tuple[Whole, NDArray[np.bool_]]]
+    ) -> dict[str, Whole]:
         """The columns of every record, (records,) each: of records in order, unit by unit (`owner` ascends), with their codes and their
-        order column's points."""
+        order column's points. `dates` are the points of dates below records by their places' names, and where they are missing."""
         names = [name for name, _ in self.codes]
         found = {
-            name: np.asarray(coded[:, names.index(name)], np.int64) for name in (*self.unit, *self.own, self.order)
+            name: np.asarray(coded[:, names.index(name)], np.int64)
+            for name in (*self.unit, *self.own, self.order)
+            if name in names
         }
+        for each in self.below:
+            found |= _bags(each, coded, names, points * self.period, dates)
         starts = np.searchsorted(owner, owner, side="left")
         place, number = np.arange(len(owner)) - starts, np.bincount(owner, minlength=1)[owner]
         sizes, later = self.sizes, place > 0
@@ -159,6 +277,11 @@ class View:
         before = np.maximum(np.arange(len(owner)) - 1, 0)
         for name in (*self.own, self.order):
             found[PREVIOUS + name] = np.where(later, found[name][before], sizes[PREVIOUS + name] - 1)
+        for each in self.below:
+            for name in each.columns:
+                held = np.where(later[:, None], found[name][before], -1)
+                held[:, 0] = np.where(later, held[:, 0], each.none if name == each.code else -1)
+                found[PREVIOUS + name] = held
         for name, code in self.counted:
             held = found[name] == code
             so_far = np.cumsum(held) - held
@@ -220,12 +343,80 @@ def grid(first: int, exact: int, last: int, most: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def cell(cells: Cells, clique: Sequence[str], sizes: Mapping[str, int]) -> Whole:
-    """Which cell of a clique's table each record lies in, (records,)."""
-    found = np.zeros(len(cells[clique[0]]), np.int64)
-    for name in clique:
-        found = found * sizes[name] + cells[name]
+def _below(codec: "Codec", table: linked_tables.Table) -> Below:
+    schema = codec.schema
+    names = [
+        f"{table.name}.{name}" for name, column in linked_tables.held(schema, table) if not isinstance(column, Ignored)
+    ]
+    flipped = [(order.right, order.op == "<=", order.left) for order in table.orders]
+    orders = [*((order.left, order.op == ">=", order.right) for order in table.orders), *flipped]
+    orders = [each for each in orders if each[0] in names]
+    starts, periods = {}, {}
+    for name in names[1:]:
+        column = schema.column(f"{name} 1")
+        if not isinstance(column, Datetime):
+            continue
+        order = schema.column(str(schema.order))
+        visits = MICROSECONDS[order.resolution] if isinstance(order, Datetime) else 0
+        period = MICROSECONDS[column.resolution]
+        (low, high), (first, last) = codec.numeric(f"{name} 1").span, codec.numeric(str(schema.order)).span
+        since = (name, True, schema.order) in orders
+        until = (name, False, schema.order) in orders
+        later = grid(0, EXACT_GAPS, 0 if until else max(0, high - first * visits // period), MOST_GAPS)
+        most = 0 if since else max(0, last * visits // period - low)
+        ends = grid(1, EXACT_GAPS, most, MOST_GAPS)[1:] if most else ()
+        starts[name] = (
+            *reversed([-each for each in dict.fromkeys((*(end - 1 for end in ends), most)) if each]),
+            *later,
+        )
+        periods[name] = period
+    return Below(
+        table=table.name,
+        code=names[0],
+        none=codec.sizes[codec.names.index(f"{names[0]} 1")] - 1,
+        further=tuple(names[1:]),
+        places=int(table.max_rows or 0),
+        optional=tuple(f"{table.name}.{name}" for name in table.optional),
+        starts=tuple(starts.items()),
+        periods=tuple(periods.items()),
+        orders=tuple(orders),
+    )
+
+
+def _bags(
+    below: Below,
+    coded: NDArray[Any],
+    names: list[str],
+    visits: Whole,
+    dates: Mapping[str, tuple[Whole, NDArray[np.bool_]]],
+) -> dict[str, Whole]:
+    """The columns of rows below records, (records, places) each, and how many rows there are."""
+    every = range(1, below.places + 1)
+    codes = np.stack([coded[:, names.index(f"{below.code} {at}")] for at in every], 1).astype(np.int32)
+    there = codes < below.none
+    found = {below.table + ROWS: there.sum(1), below.code: np.where(there, codes, -1)}
+    found[below.code][:, 0] = codes[:, 0]
+    for name in below.further:
+        if name in dict(below.starts):
+            held = [below.gap(name, *dates[f"{name} {at}"], visits) for at in every]
+        else:
+            held = [coded[:, names.index(f"{name} {at}")] for at in every]
+        found[name] = np.where(there, np.stack(held, 1), -1).astype(np.int32)
     return found
+
+
+def cell(cells: Cells, clique: Sequence[str], sizes: Mapping[str, int]) -> Whole:
+    """Which cell of a clique's table each record lies in, (records,); (records, places) where a column has several codes of a record, -1
+    where it has none. Raises `ValueError` for two such columns."""
+    held = [cells[name] for name in clique]
+    if sum(values.ndim == 2 for values in held) > 1:
+        raise ValueError("one column of a table may have several codes of a record")
+    several = any(values.ndim == 2 for values in held)
+    found, gone = np.zeros(1, np.int64), np.zeros(1, np.bool_)
+    for name, values in zip(clique, held, strict=True):
+        each = values[:, None] if several and values.ndim == 1 else values
+        found, gone = found * sizes[name] + each, gone | (each < 0)
+    return np.where(gone, -1, found) if several else found
 
 
 def weights(numbers: Whole, clip: float) -> Whole:

@@ -54,11 +54,14 @@ def joined(frames: Frames, schema: "Schema", key: bytes = b"") -> Joined:
     if items:
         of_visit = _texts(named[visits.key])[rows]
         for table in items:
-            ((name, _),) = (each for each in held(schema, table) if each[1].kind != "ignore")
-            found = _places(table, name, frames[table.name], of_visit, names[first][whose[rows]], schema, key)
+            own = [name for name, column in held(schema, table) if column.kind != "ignore"]
+            found = _places(table, own, frames[table.name], of_visit, names[first][whose[rows]], schema, key)
+            codes = np.array([*cells.texts(frames[table.name][own[0]]), None], object)  # -1: no row
             for number, values in enumerate(found):
-                whole = np.concatenate([values, np.full(len(alone), None)])
-                made[f"{table.name}.{name} {number + 1}"] = pd.Series(whole, dtype=object)
+                below = np.concatenate([values, np.full(len(alone), -1, np.int64)])
+                made[f"{table.name}.{own[0]} {number + 1}"] = pd.Series(codes[below], dtype=object)
+                for name in own[1:]:
+                    made[f"{table.name}.{name} {number + 1}"] = _taken(frames[table.name], name, below)
     frame = pd.DataFrame({name: made[name] for name in schema.names})
     return Joined(frame, place >= 0)
 
@@ -99,32 +102,39 @@ def _taken(frame: pd.DataFrame, name: str, place: Whole) -> "pd.Series[Any]":
 
 
 def _places(
-    table: Table, name: str, frame: pd.DataFrame, of_visit: Texts, of_person: Texts, schema: "Schema", key: bytes
-) -> list[Texts]:
-    """The cells of the rows below each visit, in `max_rows` places and in the order of their texts: (visits,) each."""
+    table: Table,
+    columns: list[str],
+    frame: pd.DataFrame,
+    of_visit: Texts,
+    of_person: Texts,
+    schema: "Schema",
+    key: bytes,
+) -> list[Whole]:
+    """The rows below each visit in `max_rows` places, in the order of their content: (visits,) each, -1 where there are fewer."""
     parent, most = next(str(each.key) for each in schema.tables if each.name == table.parent), int(table.max_rows or 0)
     own, theirs = [_texts(frame[parent])], [of_visit]
     if table.with_unit:
         own, theirs = [*own, _texts(frame[schema.unit])], [*theirs, of_person]
-    texts = np.array([*cells.texts(frame[name])], object)
-    below = (own[0] != "") & np.array([text is not None for text in texts], np.bool_)
-    own, texts = [each[below] for each in own], texts[below]
+    codes = np.array([*cells.texts(frame[columns[0]])], object)
+    rows = np.flatnonzero((own[0] != "") & np.array([text is not None for text in codes], np.bool_))
+    own, texts = [each[rows] for each in own], codes[rows]
+    for name in columns[1:]:
+        more = cells.texts(frame[name].iloc[rows])
+        texts = np.array([f"{text}\0{cell}" for text, cell in zip(texts, more, strict=True)], object)
     group, holder = _numbered(own, theirs)
     # Chosen once for each key, and not for each of its holders: visits under one key, such as that of an unknown visit, may be many.
     lots = np.zeros(len(texts), np.uint64)
     for row in np.flatnonzero(np.bincount(group, minlength=1)[group] > most):
         lots[row] = _lot(key, "\0".join(each[row] for each in own), texts[row])
-    cell = pd.factorize(texts, sort=True)[0]
-    kept = np.lexsort((cell, lots, group))
+    content = pd.factorize(texts, sort=True)[0]
+    kept = np.lexsort((content, lots, group))
     kept = kept[_rank(group[kept]) < most]
-    kept = kept[np.lexsort((cell[kept], group[kept]))]
+    kept = kept[np.lexsort((content[kept], group[kept]))]
     rank, found = _rank(group[kept]), []
     for number in range(most):
         place = np.full(max(group.max(initial=0), holder.max(initial=0)) + 1, -1)
-        place[group[kept[rank == number]]] = kept[rank == number]
-        there, values = place[holder] >= 0, np.full(len(of_visit), None, object)
-        values[there] = texts[place[holder[there]]]
-        found.append(values)
+        place[group[kept[rank == number]]] = rows[kept[rank == number]]
+        found.append(place[holder])
     return found
 
 

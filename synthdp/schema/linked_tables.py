@@ -3,11 +3,12 @@
     tables:
       person:    {key: person_id, columns: {sex: {...}, birth: {...}}}
       visit:     {parent: person, key: visit_id, order: start, max_rows: 10, columns: {start: {...}, ward: {...}}}
-      diagnosis: {parent: visit, max_rows: 3, columns: {code: {...}}}
+      diagnosis: {parent: visit, max_rows: 3, columns: {code: {...}, severity: {...}, found: {kind: datetime, ...}}}
 
 A model sees them as one table of histories: a row for each visit, with the columns of its person repeated (`person.sex`, constant per
-unit), its own (`visit.ward`), and those of the rows below it in as many places as may count (`diagnosis.code 1` to `3`, missing where there
-are fewer). `synthdp.schema.joined_tables` joins frames in this way.
+unit), its own (`visit.ward`), and those of the rows below it in as many places as may count (`diagnosis.code 1` to `3` and
+`diagnosis.severity 1` to `3`, missing where there are fewer). `synthdp.schema.joined_tables` joins frames in this way. The first column of
+a table below visits says what a row is; the others are told by it.
 """
 
 import re
@@ -39,7 +40,8 @@ SHAPE = "a table of people, one of their visits below it, and tables below the v
 class Table:
     """One of several linked tables. `key` names its rows, `parent` the table whose rows hold them, `order` the column by which the visits
     of a person follow one another. At most `max_rows` rows of one parent count. `with_unit`: it has the column of people besides its
-    parent's key, and is joined by both."""
+    parent's key, and is joined by both. Of a table below visits, `optional` are the columns in which cells may be missing, and `orders` the
+    rules by which a date of its rows is not before another date, or not after it: all of these are kept by construction."""
 
     name: str
     key: str | None = None
@@ -47,6 +49,13 @@ class Table:
     order: str | None = None
     max_rows: int | None = None
     with_unit: bool = False
+    optional: tuple[str, ...] = ()
+    orders: tuple[Order, ...] = ()
+
+    @property
+    def below(self) -> bool:
+        """Whether its rows are those of visits."""
+        return self.parent is not None and self.order is None
 
 
 def flattened(values: Mapping[Any, Any]) -> dict[str, Any]:
@@ -68,15 +77,24 @@ def flattened(values: Mapping[Any, Any]) -> dict[str, Any]:
         raise BadInput(
             f"table {visits.name!r}: order {visits.order!r} is not one of its columns; name the date of a visit"
         )
-    for table in items:
-        ((name, column),) = _columns(given, table, unit).items()
-        columns |= {
-            f"{table.name}.{name} {place + 1}": {**column, "missing": True} for place in range(table.max_rows or 0)
-        }
+    for place, table in enumerate(items):
+        own = _columns(given, table, unit)
+        items[place] = replace(
+            table, optional=tuple(name for name, column in own.items() if column.get("missing") is True)
+        )
+        for name, column in own.items():
+            if column["kind"] == "ignore":
+                columns[f"{table.name}.{name}"] = column
+                continue
+            columns |= {place: {**column, "missing": True} for place in places_of(table, name)}
+    whole = (people, visits, *items)
+    rules, honoured, orders = _rules_apart(values, columns, whole)
     return {
         **values,
         "columns": columns,
-        "tables": (people, visits, *items),
+        "tables": tuple(replace(table, orders=orders.get(table.name, ())) for table in whole),
+        "rules": rules,
+        "honoured": honoured,
         "order": f"{visits.name}.{visits.order}",
         "per_unit": [
             f"{people.name}.{name}"
@@ -180,24 +198,90 @@ def _columns(given: Mapping[str, Any], table: Table, unit: str) -> dict[str, Any
     kinds = [column.get("kind") if isinstance(column, Mapping) else None for column in columns.values()]
     if not [kind for kind in kinds if kind != "ignore"]:
         raise BadInput(f"table {table.name!r}: columns must name at least one column to learn")
-    if table.parent is None or table.order is not None:
+    if not table.below:
         return columns
-    parent = given[table.parent].get("key")
+    parent = given[str(table.parent)].get("key")
     if parent in columns:
         raise BadInput(
             f"table {table.name!r}: {parent!r} is its parent's key, which it has in any case: leave it out of columns"
         )
-    (name, column), *more = columns.items()
-    if more or kinds[0] not in LABELS:
+    (name, column), *_ = (each for each in columns.items() if each[1]["kind"] != "ignore")
+    if column["kind"] not in LABELS:
         raise BadInput(
-            f"table {table.name!r}: a table below visits has one column, of kind {', '.join(LABELS)}: the rows of a visit are a set of "
-            "codes. Join codes that belong together to one column, or leave the others out"
+            f"table {table.name!r}: its first column, {name!r}, says what a row is, and must be of kind {', '.join(LABELS)}: put the "
+            "codes first; further columns may be of any kind"
         )
     if column.get("missing") or column.get("categories") == "learn":
         raise BadInput(
             f"table {table.name!r}: column {name!r} needs declared categories, and no cell is missing: leave such rows out"
         )
+    if column.get("tree") is not None:
+        raise BadInput(
+            f"table {table.name!r}: column {name!r} has a tree, and codes below visits are kept as they are declared: give the codes of "
+            "one level, such as the first three signs, and leave tree out"
+        )
+    for other, facts in columns.items():
+        learned = [key for key in ("categories", "bounds", "bins") if facts.get(key) == "learn"]
+        if learned or facts.get("tree") is not None:
+            raise BadInput(
+                f"table {table.name!r}: column {other!r}: {(learned or ['tree'])[0]} of a table below visits cannot be bought: declare them"
+            )
     return columns
+
+
+def _rules_apart(
+    values: Mapping[Any, Any], columns: Mapping[str, Any], tables: tuple[Table, ...]
+) -> tuple[Any, Any, dict[str, tuple[Order, ...]]]:
+    """Of the rules those of one row for each visit; which of these are to be honoured; and for each table below visits the orders of its
+    dates, which its rows keep in any case."""
+    given = values.get("rules")
+    if not isinstance(given, list | tuple):
+        return given, values.get("honoured"), {}
+    kinds = {name: column["kind"] for name, column in columns.items()}
+    people, visits = tables[:2]
+    dates: dict[str, str] = {
+        name: ""
+        for name, kind in kinds.items()
+        if kind == "datetime" and (name.startswith(f"{people.name}.") or name == f"{visits.name}.{visits.order}")
+    }
+    below: dict[str, str] = {}
+    for table in tables[2:]:
+        names = [name for name in columns if name.startswith(f"{table.name}.")]
+        below |= {name.removesuffix(" 1"): table.name for name in names if name.endswith(" 1")}
+        dates |= {name[:-2]: table.name for name in names if name.endswith(" 1") and kinds[name] == "datetime"}
+    rest: list[Any] = []
+    orders, moved = dict[str, list[Order]](), dict[int, int]()
+    for place, rule in enumerate(given):
+        of = {below[name] for name in below if re.search(rf"(?<!\w){re.escape(name)}(?![\w.])", str(_plain(rule)))}
+        if not of:
+            moved[place] = len(rest)
+            rest.append(rule)
+            continue
+        order = _order(rule)
+        ends = () if order is None else (dates.get(order.left), dates.get(order.right))
+        if order is None or None in ends or order.left == order.right or len(of) > 1:
+            raise BadInput(
+                f"schema: rule {_plain(rule)!r}: rules of a table below visits order two dates by >= or <=: a date of its rows, and the "
+                "visit's order, a date of the person, or another date of the same row. Leave other rules out"
+            )
+        (name,) = of
+        orders.setdefault(name, []).append(order)
+    honoured = values.get("honoured")
+    if isinstance(honoured, list | tuple):
+        honoured = [moved.get(place, place) for place in honoured if place in moved or place not in range(len(given))]
+    return rest, honoured, {name: tuple(each) for name, each in orders.items()}
+
+
+def _plain(rule: Any) -> Any:
+    return rule.plain() if isinstance(rule, Rule) else rule
+
+
+def _order(rule: Any) -> Order | None:
+    """`left >= right`, as a value."""
+    parts = re.fullmatch(r"\s*(.+?)\s*(<=|>=)\s*(.+?)\s*", str(_plain(rule)))
+    if parts is None or not isinstance(_plain(rule), str):
+        return None
+    return Order(left=parts[1], op=">=" if parts[2] == ">=" else "<=", right=parts[3])
 
 
 def check(schema: "Schema") -> None:
@@ -241,7 +325,7 @@ def held(schema: "Schema", table: Table) -> Iterator[tuple[str, Column | Ignored
     for column in (*schema.columns, *schema.ignored):
         if column.name != schema.unit and _table_of(schema, column.name) == table:
             name = column.name.partition(".")[2]
-            if table.parent is None or table.order is not None or isinstance(column, Ignored):
+            if not table.below or isinstance(column, Ignored):
                 yield name, column
             elif name.endswith(" 1"):
                 yield name[:-2], column
@@ -255,19 +339,32 @@ def keys_of(schema: "Schema", table: Table) -> tuple[str, ...]:
 
 def of_table(schema: "Schema", table: Table) -> "Schema":
     """What is public of one table: a schema by which its file is read, checked and written."""
-    below = table.parent is not None and table.order is None
     columns: list[Any] = [Identifier(name=key) for key in keys_of(schema, table)]
     for name, column in held(schema, table):
-        changed: dict[str, Any] = {"name": name} | (
-            {"missing": False} if below and not isinstance(column, Ignored) else {}
-        )
+        changed: dict[str, Any] = {"name": name}
+        if table.below and not isinstance(column, Ignored):
+            changed["missing"] = name in table.optional
         columns.append(replace(column, **changed))
     return type(schema)(columns=tuple(columns), name=table.name, declared_by=schema.declared_by)
 
 
 def alone(schema: "Schema") -> "Schema":
-    """The joined table's schema, as that of one table of histories."""
-    return replace(schema, tables=(), honoured=() if schema.rules else None)
+    """The joined table's schema, as that of one table of histories, without what is told by codes below visits."""
+    further = {
+        name for table in schema.tables[2:] for each in further_of(schema, table) for name in places_of(table, each)
+    }
+    columns = tuple(column for column in schema.columns if column.name not in further)
+    return replace(schema, tables=(), columns=columns, honoured=() if schema.rules else None)
+
+
+def further_of(schema: "Schema", table: Table) -> list[str]:
+    """The columns of a table below visits but for the first, which says what a row is."""
+    return [name for name, column in held(schema, table) if not isinstance(column, Ignored)][1:]
+
+
+def places_of(table: Table, name: str) -> list[str]:
+    """What a column of a table below visits is called in the joined table."""
+    return [f"{table.name}.{name} {place + 1}" for place in range(table.max_rows or 0)]
 
 
 def nested(schema: "Schema", facts: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -276,8 +373,8 @@ def nested(schema: "Schema", facts: Mapping[str, dict[str, Any]]) -> dict[str, A
     for table in schema.tables:
         links = {key: getattr(table, key) for key in KNOWN[:-1] if getattr(table, key) is not None}
         columns: dict[str, Any] = {str(schema.unit): {"kind": "identifier"}} if table.with_unit else {}
-        below = table.parent is not None and table.order is None
         for name, column in held(schema, table):
-            columns[name] = {key: fact for key, fact in facts[column.name].items() if key != "missing" or not below}
+            kept = not table.below or name in table.optional or isinstance(column, Ignored)
+            columns[name] = {key: fact for key, fact in facts[column.name].items() if key != "missing" or kept}
         found[table.name] = {**links, "columns": columns}
     return found

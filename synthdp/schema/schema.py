@@ -245,7 +245,7 @@ class Schema:
     def rules_apart(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
         """The rules that are honoured by construction, and those that are counted and no more."""
         places = self.settled().honoured or ()
-        kept = tuple(self.rules[place] for place in places)
+        kept = (*(self.rules[place] for place in places), *(each for table in self.tables for each in table.orders))
         return kept, tuple(rule for place, rule in enumerate(self.rules) if place not in places)
 
     def settled(self) -> "Schema":
@@ -302,7 +302,8 @@ class Schema:
             kept["reading"] = self.reading.to_dict()
         if self.tables:
             rest = {key: value for key, value in kept.items() if key not in linked_tables.NO_PLACE}
-            return {**rest, "tables": linked_tables.nested(self, self.facts())}
+            rules = [*rest.pop("rules", []), *(order.plain() for table in self.tables for order in table.orders)]
+            return {**rest, **({"rules": rules} if rules else {}), "tables": linked_tables.nested(self, self.facts())}
         return {**kept, "columns": self.facts()}
 
     def facts(self) -> dict[str, dict[str, Any]]:

@@ -87,6 +87,7 @@ def review_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], *, values:
         replace(each, rows=(), what=each.what.replace("some records", "some visits", 1))
         for each in _rules(schema, visits)
     ]
+    found += [each for table in schema.tables[2:] for each in _orders(schema, table, visits)]
     return [*found, *_windows(schema, whole), *_number(schema, whole.frame[schema.unit].nunique())]
 
 
@@ -151,6 +152,25 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
         f"mend the keys, or declare {schema.unit} in {table.name}, if it says whose they are",
         linked.isin(shared),
     )
+
+
+def _orders(schema: Schema, table: Table, visits: pd.DataFrame) -> Iterator[Finding]:
+    """Rows below visits that break an order of their dates."""
+    for order in table.orders:
+        count = 0
+        for place in range(table.max_rows or 0):
+            ends = [
+                f"{name} {place + 1}" if name.startswith(f"{table.name}.") else name
+                for name in (order.left, order.right)
+            ]
+            count += int(breaking(replace(order, left=ends[0], right=ends[1]), visits, schema).sum())
+        if count:
+            yield Finding(
+                column="",
+                what=f"some rows of {table.name} break the rule {order.text!r}, which synthetic rows are made to keep",
+                remedy="mend the rows, or take the rule out; of two dates a day without a time counts as its midnight",
+                count=count,
+            )
 
 
 def _windows(schema: Schema, whole: Joined) -> Iterator[Finding]:

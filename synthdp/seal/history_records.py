@@ -51,7 +51,9 @@ class Histories:
         coded, points, owner = coded[rank], points[rank], np.asarray(member[rank], np.int64)
         is_record = np.ones(len(owner), np.bool_) if there is None else there[rank]
         view = View.of(codec)
-        cells = view.cells(coded, points, owner)
+        dates = {name: codec.numeric(name).read(frame[name]) for name in view.placed_dates}
+        found = {name: (each.astype(np.int64)[rank], gone[rank]) for name, (each, gone) in dates.items()}
+        cells = view.cells(coded, points, owner, found)
         rows, number = np.bincount(owner, minlength=len(keys)), np.bincount(owner[is_record], minlength=len(keys))
         starts = np.cumsum(rows) - rows
         cells[NUMBER] = view.number(number)[owner]

@@ -27,6 +27,9 @@ class HistoryTables:
     grid: a unit adds at most `clip` to the cells of a table, whatever they are, so that the stacked vector of m tables moves by at
     most clip * sqrt(m) in L2. The weights are whole numbers of millionths and add up exactly. Without `clip` a unit counts, once, as its
     first record tells it: sqrt(m).
+
+    Where a column has several codes of a record, they share its weight, rounded down. With `rows` the rows of that table below records
+    count, and those of a record share its weight in the same way. A unit adds no more by this.
     """
 
     additive: ClassVar[bool] = True  # a sum over units
@@ -34,12 +37,15 @@ class HistoryTables:
     cliques: tuple[tuple[str, ...], ...]
     noise: float
     clip: float | None = None
+    rows: str = ""
 
     def __post_init__(self) -> None:
         known = self.view.of_unit if self.clip is None else tuple(self.view.sizes)
         wrong = sorted({name for clique in self.cliques for name in clique} - set(known))
         if wrong or not all(self.cliques):
             raise BadInput(f"a history has no column {', '.join(map(repr, wrong))}; known: {', '.join(known)}")
+        if self.rows and (self.clip is None or self.rows not in [each.table for each in self.view.below]):
+            raise BadInput(f"a history has no rows of a table {self.rows!r} to be weighed")
         if self.clip is not None and not (1 / UNIT_WEIGHT <= self.clip <= UNIT_WEIGHT):
             raise BadInput(f"clip must be a positive number of records, got {self.clip}")
 
@@ -67,15 +73,23 @@ class HistoryTables:
             )
         sizes = self.view.sizes
         cells = histories.firsts if self.clip is None else histories.cells
+        weights = np.ones(len(histories.count), np.int64)
+        if self.clip is not None:
+            weights = history_view.weights(histories.count, self.clip)[histories.owner]
+        if self.rows:
+            below = next(each for each in self.view.below if each.table == self.rows)
+            named = dict.fromkeys(name for clique in self.cliques for name in clique)
+            cells, record = self.view.rows(cells, below, named)
+            weights = weights[record] // np.bincount(record, minlength=1)[record]
         found = []
         for clique in self.cliques:
             shape = [sizes[name] for name in clique]
-            place = history_view.cell(cells, clique, sizes)
-            if self.clip is None:
-                table = np.bincount(place, minlength=math.prod(shape)).astype(np.float64)
-            else:
-                weights = history_view.weights(histories.count, self.clip)[histories.owner]
-                table = np.bincount(place, weights=weights, minlength=math.prod(shape)) / UNIT_WEIGHT
+            place, share = history_view.cell(cells, clique, sizes), weights
+            if place.ndim == 2:
+                several = (place >= 0).sum(1)
+                place, share = place[place >= 0], np.repeat(weights // np.maximum(several, 1), several)
+            table = np.bincount(place, weights=share, minlength=math.prod(shape)).astype(np.float64)
+            table /= 1 if self.clip is None else UNIT_WEIGHT
             found.append(table.reshape(shape))
         return found
 

@@ -290,16 +290,19 @@ def _table(
     labels = [
         c for c, guess in guesses.items() if c not in linking and guess["kind"] in ("categorical", "ordinal", "boolean")
     ]
-    for column, guess in guesses.items():
+    first = labels[:1] if below else []  # says what a row is
+    for column, guess in sorted(guesses.items(), key=lambda each: each[0] not in first):
         if column in linking:
             if below and column == keys[root]:
                 lines.append(f"      {_scalar(column)}: {{kind: identifier}}  # whose a row is, too")
             continue
         entry = proposed(guess)
-        if entry["kind"] == "identifier" or (below and column not in labels[:1]):
+        if entry["kind"] == "identifier" or (below and not first):
             entry = {"kind": "ignore", "review": True}
-        elif below:
+        elif column in first:
             entry = {"kind": "categorical", "categories": [TODO], "review": True}
+        elif below and "learn" in entry.values():
+            entry = {"kind": "ignore", "review": True}
         elif column == order:
             entry.pop("missing", None)
         lines.append(f"      {_scalar(column)}:")

@@ -83,7 +83,14 @@ REFUSED = {
     "duckdb": ((*FIT, "data.engine=duckdb", "out=run", "account=none"), "no database or data.engine=duckdb"),
     "canaries": ((*FIT, "audit.canaries=5", "out=run", "account=none"), "canaries are planted into one table"),
     "fitness": ((*FIT, "fitness=0.1", "out=run", "account=none"), "fitness"),
-    "answers": ((*FIT, "answers=true", "out=run", "account=none"), "answers"),
+    "answers": (
+        (*FIT, "answers=true", "out=run", "account=none"),
+        "one table's columns: leave it out for linked tables",
+    ),
+    "pate": (
+        ("pate", *DATA, "public=tables/visit.csv", "budget.epsilon=3", "budget.delta=1e-5", "out=run", "account=none"),
+        "pate takes one table, and the schema describes linked ones",
+    ),
     "one file": ((*FIT, "data.path=tables/visit.csv", "out=run", "account=none"), "read from a folder"),
     "a folder of other files": ((*FIT, "data.path=.", "out=run", "account=none"), "no file of the table 'person'"),
     "split of a database": (

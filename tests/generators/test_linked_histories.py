@@ -5,7 +5,7 @@ import warnings
 
 import pandas as pd
 import pytest
-from linked_clinic import clinic, schema, without
+from linked_clinic import clinic, labs, schema, with_labs, without
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer, generators, load, verify
 from synthdp.errors import BadInput
@@ -21,19 +21,24 @@ BUDGET = Budget(3.0, 1e-5)
 
 
 def fitted(budget, frames, settings=SMALL, **more):
+    declared = (with_labs if "lab" in frames else schema)(units=len(frames["person"]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotEntered)
-        return Synthesizer(settings, schema=schema(units=len(frames["person"])), budget=budget).fit(frames, **more)
+        return Synthesizer(settings, schema=declared, budget=budget).fit(frames, **more)
+
+
+def hospital(people, seed):
+    return labs(clinic(people, seed=seed), seed=seed)
 
 
 @pytest.fixture(scope="module")
 def release():
-    return fitted(Budget(math.inf, 1e-5), clinic(500, seed=1), HistoriesSettings(rounds=2, iterations=40), seed=3)
+    return fitted(Budget(math.inf, 1e-5), hospital(500, seed=1), HistoriesSettings(rounds=2, iterations=40), seed=3)
 
 
 def run(frames, recorder):
     account = Account(BUDGET, Ledger(), unit="person_id")
-    data = Sensitive(frames, schema(), account, seed=1, recorder=recorder)
+    data = Sensitive(frames, with_labs(), account, seed=1, recorder=recorder)
     return SMALL.fit(data, seed=1), account
 
 
@@ -41,20 +46,21 @@ def colliding(frames):
     """The tables, in which P0003 has the visits' keys of others, and the diagnoses of others' visits with them."""
     visit = frames["visit"].copy()
     mine, others = visit["person_id"] == "P0003", visit["person_id"] != "P0003"
-    more = visit[others].iloc[:9].assign(person_id="P0003", no_show=True)
+    more = visit[others].iloc[:9].assign(person_id="P0003", no_show=True)  # whose rows below are P0003's as well
     visit.loc[mine, "visit_id"] = visit["visit_id"][others].iloc[-1]
     return {**frames, "visit": pd.concat([visit, more], ignore_index=True)}
 
 
 def test_replay_with_a_person_whose_keys_collide_with_others():
     """The answers of one run are given to another without the person: the same questions, the same model, and no value moves too far."""
-    frames = colliding(clinic(60, seed=2))
-    assert len(without(frames, "P0003")["diagnosis"]) == len(frames["diagnosis"]), "all are shared"
+    frames = colliding(hospital(60, seed=2))
+    for name in ("diagnosis", "lab"):
+        assert len(without(frames, "P0003")[name]) == len(frames[name]), "all are shared"
     first = Recorder()
     model, account = run(frames, first)
     second = Recorder(of=first)
     again, _ = run(without(frames, "P0003"), second)
-    assert len(second.movements) == len(first.asked) == 4
+    assert len(second.movements) == len(first.asked) == 6
     assert all(moved <= bound * (1 + 1e-12) for moved, bound in second.movements)
     assert all(moved > 0 for moved, _ in second.movements)
     one, other = model.sample_tables(30, seed=0), again.sample_tables(30, seed=0)
@@ -66,9 +72,9 @@ def test_replay_with_a_person_whose_keys_collide_with_others():
 def test_keys_are_fresh_and_linked_and_rules_are_kept(release):
     frames = clinic(500, seed=1)
     sample = release.sample_tables(400, seed=0)
-    assert list(sample) == ["person", "visit", "diagnosis"]
+    assert list(sample) == ["person", "visit", "diagnosis", "lab"]
     release.schema.validate_tables(sample, "error")
-    person, visit, diagnosis = sample.values()
+    person, visit, diagnosis, lab = sample.values()
     assert len(person) == 400
     assert person["person_id"].is_unique
     assert visit["visit_id"].is_unique
@@ -82,6 +88,11 @@ def test_keys_are_fresh_and_linked_and_rules_are_kept(release):
     assert not (whole["start"] > whole["death"]).any()
     assert whole["death"].notna().any(), "there is something to keep"
     assert diagnosis.groupby("visit_id").size().max() <= 2
+    taken = lab.merge(whole, on="visit_id")
+    assert len(taken) == len(lab) > 100
+    assert (taken["taken"] >= taken["start"]).all()
+    assert not (taken["taken"] > taken["death"]).any()
+    assert (taken["death"].notna() & (taken["taken"] > taken["start"])).any(), "there is something to keep"
     pd.testing.assert_frame_equal(visit, release.sample_tables(400, seed=0)["visit"])
 
 
@@ -100,15 +111,25 @@ def test_in_parts_no_key_comes_twice_and_the_same_seed_gives_the_same(release):
 
 def test_without_noise_what_hangs_together_is_kept(release):
     """People without visits, who misses visits again, and which ward has which codes: without noise, and with the loss of a short fit."""
-    frames, sample = clinic(500, seed=1), release.sample_tables(2000, seed=1)
+    frames, sample = hospital(500, seed=1), release.sample_tables(2000, seed=1)
 
     def told(tables):
-        person, visit, diagnosis = tables.values()
+        person, visit, diagnosis, lab = tables.values()
         numbers = person["person_id"].map(visit["person_id"].value_counts()).fillna(0)
         again = visit.assign(before=visit.groupby("person_id")["no_show"].shift()).dropna(subset="before")
         rates = again.groupby(again["before"].astype(bool))["no_show"].mean()
         coded = visit.merge(diagnosis, on="visit_id")
+        measured = lab.merge(visit, on="visit_id")
+        late = (measured["taken"] - measured["start"]).dt.days
         return {
+            "labs": len(lab) / len(visit),
+            "high": lab["value"][lab["test"] == "CRP"].mean(),
+            "low": lab["value"][lab["test"] == "K"].mean(),
+            "unknown": lab["value"].isna().mean(),
+            "at once": (late == 0).mean(),
+            "late": (late == 4).mean(),
+            "urgent in a": measured["urgent"][measured["ward"] == "a"].mean(),
+            "urgent in b": measured["urgent"][measured["ward"] == "b"].mean(),
             "nobody": (numbers == 0).mean(),
             "visits": numbers.mean(),
             "again": rates[True] - rates[False],
@@ -118,12 +139,18 @@ def test_without_noise_what_hangs_together_is_kept(release):
 
     # at most two codes of a visit count
     frames["diagnosis"] = frames["diagnosis"].groupby("visit_id").head(2)
+    frames["lab"] = frames["lab"].groupby("visit_id").head(3)
     real, made = told(frames), told(sample)
     assert made["nobody"] == pytest.approx(real["nobody"], abs=0.04)
     assert made["visits"] == pytest.approx(real["visits"], rel=0.15)
     assert min(real["again"], made["again"]) > 0.25
     assert made["codes"] == pytest.approx(real["codes"], rel=0.15)
     assert made["of ward a"] > 0.8
+    assert made["labs"] == pytest.approx(real["labs"], rel=0.15)
+    assert made["high"] - made["low"] > 0.8 * (real["high"] - real["low"]) > 50
+    for name in ("unknown", "at once", "late"):
+        assert made[name] == pytest.approx(real[name], abs=0.06)
+    assert made["urgent in a"] - made["urgent in b"] > 0.7
 
 
 def test_a_release_is_saved_and_read_back(release, tmp_path):
@@ -150,11 +177,11 @@ def test_without_anybody_s_visit_there_are_people():
 
 @pytest.mark.parametrize("people", [0, 1])
 def test_nobody_and_one_person_fit_like_any_other_number(people):
-    frames = clinic(1, seed=6)
+    frames = hospital(1, seed=6)
     frames = frames if people else {name: frame.iloc[:0] for name, frame in frames.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotEntered)
-        release = Synthesizer(SMALL, schema=schema(units=300), budget=BUDGET).fit(frames, seed=0)
+        release = Synthesizer(SMALL, schema=with_labs(units=300), budget=BUDGET).fit(frames, seed=0)
     release.schema.validate_tables(release.sample_tables(20, seed=0), "error")
 
 

@@ -711,6 +711,20 @@ HISTORIES = (
         (f"{HISTORY_TABLES}::test_no_unit_moves_the_tables_by_more_than_the_sensitivity[clip 2.0]",),
     ),
     Mutant(
+        "each row below a visit weighs as much as the visit",
+        f"{SEAL}.history_tables:HistoryTables.bounded",
+        "weights[record] // np.bincount(record, minlength=1)[record]",
+        "weights[record]",
+        (f"{LINKED}::test_no_person_moves_the_tables_by_more_than_the_sensitivity[rows, clip 2.0]",),
+    ),
+    Mutant(
+        "each code of a visit weighs as much as the visit",
+        f"{SEAL}.history_tables:HistoryTables.bounded",
+        "weights // np.maximum(several, 1)",
+        "weights",
+        (f"{LINKED}::test_rows_below_a_visit_share_its_weight_and_their_columns_are_those_of_a_plain_loop",),
+    ),
+    Mutant(
         "others decide which of a unit's records count",
         f"{SEAL}.history_records:Histories.of",
         "(keys >> np.uint64(32)).astype(np.int64)",
@@ -727,8 +741,8 @@ HISTORIES = (
     Mutant(
         "a row that several people hold counts for the first of them alone",
         f"{JOINED}:_places",
-        "place[holder] >= 0",
-        "(place[holder] >= 0) & ~pd.Series(of_visit).duplicated().to_numpy()",
+        "place[holder]",
+        "np.where(pd.Series(of_visit).duplicated().to_numpy(), -1, place[holder])",
         (f"{LINKED}::test_a_person_s_cells_are_told_by_their_own_rows_alone[clip 2.0]",),
     ),
     Mutant(

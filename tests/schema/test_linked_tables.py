@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from linked_clinic import DECLARED, clinic, declared, schema
+from linked_clinic import DECLARED, IN_ORDER, LAB, clinic, declared, labs, schema, with_labs
 
 from synthdp import Schema
 from synthdp.errors import BadInput
@@ -26,6 +26,39 @@ def test_it_is_read_back_as_it_was_and_settled_with_its_rules(tmp_path):
     assert [name for name in made.names if name.startswith("diagnosis")] == ["diagnosis.code 1", "diagnosis.code 2"]
     keys = [linked_tables.of_table(made, table).names[:2] for table in made.tables]
     assert keys == [("person_id", "sex"), ("visit_id", "person_id"), ("line", "person_id")]
+
+
+def test_further_columns_below_visits_are_read_back_with_the_orders_of_their_dates(tmp_path):
+    made = with_labs(honoured=[1], tables={"lab": {**LAB, "columns": {**LAB["columns"], "note": {"kind": "ignore"}}}})
+    assert Schema.from_dict(made.to_dict()) == made
+    made.save(tmp_path / "clinic.yaml")
+    assert Schema.load(tmp_path / "clinic.yaml") == made
+    assert [rule.text for rule in made.rules_apart()[0]] == IN_ORDER[1:], "orders of dates below visits are always kept"
+    assert [rule.text for rule in made.rules_apart()[1]] == IN_ORDER[:1]
+    assert with_labs(rules=IN_ORDER[::-1], honoured=[2, 0]).honoured == (0,), "places are those of the other rules"
+    (*_, table) = made.tables
+    assert table.optional == ("value",)
+    lab = linked_tables.of_table(made, table)
+    assert [(column.name, getattr(column, "missing", None)) for column in lab.columns] == [
+        ("visit_id", None),
+        ("test", False),
+        ("value", True),
+        ("taken", False),
+        ("urgent", False),
+    ]
+    assert [column.name for column in lab.ignored] == ["note"]
+    one = linked_tables.alone(made)
+    assert {"lab.test 1", "lab.test 3"} <= set(one.names)
+    assert not {"lab.value 1", "lab.taken 1"} & set(one.names)
+
+
+def test_check_lists_rows_below_visits_that_break_an_order():
+    frames = labs(clinic(40, seed=1), seed=1)
+    assert not [each for each in review_tables(with_labs(units=40), frames) if "break" in each.what]
+    frames["lab"].loc[[0, 1], "taken"] = pd.Timestamp("2020-01-01")
+    (found,) = [each for each in review_tables(with_labs(units=40), frames) if "break" in each.what]
+    assert "'lab.taken >= visit.start'" in found.what
+    assert found.count == 2
 
 
 def test_codes_of_a_list_beside_the_schema(tmp_path):
@@ -62,13 +95,36 @@ WRONG = {
     "no max_rows": ({"tables": {"visit": {"max_rows": None}}}, "needs order"),
     "no max_rows below": ({"tables": {"diagnosis": {"max_rows": None}}}, "table 'diagnosis': needs max_rows"),
     "an order below": ({"tables": {"diagnosis": {"order": "code"}}}, "it has no order"),
-    "several columns below": (
-        {"tables": {"diagnosis": {"columns": {**CODES, "sure": {"kind": "boolean"}}}}},
-        "has one column",
+    "a number first below": (
+        {"tables": {"diagnosis": {"columns": {"n": {"kind": "integer", "bounds": [0, 3]}, **CODES}}}},
+        "its first column, 'n', says what a row is, and must be of kind categorical",
     ),
-    "numbers below": (
-        {"tables": {"diagnosis": {"columns": {"n": {"kind": "integer", "bounds": [0, 3]}}}}},
-        "has one column, of kind",
+    "bounds to learn below": (
+        {"tables": {"diagnosis": {"columns": {**CODES, "n": {"kind": "integer", "bounds": "learn"}}}}},
+        "column 'n': bounds of a table below visits cannot be bought",
+    ),
+    "a tree below": (
+        {"tables": {"diagnosis": {"columns": {"code": {**CODES["code"], "tree": {"prefix": [1]}}}}}},
+        "column 'code' has a tree, .* give the codes of one level",
+    ),
+    "a rule of codes below": (
+        {"rules": [{"never": {"diagnosis.code": "E11", "visit.ward": "a"}}]},
+        "rules of a table below visits order two dates",
+    ),
+    "a strict order below": (
+        {"tables": {"lab": LAB}, "rules": ["lab.taken > visit.start"]},
+        "order two dates by >= or <=",
+    ),
+    "an order by another date of visits": (
+        {
+            "tables": {"lab": LAB, "visit": {"columns": {**VISIT["columns"], "end": LAB["columns"]["taken"]}}},
+            "rules": ["lab.taken <= visit.end"],
+        },
+        "the visit's order, a date of the person",
+    ),
+    "an order of two tables below": (
+        {"tables": {"lab": LAB, "drug": LAB}, "rules": ["lab.taken >= drug.taken"]},
+        "another date of the same row",
     ),
     "codes to learn below": (
         {"tables": {"diagnosis": {"columns": {"code": {"kind": "categorical", "categories": "learn"}}}}},

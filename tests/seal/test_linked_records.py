@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from linked_clinic import clinic, schema, tangled, without
+from linked_clinic import clinic, labs, schema, tangled, with_labs, without
 
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
@@ -19,54 +19,127 @@ from synthdp.seal.charging import Account
 from synthdp.seal.history_records import ordered
 
 KEY = b"k" * 32
-SCHEMA = schema().settled()
-CODEC = Codec(SCHEMA)
-VIEW = View.of(CODEC)
+SCHEMA, LABS = schema().settled(), with_labs().settled()
+VIEW, OF_LABS = (View.of(Codec(each)) for each in (SCHEMA, LABS))
 OF_UNITS = (("person.sex", "number of records"), ("person.death", "number of records"), ("number of records",))
 OF_RECORDS = (
-    *((name, "visit.no_show") for name in VIEW.before("visit.no_show")),
+    *((name, "visit.no_show") for name in OF_LABS.before("visit.no_show")),
     ("previous visit.no_show", "gap", "visit.no_show"),
-    ("diagnosis.code 1", "diagnosis.code 2"),
+    ("previous visit.no_show", "lab.test", "visit.no_show"),
+    ("diagnosis rows", "lab rows"),
     ("place",),
 )
-QUESTIONS = [
-    HistoryTables(VIEW, OF_UNITS, 1.0),
-    *(HistoryTables(VIEW, OF_RECORDS, 1.0, clip) for clip in (1.0, 2.0, 3.0)),
-]
+OF_ROWS = tuple((each, name) for name in OF_LABS.below[1].columns for each in OF_LABS.before(name) if each != name)
+CLIPS = (1.0, 2.0, 3.0)
+QUESTIONS = {
+    "clip None": HistoryTables(OF_LABS, OF_UNITS, 1.0),
+    **{f"clip {clip}": HistoryTables(OF_LABS, OF_RECORDS, 1.0, clip) for clip in CLIPS},
+    **{f"rows, clip {clip}": HistoryTables(OF_LABS, OF_ROWS, 1.0, clip, "lab") for clip in CLIPS},
+}
+EACH = pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 
 
 def sealed(frames, key=KEY, of=SCHEMA):
     return ordered(frames, of, key).encoded_by(Codec(of))
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: f"clip {question.clip}")
+def both():
+    """The tangled tables, in which several people hold the same laboratory values, too, and one has many."""
+    frames = labs(tangled(), seed=4)
+    shared = frames["visit"]["visit_id"][7]
+    more = pd.DataFrame({"visit_id": [shared] * 6, "test": "K", "value": 3.5, "taken": pd.Timestamp("2023-01-01")})
+    return {**frames, "lab": pd.concat([frames["lab"], more.assign(urgent=True)], ignore_index=True)}
+
+
+@EACH
 def test_no_person_moves_the_tables_by_more_than_the_sensitivity(question):
     """By brute force, each person in turn, with keys that collide, orphans and keys that stand twice."""
-    frames = tangled()
-    whole = question.bounded(sealed(frames))
+    frames = both()
+    whole = question.bounded(sealed(frames, of=LABS))
     people = [name for name in dict.fromkeys(frames["person"]["person_id"].dropna()) if name]
-    moved = [question.movement(whole, question.bounded(sealed(without(frames, name)))) for name in people]
+    moved = [question.movement(whole, question.bounded(sealed(without(frames, name), of=LABS))) for name in people]
     assert max(moved) <= question.sensitivity * (1 + 1e-15)
     assert max(moved) > 0.3 * question.sensitivity
     assert min(moved) > 0 or question.clip is not None, "everybody counts, also without a visit"
+    if question.clip is None:
+        return
+    one = sealed(without(frames, "P0000"), of=LABS)
+    for table, before in zip(question.bounded(one), whole, strict=True):
+        assert np.abs(before - table).sum() <= question.clip, "no table of a person weighs more than the clip"
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: f"clip {question.clip}")
+@EACH
 def test_a_person_s_cells_are_told_by_their_own_rows_alone(question):
     """What somebody adds to the tables is what they are by themselves, wherever their rows lie, and whoever holds their keys."""
-    frames = tangled()
+    frames = both()
     for name in ("alike", "P0000", "P0003", "P0011"):
         visits = frames["visit"][frames["visit"]["person_id"] == name]
         own = {
             "person": frames["person"][frames["person"]["person_id"] == name],
             "visit": visits,
-            "diagnosis": frames["diagnosis"][frames["diagnosis"]["visit_id"].isin(visits["visit_id"].dropna())],
+            **{
+                table: frames[table][frames[table]["visit_id"].isin(visits["visit_id"].dropna())]
+                for table in ("diagnosis", "lab")
+            },
         }
         rest = without(frames, name)
         shuffled = {table: frame.sample(frac=1, random_state=5, ignore_index=True) for table, frame in frames.items()}
-        alone, without_them, both = (question.bounded(sealed(each)) for each in (own, rest, shuffled))
-        for one, other, together in zip(alone, without_them, both, strict=True):
+        alone, without_them, everybody = (question.bounded(sealed(each, of=LABS)) for each in (own, rest, shuffled))
+        for one, other, together in zip(alone, without_them, everybody, strict=True):
             np.testing.assert_array_equal(together - other, one)
+
+
+def test_rows_below_a_visit_share_its_weight_and_their_columns_are_those_of_a_plain_loop():
+    """Three visits of a person with two, none and three rows; dates are gaps to the visit, and a value knows what it was before."""
+    person = clinic(1)["person"].assign(death=pd.NaT)
+    days = pd.to_datetime(["2021-01-01", "2021-02-01", "2021-03-01"])
+    visit = pd.DataFrame(
+        {"visit_id": ["u", "v", "w"], "person_id": "P0000", "start": days, "ward": "a", "no_show": False}
+    )
+    lab = pd.DataFrame(
+        [
+            ("w", "Hb", 50.0, days[2], True),
+            ("u", "K", 5.0, days[0] + pd.Timedelta(3, "D"), False),
+            ("u", "CRP", 85.0, days[0], True),
+            ("w", "CRP", None, days[2], True),
+            ("w", "CRP", 90.0, days[2] + pd.Timedelta(1, "D"), False),
+        ],
+        columns=["visit_id", "test", "value", "taken", "urgent"],
+    )
+    diagnosis = pd.DataFrame({"visit_id": ["w"], "code": ["I10"]})
+    records = sealed({"person": person, "visit": visit, "diagnosis": diagnosis, "lab": lab}, of=LABS)
+    cells, below = records.histories.cells, OF_LABS.below[1]
+    assert cells["lab rows"].tolist() == [2, 0, 3]
+    assert cells["lab.test"].tolist() == [[0, 2, -1], [3, -1, -1], [0, 0, 1]]
+    assert cells["previous lab.test"].tolist() == [[3, -1, -1], [0, 2, -1], [3, -1, -1]]
+    names = (*below.columns, "lab row", "lab last", "previous lab.value", "visit.ward")
+    rows, record = OF_LABS.rows(cells, below, names)
+    assert record.tolist() == [0, 0, 2, 2, 2]
+    assert rows["lab row"].tolist() == [0, 1, 0, 1, 2]
+    assert rows["lab last"].tolist() == [3, 0, 3, 0, 0]
+    assert rows["lab.taken"].tolist() == [0, 3, 0, 1, 0] or rows["lab.taken"].tolist() == [0, 3, 1, 0, 0]
+    assert sorted(rows["lab.value"].tolist()) == [0, 2, 4, 4, 5]
+    assert rows["previous lab.value"].tolist() == [6] * 5, "the visit before the third has none"
+    table, pair = HistoryTables(OF_LABS, (("lab.test",), ("diagnosis.code", "lab.test")), 1.0, 2.0, "lab").bounded(
+        records
+    )
+    third = np.floor(2 / 3 * 2**20)
+    expected = np.array([third // 2 + 2 * (third // 3), third // 3, third // 2, 0]) / 2**20
+    np.testing.assert_array_equal(table, expected)
+    np.testing.assert_array_equal(pair.sum(0), expected)
+    (visits,) = HistoryTables(OF_LABS, (("lab.test", "visit.no_show"),), 1.0, 2.0).bounded(records)
+    np.testing.assert_array_equal(visits.sum(1), expected + np.array([0, 0, 0, third]) / 2**20)
+
+
+def test_what_a_value_was_before_is_told_by_the_row_of_its_code():
+    frames = labs(clinic(40, seed=1), seed=1)
+    histories = sealed(frames, of=LABS).histories
+    rows, record = OF_LABS.rows(histories.cells, OF_LABS.below[1], ("lab.test", "previous lab.value"))
+    for place, visit in enumerate(record):
+        codes = histories.cells["previous lab.test"][visit].tolist()
+        code = rows["lab.test"][place]
+        held = histories.cells["previous lab.value"][visit][codes.index(code)] if code in codes else 6
+        assert rows["previous lab.value"][place] == held
 
 
 def test_a_shared_row_counts_for_each_holder_and_an_orphan_for_nobody():
@@ -154,8 +227,9 @@ def test_the_columns_are_those_of_a_plain_loop():
             assert cells["previous visit.no_show"][row] == (visits["no_show"][place - 1] if place else 2)
             codes = sorted(frames["diagnosis"]["code"][frames["diagnosis"]["visit_id"] == visits["visit_id"][place]])
             if len(codes) < 3:
-                held = [int(cells[f"diagnosis.code {each + 1}"][row]) for each in range(2)]
-                assert held == [SCHEMA_OF_CODES["categories"].index(code) for code in codes] + [4] * (2 - len(codes))
+                held = [SCHEMA_OF_CODES["categories"].index(code) for code in codes] or [4]
+                assert cells["diagnosis.code"][row].tolist() == held + [-1] * (2 - len(held))
+                assert cells["diagnosis rows"][row] == len(codes)
 
 
 def test_no_cell_is_read_otherwise_for_another_person_s_sake():

@@ -1,4 +1,5 @@
 """The distribution of one column given others, fitted to noisy tables of it with each of them, or with several.
+A row that lies in several cells of a table, such as a visit with several codes, has their mean.
 
 P(y | x) is proportional to P(y) exp(sum_q theta_q[x_q, y]), where P(y) is what the tables say of the column by itself: of all
 conditional distributions with the same tables the one that is nearest to it (Berger, Della Pietra & Della Pietra 1996). The tables are
@@ -14,13 +15,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.schema.history_view import cell
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Clique = tuple[str, ...]
-ROWS = 50_000  # of which probabilities are made at a time
+ROWS, CHANCES = 50_000, 10_000_000  # of which probabilities are made at a time
 CLOSED = -1e6  # the logarithm of a chance that is none
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
 
@@ -38,7 +41,13 @@ class Conditional:
         logits = np.tile(self.margin, (len(next(iter(cells.values()))), 1))
         start = 0
         for clique in self.cliques:
-            logits += self.theta[start + places(cells, clique, sizes)]
+            found = cell(cells, clique, sizes)
+            if found.ndim == 1:
+                logits += self.theta[start + found]
+            else:
+                for place, share in zip(found.T, _shares(found).T, strict=True):
+                    there = np.flatnonzero(place >= 0)
+                    logits[there] += self.theta[start + place[there]] * share[there, None]
             start += math.prod(sizes[name] for name in clique)
         return softmax(logits)
 
@@ -46,18 +55,18 @@ class Conditional:
         """A code for each row of `cells`."""
         rows = len(next(iter(cells.values())))
         found = np.empty(rows, np.int64)
-        for start in range(0, rows, ROWS):
-            part = {name: values[start : start + ROWS] for name, values in cells.items()}
-            found[start : start + ROWS] = drawn(self.probabilities(part, sizes), rng)
+        step = max(1, min(ROWS, CHANCES // len(self.margin)))
+        for start in range(0, rows, step):
+            part = {name: values[start : start + step] for name, values in cells.items()}
+            found[start : start + step] = drawn(self.probabilities(part, sizes), rng)
         return found
 
 
-def places(cells: Mapping[str, Whole], clique: Clique, sizes: Mapping[str, int]) -> Whole:
-    """Which cell of a clique's table each row lies in."""
-    found = np.zeros(len(cells[clique[0]]), np.int64)
-    for name in clique:
-        found = found * sizes[name] + cells[name]
-    return found
+def _shares(found: Whole) -> Array:
+    """What each place of rows that lie in several cells weighs, (rows, places)."""
+    there = found >= 0
+    shares: Array = there / np.maximum(there.sum(1, keepdims=True), 1)
+    return shares
 
 
 def drawn(chances: Array, rng: np.random.Generator) -> Whole:
@@ -83,7 +92,7 @@ def fit(
     deviations: Sequence[float],
     alone: Array,
     *,
-    spread: float,
+    spread: float | Sequence[float],
     iterations: int,
     start: Conditional | None = None,
     closed: NDArray[np.bool_] | None = None,
@@ -91,7 +100,7 @@ def fit(
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
     `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts as
-    much as the rows in it. `spread` is the deviation of parameters that is expected: a parameter's penalty is
+    much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
     (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. `closed` (rows, codes) are
     the codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
     """
@@ -109,7 +118,8 @@ def fit(
     target = mass * (noisy + (held - noisy.sum(1, keepdims=True)) * margin) / held
     noise = noise * mass / held
     told = mass * (margin * (1 - margin))[None, :]
-    penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / spread**2
+    spreads = np.repeat(np.broadcast_to(spread, len(tables)), [len(table) for table in tables])[:, None]
+    penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / spreads**2
     scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
 
     def objective(scaled: Array) -> tuple[float, Array]:
@@ -130,12 +140,17 @@ def fit(
 
 
 def _indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":
-    """(rows, cells of all cliques): 1 where a row lies in a cell."""
+    """(rows, cells of all cliques): 1 where a row lies in a cell, and its share where it lies in several."""
     from scipy.sparse import csr_matrix
 
     starts = np.cumsum([0, *(math.prod(sizes[name] for name in clique) for clique in cliques)])
-    found = np.stack(
-        [places(cells, clique, sizes) + first for clique, first in zip(cliques, starts[:-1], strict=True)], 1
-    )
-    ends = np.arange(0, found.size + 1, len(cliques))
-    return csr_matrix((np.ones(found.size), found.ravel(), ends), shape=(len(found), int(starts[-1])))
+    found, shares = [], []
+    for clique, first in zip(cliques, starts[:-1], strict=True):
+        each = cell(cells, clique, sizes)
+        each = each[:, None] if each.ndim == 1 else each
+        found.append(np.where(each >= 0, each + first, -1))
+        shares.append(_shares(each))
+    places, parts = np.concatenate(found, 1), np.concatenate(shares, 1)
+    there = places >= 0
+    ends = np.cumsum([0, *there.sum(1)])
+    return csr_matrix((parts[there], places[there], ends), shape=(len(places), int(starts[-1])))
