@@ -120,6 +120,19 @@ class Release:
             raise BadInput("this release is of one table: sample(rows) draws its records")
         return generators.linked(self.generator, self.model).sample_tables(people, seed=seed)
 
+    def stream_tables(
+        self, people: int, *, seed: int | None = None, chunk: int = CHUNK
+    ) -> "Iterator[dict[str, pd.DataFrame]]":
+        """The same in parts of at most `chunk` people, whose keys no other part has; the same seed and chunk give the same tables."""
+        people, chunk = _count("people", people, 0), _count("chunk", chunk, 1)
+        check_seed(seed)
+        if not self.schema.tables:
+            raise BadInput("this release is of one table: stream(rows) draws its records")
+        model, starts = generators.linked(self.generator, self.model), range(0, max(people, 1), chunk)
+        seeds = np.random.SeedSequence(seed).generate_state(len(starts), np.uint64)
+        for start, part in zip(starts, seeds, strict=True):
+            yield model.sample_tables(min(chunk, people - start), seed=int(part), first_row=start)
+
     def tables(self) -> "dict[str, pd.DataFrame]":
         """The noisy tables that the fit asked for, by the number of their columns: "one_way", "two_way" ...
 

@@ -36,6 +36,7 @@ EDGES = {
     "tables": {"files", "schema"},
     "images": {"files", "schema", "tables"},  # the list of labels beside pictures is a CSV file
     "sets": {"files", "images", "schema", "tables"},
+    "omop": {"files", "schema", "sets", "tables"},
     "pages": {"files"},
     "budgets": {
         "accounting",
@@ -137,6 +138,7 @@ EDGES = {
         "generators",
         "images",
         "ledger",
+        "omop",
         "options",
         "pages",
         "pate",

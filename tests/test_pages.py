@@ -11,6 +11,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import omop_hospital
 import pytest
 import yaml
 from clinic import make_frame, make_schema
@@ -69,6 +70,7 @@ LONG = (
     "docs/images.md",
     "docs/large.md",
     "docs/linked.md",
+    "docs/omop.md",
     "docs/steward.md",
     "docs/tutorial.md",
 )
@@ -88,6 +90,9 @@ def test_the_commands_run_in_order(page, tmp_path, monkeypatch, capsys):
             stays.to_csv(f"{name}.csv", index=False)
     if page == "docs/linked.md":
         write_clinic()
+    if page == "docs/omop.md":
+        pytest.importorskip("duckdb", reason="DuckDB comes with the extra `database`")
+        omop_hospital.write(".")
     commands = [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]
     assert commands
     for command in commands:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from synthdp.cli.budgets import account_of, spent_of
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
+    from synthdp.omop.quality_checks import Check
     from synthdp.planning import Planned, Table
     from synthdp.schema.schema import Schema
     from synthdp.schema.table_review import Finding
@@ -27,12 +29,20 @@ def check(config: Config) -> None:
 
     options: settings.Check = config["options"]
     out = None if options.out is None else output_paths.file(options.out, force=options.force)
+    checks = _checks_of_cdm(config["data"])
+    if config["data"].format == "omop" and config["data"].schema is None:
+        _of_cdm_alone(checks, out)
+        return
     schema, frame = real_records.reviewed(config["data"])
     found = (
         review_tables(schema, frame, values=options.values)
         if isinstance(frame, dict)
         else review(schema, frame, values=options.values)
     )
+    if config["data"].format == "omop" and isinstance(frame, dict):
+        from synthdp.omop import cdm_tables
+
+        found += cdm_tables.findings(str(config["data"].path or config["data"].train), schema, frame)
     if config["data"].schema is not None:
         looks.keep(Path(config["data"].schema), looks.VALUES if options.values else looks.CHECK, schema)
     if schema.unit is None:
@@ -41,27 +51,79 @@ def check(config: Config) -> None:
         )
     for line in fits.compared(schema):
         print(line)
+    for line in _told_of_cdm(checks) if checks else ():
+        print(line)
     if out is None:
         for line in _findings(found):
             print(line)
     else:
-        report = {
+        report: dict[str, Any] = {
             "schema": looks.digest(schema),
             "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "values": options.values,
             "findings": [finding.to_json() for finding in found],
         }
+        if checks:
+            report["checks"] = [each.to_json() for each in checks]
         private_folder.write(out, json.dumps(report, indent=1, ensure_ascii=False))
         print(f"check      {len(found)} findings in {out} (internal: do not release)")
     data = config["data"]
     if not any(finding.every for finding in found) and data.path is not None and data.schema is not None:
         asked = {"data__table": data.table, "data__query_file": data.query_file}
+        asked |= {} if data.format == "files" else {"data__format": data.format}
         print(output_paths.then("plan", data__path=data.path, **asked, data__schema=data.schema, budget__epsilon=1))
     lost = [finding.column for finding in found if finding.every]
     if lost:
         raise BadInput(
             f"no cell is as declared in {', '.join(map(repr, lost))}: a fit would learn nothing there; mend the file or the schema"
         )
+
+
+def _checks_of_cdm(data: settings.Data) -> "list[Check]":
+    """The checks of the DataQualityDashboard, of a CDM."""
+    if data.format == "files":
+        return []
+    from synthdp.omop.quality_checks import checked
+
+    where = data.path or data.train
+    if where is None:
+        raise BadInput("data.format=omop needs data.path=, the CDM")
+    real_records.address_of(data)
+    return checked(where, data.vocabulary, data.memory)
+
+
+def _of_cdm_alone(checks: "list[Check]", out: Path | None) -> None:
+    """A CDM that no schema describes. Raises `BadInput` where a check failed."""
+    from synthdp.files import private_folder
+
+    for line in _told_of_cdm(checks):
+        print(line)
+    if out is not None:
+        report = {"when": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "checks": [each.to_json() for each in checks]}
+        private_folder.write(out, json.dumps(report, indent=1, ensure_ascii=False))
+        print(f"omop       {len(checks)} checks in {out} (internal: do not release)")
+    failed = sum(each.status == "failed" for each in checks)
+    if failed:
+        raise BadInput(f"{failed} checks of the CDM failed")
+
+
+def _told_of_cdm(checks: "list[Check]") -> Iterator[str]:
+    counts = Counter(each.status for each in checks)
+    yield (
+        f"omop       {len(checks):,} checks by the rules of OHDSI's DataQualityDashboard: {counts['passed']:,} passed, "
+        f"{counts['failed']:,} failed, {counts['not run']:,} not run, {counts['empty']:,} with no row to apply to"
+    )
+    for name in dict.fromkeys(each.name for each in checks):
+        held = Counter(each.status for each in checks if each.name == name)
+        told = ", ".join(
+            f"{held[status]:,} {status}" for status in ("passed", "failed", "not run", "empty") if held[status]
+        )
+        yield f"           {name:<31}  {told}"
+    for each in checks:
+        if each.status == "failed":
+            yield f"failed     {each.name} of {each.where}: {each.violated:,} of {each.rows:,} rows"
+    for why, times in Counter(each.why for each in checks if each.status == "not run").items():
+        yield f"not run    {times:,} checks, which is no pass: {why}"
 
 
 def _findings(found: "list[Finding]") -> Iterator[str]:
@@ -123,16 +185,24 @@ def plan(config: Config) -> None:
 def split(config: Config) -> None:
     """Part a table into records to fit and records to hold out, unit by unit."""
     from synthdp.schema.schema import Schema
+    from synthdp.sets.split import HELD_OUT, TRAIN, side_of
     from synthdp.sets.split import split as parted
 
     options: settings.Split = config["options"]
     out = output_paths.folder(options.out, force=options.force)
     if options.schema is None:
         raise BadInput("split needs schema=FILE.yaml, which says whose record a row is (unit:)")
-    schema = Schema.load(options.schema)
-    train, held_out = parted(
-        options.path, schema, share=options.share, out=out, key=Path(options.key or out / "split.key")
-    )
+    schema, key = Schema.load(options.schema), Path(options.key or out / "split.key")
+    if options.format == "omop":
+        from synthdp.omop import cdm, cdm_tables
+
+        cdm.check(schema)
+        train, held_out = out / TRAIN, out / HELD_OUT
+        side = side_of(options.share, key)
+        out.mkdir(parents=True, exist_ok=True)
+        cdm_tables.split(options.path, side.held_out, (train, held_out))
+    else:
+        train, held_out = parted(options.path, schema, share=options.share, out=out, key=key)
     whose = "each record" if schema.unit is None else f"all records of one {schema.unit}"
     print(f"train      {train}: give it to fit and, as data.train=, to evaluate")
     print(f"held out   {held_out}: give it to evaluate as data.test=")
@@ -142,7 +212,13 @@ def split(config: Config) -> None:
     account = f"{schema.name or 'patients'}.account"  # one name for all exports, wherever their parts lie
     print(
         output_paths.then(
-            "fit", data__path=train, data__schema=options.schema, budget__epsilon=1, account=account, out="run"
+            "fit",
+            **({} if options.format == "files" else {"data__format": options.format}),
+            data__path=train,
+            data__schema=options.schema,
+            budget__epsilon=1,
+            account=account,
+            out="run",
         )
     )
 

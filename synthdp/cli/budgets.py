@@ -55,12 +55,12 @@ def account_of(options: settings.DataAccount, source: settings.Data) -> AccountF
     )
 
 
-def _source(options: settings.Data, file: str) -> "Path | Query":
+def _source(options: settings.Data, file: str) -> "Path | Query | None":
     address = real_records.address_of(options)
-    if address is None:
-        return Path(file)
     from synthdp.tables import database_url
 
+    if address is None:
+        return None if database_url.is_url(file) else Path(file)
     return database_url.known_as(address)
 
 
@@ -68,7 +68,9 @@ def _own(source: settings.Data) -> Path:
     """Beside the file of the records, whatever name led to it; for named sets in the user's data folder."""
     file = source.path or source.train
     if source.name is None and file is not None:
-        if real_records.address_of(source) is not None:
+        from synthdp.tables import database_url
+
+        if real_records.address_of(source) is not None or database_url.is_url(file):
             raise BadInput(
                 "a database has no folder for the account of its records: give account=FILE, the same for every fit of these "
                 "people, or account=none"

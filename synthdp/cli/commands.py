@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Config = Mapping[str, Any]
 STANDARD_OUTPUT = "-"
+PART = 20_000  # people of a CDM that are drawn and written at a time
 REHEARSAL = "rehearsal  the release's noise can be regenerated. Do not release these records"
 
 
@@ -35,6 +36,11 @@ def sample(config: Config) -> None:
     if options.rows < 0:
         raise BadInput(f"rows must be 0 or more, got {options.rows}")
     release = load(options.release)
+    if options.format == "omop":
+        _cdm(release, options)
+        return
+    if options.vocabulary is not None:
+        raise BadInput("vocabulary= belongs to format=omop")
     if release.schema.tables:
         _tables(release, options)
         return
@@ -75,6 +81,48 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     print(f"{options.rows} synthetic people in {folder}: {counts}")
     if release.statement.rehearsal:
         print(REHEARSAL)
+
+
+def _cdm(release: "Release", options: settings.Sample) -> None:
+    """A CDM of so many people, in parts."""
+    import datetime
+
+    from synthdp.omop import cdm, cdm_files, cdm_store, quality_checks
+
+    cdm_files.check_target(options.out)
+    cdm.check(release.schema)
+    if options.where is not None:
+        raise BadInput("where= draws records of one table: leave it out for a CDM")
+    path = Path(options.out)
+    if path.suffix.lower() in cdm_store.DUCKDB:
+        output_paths.file(options.out, force=options.force)
+    else:
+        output_paths.folder(str(path.parent if path.name.startswith("*.") else path), force=options.force)
+    said = release.statement
+    told = cdm_files.Told(
+        name=release.schema.name or "CDM",
+        guarantee=fits.guarantee(said.epsilon, said.delta, said.unit, said.accountant),
+        day=datetime.datetime.now(tz=datetime.UTC).date(),
+    )
+    gendered = None if options.vocabulary is None else quality_checks.gendered(options.vocabulary)
+    with output_paths.progress("sample") as step:
+        parts = _seen(release.stream_tables(options.rows, seed=options.seed, chunk=PART), options.rows, step)
+        rows = cdm_files.write(parts, release.schema, options.out, told, gendered)
+    print(
+        f"{options.rows} synthetic people in {options.out}: {', '.join(f'{count} rows of {name}' for name, count in rows.items())}"
+    )
+    if said.rehearsal:
+        print(REHEARSAL)
+    place = path.parent if path.name.startswith("*.") else path
+    print(output_paths.then("check", data__format="omop", data__path=place, data__vocabulary=options.vocabulary))
+
+
+def _seen(parts: Any, people: int, step: output_paths.Step) -> Any:
+    done = 0
+    for frames in parts:
+        yield frames
+        done = min(people, done + PART)
+        step(done, people)
 
 
 def _into_database(release: "Release", options: settings.Sample) -> None:
@@ -119,6 +167,11 @@ def schema(config: Config) -> None:
 
     options: settings.Draft = config["options"]
     out = None if options.out is None else output_paths.file(options.out, force=options.force)
+    if options.format == "omop":
+        _of_cdm(options, out)
+        return
+    if options.vocabulary is not None:
+        raise BadInput("vocabulary= belongs to format=omop")
     if (options.path is None) == (options.dictionary is None):
         raise BadInput("schema needs either path=RECORDS or dictionary=FILE; with a dictionary, no record is read")
     if options.dictionary is not None:
@@ -185,6 +238,46 @@ def _of_tables(folder: Path, out: Path | None, seen: Path | None) -> None:
     print(f"draft     {out}: go through the links and review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
     print(output_paths.then("check", data__path=folder, data__schema=out))
+
+
+def _of_cdm(options: settings.Draft, out: Path | None) -> None:
+    """A draft for a CDM: no record is read."""
+    from synthdp.files import atomic
+    from synthdp.omop import cdm_draft
+    from synthdp.schema import yamlfile
+    from synthdp.schema.code_lists import resolved
+    from synthdp.schema.schema import Schema
+
+    given = [name for name in ("dictionary", "table", "query_file", "sheet") if getattr(options, name) is not None]
+    if given:
+        raise BadInput(f"{given[0]}= does not go with format=omop: leave it out")
+    if options.vocabulary is not None:
+        cdm_draft.check_apart(options.path, options.vocabulary)
+        if out is None:
+            raise BadInput("vocabulary= needs out=FILE, beside which the lists of concepts are written")
+    lists = None
+    if options.vocabulary is not None and out is not None:
+        lists = cdm_draft.concept_lists(options.vocabulary, out.with_name(f"{out.stem}.concepts"))
+    text = cdm_draft.draft(options.path, lists)
+    if out is None:
+        print(text, end="")
+        return
+    with atomic.file(out) as part:
+        part.write_text(text, encoding="utf-8")
+    looks.keep(out, looks.DRAFT, Schema.from_dict(resolved(yamlfile.parse(text, "draft"), out.parent)))
+    print(
+        f"draft     {out}: no record was read. Answer its questions, go through its review marks, and name in declared_by who answers"
+    )
+    for file in (lists or {}).values():
+        print(f"concepts  {out.parent / file}: keep those that may be known to occur")
+    told = {
+        "data__format": "omop",
+        "data__path": options.path,
+        "data__vocabulary": options.vocabulary,
+        "data__schema": out,
+    }
+    if options.path is not None:
+        print(output_paths.then("check", **told))
 
 
 def _closed(text: str, left: Mapping[str, Any]) -> "Schema":

@@ -37,6 +37,7 @@ UNREADABLE = (
 WHERE = "where"  # of sample: a mapping whose names are columns
 ACCOUNT = "account.path"  # account=FILE is short for it
 DEFAULT = "default"  # of the group generator: nobody chose one
+FLAT = ("schema", "split", "sample")  # commands without the group data, where data.path= is path=
 FILES = "files"  # of the group data: no named set, but data.path= and data.schema=
 Config = dict[str, Any]
 
@@ -50,6 +51,8 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
     words, folders, multirun = _flags(words)
     if "account" in settings.GROUPS.get(command, {}):
         words = [ACCOUNT + word.removeprefix("account") if word.startswith("account=") else word for word in words]
+    if command in FLAT:
+        words = [word.removeprefix("data.") for word in words]
     _check_experiment(words, folders)
     _check_groups(command, words)
     overrides = [_readable(_quoted(_escaped(word), command)) for word in words]

@@ -88,7 +88,7 @@ def evaluate(config: Config) -> None:
     check_named(schema, config["evaluate"])
     synthetic: Records
     if schema.tables:
-        synthetic = record_files.read_tables(options.synthetic, schema)
+        synthetic = real_records.read(options.synthetic, schema, config["data"])
     else:
         synthetic = record_files.read(Path(options.synthetic), schema=record_files.as_written(schema))
     samples, claim = samples_of(synthetic, options.release, config["evaluate"].samples)

@@ -204,7 +204,8 @@ def fit(config: Config) -> None:
         print(line)
     if release.schema.image is None:
         file = "synthetic" if release.schema.tables else "synthetic.csv"
-        print(output_paths.then("sample", release=out / "release", rows=1000, out=file))
+        form = None if config["data"].format == "files" else config["data"].format
+        print(output_paths.then("sample", release=out / "release", rows=1000, format=form, out=file))
     return None
 
 

@@ -1,5 +1,6 @@
 """The real records that a command's `data` options name."""
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,12 @@ def address_of(options: settings.Data) -> "Address | None":
     from synthdp.tables import database_url
 
     url = options.path or options.train
+    if options.format == "omop":
+        if options.table is not None or options.query_file is not None:
+            raise BadInput("data.table and data.query_file name one table: with data.format=omop leave them out")
+        return None
+    if options.vocabulary is not None:
+        raise BadInput("data.vocabulary belongs to data.format=omop")
     if url is not None and database_url.is_url(url):
         return database_url.address(url, options.table, options.query_file)
     if options.table is not None or options.query_file is not None:
@@ -119,20 +126,35 @@ def refuse(options: settings.Fit, *, canaries: bool) -> None:
 
 def declared(source: settings.Data) -> "Schema":
     """The public schema of the records, with the target that the options name. No record is read."""
-    from synthdp.schema.schema import Schema
     from synthdp.sets import named
 
     _refuse_both(source)
     if source.name is not None:
         return _targeted(named.schema_of(source.name), source.target)
     path, file = _needed(path=source.path or source.train, schema=source.schema)
-    schema = _targeted(Schema.load(file), source.target)
+    schema = _loaded(source, file)
     schema.check_declared()
-    _refuse_own_codes(Path(path), Path(file))
+    _refuse_own_codes(Path(path), Path(file), whole_folder=source.format == "omop")
     return schema
 
 
-def _refuse_own_codes(path: Path, schema: Path) -> None:
+def _loaded(source: settings.Data, file: str) -> "Schema":
+    """The schema in a file, with the target that the options name; of a CDM with its note, and held against the vocabulary."""
+    from synthdp.schema.schema import Schema
+
+    address_of(source)  # which refuses options that contradict each other
+    schema = _targeted(Schema.load(file), source.target)
+    if source.format == "files":
+        return schema
+    from synthdp.omop import cdm, cdm_draft
+
+    schema = cdm.noted(schema)
+    if source.vocabulary is not None:
+        cdm_draft.check_known(schema, source.vocabulary)
+    return schema
+
+
+def _refuse_own_codes(path: Path, schema: Path, *, whole_folder: bool) -> None:
     """Refuse categories that a schema takes from the records themselves: a list of codes is public."""
     from synthdp.schema import code_lists, yamlfile
     from synthdp.schema.schema import Schema
@@ -140,7 +162,9 @@ def _refuse_own_codes(path: Path, schema: Path) -> None:
 
     lists = code_lists.named(yamlfile.parse(yamlfile.read_text(schema), str(schema)), schema.parent)
     own = [name for name, file in lists.items() if file.resolve() == path.resolve()]
-    if Schema.load(schema).tables:
+    if whole_folder:
+        own = [name for name, file in lists.items() if path.resolve() in file.resolve().parents]
+    elif Schema.load(schema).tables:
         tables = (
             {table.resolve() for table in record_files.tables_in(path, Schema.load(schema)).values()}
             if path.is_dir()
@@ -165,25 +189,23 @@ def training(
     if source.name is not None:
         return schema, named.load(source.name).train
     held = source_of(source, generator, schema)
-    return schema, _read(str(source.path or source.train), schema, address_of(source)) if held is None else held
+    return schema, read(str(source.path or source.train), schema, source) if held is None else held
 
 
 def reviewed(source: settings.Data) -> "tuple[Schema, Records]":
     """The schema, which nobody needs to have declared yet, and the records, in memory."""
-    from synthdp.schema.schema import Schema
     from synthdp.sets import named
 
     _refuse_both(source)
     if source.name is not None:
         return _targeted(named.schema_of(source.name), source.target), named.load(source.name).train
     path, file = _needed(path=source.path or source.train, schema=source.schema)
-    schema = _targeted(Schema.load(file), source.target)
-    return schema, _read(path, schema, address_of(source))
+    schema = _loaded(source, file)
+    return schema, read(path, schema, source)
 
 
 def real(source: settings.Data) -> "tuple[Schema, Records, Records]":
     """The schema, and the real records: those that were fitted and those that were held out."""
-    from synthdp.schema.schema import Schema
     from synthdp.sets import named
 
     _refuse_both(source)
@@ -197,8 +219,12 @@ def real(source: settings.Data) -> "tuple[Schema, Records, Records]":
             "data.test is the same file as data.train: models would be judged on records that they were trained on. synthdp split "
             "holds records out, before a fit"
         )
-    schema = _targeted(Schema.load(file), source.target)
-    return schema, _read(train, schema, address), _read(test, schema)
+    schema = _loaded(source, file)
+    return (
+        schema,
+        read(train, schema, source),
+        read(test, schema, dataclasses.replace(source, table=None, query_file=None)),
+    )
 
 
 FORM = {
@@ -221,6 +247,15 @@ def _needed(**given: str | None) -> list[str]:
     if missing:
         raise BadInput(f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing")
     return [value for value in given.values() if value is not None]
+
+
+def read(path: str, schema: "Schema", source: settings.Data) -> "Records":
+    """The records at a path, as `data.format` says; those of `data.path` or `data.train` also by the table that the options name."""
+    if source.format == "omop":
+        from synthdp.omop import cdm_tables
+
+        return cdm_tables.read(path, schema)
+    return _read(path, schema, address_of(source) if path == (source.path or source.train) else None)
 
 
 def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "Records":
@@ -252,8 +287,11 @@ def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "Rec
 
 def _refuse_both(source: settings.Data) -> None:
     files = [
-        name for name in ("path", "table", "query_file", "schema", "train", "test") if getattr(source, name) is not None
+        name
+        for name in ("path", "table", "query_file", "schema", "train", "test", "vocabulary")
+        if getattr(source, name) is not None
     ]
+    files += ["format"] if source.format != "files" else []
     if source.name is not None and files:
         raise BadInput(f"data={source.name} and data.{files[0]} contradict each other: give a named data set or files")
     if source.path is not None and source.train is not None:

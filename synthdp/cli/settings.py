@@ -10,6 +10,11 @@ from synthdp.ledger.events import Relation
 from synthdp.options import number, option, whole
 
 Format = Literal["text", "json"]
+Tables = Literal["files", "omop"]
+OMOP = "omop: the tables of an OMOP CDM"
+VOCABULARY = (
+    "folder (or DuckDB file, or URL) of a public version of OMOP's vocabulary: concept.csv and concept_ancestor.csv"
+)
 STEPS = 10**12
 
 
@@ -39,6 +44,15 @@ class Data:
         "1 GiB need an explicit engine",
     )
     memory: str = option("2GiB", "how much of a table duckdb may hold in memory")
+    format: Tables = option(
+        "files",
+        f"files: what data.path names, by its ending; {OMOP}, in a folder of CSV or Parquet, a DuckDB file, or "
+        "postgresql://user@host/name#schema",
+    )
+    vocabulary: str | None = option(
+        None,
+        f"with data.format=omop: {VOCABULARY}. check uses it; elsewhere the concepts that the schema declares must be in it",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +196,9 @@ class Split:
         "records to split: a file of a table as fit reads it, URL#TABLE of a database (into .parquet), or pictures",
     )
     schema: str | None = option(None, "schema.yaml of the records")
+    format: Tables = option(
+        "files", f"files: by the ending of path; {OMOP}, written as CDMs. data.format= and data.path= say the same"
+    )
     share: float = option(0.2, "expected share of units that are held out")
     out: str = option(MISSING, "folder for train and held_out, with the ending of path, and split.key (internal)")
     key: str | None = option(
@@ -234,6 +251,14 @@ class Sample:
         MISSING,
         "file to write: .csv, .csv.gz, .tsv, .parquet, .xlsx, .dta, .sav or .xpt, URL#TABLE of a database, or - for CSV on "
         "standard output; for images .npz, or a folder of PNG files; for linked tables a folder, or 'FOLDER/*.parquet'",
+    )
+    format: Tables = option(
+        "files",
+        f"files: by the ending of out; {OMOP} from a release of one, to a folder (CSV), 'FOLDER/*.parquet' or FILE.duckdb",
+    )
+    vocabulary: str | None = option(
+        None,
+        f"with format=omop: {VOCABULARY}. By it rows are left out whose concepts only people of another gender have",
     )
     where: Mapping[str, Any] | None = option(
         None,
@@ -407,6 +432,14 @@ class Draft:
         None, "with path=postgresql://user@host/name or duckdb:///file.db: the table of the records"
     )
     query_file: str | None = option(None, "instead of the table: a file with the SELECT that gives the records")
+    format: Tables = option(
+        "files",
+        f"files: by the ending of path; {OMOP}, with path= or without. No record of it is read. data.format=, data.path= and "
+        "data.vocabulary= say the same",
+    )
+    vocabulary: str | None = option(
+        None, f"with format=omop and out=: {VOCABULARY}. Lists of its standard concepts are written beside the draft"
+    )
     sheet: str | None = option(None, "sheet of an .xlsx workbook; default: the first visible one with a table")
     out: str | None = option(
         None, "file to write; what the draft saw goes to NAME.seen.internal.yaml beside it; default: print the draft"
@@ -495,6 +528,8 @@ TEXT = (
     "dictionary",
     "table",
     "query_file",
+    "vocabulary",
+    "data.vocabulary",
     "data.table",
     "data.query_file",
     "ledger",

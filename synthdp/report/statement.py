@@ -389,6 +389,7 @@ def linked(schema: Schema) -> dict[str, Any]:
             f"{table.name}: rows belong to a row of {visits.name}, {whose}, of which at most {table.max_rows} count, chosen by their "
             f"content{shared}"
         )
+    told += [note for note in schema.notes if note.startswith("OMOP CDM")]
     return {"tables": told}
 
 

@@ -47,10 +47,10 @@ def joined(frames: Frames, schema: "Schema", key: bytes = b"") -> Joined:
     member = np.concatenate([whose[rows], alone])
     place = np.concatenate([rows, np.full(len(alone), -1, np.int64)])
     made: dict[str, Any] = {str(schema.unit): pd.Series(names[first][member], dtype=object)}
-    for name, column in held(schema, people):
-        made[column.name] = _taken(frames[people.name], name, first[member])
-    for name, column in held(schema, visits):
-        made[column.name] = _taken(named, name, place)
+    for table, at in ((people, first[member]), (visits, place)):
+        for name, column in held(schema, table):
+            if column.kind != "ignore":
+                made[column.name] = _taken(frames[table.name], name, at)
     if items:
         of_visit = _texts(named[visits.key])[rows]
         for table in items:

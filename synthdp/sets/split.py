@@ -39,11 +39,9 @@ def split(path_or_url: Path | str, schema: Schema, *, share: float, out: Path, k
     there: with the same key a unit lies on the same side of every export. Raises `BadInput` for what cannot be read, or a table
     without the unit column.
     """
-    if not 0 < share < 1:
-        raise BadInput(f"share must lie between 0 and 1, such as 0.2, got {share}")
+    side = side_of(share, key)
     if schema.tables and database_url.is_url(path_or_url):
         raise BadInput("split reads linked tables from a folder with a file for each, and not from a database")
-    side = _Side(_key(key), share)
     if schema.tables:
         return _split_linked(Path(path_or_url), schema, side, out)
     if database_url.is_url(path_or_url):
@@ -68,6 +66,13 @@ def split(path_or_url: Path | str, schema: Schema, *, share: float, out: Path, k
     else:
         raise BadInput(f"{path}: split reads {', '.join(record_files.ENDINGS)} files, and pictures")
     return targets
+
+
+def side_of(share: float, key: Path) -> "_Side":
+    """Which units are held out: see `split`."""
+    if not 0 < share < 1:
+        raise BadInput(f"share must lie between 0 and 1, such as 0.2, got {share}")
+    return _Side(_key(key), share)
 
 
 def _split_linked(folder: Path, schema: Schema, side: "_Side", out: Path) -> tuple[Path, Path]:

@@ -121,6 +121,29 @@ def closing(found: source.Query) -> "Iterator[source.Query]":
             found.expression.get_backend().disconnect()
 
 
+@contextmanager
+def snapshot(url: str) -> "Iterator[Any]":
+    """The driver's own connection to a database: all that is read by it in the block is of one moment. Raises `BadInput` where the database
+    does not answer."""
+    with source.quiet():
+        connection = _connected(url)
+    try:
+        with source.asking():
+            if url.startswith("duckdb:"):
+                connection.con.execute("BEGIN TRANSACTION")
+            else:
+                from psycopg import IsolationLevel
+
+                connection.con.rollback()
+                connection.con.autocommit = False
+                connection.con.isolation_level = IsolationLevel.REPEATABLE_READ
+                connection.con.read_only = True
+            yield connection.con
+    finally:
+        with suppress(*_faults()):
+            connection.disconnect()
+
+
 def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, replace: bool) -> int:
     """Make the table of these records, whole or not at all, and return their number. Raises `BadInput` where it is there, unless it is
     to be replaced."""

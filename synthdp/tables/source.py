@@ -83,8 +83,9 @@ def load() -> None:
 
 
 @contextmanager
-def connected(source: "Files", folder: Path) -> Iterator[Any]:
-    """A DuckDB of our own that holds its tables in memory, up to the limit, and beyond it in `folder`.
+def connected(source: "Files", folder: Path, *, encrypted: bool = False) -> Iterator[Any]:
+    """A DuckDB of our own that holds its tables in memory, up to the limit, and beyond it in `folder`, `encrypted` in any case or
+    where it must be.
 
     DuckDB writes whole blocks, with whatever its memory held before in the places that it did not fill: pieces of the files that
     it read. Where its allocator does not clear memory the blocks are encrypted, which costs several times the CPU; the key is in
@@ -92,7 +93,7 @@ def connected(source: "Files", folder: Path) -> Iterator[Any]:
     """
     import ibis
 
-    hidden = {} if _clears_memory() else {"temp_file_encryption": True, "force_mbedtls_unsafe": True}
+    hidden = {} if _clears_memory() and not encrypted else {"temp_file_encryption": True, "force_mbedtls_unsafe": True}
     with asking():
         connection = ibis.duckdb.connect(
             ":memory:",

@@ -97,6 +97,19 @@ def test_keys_are_fresh_and_linked_and_rules_are_kept(release):
     pd.testing.assert_frame_equal(visit, release.sample_tables(400, seed=0)["visit"])
 
 
+def test_in_parts_no_key_comes_twice_and_the_same_seed_gives_the_same(release):
+    parts = list(release.stream_tables(50, seed=3, chunk=20))
+    assert [len(part["person"]) for part in parts] == [20, 20, 10]
+    whole = {name: pd.concat([part[name] for part in parts]) for name in parts[0]}
+    assert whole["person"]["person_id"].is_unique
+    assert whole["visit"]["visit_id"].is_unique
+    assert whole["visit"]["person_id"].isin(whole["person"]["person_id"]).all()
+    for part, again in zip(parts, release.stream_tables(50, seed=3, chunk=20), strict=True):
+        pd.testing.assert_frame_equal(part["visit"], again["visit"])
+    assert not parts[0]["visit"]["start"].head(20).equals(parts[1]["visit"]["start"].head(20))
+    assert [len(part["person"]) for part in release.stream_tables(0)] == [0]
+
+
 def test_without_noise_what_hangs_together_is_kept(release):
     """People without visits, who misses visits again, and which ward has which codes: without noise, and with the loss of a short fit."""
     frames, sample = hospital(500, seed=1), release.sample_tables(2000, seed=1)

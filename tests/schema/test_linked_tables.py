@@ -7,6 +7,7 @@ from linked_clinic import DECLARED, IN_ORDER, LAB, clinic, declared, labs, schem
 from synthdp import Schema
 from synthdp.errors import BadInput
 from synthdp.schema import linked_tables
+from synthdp.schema.joined_tables import joined
 from synthdp.schema.table_review import review_tables
 
 
@@ -218,3 +219,14 @@ def test_check_lists_links_and_keys_that_are_not_right():
     assert not [each for each in review_tables(schema(units=40), early) if "birth" in each.what]
     late = schema(units=40, rules=["visit.start >= person.death"])
     assert [each for each in review_tables(late, clinic(40, seed=1)) if "some visits break the rule" in each.what]
+
+
+def test_columns_that_are_left_out_of_people_and_of_visits_are_not_joined():
+    left_out = {
+        "person": {"columns": {**DECLARED["tables"]["person"]["columns"], "sex": {"kind": "ignore"}}},
+        "visit": {"columns": {**DECLARED["tables"]["visit"]["columns"], "ward": {"kind": "ignore"}}},
+    }
+    made = schema(units=40, tables=left_out)
+    whole = joined(made.validate_tables(clinic(40, seed=1)), made)
+    assert tuple(whole.frame.columns) == made.names
+    assert not {"person.sex", "visit.ward"} & set(whole.frame.columns)

@@ -1,0 +1,162 @@
+"""What is public of OMOP CDM 5.4: tables, fields, types, keys, the domains of concepts (`cdm_5_4.csv`), and constants of the vocabularies.
+
+A linked schema of a CDM (`check`) has tables called as the CDM's, whose columns are the CDM's fields and three that are made of several:
+person has `birth_datetime` (of year, month and day where it is empty) and `death_date` (of the table death), and visit_occurrence
+`visit_days`, from its first day to its last.
+"""
+
+import csv
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from synthdp.errors import BadInput
+from synthdp.schema.linked_tables import held
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from synthdp.schema.schema import Schema
+
+PERSON, VISIT, DEATH, PERIOD = "person", "visit_occurrence", "death", "observation_period"
+BELOW = ("condition_occurrence", "procedure_occurrence", "drug_exposure", "measurement")
+RECORDS = (PERSON, PERIOD, VISIT, *BELOW, DEATH)  # of people; written, and read but for the periods, which are derived
+BIRTH, DEATH_DATE, DAYS = "birth_datetime", "death_date", "visit_days"
+START = {
+    VISIT: "visit_start_date",
+    "condition_occurrence": "condition_start_date",
+    "procedure_occurrence": "procedure_date",
+    "drug_exposure": "drug_exposure_start_date",
+    "measurement": "measurement_date",
+}
+CONCEPT = {
+    "condition_occurrence": "condition_concept_id",
+    "procedure_occurrence": "procedure_concept_id",
+    "drug_exposure": "drug_concept_id",
+    "measurement": "measurement_concept_id",
+}
+MALE, FEMALE = 8507, 8532
+GENDERS = (FEMALE, MALE)
+RACES = (8515, 8516, 8527, 8557, 8657)  # Asian, Black, White, Pacific Islander, American Indian
+ETHNICITIES = (38003563, 38003564)  # Hispanic or Latino, or not
+VISITS = (262, 9201, 9202, 9203, 581477, 42898160)  # ER and inpatient, inpatient, outpatient, ER, office, non-hospital
+OF_RECORD = 32817  # the type concept "EHR"
+VERSION, VERSION_CONCEPT = "v5.4", 756265
+LOCAL = 2_000_000_000  # concepts above it are a hospital's own
+NOTE = (
+    "OMOP CDM: observation periods, dates of rows below visits, and fields that this schema does not list are not learned. In a CDM drawn "
+    "from it a period lasts from a person's first visit to the last, a row below a visit has the date on which the visit starts, and "
+    "other fields are 0 (no matching concept) or empty"
+)  # of every schema by which a CDM is fitted: the statement tells it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """A field of a table. `type`: integer, float, date, datetime, or varchar with the most letters in brackets. `refers`: the table whose
+    key it holds. `domain`, `concept_class`, `standard`: of the concept that it names; `zeros`: per cent of values that may be 0. `low`,
+    `high`: plausible ends, also `tomorrow` and `next year`. `until`: the field that must not come before; `near`: what its date is
+    compared with (birth, death, visit)."""
+
+    table: str
+    name: str
+    type: str
+    required: bool
+    key: bool
+    refers: str
+    domain: str
+    concept_class: str
+    standard: bool
+    zeros: float | None
+    low: str
+    high: str
+    until: str
+    near: tuple[str, ...]
+
+
+@cache
+def tables() -> "Mapping[str, tuple[Field, ...]]":
+    """The fields of each table, in the order of the model."""
+    text = files("synthdp.omop").joinpath("cdm_5_4.csv").read_text(encoding="utf-8")
+    found: dict[str, list[Field]] = {}
+    for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
+        made = Field(
+            table=row["table"],
+            name=row["field"],
+            type=row["type"],
+            required=row["required"] == "yes",
+            key=row["key"] == "yes",
+            refers=row["refers"],
+            domain=row["domain"],
+            concept_class=row["class"],
+            standard=row["standard"] == "yes",
+            zeros=float(row["zeros"]) if row["zeros"] else None,
+            low=row["low"],
+            high=row["high"],
+            until=row["until"],
+            near=tuple(row["near"].split()),
+        )
+        found.setdefault(made.table, []).append(made)
+    return {name: tuple(each) for name, each in found.items()}
+
+
+def field(table: str, name: str) -> Field | None:
+    """The field of that name, or None."""
+    return next((each for each in tables()[table] if each.name == name), None)
+
+
+def key(table: str) -> str:
+    """The field that names the rows of a table."""
+    return next((each.name for each in tables()[table] if each.key), "person_id")
+
+
+def noted(schema: "Schema") -> "Schema":
+    """The schema with the note that its statement tells. Raises `BadInput` where it is not that of a CDM."""
+    check(schema)
+    return schema if NOTE in schema.notes else replace(schema, notes=(*schema.notes, NOTE))
+
+
+def check(schema: "Schema") -> None:
+    """Raise `BadInput` for a schema that is not one of a CDM's tables, and name the table or the column."""
+    names = [table.name for table in schema.tables]
+    if names[:2] != [PERSON, VISIT] or not set(names[2:]) <= set(BELOW):
+        raise BadInput(
+            f"data.format=omop: the schema must describe the linked tables {PERSON}, {VISIT} below it, and below that any of "
+            f"{', '.join(BELOW)}; synthdp schema data.format=omop drafts one"
+        )
+    for table in schema.tables:
+        made = {PERSON: (DEATH_DATE,), VISIT: (DAYS,)}.get(table.name, ())
+        known = [each.name for each in tables()[table.name]]
+        columns = [name for name, column in held(schema, table) if column.kind != "ignore"]
+        if table.key not in (None, key(table.name)):
+            raise BadInput(f"table {table.name!r}: its key in the CDM is {key(table.name)!r}")
+        for name in columns:
+            if name not in (*known, *made):
+                raise BadInput(f"table {table.name!r}: column {name!r} is no field of OMOP CDM 5.4; leave it out")
+        if table.order not in (None, START[VISIT]):
+            raise BadInput(f"table {table.name!r}: order must be {START[VISIT]!r}, from which other dates are made")
+        needed = {PERSON: ("gender_concept_id", BIRTH), VISIT: ("visit_concept_id", DAYS)}.get(table.name) or (
+            CONCEPT[table.name],
+        )
+        if lacking := [name for name in needed if name not in columns]:
+            raise BadInput(
+                f"table {table.name!r}: needs the column {lacking[0]!r}, without which no CDM can be written"
+            )
+        for name, column in held(schema, table):
+            told = field(table.name, name)
+            if (
+                told is not None
+                and told.required
+                and getattr(column, "missing", False)
+                and table.name in (PERSON, VISIT)
+            ):
+                raise BadInput(
+                    f"table {table.name!r}: column {name!r} is required in the CDM, and cannot have missing: true"
+                )
+    for dated, name in ((PERSON, BIRTH), (PERSON, DEATH_DATE), (VISIT, START[VISIT])):
+        days = [each for each in schema.columns if each.name == f"{dated}.{name}"]
+        if days and (days[0].kind != "datetime" or getattr(days[0], "resolution", "day") != "day"):
+            raise BadInput(f"table {dated!r}: column {name!r} must be a datetime of whole days")
+    stay = schema.column(f"{VISIT}.{DAYS}")
+    if stay.kind != "integer" or getattr(stay, "missing", False):
+        raise BadInput(f"table {VISIT!r}: column {DAYS!r} must be an integer without missing cells")

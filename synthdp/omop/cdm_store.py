@@ -1,0 +1,280 @@
+"""A CDM where it lies: a folder of CSV or Parquet files, a DuckDB file, or a schema of PostgreSQL, names in whatever letter case."""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from synthdp.errors import BadInput
+from synthdp.omop import cdm
+from synthdp.sets import record_files
+from synthdp.tables import csvfile, database_url, source
+
+DUCKDB = (".duckdb", ".db")
+CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+WHOLE = r"^([+-]?[0-9]+)\.0*$"
+
+
+@dataclass(frozen=True)
+class Cdm:
+    """`where` as it was given. Tables and fields are told by their names in small letters."""
+
+    where: str
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder of files."""
+        return self._url is None
+
+    @property
+    def ending(self) -> str:
+        """How a part of it is written: CSV files as such, everything else as Parquet."""
+        written = [path.name.lower() for path in self._files.values()] if self.is_folder else []
+        return ".csv" if written and all(name.endswith(CSV) for name in written) else ".parquet"
+
+    @cached_property
+    def _url(self) -> str | None:
+        """The database's URL without the schema; None for a folder. Raises `BadInput` where there is neither."""
+        plain, _, _ = self.where.partition("#")
+        if database_url.is_url(self.where):
+            return plain
+        path = Path(plain)
+        if path.is_file() and path.suffix.lower() in DUCKDB:
+            return f"duckdb:///{path.resolve()}"
+        if not Path(self.where).is_dir():
+            raise BadInput(
+                f"{self.where}: is no CDM: expected a folder with a CSV or Parquet file for each table, such as person.csv, a DuckDB file "
+                "(.duckdb or .db), or postgresql://user@host/name#schema"
+            )
+        return None
+
+    @cached_property
+    def _files(self) -> Mapping[str, Path]:
+        found: dict[str, Path] = {}
+        for path in sorted(Path(self.where).iterdir()):
+            name = path.name.lower()
+            ending = next((each for each in (*CSV, ".parquet") if name.endswith(each)), None)
+            if ending is None or name.startswith(".") or not path.is_file():
+                continue
+            name = name[: -len(ending)]
+            if name in found:
+                raise BadInput(f"{self.where}: has several files of the table {name!r}; keep one")
+            found[name] = path
+        return found
+
+    def fields(self) -> dict[str, tuple[str, ...]]:
+        """The fields of every table that is there. No record is read."""
+        if self._url is None:
+            return {name: tuple(each.lower() for each in _names(path)) for name, path in self._files.items()}
+        with self._database() as database:
+            return {name: tuple(columns) for name, (_, columns) in database.tables.items()}
+
+    def texts(self, wanted: Mapping[str, Sequence[str] | None]) -> dict[str, pa.Table]:
+        """Fields of tables as text, null where they are blank, all of one moment; None means all fields. What is not there is left out."""
+        found: dict[str, pa.Table] = {}
+        if self._url is None:
+            for name in wanted:
+                if name in self._files:
+                    found[name] = _from_file(self._files[name], wanted[name])
+        else:
+            with self._database() as database:
+                for name, fields in wanted.items():
+                    if name in database.tables:
+                        found[name] = database.read(name, fields)
+        return {name: _clean(name, table) for name, table in found.items()}
+
+    def views(
+        self, connection: Any, wanted: Mapping[str, Sequence[str] | None], prefix: str
+    ) -> dict[str, tuple[str, ...]]:
+        """Make a view of each wanted table in a DuckDB of our own, called by its name behind `prefix`, with its fields (all, where None)
+        as they are stored; the fields of each. Of PostgreSQL the tables are read into memory."""
+        made: dict[str, tuple[str, ...]] = {}
+        if self._url is None:
+            for name in wanted:
+                if name in self._files:
+                    made[name] = _view(connection, self._files[name], f"{prefix}{name}")
+        elif self._url.startswith("duckdb:"):
+            place, schema = _file_of(self._url), self._schema or "main"
+            connection.execute(f"ATTACH {_literal(place)} AS {prefix}database (READ_ONLY)")
+            with self._database() as database:
+                for name, (table, columns) in database.tables.items():
+                    if name in wanted:
+                        chosen = ", ".join(
+                            f"{_quoted(written)} AS {_quoted(each)}" for each, written in columns.items()
+                        )
+                        connection.execute(
+                            f"CREATE VIEW {prefix}{name} AS SELECT {chosen} FROM {prefix}database.{_quoted(schema)}.{_quoted(table)}"
+                        )
+                        made[name] = tuple(columns)
+        else:
+            for name, table in self.texts(wanted).items():
+                connection.register(f"{prefix}{name}", table)
+                made[name] = tuple(table.column_names)
+        return made
+
+    @property
+    def _schema(self) -> str:
+        return self.where.partition("#")[2]
+
+    @contextmanager
+    def _database(self) -> Iterator["_Database"]:
+        with database_url.snapshot(str(self._url)) as connection:
+            yield _Database(connection, self._schema, postgres=not str(self._url).startswith("duckdb:"))
+
+
+class _Database:
+    """A database of which all is read at one moment."""
+
+    def __init__(self, connection: Any, schema: str, *, postgres: bool) -> None:
+        self._connection, self._postgres = connection, postgres
+        self._schema = schema or ("public" if postgres else "main")
+
+    @cached_property
+    def tables(self) -> dict[str, tuple[str, dict[str, str]]]:
+        """Each table's name and fields as they are written, by their names in small letters."""
+        mark = "%s" if self._postgres else "?"
+        rows = self._connection.execute(
+            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = "
+            f"{mark} ORDER BY table_name, ordinal_position",
+            (self._schema,),
+        ).fetchall()
+        found: dict[str, tuple[str, dict[str, str]]] = {}
+        for table, column in rows:
+            found.setdefault(table.lower(), (table, {}))[1][column.lower()] = column
+        return found
+
+    def read(self, name: str, fields: Sequence[str] | None) -> pa.Table:
+        """The fields as text."""
+        table, columns = self.tables[name]
+        wanted = [each for each in columns if fields is None or each in fields]
+        chosen = ", ".join(f"CAST({_quoted(columns[each])} AS VARCHAR) AS {_quoted(each)}" for each in wanted)
+        query = f"SELECT {chosen} FROM {_quoted(self._schema)}.{_quoted(table)}"
+        if not self._postgres:
+            return self._connection.execute(query).to_arrow_table()
+        with self._connection.cursor().copy(f"COPY ({query}) TO STDOUT (FORMAT csv)") as copied:
+            data = b"".join(bytes(part) for part in copied)
+        empty = pa.table({each: pa.array([], pa.string()) for each in wanted})
+        return empty if not data else _parsed(data, wanted)
+
+
+def _parsed(data: bytes, names: list[str]) -> pa.Table:
+    """Arrow's words may hold cells: none of them is repeated."""
+    try:
+        return pacsv.read_csv(
+            io.BytesIO(data),
+            read_options=pacsv.ReadOptions(column_names=names),
+            parse_options=pacsv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1),
+            convert_options=pacsv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
+            ),
+        )
+    except pa.ArrowException as error:
+        raise BadInput(f"the database's answer cannot be read ({type(error).__name__})") from None
+
+
+def _names(path: Path) -> list[str]:
+    if path.name.lower().endswith(".parquet"):
+        with _arrow(path):
+            names: list[str] = pq.read_schema(path).names
+            return names
+    return csvfile.header(path)[0]
+
+
+def _from_file(path: Path, fields: Sequence[str] | None) -> pa.Table:
+    names = _names(path)
+    lower = csvfile.names_of(path, [name.lower() for name in names], None)
+    chosen = [place for place, name in enumerate(lower) if fields is None or name in fields]
+    if not path.name.lower().endswith(".parquet"):
+        _, delimiter = csvfile.header(path)
+        table = csvfile.texts(path, names, delimiter)
+        return pa.table({lower[place]: table.column(place) for place in chosen})
+    with _arrow(path):
+        record_files.check_parquet(path)
+        table = pq.read_table(path, columns=[names[place] for place in chosen])
+        return pa.table({lower[place]: table.column(names[place]) for place in chosen})
+
+
+@contextmanager
+def _arrow(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
+
+
+def _clean(name: str, table: pa.Table) -> pa.Table:
+    """Text without spaces around it; dates without a time; whole numbers without decimals, since programs that know no missing whole
+    number write 7.0."""
+    made: dict[str, pa.ChunkedArray] = {}
+    for column in table.column_names:
+        values = table.column(column)
+        if isinstance(values.type, pa.DictionaryType):
+            values = values.cast(values.type.value_type)
+        field = cdm.field(name, column) if name in cdm.tables() else None
+        if pa.types.is_floating(values.type) and field is not None and field.type == "integer":
+            with suppress(pa.ArrowInvalid):  # what is no whole number is told later
+                values = values.cast(pa.int64())
+        text = pc.utf8_trim_whitespace(values.cast(pa.string()))
+        if field is not None and field.type == "integer":
+            text = pc.replace_substring_regex(text, WHOLE, r"\1")
+        if field is not None and field.type == "date":
+            text = pc.utf8_slice_codeunits(text, 0, 10)
+        absent = pc.is_in(text, value_set=pa.array(csvfile.ABSENT))
+        made[column] = pc.if_else(absent, pa.scalar(None, pa.string()), text)
+    return pa.table(made)
+
+
+def _view(connection: Any, path: Path, name: str) -> tuple[str, ...]:
+    """A view of a file; its cells are text where it is CSV. Athena's vocabularies are separated by tabs, and quote nothing."""
+    names = _names(path)
+    lower = csvfile.names_of(path, [each.lower() for each in names], None)
+    chosen = ", ".join(f"{_quoted(written)} AS {_quoted(each)}" for written, each in zip(names, lower, strict=True))
+    if path.name.lower().endswith(".parquet"):
+        with _arrow(path):
+            record_files.check_parquet(path)
+        read = f"read_parquet({_literal(path)})"
+    else:
+        _, delimiter = csvfile.header(path)
+        quote = "" if delimiter == "\t" else '"'
+        types = ", ".join(f"{_literal(each)}: 'VARCHAR'" for each in names)
+        read = (
+            f"read_csv({_literal(path)}, columns={{{types}}}, header=true, auto_detect=false, delim={_literal(delimiter)}, "
+            f"quote={_literal(quote)}, escape={_literal(quote)}, nullstr='', allow_quoted_nulls=false)"
+        )
+    connection.execute(f"CREATE VIEW {name} AS SELECT {chosen} FROM {read}")
+    return tuple(lower)
+
+
+def _file_of(url: str) -> str:
+    return unquote(url.partition("://")[2].removeprefix("/"))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str | Path) -> str:
+    return "'" + str(text).replace("'", "''") + "'"
+
+
+@contextmanager
+def duck(memory: str = source.MEMORY) -> Iterator[Any]:
+    """A DuckDB of our own that holds its tables in memory, up to a limit, and beyond it, encrypted, in a private folder. Raises
+    `BadInput` where it is not installed, or cannot do what it is asked."""
+    from synthdp.files.private_folder import private_folder
+
+    source.check_installed()
+    files = source.Files(path=Path(), format="csv", memory=memory)
+    with private_folder(None) as folder, source.connected(files, folder, encrypted=True) as connection, source.asking():
+        yield connection.con

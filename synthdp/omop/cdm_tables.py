@@ -1,0 +1,191 @@
+"""A CDM as linked tables, and in two parts: people held out, and people to fit."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from synthdp.errors import BadInput
+from synthdp.files import atomic
+from synthdp.omop import cdm
+from synthdp.omop.cdm_store import Cdm
+from synthdp.schema import cells
+from synthdp.schema.columns import Categorical, Numeric
+from synthdp.schema.linked_tables import held, keys_of
+from synthdp.schema.table_review import Finding
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from synthdp.schema.linked_tables import Table
+    from synthdp.schema.schema import Schema
+
+    Frames = Mapping[str, pd.DataFrame]
+
+DAY = 86_400_000_000  # microseconds
+BORN = ("birth_datetime", "year_of_birth", "month_of_birth", "day_of_birth")
+
+
+def read(where: str, schema: "Schema") -> "dict[str, pd.DataFrame]":
+    """The tables of a CDM that a schema describes, as linked ones: a frame for each by its name, of the schema's columns, as text but for
+    `visit_days`. All are of one moment. Of several deaths of a person the first one counts; a month or a day of birth that is empty is
+    the first one. Raises `BadInput` where a table or a field is not there."""
+    cdm.check(schema)
+    wanted = {table.name: _fields(schema, table) for table in schema.tables}
+    if _has(schema, cdm.PERSON, cdm.DEATH_DATE):
+        wanted[cdm.DEATH] = ("person_id", cdm.DEATH_DATE)
+    found = Cdm(where).texts(wanted)
+    for name, fields in wanted.items():
+        if name not in found:
+            raise BadInput(f"{where}: has no table {name!r}, which the schema describes: take it out of the schema")
+        optional = BORN if name == cdm.PERSON else ()
+        lacking = [each for each in fields if each not in found[name].column_names and each not in optional]
+        if lacking:
+            raise BadInput(f"{where}: table {name!r} has no field {lacking[0]!r}, which the schema describes")
+    frames = {name: _framed(table) for name, table in found.items()}
+    person = frames[cdm.PERSON]
+    person[cdm.BIRTH] = _births(person, where)
+    if cdm.DEATH in frames:
+        person[cdm.DEATH_DATE] = _deaths(frames.pop(cdm.DEATH), person["person_id"])
+    visits = frames[cdm.VISIT]
+    visits[cdm.DAYS] = _days(visits[cdm.START[cdm.VISIT]], visits["visit_end_date"])
+    for table in schema.tables:
+        for name, column in held(schema, table):
+            if isinstance(column, Numeric) and column.kind != "datetime" and name != cdm.DAYS:
+                frames[table.name][name] = _numbers(frames[table.name][name])
+    return {table.name: frames[table.name][_columns(schema, table)] for table in schema.tables}
+
+
+def _has(schema: "Schema", table: str, name: str) -> bool:
+    return f"{table}.{name}" in schema.names
+
+
+def _columns(schema: "Schema", table: "Table") -> list[str]:
+    learned = [name for name, column in held(schema, table) if column.kind != "ignore"]
+    return [*keys_of(schema, table), *learned]
+
+
+def _fields(schema: "Schema", table: "Table") -> tuple[str, ...]:
+    """The fields of the CDM that a table's columns are made of."""
+    names = [name for name in _columns(schema, table) if name not in (cdm.DEATH_DATE, cdm.DAYS)]
+    extra = {cdm.PERSON: BORN, cdm.VISIT: (cdm.START[cdm.VISIT], "visit_end_date")}.get(table.name, ())
+    return tuple(dict.fromkeys((*names, *extra)))
+
+
+def _framed(table: pa.Table) -> "pd.DataFrame":
+    frame: pd.DataFrame = table.to_pandas(types_mapper=None)
+    return frame.astype(object).where(frame.notna(), None)
+
+
+def _births(person: "pd.DataFrame", where: str) -> Any:
+    """Dates of birth as text, of whole days."""
+    import pandas as pd
+
+    if cdm.BIRTH not in person and "year_of_birth" not in person:
+        raise BadInput(f"{where}: table 'person' has neither birth_datetime nor year_of_birth; one is needed")
+    nothing = pd.Series(None, index=person.index, dtype=object)
+    year, month, day = (person.get(name, nothing).astype("string") for name in BORN[1:])
+    made = year.str.zfill(4) + "-" + month.fillna("1").str.zfill(2) + "-" + day.fillna("1").str.zfill(2)
+    given = person.get(cdm.BIRTH, nothing).astype("string").str.slice(0, 10)
+    return given.fillna(made).astype(object)
+
+
+def _deaths(death: "pd.DataFrame", people: Any) -> Any:
+    first = death.assign(day=death[cdm.DEATH_DATE].astype("string").str.slice(0, 10)).groupby("person_id")["day"].min()
+    return people.map(first).astype(object)
+
+
+def _numbers(texts: Any) -> Any:
+    """Text as numbers; what is none stays text, for the check to tell."""
+    import pandas as pd
+
+    found = pd.to_numeric(texts, errors="coerce")
+    return found if found.notna().equals(texts.notna()) else found.astype(object).where(found.notna(), texts)
+
+
+def _days(start: Any, end: Any) -> Any:
+    """Whole days from the first date to the second; missing where one of them is none."""
+    import pandas as pd
+
+    first, last = cells.instants(start), cells.instants(end)
+    gone = first.missing | first.wrong | last.missing | last.wrong
+    return pd.Series(last.cells // DAY - first.cells // DAY, dtype="Int64").mask(gone)
+
+
+def findings(where: str, schema: "Schema", frames: "Frames") -> list[Finding]:
+    """What the review of linked tables does not say of a CDM: rows that name no visit, and concepts of the hospital's own."""
+    found: list[Finding] = []
+    for table in schema.tables[2:]:
+        blank = int(frames[table.name]["visit_occurrence_id"].isna().sum())
+        if blank:
+            found.append(
+                Finding(
+                    column=f"{table.name}.visit_occurrence_id",
+                    what="some rows name no visit: they cannot hang below one, and count for nobody",
+                    remedy="find their visits, or accept that synthetic records lack them",
+                    count=blank,
+                )
+            )
+    for table in schema.tables:
+        for name, column in held(schema, table):
+            if isinstance(column, Categorical) and name.endswith("_concept_id"):
+                found += _local(f"{table.name}.{name}", column, frames[table.name][name])
+    left_out = sorted(set(Cdm(where).fields()) - {table.name for table in schema.tables} - {cdm.DEATH, *NOT_LEARNED})
+    if left_out:
+        found.append(
+            Finding(
+                column="",
+                what=f"tables that are left out, since the schema does not describe them: {', '.join(left_out)}",
+                remedy="nothing of them is in synthetic records",
+            )
+        )
+    return found
+
+
+NOT_LEARNED = (cdm.PERIOD, "cdm_source")  # made anew
+
+
+def _local(name: str, column: Categorical, series: Any) -> Iterator[Finding]:
+    declared = column.categories if column.tree is None else (column.tree.codes or ())
+    known = set() if isinstance(declared, str) else set(declared)
+    values = series.dropna()
+    own = values[values.map(is_local) & ~values.isin(known)]
+    if len(own):
+        yield Finding(
+            column=name,
+            what=f"some concepts are the hospital's own (above {cdm.LOCAL:,}) and are not declared",
+            remedy="add those to its categories that everyone may know, or map them to standard concepts",
+            count=len(own),
+        )
+
+
+def is_local(concept: Any) -> bool:
+    """Whether a concept's number, also as text, is a hospital's own."""
+    text = str(concept)
+    return text.isascii() and text.isdecimal() and int(text) > cdm.LOCAL
+
+
+def split(where: str, held_out: Callable[[str], bool], targets: tuple[Path, Path]) -> None:
+    """Write the people of a CDM who are not held out into the first folder, and those who are into the second, all their rows with them;
+    rows that name nobody into the first. All fields of `cdm.RECORDS` are kept, as text in Parquet files of a database."""
+    store = Cdm(where)
+    tables = store.texts(dict.fromkeys(cdm.RECORDS))
+    if cdm.PERSON not in tables:
+        raise BadInput(f"{where}: has no table 'person'")
+    sides: dict[str | None, bool] = {None: False}
+    for name, table in tables.items():
+        if "person_id" not in table.column_names:
+            raise BadInput(f"{where}: table {name!r} has no field 'person_id', so nobody knows whose its rows are")
+        for each in table.column("person_id").unique().to_pylist():
+            sides.setdefault(each, each is not None and held_out(each))
+    for place, target in enumerate(targets):
+        with atomic.folder(target) as part:
+            for name, table in tables.items():
+                out = np.array([sides[each] for each in table.column("person_id").to_pylist()], np.bool_)
+                rows = table.filter(pa.array(out if place else ~out))
+                file = part / f"{name}{store.ending}"
+                pacsv.write_csv(rows, file) if store.ending == ".csv" else pq.write_table(rows, file)

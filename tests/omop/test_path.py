@@ -1,0 +1,317 @@
+"""From a hospital's CDM to a synthetic one on the command line; what is read, written and refused on the way."""
+
+import json
+from pathlib import Path
+
+import databases
+import duckdb
+import omop_hospital
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from synthdp import Schema
+from synthdp.cli import run
+from synthdp.errors import BadInput
+from synthdp.omop import cdm, cdm_draft, cdm_tables
+from synthdp.omop.cdm_store import Cdm
+from synthdp.omop.quality_checks import checked
+
+DATA = ("data.format=omop", "data.path=cdm", "data.schema=schema.yaml")
+SOON = ("generator=histories", "generator.rounds=1", "generator.iterations=5", "seed=1")
+FIT = ("fit", *DATA, *SOON, "budget.epsilon=3", "budget.delta=1e-5")
+
+
+@pytest.fixture(scope="module")
+def hospital(tmp_path_factory):
+    """A CDM, its vocabulary, and an answered schema."""
+    folder = tmp_path_factory.mktemp("omop")
+    omop_hospital.write(folder)
+    lists = cdm_draft.concept_lists(str(folder / "vocabulary"), folder / "schema.concepts")
+    (folder / "schema.yaml").write_text(
+        omop_hospital.answered(cdm_draft.draft(str(folder / "cdm"), lists)), encoding="utf-8"
+    )
+    return folder
+
+
+@pytest.fixture
+def place(hospital, tmp_path, monkeypatch):
+    for name in ("cdm", "vocabulary", "schema.yaml", "schema.concepts"):
+        (tmp_path / name).symlink_to(hospital / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def said_of(capsys, *words):
+    status = run(list(words))
+    said = capsys.readouterr()
+    assert status == 0, said.err
+    return said.out
+
+
+def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
+    drafted = said_of(capsys, "schema", *DATA[:2], "data.vocabulary=vocabulary", "out=draft.yaml")
+    assert "next       synthdp check data.format=omop data.path=cdm" in drafted
+    assert "no record was read" in drafted
+    found = said_of(capsys, "check", *DATA, "data.vocabulary=vocabulary")
+    assert " 0 failed, 0 not run" in found
+    assert "'measurement.visit_occurrence_id': some rows name no visit: they cannot hang below one" in found
+    assert "tables that are left out, since the schema does not describe them: drug_era" in found
+    said_of(capsys, *FIT, "account=none", "out=run", "data.vocabulary=vocabulary")
+    told = json.loads((place / "run" / "release" / "release.json").read_text(encoding="utf-8"))["statement"]
+    assert told["declared"]["tables"][-1] == cdm.NOTE
+    sample = ("sample", "release=run/release", "rows=200", "format=omop", "seed=1", "vocabulary=vocabulary")
+    said_of(capsys, *sample, "out=synthetic")
+    found = said_of(capsys, "check", "data.format=omop", "data.path=synthetic", "data.vocabulary=vocabulary")
+    assert " 0 failed, 0 not run" in found
+    assert "no row to apply to" in found
+    said_of(capsys, *sample, "out=packed/*.parquet")
+    said_of(capsys, *sample, "out=made.duckdb")
+    said_of(capsys, *sample, "out=made.duckdb", "force=true")
+    omop_hospital.made_up_omop.write(
+        {name: omop_hospital.tables(20)[name] for name in (*cdm.RECORDS, "cdm_source")}, place / "own"
+    )
+    assert run([*sample, "out=own", "force=true"]) != 0
+    assert "does not say that it is synthetic" in capsys.readouterr().err
+    assert b"synthetic" in pq.read_schema("packed/death.parquet").metadata
+    frames = {name: pd.read_csv(f"synthetic/{name}.csv") for name in (*cdm.RECORDS, "cdm_source")}
+    with duckdb.connect("made.duckdb", read_only=True) as database:
+        for name, frame in frames.items():
+            kept = pd.read_parquet(f"packed/{name}.parquet")
+            assert list(frame.columns) == list(kept.columns) == [field.name for field in cdm.tables()[name]]
+            assert len(frame) == len(kept) == database.table(name).shape[0]
+        types = dict(
+            database.execute(
+                "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = 'person'"
+            ).fetchall()
+        )
+        comments = database.execute("SELECT comment FROM duckdb_tables()").fetchall()
+    assert (types["person_id"], types["birth_datetime"], types["person_source_value"]) == (
+        "INTEGER",
+        "TIMESTAMP",
+        "VARCHAR",
+    )
+    assert all("synthetic: made by synthdp, epsilon" in comment for (comment,) in comments)
+    about = frames["cdm_source"].iloc[0]
+    assert about["source_description"].startswith("synthetic: made by synthdp, epsilon 2.99")
+    assert "per person_id" in about["source_description"]
+    assert set(frames["person"]["person_source_value"]) == {"synthetic"}
+    assert frames["person"]["person_id"].tolist() == list(range(1, 201))
+    visit, period = frames["visit_occurrence"], frames["observation_period"].set_index("person_id")
+    assert (visit["visit_start_date"] >= visit["person_id"].map(period["observation_period_start_date"])).all()
+    assert (visit["visit_end_date"] <= visit["person_id"].map(period["observation_period_end_date"])).all()
+    below = frames["measurement"].merge(visit, on="visit_occurrence_id")
+    assert (below["measurement_date"] == below["visit_start_date"]).all()
+    assert (below["person_id_x"] == below["person_id_y"]).all()
+    read = cdm_tables.read("synthetic", Schema.load("schema.yaml"))
+    assert len(read["person"]) == 200
+    Schema.load("schema.yaml").validate_tables(read)
+
+
+def test_split_makes_two_cdms_of_different_people(place, capsys):
+    said_of(capsys, "split", "data.format=omop", "data.path=cdm", "data.schema=schema.yaml", "out=parts", "share=0.3")
+    people = []
+    for part in ("train", "held_out"):
+        tables = {name: pd.read_csv(f"parts/{part}/{name}.csv") for name in cdm.RECORDS}
+        people.append(set(tables["person"]["person_id"]))
+        assert all(set(table["person_id"]) <= people[-1] for table in tables.values())
+    whole = {name: pd.read_csv(f"cdm/{name}.csv") for name in cdm.RECORDS}
+    assert not people[0] & people[1]
+    assert people[0] | people[1] == set(whole["person"]["person_id"])
+    rows = sum(len(pd.read_csv(f"parts/{part}/measurement.csv")) for part in ("train", "held_out"))
+    assert rows == len(whole["measurement"])
+
+
+def test_wherever_a_cdm_lies_the_same_is_read(place):
+    """Letters in capitals, Parquet whose missing keys made floats of all, a DuckDB file and its schema."""
+    schema = Schema.load("schema.yaml")
+    expected = cdm_tables.read("cdm", schema)
+    (place / "LOUD").mkdir()
+    (place / "packed").mkdir()
+    with duckdb.connect("hospital.duckdb") as database:
+        database.execute("CREATE SCHEMA Cdm")
+        for name, frame in omop_hospital.tables().items():
+            loud = frame.rename(columns=str.upper).to_csv(index=False)
+            (place / "LOUD" / f"{name.upper()}.CSV").write_text(loud, encoding="utf-8")
+            floats = {column: "float64" for column in ("visit_occurrence_id",) if column in frame}
+            frame.astype(floats).to_parquet(f"packed/{name}.parquet")
+            database.from_df(frame).create(f"Cdm.{name.upper()}")
+    for where in ("LOUD", "packed", "hospital.duckdb#Cdm", "duckdb:///hospital.duckdb#Cdm"):
+        found = cdm_tables.read(where, schema)
+        for name, frame in expected.items():
+            pd.testing.assert_frame_equal(found[name], frame, check_dtype=False)
+    assert not [each for each in checked("hospital.duckdb#Cdm") if each.status == "failed"]
+
+
+def test_dates_of_birth_and_death_are_made_as_the_dashboard_makes_them(tmp_path):
+    person = {"person_id": [1, 2, 3], "gender_concept_id": 8507, "year_of_birth": [1950, 1960, 1970]}
+    person |= {
+        "month_of_birth": [None, 7, 8],
+        "day_of_birth": None,
+        "birth_datetime": [None, None, "1971-02-03 08:00:00"],
+    }
+    pd.DataFrame(person).to_csv(tmp_path / "person.csv", index=False)
+    visit = {"visit_occurrence_id": [1], "person_id": 1, "visit_concept_id": 9201, "visit_start_date": "2020-02-28"}
+    pd.DataFrame({**visit, "visit_end_date": "2020-03-01"}).to_csv(tmp_path / "visit_occurrence.csv", index=False)
+    pd.DataFrame({"person_id": [2, 2], "death_date": ["2020-05-01", "2020-04-01"]}).to_csv(
+        tmp_path / "death.csv", index=False
+    )
+    drafted = omop_hospital.answered(cdm_draft.draft(str(tmp_path)))
+    year = "      year_of_birth: {kind: integer, bounds: [1900, 2020]}\n      gender_concept_id:"
+    drafted = drafted.replace("      gender_concept_id:", year, 1)
+    (tmp_path / "schema.yaml").write_text(drafted, encoding="utf-8")
+    found = cdm_tables.read(str(tmp_path), Schema.load(tmp_path / "schema.yaml"))
+    assert found["person"]["birth_datetime"].tolist() == ["1950-01-01", "1960-07-01", "1971-02-03"]
+    assert found["person"]["death_date"].isna().tolist() == [True, False, True]
+    assert found["person"]["death_date"][1] == "2020-04-01"
+    assert found["visit_occurrence"]["visit_days"].tolist() == [2]
+    assert found["person"]["year_of_birth"].tolist() == [1950, 1960, 1970], "numbers, and no text"
+
+
+def test_concepts_are_public_and_a_hospital_s_own_are_declared(place, capsys):
+    assert run(["schema", *DATA[:2], "data.vocabulary=cdm", "out=x.yaml"]) != 0
+    assert "lies in the CDM itself" in capsys.readouterr().err
+    assert "1900000041" not in Path("schema.concepts/condition_concept_id.csv").read_text(), "it is not standard"
+    made = Path("schema.yaml").read_text(encoding="utf-8")
+    own = made.replace("categories: {file: schema.concepts/drug", "categories: {file: cdm/drug")
+    Path("own.yaml").write_text(own.replace("column: concept_id", "column: drug_concept_id"), encoding="utf-8")
+    words = [word.replace("=schema.yaml", "=own.yaml") for word in FIT]
+    Path("own.yaml").write_text(
+        made.replace(
+            "schema.concepts/drug_concept_id.csv, column: concept_id", "cdm/drug_exposure.csv, column: drug_concept_id"
+        ),
+        encoding="utf-8",
+    )
+    assert run([*words, "account=none", "out=run"]) != 0
+    assert "takes its categories from the records" in capsys.readouterr().err
+    listed = "{file: schema.concepts/drug_concept_id.csv, column: concept_id}"
+    for codes, said in (
+        ("[1900000022, 123]", "1 declared concepts are not in vocabulary, such as 123"),
+        ("[1900000022, 2000000123]", None),
+    ):
+        Path("own.yaml").write_text(made.replace(listed, codes), encoding="utf-8")
+        status = run(
+            [
+                "plan",
+                *DATA[:2],
+                "data.schema=own.yaml",
+                *SOON[:1],
+                "data.vocabulary=vocabulary",
+                "budget.epsilon=3",
+                "account=none",
+            ]
+        )
+        assert (status == 0) == (said is None)
+        assert (said or "") in capsys.readouterr().err
+    frames = cdm_tables.read("cdm", Schema.load("schema.yaml"))
+    frames["drug_exposure"].loc[:2, "drug_concept_id"] = "2000000123"
+    told = [
+        each for each in cdm_tables.findings("cdm", Schema.load("schema.yaml"), frames) if "hospital's own" in each.what
+    ]
+    assert [(each.column, each.count) for each in told] == [("drug_exposure.drug_concept_id", 3)]
+
+
+REFUSED = {
+    "a table": ((*FIT, "data.table=person", "account=none", "out=run"), "leave them out"),
+    "a vocabulary without a cdm": (
+        ("check", "data.path=cdm", "data.vocabulary=vocabulary", "data.schema=schema.yaml"),
+        "belongs to data.format=omop",
+    ),
+    "no cdm": (("check", "data.format=omop", "data.path=schema.yaml"), "is no CDM"),
+    "another schema": (("plan", *DATA[:2], "data.schema=other.yaml", "account=none"), "no field of OMOP CDM 5.4"),
+    "a file": (("sample", "release=run/release", "rows=2", "format=omop", "out=x.csv"), "is not a release"),
+    "a list without a file": (("schema", "format=omop", "vocabulary=vocabulary"), "needs out=FILE"),
+    "a sheet": (("schema", "format=omop", "sheet=x"), "leave it out"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_is_not_offered_is_refused_by_name(place, capsys, words, said):
+    made = Path("schema.yaml").read_text(encoding="utf-8")
+    Path("other.yaml").write_text(
+        made.replace("visit_concept_id:", "ward: {kind: boolean}\n      visit_concept_id:"), encoding="utf-8"
+    )
+    assert run(list(words)) != 0
+    assert said in capsys.readouterr().err
+
+
+def test_a_schema_of_a_cdm_without_what_it_requires_is_refused():
+    made = {
+        "unit": "person_id",
+        "units": 10,
+        "tables": {
+            "person": {
+                "key": "person_id",
+                "columns": {"gender_concept_id": {"kind": "categorical", "categories": [8507, 8532]}},
+            },
+            "visit_occurrence": {
+                "parent": "person",
+                "key": "visit_occurrence_id",
+                "order": "visit_start_date",
+                "max_rows": 2,
+                "columns": {"visit_start_date": {"kind": "datetime", "bounds": ["2020-01-01", "2021-01-01"]}},
+            },
+        },
+    }
+    with pytest.raises(BadInput, match="needs the column 'birth_datetime'"):
+        cdm.check(Schema.from_dict(made))
+
+
+def test_the_kept_form_is_whole():
+    tables = cdm.tables()
+    assert {*cdm.RECORDS, "cdm_source", "concept", "concept_ancestor"} <= set(tables)
+    for name, fields in tables.items():
+        names = [field.name for field in fields]
+        assert len(set(names)) == len(names)
+        for field in fields:
+            assert field.type.partition("(")[0] in ("integer", "float", "date", "datetime", "varchar"), field
+            assert not field.until or field.until in names, field
+            assert not (field.domain or field.concept_class or field.standard) or field.refers == "concept", field
+        assert name in ("death", "cdm_source", "concept_ancestor") or sum(field.key for field in fields) == 1
+    required = [field.name for field in tables["visit_occurrence"] if field.required]
+    assert required == [
+        "visit_occurrence_id", "person_id", "visit_concept_id", "visit_start_date", "visit_end_date", "visit_type_concept_id",
+    ]  # fmt: skip
+
+
+@pytest.mark.heavy
+def test_postgresql_from_schema_to_split(place, capsys):
+    import psycopg
+
+    with databases.postgres() as server:
+        with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres", autocommit=True) as connection:
+            connection.execute("CREATE SCHEMA hospital")
+            for name, table in Cdm("cdm").texts(dict.fromkeys(cdm.tables())).items():
+                kinds = {"integer": "bigint", "float": "numeric", "date": "date", "datetime": "timestamp"}
+                types = ", ".join(f"{f.name} {kinds.get(f.type, 'varchar')}" for f in cdm.tables()[name])
+                connection.execute(f"CREATE TABLE hospital.{name} ({types})")
+                with connection.cursor().copy(f"COPY hospital.{name} FROM STDIN") as copy:
+                    for row in table.select([f.name for f in cdm.tables()[name]]).to_pylist():
+                        copy.write_row(list(row.values()))
+        url = f"postgresql://{databases.USER}@/postgres?host={server}#hospital"
+        expected = cdm_tables.read("cdm", Schema.load("schema.yaml"))
+        found = cdm_tables.read(url, Schema.load("schema.yaml"))
+        for name, frame in expected.items():
+            pd.testing.assert_frame_equal(found[name], frame, check_dtype=False)
+        data = ("data.format=omop", f"data.path={url}")
+        assert " 0 failed, 0 not run" in said_of(
+            capsys, "check", *data, "data.schema=schema.yaml", "data.vocabulary=vocabulary"
+        )
+        said_of(capsys, "schema", *data, "out=drafted.yaml")
+        said_of(capsys, "split", *data, "data.schema=schema.yaml", "out=parts")
+        assert (
+            len(pd.read_parquet("parts/train/person.parquet")) + len(pd.read_parquet("parts/held_out/person.parquet"))
+            == 300
+        )
+        assert run(["fit", *data, "data.schema=schema.yaml", *SOON, "budget.epsilon=3", "out=run"]) != 0
+        assert "a database has no folder for the account" in capsys.readouterr().err
+        said_of(
+            capsys,
+            "fit",
+            *data,
+            "data.schema=schema.yaml",
+            *SOON,
+            "budget.epsilon=3",
+            "account=hospital.account",
+            "out=run",
+        )
