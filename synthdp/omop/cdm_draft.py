@@ -120,6 +120,8 @@ def _below(name: str, file: str | None) -> Iterator[str]:
     else:
         yield f"        categories: {{file: {file}, column: concept_id}}  # question: delete those from the file that do not occur"
     yield "        review: true"
+    if name == "measurement":
+        yield "      value_as_number: {kind: ignore}  # question: in which range? {kind: continuous, bounds: [0, 500], missing: true}"
 
 
 def _years() -> str:

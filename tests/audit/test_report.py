@@ -105,7 +105,7 @@ PARTS = {  # classes of the house that answer nothing by themselves
     "rules of a gradient's clip": {"Automatic", "Flat", "PerGroup"},
     "an answer": {"Labels"},
     "the levels of codes": {"Tree"},
-    "the columns of a history": {"View"},
+    "the columns of a history": {"Below", "View"},
     "teachers, who answer votes": {"Estimators", "Stacked", "MeanEmbeddings"},
 }
 
