@@ -130,7 +130,8 @@ def page(found: dict[tuple[str, int, str], dict[str, Any]], about: dict[str, Any
         if (question, size, generator) not in found
     ]
     lines += [f"Not run: {'; '.join(lacking) or 'nothing'}.", ""]
-    lines += [f"Code of commit {(about['commit'] or 'unknown')[:7]}, on {about['processor']}.", ""]
+    commits = ", ".join(sorted({each["commit"] for each in found.values()}))
+    lines += [f"Code of commits {commits}, on {about['processor']}, beside other work.", ""]
     return "\n".join(lines)
 
 
@@ -170,7 +171,9 @@ def main() -> None:
             if (question, size, generator) in found:
                 continue
             cost = in_a_process(question, size, generator)
-            found[question, size, generator] = {"question": question, "size": size, "generator": generator, **cost}
+            commit = (record.provenance()["commit"] or "unknown")[:7]
+            told = {"question": question, "size": size, "generator": generator, "commit": commit}
+            found[question, size, generator] = {**told, **cost}
             with KEPT.open("a") as file:
                 file.write(json.dumps(found[question, size, generator]) + "\n")
             print(question, size, generator, cost, flush=True)
