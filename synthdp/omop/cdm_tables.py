@@ -100,10 +100,11 @@ def _deaths(death: "pd.DataFrame", people: Any) -> Any:
 
 
 def _numbers(texts: Any) -> Any:
-    """Text as numbers; what is none stays text, for the check to tell."""
+    """Text as numbers; what is none stays text, for the check to tell. Floats in any case: with whole numbers pandas would round the cells
+    of some people where another one's is missing."""
     import pandas as pd
 
-    found = pd.to_numeric(texts, errors="coerce")
+    found = pd.to_numeric(texts, errors="coerce").astype("float64")
     return found if found.notna().equals(texts.notna()) else found.astype(object).where(found.notna(), texts)
 
 
