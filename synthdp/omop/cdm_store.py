@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -222,10 +222,11 @@ def _clean(name: str, table: pa.Table) -> pa.Table:
         if isinstance(values.type, pa.DictionaryType):
             values = values.cast(values.type.value_type)
         field = cdm.field(name, column) if name in cdm.tables() else None
-        if pa.types.is_floating(values.type) and field is not None and field.type == "integer":
-            with suppress(pa.ArrowInvalid):  # what is no whole number is told later
-                values = values.cast(pa.int64())
         text = pc.utf8_trim_whitespace(values.cast(pa.string()))
+        if pa.types.is_floating(values.type) and field is not None and field.type == "integer":
+            # Cell by cell, since nobody's key may be written otherwise for another one's sake.
+            whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**63))
+            text = pc.if_else(whole, pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.string()), text)
         if field is not None and field.type == "integer":
             text = pc.replace_substring_regex(text, WHOLE, r"\1")
         if field is not None and field.type == "date":

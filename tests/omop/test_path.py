@@ -7,13 +7,14 @@ import databases
 import duckdb
 import omop_hospital
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from synthdp import Schema
 from synthdp.cli import run
 from synthdp.errors import BadInput
-from synthdp.omop import cdm, cdm_draft, cdm_tables
+from synthdp.omop import cdm, cdm_draft, cdm_store, cdm_tables
 from synthdp.omop.cdm_store import Cdm
 from synthdp.omop.quality_checks import checked
 
@@ -323,3 +324,12 @@ def test_a_cell_is_the_same_number_whoever_else_is_there():
         alone = cdm_tables._numbers(pd.Series(large, dtype=object)).tolist()
         beside = cdm_tables._numbers(pd.Series([*large, another], dtype=object)).tolist()
         assert alone == beside[:3]
+
+
+def test_a_key_is_the_same_text_whoever_else_is_there():
+    keys = [1e16, 7.0, 9007199254740992.0]
+    for another in (1.5, None, float("nan"), float("inf"), -1e300):
+        alone = cdm_store._clean("person", pa.table({"person_id": pa.array(keys)}))
+        beside = cdm_store._clean("person", pa.table({"person_id": pa.array([*keys, another], pa.float64())}))
+        assert alone["person_id"].to_pylist() == beside["person_id"].to_pylist()[:3]
+        assert alone["person_id"].to_pylist() == ["10000000000000000", "7", "9007199254740992"]
