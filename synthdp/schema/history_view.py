@@ -390,9 +390,11 @@ def _bags(
     visits: Whole,
     dates: Mapping[str, tuple[Whole, NDArray[np.bool_]]],
 ) -> dict[str, Whole]:
-    """The columns of rows below records, (records, places) each, and how many rows there are."""
+    """The columns of rows below records, (records, places) each, and how many rows there are: those whose code is declared, without gaps."""
     every = range(1, below.places + 1)
     codes = np.stack([coded[:, names.index(f"{below.code} {at}")] for at in every], 1).astype(np.int32)
+    order = np.argsort(codes >= below.none, axis=1, kind="stable")
+    codes = np.take_along_axis(codes, order, 1)
     there = codes < below.none
     found = {below.table + ROWS: there.sum(1), below.code: np.where(there, codes, -1)}
     found[below.code][:, 0] = codes[:, 0]
@@ -401,7 +403,8 @@ def _bags(
             held = [below.gap(name, *dates[f"{name} {at}"], visits) for at in every]
         else:
             held = [coded[:, names.index(f"{name} {at}")] for at in every]
-        found[name] = np.where(there, np.stack(held, 1), -1).astype(np.int32)
+        values = np.take_along_axis(np.stack(held, 1), order, 1)
+        found[name] = np.where(there, values, -1).astype(np.int32)
     return found
 
 

@@ -131,6 +131,20 @@ def test_rows_below_a_visit_share_its_weight_and_their_columns_are_those_of_a_pl
     np.testing.assert_array_equal(visits.sum(1), expected + np.array([0, 0, 0, third]) / 2**20)
 
 
+@EACH
+def test_a_row_of_an_undeclared_code_is_none_and_leaves_no_gap(question):
+    """As under `invalid=clamp`: the rows beside it are what they are without it."""
+    frames = labs(clinic(40, seed=1), seed=1)
+    visits = frames["visit"]["visit_id"].head(3)
+    some = [("CRP", 85.0), ("D, not declared", 4.0), ("Hb", 50.0)]  # in this order among a visit's rows
+    rows = [(visit, code, value, pd.Timestamp("2023-01-01"), True) for visit in visits for code, value in some]
+    lab = pd.DataFrame(rows, columns=["visit_id", "test", "value", "taken", "urgent"])
+    with_it = question.bounded(sealed({**frames, "lab": lab}, of=LABS))
+    declared = lab[lab["test"] != "D, not declared"].reset_index(drop=True)
+    for one, other in zip(with_it, question.bounded(sealed({**frames, "lab": declared}, of=LABS)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_what_a_value_was_before_is_told_by_the_row_of_its_code():
     frames = labs(clinic(40, seed=1), seed=1)
     histories = sealed(frames, of=LABS).histories
