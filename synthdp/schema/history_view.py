@@ -390,7 +390,7 @@ def _bags(
     visits: Whole,
     dates: Mapping[str, tuple[Whole, NDArray[np.bool_]]],
 ) -> dict[str, Whole]:
-    """The columns of rows below records, (records, places) each, and how many rows there are: those whose code is declared, without gaps."""
+    """The columns of rows below records, (records, places) each, and how many rows there are (of a declared code, without gaps)."""
     every = range(1, below.places + 1)
     codes = np.stack([coded[:, names.index(f"{below.code} {at}")] for at in every], 1).astype(np.int32)
     order = np.argsort(codes >= below.none, axis=1, kind="stable")
