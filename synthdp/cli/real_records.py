@@ -10,7 +10,7 @@ from synthdp.tables import source
 from synthdp.tables import source as tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import pandas as pd
 
@@ -132,9 +132,13 @@ def declared(source: settings.Data) -> "Schema":
     if source.name is not None:
         return _targeted(named.schema_of(source.name), source.target)
     path, file = _needed(path=source.path or source.train, schema=source.schema)
+    if source.format == "omop" and source.vocabulary is not None:
+        from synthdp.omop import cdm_draft
+
+        cdm_draft.check_apart(source.vocabulary, source.path, source.train, source.test)
     schema = _loaded(source, file)
     schema.check_declared()
-    _refuse_own_codes(Path(path), Path(file), whole_folder=source.format == "omop")
+    _refuse_own_codes(source, Path(file), schema)
     return schema
 
 
@@ -154,28 +158,33 @@ def _loaded(source: settings.Data, file: str) -> "Schema":
     return schema
 
 
-def _refuse_own_codes(path: Path, schema: Path, *, whole_folder: bool) -> None:
-    """Refuse categories that a schema takes from the records themselves: a list of codes is public."""
+def _refuse_own_codes(source: settings.Data, file: Path, schema: "Schema") -> None:
+    """Refuse categories, or a tree above them, that a schema takes from the records themselves: a list of codes is public."""
     from synthdp.schema import code_lists, yamlfile
-    from synthdp.schema.schema import Schema
+    from synthdp.sets.record_files import identity
+
+    lists = code_lists.named(yamlfile.parse(yamlfile.read_text(file), str(file)), file.parent)
+    if not lists:
+        return
+    paths = [Path(each) for each in (source.path, source.train, source.test) if each is not None]
+    held = {identity(each) for path in paths for each in _files_of(path, source, schema)}
+    homes = [path.resolve() for path in paths] if source.format == "omop" else []
+    for name, of in lists:
+        if identity(of) in held or any(home in of.resolve().parents for home in homes):
+            raise BadInput(
+                f"{file}: column {name!r} takes its categories from the records ({of}), where one patient's code would "
+                "be published: name a public list of codes, or write categories: learn"
+            )
+
+
+def _files_of(path: Path, source: settings.Data, schema: "Schema") -> "Iterable[Path]":
+    """The files at a path that hold records; none where it is a database."""
     from synthdp.sets import record_files
 
-    lists = code_lists.named(yamlfile.parse(yamlfile.read_text(schema), str(schema)), schema.parent)
-    own = [name for name, file in lists.items() if file.resolve() == path.resolve()]
-    if whole_folder:
-        own = [name for name, file in lists.items() if path.resolve() in file.resolve().parents]
-    elif Schema.load(schema).tables:
-        tables = (
-            {table.resolve() for table in record_files.tables_in(path, Schema.load(schema)).values()}
-            if path.is_dir()
-            else set()
-        )
-        own = [name for name, file in lists.items() if file.resolve() in tables]
-    if own:
-        raise BadInput(
-            f"{schema}: column {own[0]!r} takes its categories from the records ({lists[own[0]]}), where one patient's code would "
-            "be published: name a public list of codes, or write categories: learn"
-        )
+    if path.is_dir() and schema.tables and source.format == "files":
+        return record_files.tables_in(path, schema).values()
+    found = path.iterdir() if path.is_dir() else path.parent.glob(path.name) if is_several(path) else [path]
+    return [each for each in found if each.is_file()]
 
 
 def training(

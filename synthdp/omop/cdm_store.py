@@ -71,6 +71,21 @@ class Cdm:
             found[name] = path
         return found
 
+    @property
+    def paths(self) -> list[Path]:
+        """The files that hold it; none for a database's server."""
+        if self._url is None:
+            return list(self._files.values())
+        return [Path(_file_of(self._url))] if self._url.startswith("duckdb:") else []
+
+    def shares(self, other: "Cdm") -> bool:
+        """Whether both have a file in common, by whatever name, lie in one folder, or in one database."""
+        if self._url is not None and self._url == other._url:
+            return True
+        if self.is_folder and other.is_folder and Path(other.where).resolve() in _and_above(Path(self.where)):
+            return True
+        return bool({*map(record_files.identity, self.paths)} & {*map(record_files.identity, other.paths)})
+
     def fields(self) -> dict[str, tuple[str, ...]]:
         """The fields of every table that is there. No record is read."""
         if self._url is None:
@@ -255,6 +270,10 @@ def _view(connection: Any, path: Path, name: str) -> tuple[str, ...]:
         )
     connection.execute(f"CREATE VIEW {name} AS SELECT {chosen} FROM {read}")
     return tuple(lower)
+
+
+def _and_above(folder: Path) -> list[Path]:
+    return [folder.resolve(), *folder.resolve().parents]
 
 
 def _file_of(url: str) -> str:

@@ -108,6 +108,12 @@ def files_in(folder: Path) -> "dict[str, Path]":
     return found
 
 
+def identity(path: Path) -> tuple[int, int]:
+    """Of a file, whatever its name and the links to it."""
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
 def read_tables(folder: str | Path, schema: Schema) -> "dict[str, DataFrame]":
     """The linked tables in a folder, by name, each read as `read` does by what the schema says of it. Raises `BadInput` as that does, and
     for a table without a file of its name, or with several."""

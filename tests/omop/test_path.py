@@ -172,6 +172,15 @@ def test_dates_of_birth_and_death_are_made_as_the_dashboard_makes_them(tmp_path)
 def test_concepts_are_public_and_a_hospital_s_own_are_declared(place, capsys):
     assert run(["schema", *DATA[:2], "data.vocabulary=cdm", "out=x.yaml"]) != 0
     assert "lies in the CDM itself" in capsys.readouterr().err
+    cdm = [Path("cdm").resolve(), "./cdm/.", "cdm.duckdb", "./cdm.duckdb#main", f"duckdb:///{Path('cdm.duckdb').resolve()}"]
+    with duckdb.connect("cdm.duckdb") as connection:
+        connection.execute("CREATE TABLE person AS SELECT 1 AS person_id")
+    Path("linked").mkdir()
+    Path("linked/concept.csv").hardlink_to("cdm/drug_exposure.csv")
+    for its in (*cdm, "linked"):
+        for words in ([*FIT, "account=none", "out=run"], ["schema", *DATA[:2], "out=x.yaml"]):
+            assert run([*words, f"data.vocabulary={its}"]) != 0
+            assert "lies in the CDM itself" in capsys.readouterr().err, its
     assert "1900000041" not in Path("schema.concepts/condition_concept_id.csv").read_text(), "it is not standard"
     made = Path("schema.yaml").read_text(encoding="utf-8")
     own = made.replace("categories: {file: schema.concepts/drug", "categories: {file: cdm/drug")
