@@ -131,7 +131,7 @@ def declared(source: settings.Data) -> "Schema":
     _refuse_both(source)
     if source.name is not None:
         return _targeted(named.schema_of(source.name), source.target)
-    path, file = _needed(path=source.path or source.train, schema=source.schema)
+    _, file = _needed(path=source.path or source.train, schema=source.schema)
     if source.format == "omop" and source.vocabulary is not None:
         from synthdp.omop import cdm_draft
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,7 +49,7 @@ class Cdm:
             return plain
         path = Path(plain)
         if path.is_file() and path.suffix.lower() in DUCKDB:
-            return f"duckdb:///{path.resolve()}"
+            return f"duckdb:///{quote(str(path.resolve()))}"
         if not Path(self.where).is_dir():
             raise BadInput(
                 f"{self.where}: is no CDM: expected a folder with a CSV or Parquet file for each table, such as person.csv, a DuckDB file "

@@ -1,6 +1,7 @@
 """From a hospital's CDM to a synthetic one on the command line; what is read, written and refused on the way."""
 
 import json
+import shutil
 from pathlib import Path
 
 import databases
@@ -72,10 +73,35 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     omop_hospital.made_up_omop.write(
         {name: omop_hospital.tables(20)[name] for name in (*cdm.RECORDS, "cdm_source")}, place / "own"
     )
-    assert run([*sample, "out=own", "force=true"]) != 0
-    assert "does not say that it is synthetic" in capsys.readouterr().err
+    shutil.copytree("own", "half")
+    shutil.copy("synthetic/cdm_source.csv", "half")
+    shutil.copytree("synthetic", "mixed")
+    pd.read_csv("own/person.csv").to_parquet("mixed/person.parquet")
+    for name, more in (
+        ("schema", "CREATE SCHEMA cdm"),
+        ("other", "SELECT 1"),
+        ("row", "UPDATE {} SET person_source_value = 7"),
+    ):
+        shutil.copy("made.duckdb", f"{name}.duckdb")
+        with duckdb.connect(f"{name}.duckdb") as database:
+            database.execute(more.format("person"))
+            if name != "row":
+                database.execute(
+                    f"CREATE TABLE {'cdm.person' if name == 'schema' else 'notes'} AS SELECT 1 AS person_id"
+                )
+    for out in ("own", "half", "mixed", "schema.duckdb", "other.duckdb", "row.duckdb"):
+        kept = {path: path.read_bytes() for path in (*Path(out).glob("*"), Path(out)) if path.is_file()}
+        assert run([*sample, f"out={out}", "force=true"]) != 0
+        assert "replaced; choose another name" in capsys.readouterr().err, out
+        assert kept == {path: path.read_bytes() for path in kept}
+    for out in ("postgresql://nobody@nowhere/cdm", "duckdb:///made.duckdb"):
+        assert run([*sample, f"out={out}"]) != 0
+        assert "a CDM is written to a folder" in capsys.readouterr().err
+    said_of(capsys, *sample, "out=a%62.duckdb")
+    names = (*cdm.RECORDS, "cdm_source")
+    assert len(Cdm("a%62.duckdb").fields()) == len(names)
     assert b"synthetic" in pq.read_schema("packed/death.parquet").metadata
-    frames = {name: pd.read_csv(f"synthetic/{name}.csv") for name in (*cdm.RECORDS, "cdm_source")}
+    frames = {name: pd.read_csv(f"synthetic/{name}.csv") for name in names}
     with duckdb.connect("made.duckdb", read_only=True) as database:
         for name, frame in frames.items():
             kept = pd.read_parquet(f"packed/{name}.parquet")
@@ -172,7 +198,13 @@ def test_dates_of_birth_and_death_are_made_as_the_dashboard_makes_them(tmp_path)
 def test_concepts_are_public_and_a_hospital_s_own_are_declared(place, capsys):
     assert run(["schema", *DATA[:2], "data.vocabulary=cdm", "out=x.yaml"]) != 0
     assert "lies in the CDM itself" in capsys.readouterr().err
-    cdm = [Path("cdm").resolve(), "./cdm/.", "cdm.duckdb", "./cdm.duckdb#main", f"duckdb:///{Path('cdm.duckdb').resolve()}"]
+    cdm = [
+        Path("cdm").resolve(),
+        "./cdm/.",
+        "cdm.duckdb",
+        "./cdm.duckdb#main",
+        f"duckdb:///{Path('cdm.duckdb').resolve()}",
+    ]
     with duckdb.connect("cdm.duckdb") as connection:
         connection.execute("CREATE TABLE person AS SELECT 1 AS person_id")
     Path("linked").mkdir()
