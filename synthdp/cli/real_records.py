@@ -46,6 +46,11 @@ def address_of(options: settings.Data) -> "Address | None":
     return None
 
 
+def without_schema(options: settings.Data, path: str) -> str:
+    """The file of a path: a CDM in a DuckDB file may have the name of its schema behind it."""
+    return path.partition("#")[0] if options.format == "omop" and not Path(path).exists() else path
+
+
 def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "source.Source | None":
     """The table that stays where it is: one of a database, a folder of tables, a pattern, or what `data.engine=duckdb` says.
 

@@ -237,7 +237,12 @@ def _clean(name: str, table: pa.Table) -> pa.Table:
         if isinstance(values.type, pa.DictionaryType):
             values = values.cast(values.type.value_type)
         field = cdm.field(name, column) if name in cdm.tables() else None
-        text = pc.utf8_trim_whitespace(values.cast(pa.string()))
+        try:
+            text = pc.utf8_trim_whitespace(values.cast(pa.string()))
+        except pa.ArrowException:
+            raise BadInput(
+                f"{name}.{column}: is stored as {values.type}, of which not every cell is text; store it as text, a number or a date"
+            ) from None
         if pa.types.is_floating(values.type) and field is not None and field.type == "integer":
             # Cell by cell, since nobody's key may be written otherwise for another one's sake.
             whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**63))

@@ -374,3 +374,23 @@ def test_a_key_is_the_same_text_whoever_else_is_there():
         beside = cdm_store._clean("person", pa.table({"person_id": pa.array([*keys, another], pa.float64())}))
         assert alone["person_id"].to_pylist() == beside["person_id"].to_pylist()[:3]
         assert alone["person_id"].to_pylist() == ["10000000000000000", "7", "9007199254740992"]
+
+
+def test_cells_that_are_no_text_are_refused_by_their_field(tmp_path):
+    for values in (pa.array([[1], [2]]), pa.array([b"a", b"\xff"])):
+        pq.write_table(pa.table({"person_id": [1, 2], "race_source_value": values}), tmp_path / "person.parquet")
+        with pytest.raises(BadInput, match=r"^person.race_source_value: is stored as (list|binary)"):
+            Cdm(str(tmp_path)).texts({"person": None})
+
+
+def test_a_file_has_one_account_which_knows_its_content_by_whatever_name(place, capsys):
+    with duckdb.connect("cdm.duckdb") as database:
+        for path in Path("cdm").glob("*.csv"):
+            database.from_csv_auto(str(path), all_varchar=True).create(path.stem)
+    for path in ("cdm.duckdb", "cdm.duckdb#main"):
+        said_of(capsys, *FIT, f"data.path={path}", "budget.epsilon=0.5", f"out=run{len(path)}")
+    assert "by 2 fits" in said_of(capsys, "budget", "account=cdm.duckdb.account")
+    with duckdb.connect("cdm.duckdb") as database:
+        database.execute("DELETE FROM drug_exposure")
+    assert run([*FIT, "data.path=duckdb:///cdm.duckdb", "account=cdm.duckdb.account", "out=url"]) == 2
+    assert "belongs to another table" in capsys.readouterr().err
