@@ -88,12 +88,9 @@ ONE_TABLE = "{what} takes one table, and the schema describes linked ones: join 
 
 
 def _check_in_memory(options: settings.Data) -> None:
-    """Refuse linked tables that are no folder of files, or are to be counted elsewhere."""
-    if address_of(options) is not None or options.engine == "duckdb":
-        raise BadInput(
-            "linked tables are read from a folder with a file for each, and fitted in memory: give data.path=FOLDER, and no database or "
-            "data.engine=duckdb"
-        )
+    """Refuse linked tables that are to be counted elsewhere."""
+    if options.engine == "duckdb":
+        raise BadInput("linked tables are fitted in memory: leave data.engine=duckdb out")
 
 
 def check_one_table(schema: "Schema", what: str) -> None:
@@ -282,9 +279,7 @@ def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "Rec
 
     if schema.tables:
         if address is not None or database_url.is_url(path):
-            raise BadInput(
-                "linked tables are read from a folder with a file for each, and not from a database: give data.path=FOLDER"
-            )
+            return record_files.tables_from_database(address or database_url.address(path), schema)
         return record_files.read_tables(Path(path), schema)
     if address is not None or database_url.is_url(path):
         return record_files.from_database(address or database_url.address(path), schema)
