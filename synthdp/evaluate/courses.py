@@ -36,7 +36,7 @@ MISSING = "missing"
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Histories:
     """One set of records. `frame` are its visits, person by person in their order, and `table` the same as the metrics see them; `owner`
-    (visits,) is whose each is, a place in `people`, where everybody has one row, also without a visit. `at` (visits,) is when it was: days
+    (visits,) is whose each is, a place in `people`, where everybody has one row, also without a visit. `when` (visits,) it was: days
     since 1970 for dates. `names` is the unit column of `people`."""
 
     frame: pd.DataFrame
@@ -44,7 +44,7 @@ class Histories:
     owner: Whole
     people: Table
     names: pd.DataFrame
-    at: Numbers
+    when: Numbers
 
     @classmethod
     def of(
@@ -64,7 +64,7 @@ class Histories:
             owner=owner[visits].astype(np.int64),
             people=Table(axes=tuple(axes[place] for place in own), values=whole.take(first).values[:, own]),  # noqa: PD011
             names=frame[[str(schema.unit)]].iloc[first],
-            at=table.column(order),
+            when=table.column(order),
         )
 
     @property
@@ -81,7 +81,8 @@ class Histories:
         """(runs, length): the codes of so many visits of a person that follow one another."""
         count = max(0, len(codes) - length + 1)
         same = self.owner[:count] == self.owner[len(codes) - count :]
-        return np.stack([codes[step : step + count] for step in range(length)], axis=1)[same]
+        found: Whole = np.stack([codes[step : step + count] for step in range(length)], axis=1)[same]
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +156,8 @@ def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) ->
     size, codes = len(types.labels), {name: types.codes(each.table) for name, each in sets.items()}
     used = [code for code in range(size) if any((each == code).any() for each in codes.values())]
     shares = {length: _shares(sets, codes, size, length) for length in (2, 3)}
-    found["types"] = {"column": types.axis.name, "labels": [types.labels[code] for code in used]}
+    coarse = len(types.axis.levels) > MOST_TYPES
+    found["types"] = {"column": types.axis.name, "labels": [types.labels[code] for code in used], "coarse": coarse}
     steps, orders = shares[2], shares[3]
     found["steps"] = steps and {
         **_apart(steps),
@@ -197,13 +199,13 @@ def timelines(made: Histories, schema: Schema, types: Types | None) -> list[dict
     """The first ten synthetic people who have a visit: of each visit when it was, its type and its rows below, by table; and the person's
     dates that no visit is after."""
     date = made.table.axes[made.table.index(str(schema.order))].date
-    codes = np.zeros(len(made.at), np.int64) if types is None else types.codes(made.table)
+    codes = np.zeros(len(made.when), np.int64) if types is None else types.codes(made.table)
     rows = {table.name: rows_below(made.frame, table).sum(axis=1).to_numpy() for table in schema.tables[2:]}
     found = []
     for start, end in zip(made.starts[:TIMELINES], made.ends[:TIMELINES], strict=True):
         visits = [
             {
-                "at": _told(made.at[place], date),
+                "at": _told(made.when[place], date),
                 **({} if types is None else {"type": types.labels[codes[place]]}),
                 "rows": {name: int(counts[place]) for name, counts in rows.items() if counts[place]},
             }

@@ -85,7 +85,7 @@ def judge(
     progress: Progress | None,
     linked: tuple[Schema, Sequence[Joined]] | None = None,
 ) -> dict[str, Any]:
-    """`evaluate`, of tables. `linked`: the rows are the visits of linked tables, of this schema, joined (the synthetic ones, train, test)."""
+    """`evaluate`, of tables. `linked`: the rows are visits of linked tables of that schema, which are joined (synthetic, train, test)."""
     from synthdp.evaluate import attacks, classifiers, faithfulness, reading, survival, utility
 
     whole = schema if linked is None else linked[0]
@@ -242,11 +242,11 @@ def _attack_people(hearing: Hearing, sets: Mapping[str, Histories], schema: Sche
         made,
         train,
         test,
-        targets=histories.secrets(schema, made, targets),
+        targets=histories.secrets(made, targets),
         claim=how.claim,
         step=hearing.tell,
         jobs=how.threads,
-        units=attacks.unit_codes(*(sets[name].names for name in ("train", "test")), str(schema.unit)),
+        units=attacks.unit_codes(sets["train"].names, sets["test"].names, str(schema.unit)),
         of_people=True,
     )
     hearing.result["attacks"] += found

@@ -1,8 +1,8 @@
 """Kaplan-Meier curves of histories: how long after the first visit an event comes, among synthetic and among real people.
 
-Kaplan & Meier 1958 (JASA 53, 457-481). An event is a date of people, such as death, or a condition on visits or on rows below them, such as a
-diagnosis: the first visit at which it holds. Whoever has no event is followed to the end of the order column's bounds where the event is a
-date, which is known also where nobody visits, and else to the last visit.
+Kaplan & Meier 1958 (JASA 53, 457-481). An event is a date of people, such as death, or a condition on visits or on rows below them, such as
+a diagnosis: the first visit at which it holds. Whoever has no event is followed to the last visit; where the event is a date, which is
+known without a visit too, to the end of the order column's bounds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LEAST_PEOPLE = 20  # with a visit, in each set
 LEAST_AT_RISK = 10  # curves are compared up to where so few are followed in one of the sets
 POINTS = 100  # of a curve that is drawn
-TICKS = 5  # at which people at risk are counted
+TICKS = 4  # at which people at risk are counted
 OPTION = "evaluate.survival"
 EXAMPLE = "give a date of people, such as person.death, or a condition, such as {diagnosis.code: E11}"
 
@@ -99,7 +99,7 @@ def _event(item: Any, schema: Schema, dated: bool) -> Event:
 def followed(people: Histories, event: Event, schema: Schema) -> tuple[Numbers, NDArray[np.bool_]]:
     """(people with a visit,) twice: how long each is followed from the first visit, and whether the event ended that."""
     starts, ends = people.starts, people.ends
-    begin = people.at[starts]
+    begin = people.when[starts]
     if event.date is not None:
         order = people.table.axes[people.table.index(str(schema.order))]
         at = people.people.column(event.date)[people.owner[starts]]
@@ -108,7 +108,7 @@ def followed(people: Histories, event: Event, schema: Schema) -> tuple[Numbers, 
     hit = np.logical_or.reduce([broken(rule, people.frame, schema) for rule in event.held])
     first = np.minimum.reduceat(np.where(hit, np.arange(len(hit)), len(hit)), starts)
     happened = first < len(hit)
-    return people.at[np.where(happened, first, ends)] - begin, happened
+    return people.when[np.where(happened, first, ends)] - begin, happened
 
 
 class Curve(NamedTuple):
@@ -134,14 +134,14 @@ def curve(lengths: Numbers, happened: NDArray[np.bool_]) -> Curve:
     ordered = np.sort(lengths)
     times, deaths = np.unique(lengths[happened], return_counts=True)
     at_risk = len(ordered) - np.searchsorted(ordered, times, side="left")
-    return Curve(times, np.cumprod(1 - deaths / np.maximum(at_risk, 1)), ordered)
+    return Curve(times, np.cumprod(1 - deaths / np.maximum(at_risk, 1)).astype(np.float64), ordered)
 
 
 def judge(
     sets: Mapping[str, Histories], events: Sequence[Event], schema: Schema
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Of each event the curves of synthetic and of held-out people, their largest distance and ("real") that of held-out from training
-    people, up to where ten are at risk in each set; people at risk at five times, and events. And what could not be computed."""
+    people, up to where ten are at risk in each set; people at risk at four times, and events. And what could not be computed."""
     found: list[dict[str, Any]] = []
     lacking: list[dict[str, str]] = []
     for event in events:

@@ -1,8 +1,8 @@
 """A person's whole history as one record, so that the attacks on records are attacks on people.
 
-The columns are those of the person, the number of visits, the dates of the first and of the last one, shares of what visits and the rows below
-them are, means of numbers, and rows below a visit. A target is a column of its own at the last visit, beside its shares before that, so that
-it can be guessed from the rest of the history.
+The columns are those of the person, the number of visits, the dates of the first and of the last one, shares of what visits and the
+rows below them are, means of numbers, and rows below a visit. A target is a column of its own at the last visit, beside its shares
+before that, so that it can be guessed from the rest of the history.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ LAST = "last "
 
 def of_people(people: Histories, schema: Schema) -> Table:
     """(people, columns) of one set; all sets of one schema have the same axes."""
-    found = [*zip(people.people.axes, people.people.values.T, strict=True), *_visits(people, schema)]  # noqa: PD011
+    found = [*zip(people.people.axes, people.people.values.T, strict=True), *_visits(people, schema)]
     return Table(axes=tuple(axis for axis, _ in found), values=np.stack([column for _, column in found], axis=1))
 
 
-def secrets(schema: Schema, table: Table, targets: Sequence[str]) -> list[str]:
+def secrets(table: Table, targets: Sequence[str]) -> list[str]:
     """What these targets are called among a person's columns."""
     names = [axis.name for axis in table.axes]
     return [found for name in targets for found in (name, LAST + name) if found in names]
@@ -50,7 +50,7 @@ def _visits(people: Histories, schema: Schema) -> Iterator[tuple[Axis, Numbers]]
     yield Axis(name="number of visits", kind="number", low=0, high=most, whole=True), number.astype(np.float64)
     order = table.axes[table.index(str(schema.order))]
     for name, places in (("first", people.starts), ("last", people.ends)):
-        yield replace(order, name=f"{name} {order.name}"), _placed(people.at[places], owner[places], size)
+        yield replace(order, name=f"{name} {order.name}"), _placed(people.when[places], owner[places], size)
     earlier = np.ones(len(owner), np.bool_)
     earlier[people.ends] = False
     for axis in own_axes(schema, table.axes):
