@@ -56,7 +56,7 @@ def timelines(people: Sequence[Mapping[str, Any]], labels: Sequence[str], key: s
         return float(np.datetime64(at, "D").astype(np.int64)) if isinstance(at, str) else at
 
     def draw(figure: Figure) -> None:
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+        from matplotlib import dates
         from matplotlib.transforms import ScaledTranslation
 
         axes = figure.add_subplot()
@@ -93,9 +93,10 @@ def timelines(people: Sequence[Mapping[str, Any]], labels: Sequence[str], key: s
         axes.set_ylim(len(people) - 0.4 + LINE * len(tables), -0.5)
         axes.tick_params(axis="y", length=0)
         if dated:
-            locator = AutoDateLocator(maxticks=7)
+            of_dates: Any = dates  # which has no types
+            locator = of_dates.AutoDateLocator(maxticks=7)
             axes.xaxis.set_major_locator(locator)
-            axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+            axes.xaxis.set_major_formatter(of_dates.ConciseDateFormatter(locator))
         figure.legend(loc="outside lower left", ncols=3, fontsize=8.5, handlelength=1.2)
 
     told = "; ".join(
@@ -113,7 +114,8 @@ def followed(shares: Sequence[Sequence[float]]) -> NDArray[np.float64]:
     """Of visits of each type, a row, the shares of the types that follow, by the shares of both."""
     joint = np.array(shares)
     whole = joint.sum(axis=1, keepdims=True)
-    return np.divide(joint, whole, out=np.zeros_like(joint), where=whole > 0)
+    found: NDArray[np.float64] = np.divide(joint, whole, out=np.zeros_like(joint), where=whole > 0)
+    return found
 
 
 def steps(values: NDArray[np.float64], labels: Sequence[str], most: float, label: str, key: str, *, real: bool) -> str:

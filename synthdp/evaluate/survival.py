@@ -7,6 +7,7 @@ known without a visit too, to the end of the order column's bounds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,9 +17,10 @@ import numpy as np
 from synthdp.errors import BadInput
 from synthdp.evaluate.courses import last_dates
 from synthdp.schema.columns import Datetime, Ignored
-from synthdp.schema.linked_tables import held
+from synthdp.schema.linked_tables import held, places_of
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.rule_text import parse
+from synthdp.schema.schema import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +78,10 @@ def _event(item: Any, schema: Schema, dated: bool) -> Event:
         for name, column in held(schema, table)
         if not isinstance(column, Ignored)
     }
+    placed = {place for name, table in below.items() for place in places_of(table, name.partition(".")[2])}
+    known = [*(name for name in schema.names if name not in placed), *below]
+    if unknown := [name for name in item if name not in known]:
+        raise BadInput(f"{OPTION}: {unknown[0]!r} is not one of the columns{nearest(str(unknown[0]), known)}")
     tables = {below[name].name: below[name] for name in item if name in below}
     if len(tables) > 1:
         raise BadInput(f"{OPTION}: {' and '.join(tables)}: a condition is one of a visit or of a single table below it")
@@ -89,7 +95,8 @@ def _event(item: Any, schema: Schema, dated: bool) -> Event:
             for at in range(1, places)
         ]
     except BadInput as error:
-        raise BadInput(str(error).replace("schema: rule", f"{OPTION}:", 1)) from None
+        why = re.sub(r"^schema: rule .*?(\}\}| \.\.\.): ", "", str(error))
+        raise BadInput(f"{OPTION}: {why}") from None
     label = rules[0].text.removeprefix("never ")
     for name in below:
         label = label.replace(f"{name} 1 ", f"{name} ")
