@@ -21,6 +21,7 @@ FORMS = (
 )  # fmt: skip
 MOST_TABLES = 4  # below visits, with a line of their own below a person's
 MOST_WRITTEN = 9  # types whose shares are written into the cells
+MONTHS, MOST_TICKS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600), 7  # between dates at an axis
 LINE = 0.14  # of a person's row, for a table below visits
 
 
@@ -56,7 +57,6 @@ def timelines(people: Sequence[Mapping[str, Any]], labels: Sequence[str], key: s
         return float(np.datetime64(at, "D").astype(np.int64)) if isinstance(at, str) else at
 
     def draw(figure: Figure) -> None:
-        from matplotlib import dates
         from matplotlib.transforms import ScaledTranslation
 
         axes = figure.add_subplot()
@@ -93,10 +93,7 @@ def timelines(people: Sequence[Mapping[str, Any]], labels: Sequence[str], key: s
         axes.set_ylim(len(people) - 0.4 + LINE * len(tables), -0.5)
         axes.tick_params(axis="y", length=0)
         if dated:
-            of_dates: Any = dates  # which has no types
-            locator = of_dates.AutoDateLocator(maxticks=7)
-            axes.xaxis.set_major_locator(locator)
-            axes.xaxis.set_major_formatter(of_dates.ConciseDateFormatter(locator))
+            axes.set_xticks(*ticks(*axes.get_xlim()))
         figure.legend(loc="outside lower left", ncols=3, fontsize=8.5, handlelength=1.2)
 
     told = "; ".join(
@@ -108,6 +105,18 @@ def timelines(people: Sequence[Mapping[str, Any]], labels: Sequence[str], key: s
     legend = 0.22 * (1 + (len(labels) + len(tables) + len(ends)) // 3)
     height = 0.5 + legend + len(people) * (0.3 + 0.09 * len(tables))
     return svg(draw, (7.4, height), f"Histories of {len(people)} synthetic people. {told}.", key)
+
+
+def ticks(low: float, high: float) -> tuple[list[float], list[str]]:
+    """At most seven days since 1970 between two, beginnings of months or years where there are two of them, and their names."""
+    first, last = np.array([low, high]).round().astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+    for step in MONTHS:
+        found = np.arange((first // step + 1) * step, last + 1, step).astype("datetime64[M]")
+        if 2 <= len(found) <= MOST_TICKS:
+            days = found.astype("datetime64[D]").astype(np.float64)
+            return days.tolist(), [str(each)[: 4 if step % 12 == 0 else None] for each in found]
+    days = np.unique(np.linspace(low, high, 4).round())
+    return days.tolist(), [str(each) for each in days.astype("datetime64[D]")]
 
 
 def followed(shares: Sequence[Sequence[float]]) -> NDArray[np.float64]:

@@ -234,15 +234,15 @@ def _attack(hearing: Hearing, targets: Sequence[str]) -> None:
 
 def _attack_people(hearing: Hearing, sets: Mapping[str, Histories], schema: Schema, targets: Sequence[str]) -> None:
     from synthdp.evaluate import attacks
-    from synthdp.evaluate.attacks import histories
+    from synthdp.evaluate.attacks import whole_histories
 
     how = hearing.how
-    made, train, test = (histories.of_people(each, schema) for each in sets.values())
+    made, train, test = (whole_histories.of_people(each, schema) for each in sets.values())
     found, lacking = attacks.run(
         made,
         train,
         test,
-        targets=histories.secrets(made, targets),
+        targets=whole_histories.secrets(made, targets),
         claim=how.claim,
         step=hearing.tell,
         jobs=how.threads,

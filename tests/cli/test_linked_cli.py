@@ -107,6 +107,20 @@ def test_what_is_not_offered_is_refused_by_name_before_any_charge(place, capsys,
     assert not list(place.rglob("*.jsonl"))
 
 
+def test_what_a_curve_leads_to_is_refused_before_anything_is_judged(place, capsys):
+    words = [
+        "evaluate",
+        "synthetic=tables",
+        "data.train=tables",
+        "data.test=tables",
+        "data.schema=clinic.yaml",
+        "out=page",
+    ]
+    assert run([*words, "evaluate.survival=[person.death,{diagnosis.code: E1}]"]) != 0
+    assert "evaluate.survival: column 'diagnosis.code 1'" in capsys.readouterr().err
+    assert not list((place / "page").glob("*"))
+
+
 @pytest.mark.heavy
 def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, capsys):
     assert run([*FIT, "account=none", "out=run"]) == 0

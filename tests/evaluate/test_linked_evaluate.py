@@ -34,7 +34,16 @@ def test_what_visits_alone_do_not_show_is_judged(tmp_path, monkeypatch):
     assert result["targets"]["visit.no_show"]
     assert "transitions" in result["histories"]
     write(result, tmp_path / "page")
-    assert "Rows that link to nothing" in (tmp_path / "page" / "evaluation.html").read_text(encoding="utf-8")
+    page = (tmp_path / "page" / "evaluation.html").read_text(encoding="utf-8")
+    for shown in (
+        "Rows that link to nothing",
+        "Histories of 10 synthetic people",
+        "People without person.death",
+        "after a",
+    ):
+        assert shown in page
+    assert [each["event"] for each in result["histories"]["survival"]] == ["person.death"]
+    assert result["histories"]["orders"]["tvd"] < 0.5
 
 
 @pytest.mark.heavy

@@ -49,7 +49,7 @@ ATTACKS = {  # in the order of the report
     "closeness": closeness.CLOSENESS,
     "copies": closeness.COPIES,
 }
-HISTORIES = {  # the same, where a record is a person (`attacks.histories`)
+HISTORIES = {  # the same, where a record is a person (`attacks.whole_histories`)
     "membership_history": replace(
         membership.DISTANCE,
         title="Membership, by nearest history",
@@ -97,7 +97,7 @@ def run(
     {"epsilon", "delta", "unit"} of the release, from which each figure's bound follows. step is told of each attack
     before it runs (len(NAMES) times). units: `unit_codes` of the patients of t and of v; one record of each
     is then attacked, as a guarantee for patients and independent records need it. of_people: the rows are whole histories
-    (`attacks.histories.of_people`), and the attacks those of `HISTORIES`.
+    (`attacks.whole_histories.of_people`), and the attacks those of `HISTORIES`.
 
     Returns the attacks, each {"id", "title", "question", "verdict", "text", "figures", "source"} with verdict "pass",
     "concern" or "not computed", and those that could not be made as {"metric", "reason"}. No text holds a record's value. Raises

@@ -1,0 +1,140 @@
+"""Timelines, types of visits, and which follows which: against loops over the visits of each person."""
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from histories_of import histories_of
+from linked_clinic import clinic, declared, labs, schema, with_labs
+
+from synthdp import Schema
+from synthdp.evaluate import courses, history_plots
+from synthdp.evaluate.courses import Types
+from synthdp.evaluate.linked import _broken_orders
+from synthdp.schema.joined_tables import joined
+
+
+@pytest.fixture(scope="module")
+def frames():
+    return {
+        name: clinic(people, seed=seed)
+        for name, seed, people in (("synthetic", 3, 80), ("train", 1, 90), ("test", 2, 60))
+    }
+
+
+@pytest.fixture(scope="module")
+def sets(frames):
+    return {name: histories_of(each) for name, each in frames.items()}
+
+
+def wards(frames):
+    """The wards of each person's visits in order."""
+    ordered = frames["visit"].sort_values("start", kind="stable")
+    return [list(each) for _, each in ordered.groupby("person_id", sort=False)["ward"]]
+
+
+@pytest.mark.parametrize(("length", "key"), [(2, "steps"), (3, "orders")])
+def test_runs_of_visits_are_those_of_each_person(frames, sets, length, key):
+    types = Types.of(schema(), sets["train"].table.axes)
+    found = courses.judge(sets, schema(), types)[key]
+    shares = {}
+    for name, each in frames.items():
+        runs = Counter(tuple(of[at : at + length]) for of in wards(each) for at in range(len(of) - length + 1))
+        shares[name] = {run: count / runs.total() for run, count in runs.items()}
+    every = set().union(*shares.values())
+    for figure, one in (("tvd", "synthetic"), ("real", "test")):
+        expected = sum(abs(shares[one].get(run, 0) - shares["train"].get(run, 0)) for run in every) / 2
+        assert found[figure] == pytest.approx(expected)
+    if key == "orders":
+        first = found["common"][0]
+        assert first["train"] == max(shares["train"].values())
+        assert first["synthetic"] == pytest.approx(shares["synthetic"].get(tuple(first["types"]), 0))
+    else:
+        assert found["shares"]["train"][0][1] == pytest.approx(shares["train"][("a", "b")])
+
+
+def test_the_type_of_a_visit_is_told_by_the_schema_alone(sets):
+    axes = sets["train"].table.axes
+    assert Types.of(schema(), axes).axis.name == "visit.ward"
+    target = schema(targets=["visit.ward"])
+    assert Types.of(target, axes).axis.name == "visit.no_show"
+    assert Types.of(schema(), [axis for axis in axes if axis.name != "visit.ward"]).axis.name == "visit.no_show"
+    assert Types.of(schema(), [axis for axis in axes if axis.name == "visit.start"]) is None
+    codes = [f"{each:02d}" for each in range(20)]
+    many = Schema.from_dict(
+        declared(
+            tables={
+                "visit": {
+                    "columns": {
+                        **declared()["tables"]["visit"]["columns"],
+                        "ward": {"kind": "categorical", "categories": codes},
+                    }
+                }
+            }
+        )
+    )
+    drawn = clinic(40)
+    drawn["visit"]["ward"] = np.random.default_rng(0).choice(codes, len(drawn["visit"]))
+    people = histories_of(drawn, many)
+    types = Types.of(many, people.table.axes)
+    assert types.labels[:3] == ("00 to 02", "03 to 04", "05 to 07")
+    assert len(types.labels) == 10
+    named = [types.labels[code] for code in types.codes(people.table)]
+    assert all(name[:2] <= ward <= name[-2:] for name, ward in zip(named, people.frame["visit.ward"], strict=True))
+
+
+def test_timelines_are_of_the_first_ten_people_with_a_visit(frames, sets):
+    types, made = Types.of(schema(), sets["train"].table.axes), dict(frames["synthetic"])
+    died = made["person"]["death"].where(made["person"].index % 2 == 1, pd.Timestamp("2023-12-31"))
+    made["person"] = made["person"].assign(death=died)
+    found = courses.timelines(histories_of(made), schema(), types)
+    some = made["person"][made["person"]["person_id"].isin(made["visit"]["person_id"])]
+    assert len(found) == 10
+    for line, (_, person) in zip(found, some.iterrows(), strict=False):
+        visits = made["visit"][made["visit"]["person_id"] == person["person_id"]].sort_values("start")
+        assert [each["at"] for each in line["visits"]] == visits["start"].dt.strftime("%Y-%m-%d").tolist()
+        assert [each["type"] for each in line["visits"]] == visits["ward"].tolist()
+        below = [min(2, int((made["diagnosis"]["visit_id"] == key).sum())) for key in visits["visit_id"]]
+        assert [each["rows"].get("diagnosis", 0) for each in line["visits"]] == below
+        death = {} if pd.isna(person["death"]) else {"person.death": person["death"].strftime("%Y-%m-%d")}
+        assert line["ends"] == death
+    assert 0 < sum(len(line["ends"]) for line in found) < 10
+
+
+def test_dates_at_an_axis_are_few_and_within_it():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        low = float(rng.uniform(-40_000, 30_000))
+        high = low + float(np.exp(rng.uniform(-2, 10)))
+        days, names = history_plots.ticks(low, high)
+        assert 1 <= len(days) == len(names) <= 7
+        assert low - 0.5 <= min(days) <= max(days) <= high + 0.5
+
+
+def test_broken_orders_of_dates_below_visits_are_counted():
+    made = labs(clinic(60, seed=1), seed=1)
+    late = {
+        **made,
+        "lab": made["lab"].assign(
+            taken=made["lab"]["taken"] - pd.to_timedelta([1, 0, 0] * len(made["lab"]), unit="D")[: len(made["lab"])]
+        ),
+    }
+    none = {**made, "lab": made["lab"].iloc[:0]}
+    whole = [joined(each, with_labs()) for each in (late, made, none)]
+    found = {each["rule"]: each for each in _broken_orders(with_labs(), [each.frame[each.there] for each in whole])}
+    assert set(found) == {"lab.taken >= visit.start", "lab.taken <= person.death"}
+    rows = late["lab"].merge(late["visit"], on="visit_id")
+    broke = rows["taken"] < rows["start"]
+    counted = (
+        whole[0]
+        .frame[[f"lab.taken {at}" for at in (1, 2, 3)]]
+        .lt(whole[0].frame["visit.start"], axis=0)
+        .to_numpy()
+        .sum()
+    )
+    of = whole[0].frame[[f"lab.test {at}" for at in (1, 2, 3)]].notna().to_numpy().sum()
+    assert found["lab.taken >= visit.start"]["synthetic"] == pytest.approx(counted / of)
+    assert abs(counted / of - broke.mean()) < 0.1
+    assert found["lab.taken >= visit.start"]["train"] == 0
+    assert found["lab.taken >= visit.start"]["test"] is None
