@@ -44,6 +44,7 @@ FAR = 1e3  # norm of a canary's vector before the clip
 TOGETHER = 1000  # canaries of one sealed table
 DELTA = 1e-5  # of budgets without a bound: the plan is given, not its price
 UNIT, ORDER = "patient", "turn"
+MARKS = 2  # rows below a visit that count, where several visits do
 SPARE = 2  # records that a unit has beyond those that count
 SUPPOSED = ("nothing", "coins", "noise")
 STOP = 1  # step of a loop at which a fit is stopped
@@ -346,20 +347,20 @@ def _linked_schema(canaries: int, records: int) -> Schema:
     tables = {
         "person": {"key": UNIT, "columns": {"twin": who}},
         "visit": {"parent": "person", "key": "visit_id", "order": ORDER, "max_rows": records, "columns": visit},
-        "mark": {"parent": "visit", "max_rows": records, "columns": {"who": who}},
+        "mark": {"parent": "visit", "max_rows": min(records, MARKS), "columns": {"who": who}},
     }
     return Schema.from_dict({"unit": UNIT, "units": canaries, "tables": tables})
 
 
 def _linked(names: list[str], signs: list[bool], records: int) -> dict[str, pd.DataFrame]:
     """Where several visits count, everybody has more, and each visit more rows than count below it."""
-    several = records + SPARE if records > 1 else 1
+    several, marks = (records + SPARE, MARKS + 1) if records > 1 else (1, 1)
     whose, sign = np.repeat(names, several), np.repeat(signs, several)
     keys = np.array([f"v{place}" for place in range(len(whose))])
     return {
         "person": pd.DataFrame({UNIT: names, "twin": names}),
         "visit": pd.DataFrame({"visit_id": keys, UNIT: whose, ORDER: 0, "sign": sign}),
-        "mark": pd.DataFrame({"visit_id": np.repeat(keys, several), "who": np.repeat(whose, several)}),
+        "mark": pd.DataFrame({"visit_id": np.repeat(keys, marks), "who": np.repeat(whose, marks)}),
     }
 
 
