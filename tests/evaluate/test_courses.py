@@ -9,9 +9,10 @@ from histories_of import histories_of
 from linked_clinic import clinic, declared, labs, schema, with_labs
 
 from synthdp import Schema
-from synthdp.evaluate import courses, history_plots
+from synthdp.evaluate import courses, history_plots, survival
 from synthdp.evaluate.courses import Types
 from synthdp.evaluate.linked import _broken_orders
+from synthdp.evaluate.tables import axes_of
 from synthdp.schema.joined_tables import joined
 
 
@@ -138,3 +139,24 @@ def test_broken_orders_of_dates_below_visits_are_counted():
     assert abs(counted / of - broke.mean()) < 0.1
     assert found["lab.taken >= visit.start"]["train"] == 0
     assert found["lab.taken >= visit.start"]["test"] is None
+
+
+def test_records_that_are_ordered_by_a_number_are_followed_in_its_steps():
+    columns = {"who": {"kind": "identifier"}, "year": {"kind": "integer", "bounds": [1, 9]}, "ill": {"kind": "boolean"}}
+    one = Schema.from_dict({"unit": "who", "max_records_per_unit": 9, "order": "year", "columns": columns})
+    whose = np.repeat(np.arange(30), 3)
+    frame = pd.DataFrame({"who": whose, "year": np.tile([5, 1, 3], 30), "ill": np.tile([True, False, False], 30)})
+    people = courses.Histories.of(frame, np.ones(90, bool), one, axes_of(one, frame), "real training")
+    sets = dict.fromkeys(("synthetic", "train", "test"), people)
+    found = courses.judge(sets, one, Types.of(one, people.table.axes))
+    assert [visit["at"] for visit in found["timelines"][0]["visits"]] == [1, 3, 5]
+    assert found["orders"]["common"] == [{"types": ["False", "False", "True"], **dict.fromkeys(sets, 1.0)}]
+    found["survival"], _ = survival.judge(sets, survival.events_of([{"ill": True}], one), one)
+    shown = history_plots.part(found)
+    assert shown["unit"] == "steps"
+    assert "steps since the first visit" in shown["plots"]["survival"][0][1]
+    assert found["survival"][0]["curves"]["synthetic"][-2:] == [1.0, 0.0]
+    assert history_plots.part({}) == {}
+    older = history_plots.part({"told": {}})
+    assert older["survival"] is None
+    assert older["plots"]["timelines"] is None
