@@ -40,6 +40,7 @@ PIXELS = 96
 CONSTANT = {"majority": "majority class", "mean": "mean"}  # the floor without a model
 MOST_BARS = 8  # categories in a small multiple
 COLOURS = 48  # more, and matplotlib would embed the colour bar as a bitmap
+MOST_LETTERS = 78  # of an attack's name above its bar
 WORST_HEAT = 40  # columns in a heat map
 
 
@@ -308,7 +309,7 @@ def attack_plot(attacks: Sequence[Mapping[str, Any]], key: str) -> str | None:
         low = min(0.0, *(end for _, item in rows for end in _ends(item)))
         axes.set(xlim=(low, 1), ylim=(len(rows) - 0.6, -0.8))
         for place, (label, _) in enumerate(rows):  # above the bars: names are long, telephones narrow
-            axes.text(low, place - 0.28, label, va="bottom", fontsize=8)
+            axes.text(low, place - 0.28, short(label, MOST_LETTERS), va="bottom", fontsize=8)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         figure.legend(loc="outside lower left", ncols=3, fontsize=8.5, handlelength=1.4)

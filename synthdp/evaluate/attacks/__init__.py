@@ -62,7 +62,7 @@ HISTORIES = {  # the same, where a record is a person (`attacks.whole_histories`
     ),
     "attribute_history": replace(
         partial_knowledge.ATTRIBUTE,
-        title="Attribute inference, from a history",
+        title="Attribute, from a history",
         question="Is the last value of a target guessed better, from the rest of the history, for people who were used?",
     ),
 }
