@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MOST_TYPES = 8  # of more codes, neighbours in the order of their declaration are one type
 TIMELINES = 10
-COMMON = 8  # orders of three visits that are listed
+COMMON = 8  # orders of three visits, or codes, that are listed
 MISSING = "missing"
 
 
@@ -147,10 +147,11 @@ def rows_below(frame: pd.DataFrame, table: Linked) -> pd.DataFrame:
 
 
 def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) -> dict[str, Any]:
-    """`timelines` of ten synthetic people; and by `types` of visits `steps`, the shares of (type, next type), and `orders` of three.
-    `sets` are synthetic, train and test; shares are beside total variation distances from the training people, of the synthetic ones and
-    ("real") of the held-out ones. What nobody has enough visits for is None."""
+    """`timelines` of ten synthetic people; for each table below visits who `ever` had which code; and by `types` of visits `steps`, the
+    shares of (type, next type), and `orders` of three. `sets` are synthetic, train and test; shares are beside total variation distances
+    from the training people, of the synthetic ones and ("real") of the held-out ones. What nobody has enough visits for is None."""
     found: dict[str, Any] = {"timelines": timelines(sets["synthetic"], schema, types)}
+    found["ever"] = [each for below in schema.tables[2:] for each in ever(sets, below)]
     if types is None:
         return found
     size, codes = len(types.labels), {name: types.codes(each.table) for name, each in sets.items()}
@@ -193,6 +194,33 @@ def _common(orders: Mapping[str, Numbers], labels: Sequence[str]) -> Iterator[di
         if orders["train"][place] > 0:
             types = np.unravel_index(int(place), (len(labels),) * 3)
             yield {"types": [labels[int(each)] for each in types], **{k: float(v[place]) for k, v in orders.items()}}
+
+
+def ever(sets: Mapping[str, Histories], below: Linked) -> Iterator[dict[str, Any]]:
+    """Of a table below visits, unless it was left out: the shares of all people who ever have a row of each code, the largest distance from
+    the training people of the synthetic ones and ("real") of the held-out ones, and the most frequent codes."""
+    shares: dict[str, Numbers] = {}
+    levels: tuple[str, ...] = ()
+    column = ""
+    for name, each in sets.items():
+        places = [place for place in rows_below(each.frame, below) if place in _names(each.table)]
+        if not places:
+            return
+        axis = each.table.axes[each.table.index(places[0])]
+        levels, column = axis.levels, axis.name.removesuffix(" 1")
+        had = np.zeros((each.people.rows, len(levels) + 1), np.bool_)
+        for place in places:
+            codes = each.table.column(place)
+            there = ~np.isnan(codes)
+            had[each.owner[there], codes[there].astype(np.int64)] = True
+        shares[name] = had.mean(axis=0)[: len(levels)] if len(had) else np.zeros(len(levels))
+    frequent = np.argsort(-shares["train"], kind="stable")[:COMMON]
+    yield {
+        "column": column,
+        "distance": float(np.abs(shares["synthetic"] - shares["train"]).max()),
+        "real": float(np.abs(shares["test"] - shares["train"]).max()),
+        "codes": [{"code": levels[place], **{k: float(v[place]) for k, v in shares.items()}} for place in frequent],
+    }
 
 
 def timelines(made: Histories, schema: Schema, types: Types | None) -> list[dict[str, Any]]:

@@ -44,7 +44,13 @@ def part(found: Mapping[str, Any]) -> dict[str, Any]:
     drawn["survival"] = [
         (each, survival(each, unit, f"survival{place}")) for place, each in enumerate(found.get("survival") or [])
     ]
-    return {**dict.fromkeys(("types", "steps", "orders", "survival")), **found, "plots": drawn, "unit": unit}
+    return {
+        **dict.fromkeys(("types", "steps", "orders", "survival")),
+        "ever": [],
+        **found,
+        "plots": drawn,
+        "unit": unit,
+    }
 
 
 def timelines(people: Sequence[Mapping[str, Any]], labels: Sequence[str], key: str) -> str:

@@ -73,9 +73,9 @@ def evaluate_tables(
         place = codec.names.index(name)
         apart[name] = _apart([_shares(codes[:, place], codec.sizes[place]) for codes in coded])
     for table in schema.tables[2:]:
-        places = [name for name in schema.names if name.startswith(f"{table.name}.")]
-        rows = [frame[places].notna().sum(axis=1).to_numpy(np.int64) for frame in visits]
-        apart[f"{table.name} per {schema.tables[1].name}"] = _apart([_shares(each, len(places) + 1) for each in rows])
+        rows = [rows_below(frame, table).sum(axis=1).to_numpy(np.int64) for frame in visits]
+        most = int(table.max_rows or 0)
+        apart[f"{table.name} per {schema.tables[1].name}"] = _apart([_shares(each, most + 1) for each in rows])
         apart |= _rows_apart(visits, table, schema)
     result["linked"] = {"apart": apart, "links": [_links(checked[0], table, schema) for table in schema.tables]}
     return result

@@ -103,6 +103,23 @@ def test_timelines_are_of_the_first_ten_people_with_a_visit(frames, sets):
     assert 0 < sum(len(line["ends"]) for line in found) < 10
 
 
+def test_who_ever_has_a_code_is_counted_by_person(frames, sets):
+    (found,) = courses.judge(sets, schema(), None)["ever"]
+    shares = {}
+    for name, each in frames.items():
+        rows = joined(each, schema()).frame
+        held = rows.melt("person_id", [f"diagnosis.code {at}" for at in (1, 2)], value_name="code").dropna()
+        shares[name] = held.groupby("code")["person_id"].nunique() / len(each["person"])
+    assert found["column"] == "diagnosis.code"
+    assert [each["code"] for each in found["codes"]] == shares["train"].sort_values(
+        ascending=False, kind="stable"
+    ).index.tolist()
+    for each in found["codes"]:
+        assert {name: each[name] for name in shares} == pytest.approx({k: v[each["code"]] for k, v in shares.items()})
+    assert found["distance"] == pytest.approx((shares["synthetic"] - shares["train"]).abs().max())
+    assert found["real"] == pytest.approx((shares["test"] - shares["train"]).abs().max())
+
+
 def test_dates_at_an_axis_are_few_and_within_it():
     rng = np.random.default_rng(0)
     for _ in range(200):

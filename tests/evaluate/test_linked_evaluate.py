@@ -85,3 +85,15 @@ def test_rows_below_visits_are_judged_alone_and_with_their_code():
     assert shuffled["lab.value"]["tvd"] < 0.25
     assert shuffled["lab.test, value"]["tvd"] > 0.4
     assert shuffled["lab.taken"]["tvd"] > 0.9
+
+
+@pytest.mark.heavy
+def test_rows_below_a_visit_are_counted_and_not_their_cells(monkeypatch):
+    monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 200)
+    made, train, test = (labs(clinic(100, seed=seed), seed=seed) for seed in (3, 1, 2))
+    apart = []
+    for value in (made["lab"]["value"], np.nan):
+        frames = {**made, "lab": made["lab"].assign(value=value)}
+        apart.append(evaluate_tables([frames], train, test, with_labs(), **QUICK)["linked"]["apart"])
+    assert apart[0]["lab per visit"] == apart[1]["lab per visit"]
+    assert apart[1]["lab.value"]["tvd"] > 0.8
