@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
-from synthdp.schema.columns import Column, Datetime, Identifier, Ignored
-from synthdp.schema.file_coding import TODO
+from synthdp.schema.columns import TODO, Column, Datetime, Identifier, Ignored
 from synthdp.schema.rules import Order, Rule
 
 if TYPE_CHECKING:

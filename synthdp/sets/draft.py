@@ -9,8 +9,8 @@ import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells, yamlfile
-from synthdp.schema.columns import LEARN, MAX_PIXELS
-from synthdp.schema.file_coding import TIMES_OF_DAY, TODO
+from synthdp.schema.columns import LEARN, MAX_PIXELS, TODO
+from synthdp.schema.file_coding import TIMES_OF_DAY
 from synthdp.schema.guesses import LISTED, are_times, guessed, outward, proposed
 
 if TYPE_CHECKING:
