@@ -1,7 +1,8 @@
 """What a fit would ask and how much noise its answers would hold, before it is made: from public facts alone, no record is read.
 
-Generators that ask for counts are rehearsed on made-up records, which shows every table that they ask for. What they choose from
-answers (`aim`, `mst`, `privbayes`, the groups of `mixture`) may differ on the real ones. The plan of the others is shown event by event.
+Generators that ask for counts, of records or of histories, are rehearsed on made-up records, which shows every table that they ask
+for. What they choose from answers (`aim`, `mst`, `privbayes`, the groups of `mixture`, the pairs of `histories`) may differ on the real
+ones. The plan of the others is shown event by event.
 """
 
 import math
@@ -23,7 +24,7 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.learned import supposed
 from synthdp.schema.schema import Schema
 from synthdp.schema.tied_columns import JOINT
-from synthdp.seal import Marginals, Sensitive
+from synthdp.seal import HistoryTables, Marginals, Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.replay import Recorder
 
@@ -47,13 +48,15 @@ class Part:
 class Table:
     """A table that would be asked: `noise` is the standard deviation of a cell, in records; `expected` the mean number of units in
     a cell, None where the number of units is not declared. `fine`: on a grid finer than the column's bins, which smooths and is
-    not read cell by cell."""
+    not read cell by cell. `of`: of histories, what is counted: units, or records (or rows below them) by their weight, of which a unit
+    has at least 1 where it has a record at all."""
 
     columns: tuple[str, ...]
     cells: int
     noise: float
     expected: float | None
     fine: bool = False
+    of: str = ""
 
     @property
     def clear(self) -> int:
@@ -107,7 +110,7 @@ def planned(synthesizer: Synthesizer, *, time: bool = False) -> Planned:
         last=sum(entry.count for entry in plan), whole=time or any(isinstance(entry.event, Capped) for entry in plan)
     )
     seconds = megabytes = None
-    if time or generator.traits.counted:
+    if time or generator.traits.counted or "histories" in generator.traits.kinds:
         start, before = perf_counter(), _peak()
         rehearsed = Sensitive(frame, schema, Account(budget, unit=unit), seed=0, recorder=recorder)
         with warnings.catch_warnings(), suppress(_AllAskedError):
@@ -142,12 +145,12 @@ class _Watch(Recorder):
     whole: bool = False
     seen: list[Any] = field(default_factory=list)
 
-    def answer(self, question: Any, bounded: Any, draw: Callable[[], Any]) -> Any:  # noqa: ARG002
-        """Nothing is kept of what the made-up records say."""
+    def answer(self, question: Any, bounded: Any, draw: Callable[[], Any]) -> Any:
+        """Nothing is kept of what the made-up records say, and noise is drawn for what is timed, or chosen by."""
         self.seen.append(question)
         if not self.whole and sum(len(list(each.events)) for each in self.seen) >= self.last:
             raise _AllAskedError
-        return draw()
+        return bounded if isinstance(question, HistoryTables) and not self.whole else draw()
 
 
 def made_up(schema: Schema, rows: int = ROWS) -> "pd.DataFrame":
@@ -172,6 +175,8 @@ def _tables(recorder: _Watch, schema: Schema) -> Iterator[Table]:
     units = schema.units if isinstance(schema.units, int | float) else None
     found: dict[tuple[Any, ...], Table] = {}
     for question in recorder.seen:
+        if isinstance(question, HistoryTables):
+            found |= _of_histories(question, schema, units)
         if not isinstance(question, Marginals):
             continue
         for clique in question.cliques:
@@ -188,6 +193,22 @@ def _tables(recorder: _Watch, schema: Schema) -> Iterator[Table]:
             if before is None or table.noise < before.noise:
                 found[clique, fine] = table
     yield from found.values()
+
+
+def _of_histories(question: HistoryTables, schema: Schema, units: float | None) -> dict[tuple[Any, ...], Table]:
+    what = (
+        f"rows of {question.rows}"
+        if question.rows
+        else "records"
+        if question.clip is not None
+        else f"each {schema.unit}"
+    )
+    found: dict[tuple[Any, ...], Table] = {}
+    for clique in question.cliques:
+        cells = math.prod(question.view.sizes[name] for name in clique)
+        expected = None if units is None else units / cells
+        found[clique, what] = Table(columns=clique, cells=cells, noise=question.deviation, expected=expected, of=what)
+    return found
 
 
 def _size(question: Marginals, place: int) -> int:

@@ -6,40 +6,21 @@ import numpy as np
 import pandas as pd
 
 from synthdp import Schema
+from synthdp.sets import made_up_clinic
 
-DECLARED: dict[str, Any] = {
+VISIT = made_up_clinic.DECLARED["tables"]["visit"]
+DIAGNOSIS = made_up_clinic.DECLARED["tables"]["diagnosis"]
+WARD = {"kind": "categorical", "categories": ["a", "b"], "missing": True}
+CODES = {"kind": "categorical", "categories": ["E11", "I10", "J45", "K21"]}
+DECLARED: dict[str, Any] = {  # the embedded clinic's, with fewer wards, of which cells may be empty, codes and visits
+    **made_up_clinic.DECLARED,
     "name": "clinic",
-    "declared_by": "the tests",
-    "unit": "person_id",
     "units": 300,
-    "targets": ["visit.no_show"],
     "tables": {
-        "person": {
-            "key": "person_id",
-            "columns": {
-                "sex": {"kind": "categorical", "categories": ["F", "M"]},
-                "birth": {"kind": "datetime", "bounds": ["1930-01-01", "2010-01-01"], "bins": 4},
-                "death": {"kind": "datetime", "bounds": ["2020-01-01", "2026-01-01"], "bins": 4, "missing": True},
-            },
-        },
-        "visit": {
-            "parent": "person",
-            "key": "visit_id",
-            "order": "start",
-            "max_rows": 3,
-            "columns": {
-                "start": {"kind": "datetime", "bounds": ["2020-01-01", "2024-01-01"], "bins": 6},
-                "ward": {"kind": "categorical", "categories": ["a", "b"], "missing": True},
-                "no_show": {"kind": "boolean"},
-            },
-        },
-        "diagnosis": {
-            "parent": "visit",
-            "max_rows": 2,
-            "columns": {"code": {"kind": "categorical", "categories": ["E11", "I10", "J45", "K21"]}},
-        },
+        **made_up_clinic.DECLARED["tables"],
+        "visit": {**VISIT, "max_rows": 3, "columns": {**VISIT["columns"], "ward": WARD}},
+        "diagnosis": {**DIAGNOSIS, "columns": {"code": CODES}},
     },
-    "rules": ["visit.start >= person.birth", "visit.start <= person.death"],
 }
 
 

@@ -44,6 +44,7 @@ FAR = 1e3  # norm of a canary's vector before the clip
 TOGETHER = 1000  # canaries of one sealed table
 DELTA = 1e-5  # of budgets without a bound: the plan is given, not its price
 UNIT, ORDER = "patient", "turn"
+MARKS = 2  # rows below a visit that count, where several visits do
 SPARE = 2  # records that a unit has beyond those that count
 SUPPOSED = ("nothing", "coins", "noise")
 STOP = 1  # step of a loop at which a fit is stopped
@@ -61,12 +62,13 @@ Said = tuple[Array, float, int]  # of each canary, at which noise, at which plac
 class Kind:
     """One kind of question of so many canaries, and how its answer is read: one number for each canary, (canaries,), which the canary
     moves by 1 and the noise by `noise`. Where a canary is replaced by its opposite the numbers are `reach` and -`reach`.
-    `ordered`: of histories, where records have an order."""
+    `ordered`: of histories, where records have an order; `linked`: of linked tables, where each of these has rows below it."""
 
     ask: Callable[["Vectors", int, float], Any]
     read: Callable[["Vectors", Any], Array]
     reach: float = 1.0
     ordered: bool = False
+    linked: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,6 +285,11 @@ class _Table:
         self.attack, self.canaries = attack, len(inside)
         there = np.arange(len(inside)) if attack.relation == "replace_one" else np.flatnonzero(inside)
         names = [*(f"c{place}" for place in there), "nobody"]
+        self.budget = Budget(math.inf, DELTA, attack.relation)
+        if KINDS[attack.question].linked:
+            self.schema = _linked_schema(len(inside), attack.records)
+            self.frame: pd.DataFrame | dict[str, pd.DataFrame] = _linked(names, [*inside[there], True], attack.records)
+            return
         frame = pd.DataFrame({"who": names, "twin": names, "sign": [*inside[there], True]})
         ordered = KINDS[attack.question].ordered
         if attack.records > 1 or ordered:
@@ -292,7 +299,6 @@ class _Table:
         if ordered:
             frame[ORDER] = 0
         self.frame, self.schema = frame, _schema(len(inside), attack.records, ordered)
-        self.budget = Budget(math.inf, DELTA, attack.relation)
 
     def sealed(self, ledger: Ledger, checkpoint: Checkpoint | None = None, answers: Answers | None = None) -> Sensitive:
         """The records behind the door, the plan committed; a fit goes on from the checkpoint that its ledger says was kept, and from
@@ -331,6 +337,31 @@ def _schema(canaries: int, records: int, ordered: bool) -> Schema:
         columns[ORDER] = {"kind": "integer", "bounds": [0, 1]}
         declared |= {"order": ORDER}
     return Schema.from_dict(declared)
+
+
+@lru_cache(maxsize=8)
+def _linked_schema(canaries: int, records: int) -> Schema:
+    """People whose visits have a sign, and below each visit rows that say whose they are."""
+    who = {"kind": "categorical", "categories": [*(f"c{place}" for place in range(canaries)), "nobody"]}
+    visit = {ORDER: {"kind": "integer", "bounds": [0, 1]}, "sign": {"kind": "boolean"}}
+    tables = {
+        "person": {"key": UNIT, "columns": {"twin": who}},
+        "visit": {"parent": "person", "key": "visit_id", "order": ORDER, "max_rows": records, "columns": visit},
+        "mark": {"parent": "visit", "max_rows": min(records, MARKS), "columns": {"who": who}},
+    }
+    return Schema.from_dict({"unit": UNIT, "units": canaries, "tables": tables})
+
+
+def _linked(names: list[str], signs: list[bool], records: int) -> dict[str, pd.DataFrame]:
+    """Where several visits count, everybody has more, and each visit more rows than count below it."""
+    several, marks = (records + SPARE, MARKS + 1) if records > 1 else (1, 1)
+    whose, sign = np.repeat(names, several), np.repeat(signs, several)
+    keys = np.array([f"v{place}" for place in range(len(whose))])
+    return {
+        "person": pd.DataFrame({UNIT: names, "twin": names}),
+        "visit": pd.DataFrame({"visit_id": keys, UNIT: whose, ORDER: 0, "sign": sign}),
+        "mark": pd.DataFrame({"visit_id": np.repeat(keys, marks), "who": np.repeat(whose, marks)}),
+    }
 
 
 def _towards(codes: Codes, canaries: int) -> Array:
@@ -448,6 +479,17 @@ def _of_histories(attack: Vectors, answer: Any) -> Array:
     return _of_tables(dataclasses.replace(attack, records=1), answer)
 
 
+def _linked_tables(attack: Vectors, canaries: int, noise: float) -> HistoryTables:
+    """As `_histories`, of the rows below visits, which share the weight of a visit."""
+    view = View.of(Codec(_linked_schema(canaries, attack.records)))
+    return HistoryTables(view, (("mark.who", "visit.sign"), ("person.twin", "visit.sign")), noise, 1.0, "mark")
+
+
+def _of_linked_tables(attack: Vectors, answer: Any) -> Array:
+    of_people = len(answer[1])  # the other has a code for no row, too
+    return _of_histories(attack, [table[:of_people] for table in answer])
+
+
 def _group_sums(attack: Vectors, canaries: int, noise: float) -> GroupSums:  # noqa: ARG001
     """A group for each canary, and in it a vector or its opposite."""
     return GroupSums(lambda codes: np.where(codes[:, 2:] == 1, LEANING, -LEANING), 2, CLIP, noise, _group, canaries)
@@ -486,6 +528,7 @@ KINDS = {
     "together": Kind(ask=_together, read=_of_together),
     "tables": Kind(ask=_tables, read=_of_tables, reach=ACROSS),
     "history tables": Kind(ask=_histories, read=_of_histories, reach=ACROSS, ordered=True),
+    "linked tables": Kind(ask=_linked_tables, read=_of_linked_tables, reach=ACROSS, ordered=True, linked=True),
     "group sums": Kind(ask=_group_sums, read=_of_group_sums),
     "group moments": Kind(ask=_group_moments, read=_of_group_moments, reach=ACROSS),
 }

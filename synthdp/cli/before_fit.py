@@ -247,12 +247,13 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
         lines.append(
             f"learned    {_listed(found.learned)}: bought with a part of the budget; what is public knowledge is better declared"
         )
-    if singles:
+    lines += _of_histories([table for table in found.tables if table.of])
+    if singles and not singles[0].of:
         noise = max(table.noise for table in singles)
         lines.append(
             f"columns    a cell holds noise of up to {noise:.3g} records: a count below {_clear(singles)} cannot be told from none"
         )
-    if larger:
+    if larger and not larger[0].of:
         noise = max(table.noise for table in larger)
         lines.append(f"tables     {len(larger)} of several columns, with noise of up to {noise:.3g} records in a cell")
     if not isinstance(units, int | float):
@@ -268,7 +269,8 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
                 f"drowned    {len(drowned)} of {distinct} {name} have cells that hold fewer than two deviations on average: "
                 f"{shown}{more}. Declare fewer categories or wider bins, or raise epsilon"
             )
-    wide = [table for table in singles if not table.fine and table.lifted > LIFTED and evenly(schema, table.columns[0])]
+    lifted = [table for table in singles if not table.fine and not table.of and table.lifted > LIFTED]
+    wide = [table for table in lifted if evenly(schema, table.columns[0])]
     if wide:
         names = _listed([table.columns[0] for table in wide])
         lines.append(
@@ -282,6 +284,19 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
         )
     else:
         lines.append("rehearsal  time=true makes the whole fit on made-up records and says how long it took")
+    return lines
+
+
+def _of_histories(tables: "list[Table]") -> list[str]:
+    """How many tables are asked of people, of their records and of the rows below these, and with how much noise."""
+    lines = []
+    for what in dict.fromkeys(table.of for table in tables):
+        held = [table for table in tables if table.of == what]
+        least, most = (f"{bound(table.noise for table in held):.3g}" for bound in (min, max))
+        noise = most if least == most else f"{least} to {most}"
+        lines.append(
+            f"tables     {len(held)} of {what}, of up to {max(table.cells for table in held):,} cells, with noise of {noise} in a cell"
+        )
     return lines
 
 

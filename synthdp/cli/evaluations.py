@@ -102,9 +102,12 @@ def evaluate(config: Config) -> None:
 
 def check_named(schema: "Schema", how: settings.Judge) -> None:
     """Refuse columns that the schema does not have, before the first model is trained."""
+    from synthdp.evaluate import survival
+
     for option in ("targets", "subgroups"):
         for name in getattr(how, option) or ():
             schema.column(name, f"evaluate.{option}")
+    survival.events_of(how.survival, schema)
 
 
 def evaluated(
@@ -161,6 +164,10 @@ def headline(result: Mapping[str, Any]) -> list[str]:
         made, real, without = (past[arm]["later"] for arm in ("tstr", "trtr", "without"))
         lines.append(
             f"with their past     {made:.3f} on later {target}; trained on real records {real:.3f}, without the past {without:.3f}"
+        )
+    for curve in result.get("histories", {}).get("survival", ()):
+        lines.append(
+            f"{'until ' + curve['event']:<18}  curves {curve['distance']:.3f} apart; of held-out and training people {curve['real']:.3f}"
         )
     from synthdp.evaluate.findings import brief
 

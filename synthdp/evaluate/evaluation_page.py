@@ -325,7 +325,7 @@ def _environment() -> Environment:
 
 
 def _context(result: Mapping[str, Any]) -> dict[str, Any]:
-    from synthdp.evaluate import evaluation_plots
+    from synthdp.evaluate import evaluation_plots, history_plots
     from synthdp.evaluate.evaluation_plots import WORST_HEAT
 
     found, attacks = result["fidelity"], result.get("attacks") or []
@@ -336,7 +336,7 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
         "fidelity": fidelity(found),
         "code_levels": found.get("code_levels") or {},
         "rules": found.get("rules") or [],
-        "histories": result.get("histories") or {},
+        "histories": history_plots.part(result.get("histories") or {}),
         "linked": result.get("linked") or {},
         "attacks": leading,
         "appendix": [attack for attack in attacks if attack["id"] in APPENDIX],

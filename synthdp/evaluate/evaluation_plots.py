@@ -40,6 +40,7 @@ PIXELS = 96
 CONSTANT = {"majority": "majority class", "mean": "mean"}  # the floor without a model
 MOST_BARS = 8  # categories in a small multiple
 COLOURS = 48  # more, and matplotlib would embed the colour bar as a bitmap
+MOST_LETTERS = 78  # of an attack's name above its bar
 WORST_HEAT = 40  # columns in a heat map
 
 
@@ -117,7 +118,7 @@ def marginal_plot(name: str, column: dict[str, Any], key: str) -> str:
             place = np.arange(len(shown))
             axes.barh(place - 0.19, [real[i] for i in shown], height=0.36, color=REAL, alpha=0.8)
             axes.barh(place + 0.19, [made[i] for i in shown], height=0.36, color=SYNTHETIC)
-            axes.set_yticks(place, [_short(labels[i], 16) for i in shown])
+            axes.set_yticks(place, [short(labels[i], 16) for i in shown])
             axes.set_ylim(max(len(shown), 3) - 0.4, -0.6)
             axes.tick_params(axis="y", length=0)
             _percent(axes, "x")
@@ -149,8 +150,8 @@ def heat_map(names: Sequence[str], matrix: Sequence[Sequence[float]], label: str
         drawn = np.ma.masked_where(np.eye(len(values), dtype=bool), values)
         mesh = axes.pcolormesh(drawn, cmap=colours, vmin=-top if signed else 0.0, vmax=top)
         ticks = np.arange(len(shown)) + 0.5
-        axes.set_xticks(ticks, [_short(n, 18) for n in shown], rotation=90)
-        axes.set_yticks(ticks, [_short(n, 18) for n in shown])
+        axes.set_xticks(ticks, [short(n, 18) for n in shown], rotation=90)
+        axes.set_yticks(ticks, [short(n, 18) for n in shown])
         axes.set(ylim=(len(shown), 0), aspect="equal")
         axes.tick_params(length=0)
         for spine in axes.spines.values():
@@ -203,7 +204,7 @@ def _tick(label: str, *, first: bool) -> str:
     return label.split(" to ")[0 if first else -1]
 
 
-def _short(text: str, most: int) -> str:
+def short(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "\u2026"
 
 
@@ -308,7 +309,7 @@ def attack_plot(attacks: Sequence[Mapping[str, Any]], key: str) -> str | None:
         low = min(0.0, *(end for _, item in rows for end in _ends(item)))
         axes.set(xlim=(low, 1), ylim=(len(rows) - 0.6, -0.8))
         for place, (label, _) in enumerate(rows):  # above the bars: names are long, telephones narrow
-            axes.text(low, place - 0.28, label, va="bottom", fontsize=8)
+            axes.text(low, place - 0.28, short(label, MOST_LETTERS), va="bottom", fontsize=8)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         figure.legend(loc="outside lower left", ncols=3, fontsize=8.5, handlelength=1.4)

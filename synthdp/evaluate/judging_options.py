@@ -24,6 +24,11 @@ class Choices:
         200, "resamples of the test records behind each 95 % interval; 0 gives no intervals", whole(0)
     )
     subgroups: tuple[str, ...] = option((), "columns whose groups are scored separately, such as [sex,age]")
+    survival: tuple[Any, ...] | None = option(
+        None,
+        "of histories, what Kaplan-Meier curves from the first visit lead to: dates of people and conditions, such as "
+        "[person.death,{diagnosis.code: E11}]; default: dates of people that a rule puts after all visits",
+    )
     attacks: bool = option(
         True, "attack the synthetic records; with release= the guarantee's bound stands beside each attack"
     )

@@ -8,13 +8,17 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import history_fidelity
-from synthdp.evaluate.run import evaluate
+from synthdp.evaluate.courses import rows_below
+from synthdp.evaluate.judging_options import JudgingOptions
+from synthdp.evaluate.run import judge
 from synthdp.schema import cells
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Datetime
 from synthdp.schema.history_view import DAY
 from synthdp.schema.joined_tables import joined
-from synthdp.schema.linked_tables import alone, keys_of, of_table, places_of
+from synthdp.schema.linked_tables import alone, held, keys_of, of_table, places_of
+from synthdp.schema.rule_rows import broken
+from synthdp.schema.rules import Order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +55,10 @@ def evaluate_tables(
             "there is nothing to judge: one of the sets of tables has no visit of anybody in its table of people"
         )
     one = alone(schema)
-    result = evaluate(visits[:-2], visits[-2], visits[-1], one, progress=progress, **options)
+    how, three = JudgingOptions(**options), (whole[0], *whole[-2:])
+    result = judge(visits[:-2], visits[-2], visits[-1], one, how, progress, (schema, three))
+    if orders := _broken_orders(schema, [visits[0], *visits[-2:]]):
+        result["fidelity"]["rules"] = [*result["fidelity"].get("rules", ()), *orders]
     seen = history_fidelity.as_seen(one, visits[0], visits[-2])
     people = [each.frame.drop_duplicates(schema.unit) for each in whole]
     number = [
@@ -66,9 +73,9 @@ def evaluate_tables(
         place = codec.names.index(name)
         apart[name] = _apart([_shares(codes[:, place], codec.sizes[place]) for codes in coded])
     for table in schema.tables[2:]:
-        places = [name for name in schema.names if name.startswith(f"{table.name}.")]
-        rows = [frame[places].notna().sum(axis=1).to_numpy(np.int64) for frame in visits]
-        apart[f"{table.name} per {schema.tables[1].name}"] = _apart([_shares(each, len(places) + 1) for each in rows])
+        rows = [rows_below(frame, table).sum(axis=1).to_numpy(np.int64) for frame in visits]
+        most = int(table.max_rows or 0)
+        apart[f"{table.name} per {schema.tables[1].name}"] = _apart([_shares(each, most + 1) for each in rows])
         apart |= _rows_apart(visits, table, schema)
     result["linked"] = {"apart": apart, "links": [_links(checked[0], table, schema) for table in schema.tables]}
     return result
@@ -110,6 +117,30 @@ def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) ->
         ]
         found[f"{table.name}.{first}, {name}"] = _apart(both)
     return found
+
+
+def _broken_orders(schema: Schema, visits: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
+    """Of each rule that orders dates of a table below visits the share of its rows that break it, as `faithfulness.violations` has them."""
+    found = []
+    for table in schema.tables[2:]:
+        names = [name for name, _ in held(schema, table)]
+        for rule in table.orders:
+            shares: dict[str, Any] = {"rule": rule.text}
+            for role, frame in zip(("synthetic", "train", "test"), visits, strict=True):
+                there = rows_below(frame, table)
+                broke = [
+                    broken(_at_place(rule, table, names, at), frame, schema) for at in range(1, there.shape[1] + 1)
+                ]
+                rows = int(there.to_numpy().sum())
+                shares[role] = float((np.stack(broke, 1) & there.to_numpy()).sum() / rows) if rows else None
+            found.append(shares)
+    return found
+
+
+def _at_place(rule: Order, table: Table, names: Sequence[str], at: int) -> Order:
+    """The rule of one place of the rows below a visit."""
+    own = {f"{table.name}.{name}": f"{table.name}.{name} {at}" for name in names}
+    return Order(left=own.get(rule.left, rule.left), op=rule.op, right=own.get(rule.right, rule.right))
 
 
 def _owner(frame: pd.DataFrame, schema: Schema) -> np.ndarray[Any, np.dtype[np.int64]]:

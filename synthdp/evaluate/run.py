@@ -9,13 +9,16 @@ from synthdp.errors import BadInput
 from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
 
+    from synthdp.evaluate.courses import Histories
     from synthdp.evaluate.estimators import Model
     from synthdp.evaluate.reading import Parts
+    from synthdp.evaluate.survival import Event
     from synthdp.evaluate.tables import Axis
+    from synthdp.schema.joined_tables import Joined
     from synthdp.schema.schema import Schema
 
 SCHEMA_VERSION = 2
@@ -33,12 +36,12 @@ def evaluate(
     """Judge synthetic rows against the real rows they were made from (train) and held-out real rows (test).
 
     synthetic: a frame, or several samples of one release; utility is judged on each, the rest on the first.
-    options: those of `JudgingOptions`, which the command line has too: models, seeds, targets, bootstrap, subgroups, attacks;
+    options: those of `JudgingOptions`, which the command line has too: models, seeds, targets, bootstrap, subgroups, survival, attacks;
     and claim ({"epsilon", "delta", "unit"} of the release, for the bound beside each attack) and jobs (threads). A target may be classes or
     numbers; a numeric one has the regressors of the models' ids.
 
     The result has the keys schema_version, targets, fidelity, columns, attacks, histories (where the schema has an order: see
-    `history_fidelity`), not_computed (a metric that the rows
+    `history_fidelity`, `courses` and `survival`), not_computed (a metric that the rows
     cannot define is absent and listed there with its reason; no figure is ever NaN) and about. A column that synthetic
     rows lack, or hold in a form that cannot be read, is listed there and left out of all metrics. It holds exact
     statistics of real records: internal, outside epsilon. Raises BadInput where the real frames do not fit the schema.
@@ -56,7 +59,7 @@ def evaluate(
         from synthdp.evaluate import images
 
         return images.evaluate(samples, train, test, schema, how, progress)
-    return _tables(samples, train, test, schema, how, progress)
+    return judge(samples, train, test, schema, how, progress)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,21 +70,26 @@ class Hearing:
     how: JudgingOptions
     tell: Steps
     result: dict[str, Any]
+    sets: dict[str, Histories] | None  # of a schema with an order, whose columns for that synthetic rows have
 
     def lack(self, metric: str, reason: str) -> None:
         self.result["not_computed"].append({"metric": metric, "reason": reason})
 
 
-def _tables(
+def judge(
     samples: Sequence[pd.DataFrame],
     train: pd.DataFrame,
     test: pd.DataFrame,
     schema: Schema,
     how: JudgingOptions,
     progress: Progress | None,
+    linked: tuple[Schema, Sequence[Joined]] | None = None,
 ) -> dict[str, Any]:
-    from synthdp.evaluate import attacks, classifiers, faithfulness, reading, utility
+    """`evaluate`, of tables. `linked`: the rows are visits of linked tables of that schema, which are joined (synthetic, train, test)."""
+    from synthdp.evaluate import attacks, classifiers, faithfulness, reading, survival, utility
 
+    whole = schema if linked is None else linked[0]
+    events = survival.events_of(how.survival, whole)
     chosen = classifiers.classifiers(how.models)
     parts = reading.parts_of(samples, train, test, faithfulness.as_kept(schema, samples))
     log = list(parts.log)
@@ -89,20 +97,24 @@ def _tables(
     here = _present(chosen, log if wanted else [])
     plans = [(axis, _models(axis, here)) for axis in wanted]
     fits = sum(len(utility.ARMS) * len(run) for _, run in plans)
-    total = fits + faithfulness.steps(how.seeds) + (len(attacks.NAMES) if how.attacks else 0)
-    result: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "targets": {}, "fidelity": {}, "not_computed": log}
-    hearing = Hearing(parts=parts, how=how, tell=Steps(progress, total), result=result)
-
     frames = (samples[0], train, test)
+    sets = None if schema.order is None else _sets(frames, schema, parts, linked)
+    named = (*attacks.NAMES, *(attacks.NAMES_OF_PEOPLE if sets else ()))
+    total = fits + faithfulness.steps(how.seeds) + (len(named) if how.attacks else 0)
+    result: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "targets": {}, "fidelity": {}, "not_computed": log}
+    hearing = Hearing(parts=parts, how=how, tell=Steps(progress, total), result=result, sets=sets)
+
     faithfulness.judge(parts.three, frames, schema, wanted, how.seeds, how.threads, hearing.tell, result)
     for axis, run in plans:
         _judge_target(hearing, axis, run)
     if not wanted:
         hearing.lack("utility", "no target is declared in the schema or given")
     if schema.order is not None:
-        _histories(hearing, (samples[0], train, test), schema)
+        _histories(hearing, frames, schema, whole, events)
     if how.attacks:
         _attack(hearing, [axis.name for axis in wanted])
+        if sets is not None:
+            _attack_people(hearing, sets, whole, [axis.name for axis in wanted])
     hearing.tell.finish()
     result["about"] = _about(hearing, schema, here, plans)
     return result
@@ -158,15 +170,49 @@ def _judge_target(hearing: Hearing, axis: Axis, run: tuple[Model, ...]) -> None:
     result["not_computed"] += [*utility.shortfalls(work), *lacking]
 
 
-def _histories(hearing: Hearing, frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame], schema: Schema) -> None:
-    from synthdp.evaluate import history_fidelity
+def _sets(
+    frames: tuple[pd.DataFrame, ...], schema: Schema, parts: Parts, linked: tuple[Schema, Sequence[Joined]] | None
+) -> dict[str, Histories] | None:
+    """The three sets as histories; None where synthetic rows lack whose they are, or in which order they stand."""
+    import numpy as np
+
+    from synthdp.evaluate.courses import Histories
+
+    if schema.order not in [axis.name for axis in parts.axes] or any(schema.unit not in frame for frame in frames):
+        return None
+    whole = schema if linked is None else linked[0]
+    rows = [(each.frame, each.there) for each in linked[1]] if linked else []
+    rows = rows or [(frame, np.ones(len(frame), np.bool_)) for frame in frames]
+    roles = {"synthetic": "synthetic", "train": "real training", "test": "real test"}
+    return {
+        name: Histories.of(frame, there, whole, parts.axes, role)
+        for (name, role), (frame, there) in zip(roles.items(), rows, strict=True)
+    }
+
+
+def _histories(
+    hearing: Hearing,
+    frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
+    schema: Schema,
+    whole: Schema,
+    events: Sequence[Event],
+) -> None:
+    from synthdp.evaluate import courses, history_fidelity, survival
 
     lacking = [name for name in schema.names if name not in frames[0]]
     if lacking:
         hearing.lack("histories", f"the synthetic rows lack {lacking[0]!r}")
         return
     seen = history_fidelity.as_seen(schema, frames[0], frames[1])
-    hearing.result["histories"] = history_fidelity.judge(*frames, seen.counting())
+    found = history_fidelity.judge(*frames, seen.counting())
+    if hearing.sets is not None:
+        types = courses.Types.of(whole, hearing.parts.axes)
+        if types is None:
+            hearing.lack("histories.types", "visits have no column of classes, by which their types could be told")
+        found |= courses.judge(hearing.sets, whole, types)
+        found["survival"], lost = survival.judge(hearing.sets, events, whole)
+        hearing.result["not_computed"] += lost
+    hearing.result["histories"] = found
 
 
 def _attack(hearing: Hearing, targets: Sequence[str]) -> None:
@@ -183,6 +229,27 @@ def _attack(hearing: Hearing, targets: Sequence[str]) -> None:
         sensitive=[name for name in how.subgroups if name in known],
         units=parts.units,
     )
+    hearing.result["not_computed"] += lacking
+
+
+def _attack_people(hearing: Hearing, sets: Mapping[str, Histories], schema: Schema, targets: Sequence[str]) -> None:
+    from synthdp.evaluate import attacks
+    from synthdp.evaluate.attacks import whole_histories
+
+    how = hearing.how
+    made, train, test = (whole_histories.of_people(each, schema) for each in sets.values())
+    found, lacking = attacks.run(
+        made,
+        train,
+        test,
+        targets=whole_histories.secrets(made, targets),
+        claim=how.claim,
+        step=hearing.tell,
+        jobs=how.threads,
+        units=attacks.unit_codes(sets["train"].names, sets["test"].names, str(schema.unit)),
+        of_people=True,
+    )
+    hearing.result["attacks"] += found
     hearing.result["not_computed"] += lacking
 
 

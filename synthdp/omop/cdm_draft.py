@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from synthdp.errors import BadInput
 from synthdp.omop import cdm
 from synthdp.omop.cdm_store import Cdm, duck
+from synthdp.schema.columns import TODO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-TODO = "TODO"
 HEAD = """\
 # DRAFT of a schema for a CDM of OMOP 5.4 (docs/omop.md): what may be known to everyone about it. No record was read.
 # What the model itself says is filled in. Yours to answer is every line with a question: from a code book, a public report or a round

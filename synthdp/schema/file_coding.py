@@ -14,6 +14,7 @@ from typing import Any
 from synthdp.errors import BadInput
 from synthdp.schema.columns import (
     MICROSECONDS,
+    TODO,
     Boolean,
     Categorical,
     Column,
@@ -34,7 +35,6 @@ TIMES_OF_DAY = {  # by format: the cells, in which hours may lack their zero; wh
     **dict.fromkeys(("HH:MM", "H:MM"), (f"{_HOUR}:{_SIXTY}(?::00)?", (60, 1), 1439)),
     **dict.fromkeys(("HH:MM:SS", "H:MM:SS"), (f"{_HOUR}:{_SIXTY}:{_SIXTY}", (3600, 60, 1), 86_399)),
 }
-TODO = "TODO"
 SPACE = " \t\n\r\f\v\u00a0"  # around cells: what `strip` takes away
 MOST_DECIMALS = 15
 MOST_TITLE = 255  # letters; Stata keeps 80, SPSS 255, SAS 40

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
-from synthdp.schema.columns import Column, Datetime, Identifier, Ignored
+from synthdp.schema.columns import TODO, Column, Datetime, Identifier, Ignored
 from synthdp.schema.rules import Order, Rule
 
 if TYPE_CHECKING:
@@ -221,8 +221,10 @@ def _columns(given: Mapping[str, Any], table: Table, unit: str) -> dict[str, Any
             "one level, such as the first three signs, and leave tree out"
         )
     for other, facts in columns.items():
-        learned = [key for key in ("categories", "bounds", "bins") if facts.get(key) == "learn"]
-        if learned or facts.get("tree") is not None:
+        learned = [key for key in ("categories", "bounds", "bins") if facts.get(key) in ("learn", TODO)]
+        if facts.get("review") is True:  # a draft, which is not fitted
+            columns[other] = {**facts, **dict.fromkeys(learned, "learn")}
+        elif learned or facts.get("tree") is not None:
             raise BadInput(
                 f"table {table.name!r}: column {other!r}: {(learned or ['tree'])[0]} of a table below visits cannot be bought: declare them"
             )

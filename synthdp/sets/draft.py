@@ -9,8 +9,8 @@ import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells, yamlfile
-from synthdp.schema.columns import LEARN, MAX_PIXELS
-from synthdp.schema.file_coding import TIMES_OF_DAY, TODO
+from synthdp.schema.columns import LEARN, MAX_PIXELS, TODO
+from synthdp.schema.file_coding import TIMES_OF_DAY
 from synthdp.schema.guesses import LISTED, are_times, guessed, outward, proposed
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ HEAD_OF_TABLES = """\
 #
 # 1. Go through the links (parent, key), then order and max_rows, then the columns. Where one is as you declare it, delete its line
 #    `review: true`.
-# 2. Replace TODO by the codes that may occur.
+# 2. Replace TODO by the codes that may occur, and by the bounds between which numbers and dates lie.
 # 3. Say in `declared_by` who stands for this. Until all is done, `synthdp fit` refuses this file.
 """
 KEY = re.compile("(.+?)[_ ]?(id|key|nr|no|num|number|nummer)", re.IGNORECASE)
@@ -209,13 +209,15 @@ def draft_tables(found: "dict[str, Found]", folder: str | Path) -> Draft:
         for key, value in top.items()
     ]
     lines.append("tables:")
-    seen = {}
+    seen, guesses = (
+        {},
+        {name: {str(c): guessed(series) for c, series in each.frame.items()} for name, each in found.items()},
+    )
     for name in sorted(found, key=lambda name: (parents[name] is not None, parents[name] != root)):
-        guesses = {str(column): guessed(series) for column, series in found[name].frame.items()}
         lines += _table(name, guesses, keys, parents, root)
         seen[name] = {
             column: {**guess, **({"observed": True} if _read_off(guess) else {})}
-            for column, guess in guesses.items()
+            for column, guess in guesses[name].items()
             if len(guess) > 1
         }
     return Draft(
@@ -267,20 +269,19 @@ def _alike(stem: str, table: str) -> bool:
 
 def _table(
     name: str,
-    guesses: dict[str, dict[str, Any]],
+    of_all: dict[str, dict[str, dict[str, Any]]],
     keys: dict[str, str | None],
     parents: dict[str, str | None],
     root: str,
 ) -> list[str]:
-    """The lines of one table."""
-    parent = parents[name]
+    """The lines of one table; `of_all` are the guesses about the columns of each."""
+    parent, guesses = parents[name], of_all[name]
     linking = {key for key in (keys[name], None if parent is None else keys[parent], keys[root]) if key is not None}
     below = parent is not None and parent != root
     lines = [f"  {_scalar(name)}:"]
     lines += [] if parent is None else [_line(4, "parent", parent, "whose rows hold these")]
     lines += [] if keys[name] is None else [_line(4, "key", keys[name], "of its rows")]
-    dates = [column for column, guess in guesses.items() if guess["kind"] == "datetime"]
-    order = dates[0] if dates and parent == root else None
+    order = _order(guesses) if parent == root else None
     if parent == root:
         lines.append(_line(4, "order", order or TODO, "the date by which a person's visits follow one another"))
         lines.append(_line(4, "max_rows", MOST_VISITS, "visits of a person that count"))
@@ -301,13 +302,29 @@ def _table(
             entry = {"kind": "ignore", "review": True}
         elif column in first:
             entry = {"kind": "categorical", "categories": [TODO], "review": True}
-        elif below and "learn" in entry.values():
-            entry = {"kind": "ignore", "review": True}
+        elif below:  # where nothing is bought
+            entry = {key: _asked(key, item) for key, item in entry.items() if key != "tree"}
         elif column == order:
             entry.pop("missing", None)
         lines.append(f"      {_scalar(column)}:")
-        lines += [_line(8, key, value, _why(key, entry["kind"], None)) for key, value in entry.items()]
+        why = {key: _why(key, entry["kind"], None).removeprefix("or ") for key in entry}
+        if below and entry["kind"] == "datetime":
+            rule = f"rules: [{name}.{column} >= {parent}.{_order(of_all[str(parent)])}]"
+            why["kind"] = f"learned as a gap to the visit; if none is before it, say so: {rule}"
+        lines += [
+            _line(8, key, value, why[key] if below else _why(key, entry["kind"], None)) for key, value in entry.items()
+        ]
     return lines
+
+
+def _order(guesses: dict[str, dict[str, Any]]) -> str | None:
+    """The first date of a table."""
+    return next((column for column, guess in guesses.items() if guess["kind"] == "datetime"), None)
+
+
+def _asked(key: str, item: Any) -> Any:
+    """What a draft leaves to the steward, in place of what is left to learn."""
+    return item if item != LEARN else [TODO] if key == "categories" else TODO
 
 
 def _in_digits(series: "Series") -> bool:

@@ -1,6 +1,12 @@
 """Linked tables on the command line: a folder with a file for each goes in, and comes out."""
 
 import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import databases
 import duckdb
@@ -8,9 +14,10 @@ import pandas as pd
 import pytest
 from linked_clinic import clinic, declared, labs, schema, with_labs
 
-from synthdp import Schema
+from synthdp import Schema, load
 from synthdp.cli import run
 from synthdp.errors import BadInput
+from synthdp.ledger.ledger import Ledger
 from synthdp.schema.codec import Codec
 from synthdp.schema.joined_tables import joined
 from synthdp.sets import record_files
@@ -161,6 +168,54 @@ def test_what_is_not_offered_is_refused_by_name_before_any_charge(place, capsys,
     assert run(list(words)) != 0
     assert said in capsys.readouterr().err
     assert not list(place.rglob("*.jsonl"))
+
+
+def test_what_a_curve_leads_to_is_refused_before_anything_is_judged(place, capsys):
+    shutil.copytree("tables", "held_out")
+    files = ("synthetic=tables", "data.train=tables", "data.test=held_out", "data.schema=clinic.yaml", "out=page")
+    assert run(["evaluate", *files, "evaluate.survival=[person.death,{diagnosis.code: E1}]"]) != 0
+    assert "evaluate.survival: column 'diagnosis.code 1'" in capsys.readouterr().err
+    assert not list((place / "page").glob("*"))
+
+
+@pytest.mark.heavy
+def test_a_fit_of_linked_tables_goes_on_after_kill_9(place, capsys):
+    """What was asked is charged once, the tables are read again, and the people that come out are those of a fit that was not killed."""
+    labs_too = labs(clinic(120, seed=2), seed=2)
+    labs_too["lab"].to_csv("tables/lab.csv", index=False)
+    with_labs(units=120).save(place / "clinic.yaml")
+    fit = [*FIT[:-2], "generator.iterations=300", "seed=1", "account=clinic.account"]
+    environment, answers = {**os.environ, "OMP_NUM_THREADS": "1"}, place / "run/internal/checkpoint.safetensors.answers"
+    words = [sys.executable, "-W", "ignore", "-m", "synthdp", *fit, "out=run"]
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and process.poll() is None:
+            if answers.exists() and len(answers.read_bytes().splitlines()) >= 4:
+                break
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.kill()
+        said = process.communicate()[1]
+    assert process.returncode == -signal.SIGKILL, said
+    charged = sum(entry.count for entry in Ledger.read(place / "run/internal/ledger.new.jsonl").entries())
+    assert charged > 0
+    assert not (place / "run/release").exists()
+    assert run([*fit, "out=run"]) != 0
+    assert "not empty" in capsys.readouterr().err
+    assert run([*fit, "out=run", "resume=true"]) == 0, capsys.readouterr().err
+    assert run([*fit[:-1], "account=none", "out=whole"]) == 0
+    ledgers = [load(place / name / "release").ledger.entries() for name in ("run", "whole")]
+    assert ledgers[0] == ledgers[1]
+    assert sum(entry.count for entry in ledgers[0]) > charged, "it was killed amid its questions"
+    for name in ("run", "whole"):
+        assert run(["sample", f"release={name}/release", "rows=60", "seed=3", f"out=made_{name}"]) == 0
+    for file in ("person", "visit", "diagnosis", "lab"):
+        assert (place / f"made_run/{file}.csv").read_bytes() == (place / f"made_whole/{file}.csv").read_bytes()
+    capsys.readouterr()
+    assert run(["budget", "account=clinic.account", "format=json"]) == 0
+    assert [each["state"] for each in json.loads(capsys.readouterr().out)["fits"]] == ["finished"]
 
 
 @pytest.mark.heavy

@@ -95,7 +95,7 @@ def test_the_order_of_a_file_does_not_matter(parts):
 def test_the_page_tells_of_them(parts, tmp_path):
     few = [part.head(1000) for part in parts]
     result = evaluate(*few, SCHEMA, models="quick", seeds=1, bootstrap=0, attacks=False)
-    assert result["histories"] == history_fidelity.judge(*few, SCHEMA)
+    assert result["histories"].items() >= history_fidelity.judge(*few, SCHEMA).items()
     write(result, tmp_path)
     page = (tmp_path / "evaluation.html").read_text(encoding="utf-8")
     assert "Histories: what follows what" in page

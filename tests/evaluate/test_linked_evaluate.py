@@ -7,6 +7,8 @@ from linked_clinic import clinic, labs, schema, with_labs
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluate_tables, write
+from synthdp.evaluate.linked import _rows_apart
+from synthdp.schema.joined_tables import joined
 
 QUICK = {"models": ["lr"], "seeds": 1, "attacks": False, "bootstrap": 20}
 
@@ -34,7 +36,16 @@ def test_what_visits_alone_do_not_show_is_judged(tmp_path, monkeypatch):
     assert result["targets"]["visit.no_show"]
     assert "transitions" in result["histories"]
     write(result, tmp_path / "page")
-    assert "Rows that link to nothing" in (tmp_path / "page" / "evaluation.html").read_text(encoding="utf-8")
+    page = (tmp_path / "page" / "evaluation.html").read_text(encoding="utf-8")
+    for shown in (
+        "Rows that link to nothing",
+        "Histories of 10 synthetic people",
+        "People without person.death",
+        "after a",
+    ):
+        assert shown in page
+    assert [each["event"] for each in result["histories"]["survival"]] == ["person.death"]
+    assert result["histories"]["orders"]["tvd"] < 0.5
 
 
 @pytest.mark.heavy
@@ -54,17 +65,18 @@ def test_people_without_visits_and_broken_links_are_found(monkeypatch):
         judged(empty, monkeypatch)
 
 
-def test_rows_below_visits_are_judged_alone_and_with_their_code(monkeypatch):
+def test_rows_below_visits_are_judged_alone_and_with_their_code():
     """Values that another test would have are found, and dates by their distance from the visit."""
-    monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 200)
     made, train, test = (labs(clinic(people, seed=seed), seed=seed) for people, seed in ((150, 3), (150, 1), (150, 2)))
 
     def apart(**changed):
         frames = {**made, "lab": made["lab"].assign(**changed)}
-        return evaluate_tables([frames], train, test, with_labs(), **QUICK)["linked"]["apart"]
+        checked = [with_labs().validate_tables(each, "clamp") for each in (frames, train, test)]
+        whole = [joined(each, with_labs()) for each in checked]
+        return _rows_apart([each.frame[each.there] for each in whole], with_labs().tables[-1], with_labs())
 
     found = apart()
-    assert {"lab per visit", "lab.test", "lab.value", "lab.taken", "lab.urgent", "lab.test, value"} <= set(found)
+    assert {"lab.test", "lab.value", "lab.taken", "lab.urgent", "lab.test, value"} <= set(found)
     assert max(found[name]["tvd"] for name in ("lab.test", "lab.value", "lab.taken", "lab.test, value")) < 0.25
     shuffled = apart(
         value=made["lab"]["value"].sample(frac=1, random_state=1).to_numpy(),
@@ -73,3 +85,15 @@ def test_rows_below_visits_are_judged_alone_and_with_their_code(monkeypatch):
     assert shuffled["lab.value"]["tvd"] < 0.25
     assert shuffled["lab.test, value"]["tvd"] > 0.4
     assert shuffled["lab.taken"]["tvd"] > 0.9
+
+
+@pytest.mark.heavy
+def test_rows_below_a_visit_are_counted_and_not_their_cells(monkeypatch):
+    monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 200)
+    made, train, test = (labs(clinic(100, seed=seed), seed=seed) for seed in (3, 1, 2))
+    apart = []
+    for value in (made["lab"]["value"], np.nan):
+        frames = {**made, "lab": made["lab"].assign(value=value)}
+        apart.append(evaluate_tables([frames], train, test, with_labs(), **QUICK)["linked"]["apart"])
+    assert apart[0]["lab per visit"] == apart[1]["lab per visit"]
+    assert apart[1]["lab.value"]["tvd"] > 0.8

@@ -13,6 +13,7 @@ from synthdp.errors import BadInput
 from synthdp.generators.histories import HistoriesSettings
 from synthdp.ledger.events import merged
 from synthdp.ledger.ledger import Ledger
+from synthdp.planning import planned
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.replay import Recorder
@@ -212,6 +213,30 @@ def test_what_people_and_visits_leave_to_learn_is_bought():
     assert abs(low - start.min()) < pd.Timedelta(100, "D") > abs(high - start.max())
     assert Schema.from_dict(model.schema.to_dict()) == model.schema
     model.schema.validate_tables(model.sample_tables(50, seed=0), "error")
+
+
+def test_a_plan_shows_the_tables_that_a_fit_asks_for(monkeypatch):
+    """With the noise of each, from public facts alone; which columns tell a target together with its last value is chosen by answers."""
+    asked, asking = [], Sensitive.ask
+
+    def kept(self, question):
+        asked.append(question)
+        return asking(self, question)
+
+    monkeypatch.setattr(Sensitive, "ask", kept)
+    monkeypatch.delattr("synthdp.generators.histories._Work")  # all is asked by then
+    with pytest.raises(NameError):
+        fitted(BUDGET, hospital(60, seed=1), seed=1)
+    monkeypatch.undo()
+    found = planned(Synthesizer(SMALL, schema=with_labs(units=60), budget=BUDGET)).tables
+    noises = {clique: question.deviation for question in asked for clique in question.cliques}
+    fixed = {table.columns: table for table in found if len(table.columns) < 3}
+    assert {len(clique) for clique in set(noises) ^ {table.columns for table in found}} <= {3}
+    for columns, table in fixed.items():
+        assert table.noise == pytest.approx(noises[columns])
+        assert table.cells == np.prod([asked[0].view.sizes[name] for name in columns])
+    assert {table.of for table in found} == {"each person_id", "records", "rows of diagnosis", "rows of lab"}
+    assert fixed["lab.test", "lab.value"].expected == 60 / fixed["lab.test", "lab.value"].cells
 
 
 @pytest.mark.heavy

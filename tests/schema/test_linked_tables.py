@@ -6,9 +6,11 @@ from linked_clinic import DECLARED, IN_ORDER, LAB, clinic, declared, labs, schem
 
 from synthdp import Schema
 from synthdp.errors import BadInput
-from synthdp.schema import linked_tables
+from synthdp.schema import linked_tables, yamlfile
 from synthdp.schema.joined_tables import joined
 from synthdp.schema.table_review import review_tables
+from synthdp.sets import record_files
+from synthdp.sets.draft import draft_tables
 
 
 def test_it_is_read_back_as_it_was_and_settled_with_its_rules(tmp_path):
@@ -59,6 +61,33 @@ def test_check_lists_rows_below_visits_that_break_an_order():
     (found,) = [each for each in review_tables(with_labs(units=40), frames) if "break" in each.what]
     assert "'lab.taken >= visit.start'" in found.what
     assert found.count == 2
+
+
+def test_a_draft_proposes_columns_below_visits_and_asks_for_what_cannot_be_bought_there(tmp_path):
+    """It loads, is not fitted, and without its marks says what is still to be declared."""
+    frames = labs(clinic(60, seed=1), seed=1)
+    frames["lab"]["unit"] = ["mg", "g"] * (len(frames["lab"]) // 2) + ["mg"] * (len(frames["lab"]) % 2)
+    for name, frame in frames.items():
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    found = {name: record_files.look(tmp_path / f"{name}.csv") for name in frames}
+    drafted = draft_tables(found, tmp_path).schema
+    assert ">= visit.start]" in drafted
+    plain = yamlfile.parse(drafted, "draft")
+    columns = plain["tables"]["lab"]["columns"]
+    assert {name: (each["kind"], each.get("bounds"), each.get("categories")) for name, each in columns.items()} == {
+        "test": ("categorical", None, ["TODO"]),
+        "value": ("continuous", "TODO", None),
+        "taken": ("datetime", "TODO", None),
+        "urgent": ("boolean", None, None),
+        "unit": ("categorical", None, ["TODO"]),
+    }
+    with pytest.raises(BadInput, match="marked for review"):
+        Schema.from_dict(plain).check_declared()
+    for name in ("value", "taken"):
+        left = {**columns, name: {key: item for key, item in columns[name].items() if key != "review"}}
+        tables = {**plain["tables"], "lab": {**plain["tables"]["lab"], "columns": left}}
+        with pytest.raises(BadInput, match=f"column '{name}': bounds of a table below visits cannot be bought"):
+            Schema.from_dict({**plain, "tables": tables})
 
 
 def test_codes_of_a_list_beside_the_schema(tmp_path):

@@ -1,0 +1,254 @@
+"""What people look at in histories: a few as timelines, which type of visit follows which, and the order of three of them.
+
+A visit is a record of the table that has an `order`, and a person its unit. The type of a visit is one of its columns, by a rule that reads
+the schema alone (`Types.of`), so that the figures of several releases can be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from synthdp.evaluate.attacks.case import unit_codes
+from synthdp.evaluate.tables import BOOLEAN, Axis, Table, table_of
+from synthdp.schema.linked_tables import limit, places_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from synthdp.schema.linked_tables import Table as Linked
+    from synthdp.schema.schema import Schema
+
+    Whole = NDArray[np.int64]
+    Numbers = NDArray[np.float64]
+
+MOST_TYPES = 8  # of more codes, neighbours in the order of their declaration are one type
+TIMELINES = 10
+COMMON = 8  # orders of three visits, or codes, that are listed
+MISSING = "missing"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Histories:
+    """One set of records. `frame` are its visits, person by person in their order, and `table` the same as the metrics see them; `owner`
+    (visits,) is whose each is, a place in `people`, where everybody has one row, also without a visit. `when` (visits,) it was: days
+    since 1970 for dates. `names` is the unit column of `people`."""
+
+    frame: pd.DataFrame
+    table: Table
+    owner: Whole
+    people: Table
+    names: pd.DataFrame
+    when: Numbers
+
+    @classmethod
+    def of(
+        cls, frame: pd.DataFrame, there: NDArray[np.bool_], schema: Schema, axes: Sequence[Axis], role: str
+    ) -> Histories:
+        """`there` tells which rows are visits; the others stand for people without any. The axes hold the order column."""
+        order = str(schema.order)
+        owner = np.unique(unit_codes(frame, frame.iloc[:0], str(schema.unit))[0], return_inverse=True)[1]
+        whole, visits = table_of(frame, axes, role), np.flatnonzero(there)
+        visits = visits[np.lexsort((whole.column(order)[visits], owner[visits]))]
+        first = np.unique(owner, return_index=True)[1]
+        own = [place for place, axis in enumerate(axes) if axis.name in schema.per_unit]
+        table = whole.take(visits)
+        return cls(
+            frame=frame.iloc[visits].reset_index(drop=True),
+            table=table,
+            owner=owner[visits].astype(np.int64),
+            people=Table(axes=tuple(axes[place] for place in own), values=whole.take(first).values[:, own]),  # noqa: PD011
+            names=frame[[str(schema.unit)]].iloc[first],
+            when=table.column(order),
+        )
+
+    @property
+    def starts(self) -> Whole:
+        """Where the visits of each person who has any begin."""
+        return np.flatnonzero(np.diff(self.owner, prepend=-1))
+
+    @property
+    def ends(self) -> Whole:
+        """The last visit of each person who has any."""
+        return np.append(self.starts[1:], len(self.owner)) - 1 if len(self.owner) else self.starts
+
+    def runs(self, codes: Whole, length: int) -> Whole:
+        """(runs, length): the codes of so many visits of a person that follow one another."""
+        count = max(0, len(codes) - length + 1)
+        same = self.owner[:count] == self.owner[len(codes) - count :]
+        found: Whole = np.stack([codes[step : step + count] for step in range(length)], axis=1)[same]
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Types:
+    """What a visit is told apart by: a column, and the names of its types."""
+
+    axis: Axis
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, axes: Sequence[Axis]) -> Types | None:
+        """The first categorical column of visits that is no target, else the first ordinal or boolean one, else a target; None where there
+        is none. Of more than 8 codes, as many runs of the declared order as that."""
+        found = [axis for axis in own_axes(schema, axes) if axis.is_classes]
+        if not found:
+            return None
+        axis = min(
+            found, key=lambda axis: (axis.name in schema.targets, axis.levels == BOOLEAN, axis.kind == "ordinal")
+        )
+        size = min(len(axis.levels), MOST_TYPES)
+        of = [
+            [level for place, level in enumerate(axis.levels) if run(place, len(axis.levels)) == each]
+            for each in range(size)
+        ]
+        labels = [levels[0] if len(levels) == 1 else f"{levels[0]} to {levels[-1]}" for levels in of]
+        return cls(axis=axis, labels=(*labels, axis.other or "not listed", MISSING))
+
+    def codes(self, table: Table) -> Whole:
+        """(rows,) the type of each."""
+        values, levels = table.column(self.axis.name), len(self.axis.levels)
+        known = np.where(np.isnan(values), 0, values).astype(np.int64)
+        size = len(self.labels)
+        found = np.where(known < levels, run(known, levels), size - 2)
+        return np.where(np.isnan(values), size - 1, found)
+
+
+def run(place: Any, levels: int, most: int = MOST_TYPES) -> Any:
+    """Which of at most `most` runs of equal length a level belongs to."""
+    return place if levels <= most else place * most // levels
+
+
+def own_axes(schema: Schema, axes: Sequence[Axis]) -> list[Axis]:
+    """Those of a visit itself: neither its person's, nor the order, nor of rows below it."""
+    below = tuple(f"{table.name}." for table in schema.tables[2:])
+    return [
+        axis
+        for axis in axes
+        if axis.name not in (*schema.per_unit, schema.order) and not (below and axis.name.startswith(below))
+    ]
+
+
+def last_dates(schema: Schema) -> list[str]:
+    """Dates of people that no visit is after, by a rule, such as that of death."""
+    found = [limit(schema, rule) for rule in schema.rules]
+    return [each[0] for each in found if each is not None and not each[1]]
+
+
+def rows_below(frame: pd.DataFrame, table: Linked) -> pd.DataFrame:
+    """Which of the places of a table below visits hold a row, (visits, places)."""
+    first = next(name for name in frame.columns if name.startswith(f"{table.name}.") and name.endswith(" 1"))
+    return frame[places_of(table, first.partition(".")[2].removesuffix(" 1"))].notna()
+
+
+def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) -> dict[str, Any]:
+    """`timelines` of ten synthetic people; for each table below visits who `ever` had which code; and by `types` of visits `steps`, the
+    shares of (type, next type), and `orders` of three. `sets` are synthetic, train and test; shares are beside total variation distances
+    from the training people, of the synthetic ones and ("real") of the held-out ones. What nobody has enough visits for is None."""
+    found: dict[str, Any] = {"timelines": timelines(sets["synthetic"], schema, types)}
+    found["ever"] = [each for below in schema.tables[2:] for each in ever(sets, below)]
+    if types is None:
+        return found
+    size, codes = len(types.labels), {name: types.codes(each.table) for name, each in sets.items()}
+    used = [code for code in range(size) if any((each == code).any() for each in codes.values())]
+    shares = {length: _shares(sets, codes, size, length) for length in (2, 3)}
+    coarse = len(types.axis.levels) > MOST_TYPES
+    found["types"] = {"column": types.axis.name, "labels": [types.labels[code] for code in used], "coarse": coarse}
+    steps, orders = shares[2], shares[3]
+    found["steps"] = steps and {
+        **_apart(steps),
+        "shares": {name: each.reshape(size, size)[np.ix_(used, used)].tolist() for name, each in steps.items()},
+    }
+    found["orders"] = orders and {**_apart(orders), "common": list(_common(orders, types.labels))}
+    return found
+
+
+def _shares(
+    sets: Mapping[str, Histories], codes: Mapping[str, Whole], size: int, length: int
+) -> dict[str, Numbers] | None:
+    found = {}
+    for name, each in sets.items():
+        runs = each.runs(codes[name], length)
+        if not len(runs):
+            return None
+        place = runs @ (size ** np.arange(length)[::-1])
+        found[name] = np.bincount(place, minlength=size**length) / len(runs)
+    return found
+
+
+def _apart(shares: Mapping[str, Numbers]) -> dict[str, float]:
+    return {
+        "tvd": float(np.abs(shares["synthetic"] - shares["train"]).sum() / 2),
+        "real": float(np.abs(shares["test"] - shares["train"]).sum() / 2),
+    }
+
+
+def _common(orders: Mapping[str, Numbers], labels: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The most frequent orders of the training people."""
+    for place in np.argsort(-orders["train"], kind="stable")[:COMMON]:
+        if orders["train"][place] > 0:
+            types = np.unravel_index(int(place), (len(labels),) * 3)
+            yield {"types": [labels[int(each)] for each in types], **{k: float(v[place]) for k, v in orders.items()}}
+
+
+def ever(sets: Mapping[str, Histories], below: Linked) -> Iterator[dict[str, Any]]:
+    """Of a table below visits, unless it was left out: the shares of all people who ever have a row of each code, the largest distance from
+    the training people of the synthetic ones and ("real") of the held-out ones, and the most frequent codes."""
+    shares: dict[str, Numbers] = {}
+    levels: tuple[str, ...] = ()
+    column = ""
+    for name, each in sets.items():
+        places = [place for place in rows_below(each.frame, below) if place in _names(each.table)]
+        if not places:
+            return
+        axis = each.table.axes[each.table.index(places[0])]
+        levels, column = axis.levels, axis.name.removesuffix(" 1")
+        had = np.zeros((each.people.rows, len(levels) + 1), np.bool_)
+        for place in places:
+            codes = each.table.column(place)
+            there = ~np.isnan(codes)
+            had[each.owner[there], codes[there].astype(np.int64)] = True
+        shares[name] = had.mean(axis=0)[: len(levels)] if len(had) else np.zeros(len(levels))
+    frequent = np.argsort(-shares["train"], kind="stable")[:COMMON]
+    yield {
+        "column": column,
+        "distance": float(np.abs(shares["synthetic"] - shares["train"]).max()),
+        "real": float(np.abs(shares["test"] - shares["train"]).max()),
+        "codes": [{"code": levels[place], **{k: float(v[place]) for k, v in shares.items()}} for place in frequent],
+    }
+
+
+def timelines(made: Histories, schema: Schema, types: Types | None) -> list[dict[str, Any]]:
+    """The first ten synthetic people who have a visit: of each visit when it was, its type and its rows below, by table; and the person's
+    dates that no visit is after."""
+    date = made.table.axes[made.table.index(str(schema.order))].date
+    codes = np.zeros(len(made.when), np.int64) if types is None else types.codes(made.table)
+    rows = {table.name: rows_below(made.frame, table).sum(axis=1).to_numpy() for table in schema.tables[2:]}
+    found = []
+    for start, end in zip(made.starts[:TIMELINES], made.ends[:TIMELINES], strict=True):
+        visits = [
+            {
+                "at": _told(made.when[place], date),
+                **({} if types is None else {"type": types.labels[codes[place]]}),
+                "rows": {name: int(counts[place]) for name, counts in rows.items() if counts[place]},
+            }
+            for place in range(start, end + 1)
+        ]
+        person = made.people.take(made.owner[[start]])
+        held = {name: float(person.column(name)[0]) for name in last_dates(schema) if name in _names(person)}
+        ends = {name: _told(value, True) for name, value in held.items() if not np.isnan(value)}
+        found.append({"visits": visits, "ends": ends})
+    return found
+
+
+def _names(table: Table) -> list[str]:
+    return [axis.name for axis in table.axes]
+
+
+def _told(at: float, date: bool) -> str | float:
+    return str(np.datetime64(round(at * 86_400), "s").astype("datetime64[D]")) if date else float(at)

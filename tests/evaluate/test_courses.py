@@ -1,0 +1,179 @@
+"""Timelines, types of visits, and which follows which: against loops over the visits of each person."""
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from histories_of import histories_of
+from linked_clinic import clinic, declared, labs, schema, with_labs
+
+from synthdp import Schema
+from synthdp.evaluate import courses, history_plots, survival
+from synthdp.evaluate.courses import Types
+from synthdp.evaluate.linked import _broken_orders
+from synthdp.evaluate.tables import axes_of
+from synthdp.schema.joined_tables import joined
+
+
+@pytest.fixture(scope="module")
+def frames():
+    return {
+        name: clinic(people, seed=seed)
+        for name, seed, people in (("synthetic", 3, 80), ("train", 1, 90), ("test", 2, 60))
+    }
+
+
+@pytest.fixture(scope="module")
+def sets(frames):
+    return {name: histories_of(each) for name, each in frames.items()}
+
+
+def wards(frames):
+    """The wards of each person's visits in order."""
+    ordered = frames["visit"].sort_values("start", kind="stable")
+    return [list(each) for _, each in ordered.groupby("person_id", sort=False)["ward"]]
+
+
+@pytest.mark.parametrize(("length", "key"), [(2, "steps"), (3, "orders")])
+def test_runs_of_visits_are_those_of_each_person(frames, sets, length, key):
+    types = Types.of(schema(), sets["train"].table.axes)
+    found = courses.judge(sets, schema(), types)[key]
+    shares = {}
+    for name, each in frames.items():
+        runs = Counter(tuple(of[at : at + length]) for of in wards(each) for at in range(len(of) - length + 1))
+        shares[name] = {run: count / runs.total() for run, count in runs.items()}
+    every = set().union(*shares.values())
+    for figure, one in (("tvd", "synthetic"), ("real", "test")):
+        expected = sum(abs(shares[one].get(run, 0) - shares["train"].get(run, 0)) for run in every) / 2
+        assert found[figure] == pytest.approx(expected)
+    if key == "orders":
+        first = found["common"][0]
+        assert first["train"] == max(shares["train"].values())
+        assert first["synthetic"] == pytest.approx(shares["synthetic"].get(tuple(first["types"]), 0))
+    else:
+        assert found["shares"]["train"][0][1] == pytest.approx(shares["train"][("a", "b")])
+
+
+def test_the_type_of_a_visit_is_told_by_the_schema_alone(sets):
+    axes = sets["train"].table.axes
+    assert Types.of(schema(), axes).axis.name == "visit.ward"
+    target = schema(targets=["visit.ward"])
+    assert Types.of(target, axes).axis.name == "visit.no_show"
+    assert Types.of(schema(), [axis for axis in axes if axis.name != "visit.ward"]).axis.name == "visit.no_show"
+    assert Types.of(schema(), [axis for axis in axes if axis.name == "visit.start"]) is None
+    codes = [f"{each:02d}" for each in range(20)]
+    many = Schema.from_dict(
+        declared(
+            tables={
+                "visit": {
+                    "columns": {
+                        **declared()["tables"]["visit"]["columns"],
+                        "ward": {"kind": "categorical", "categories": codes},
+                    }
+                }
+            }
+        )
+    )
+    drawn = clinic(40)
+    drawn["visit"]["ward"] = np.random.default_rng(0).choice(codes, len(drawn["visit"]))
+    people = histories_of(drawn, many)
+    types = Types.of(many, people.table.axes)
+    assert types.labels[:3] == ("00 to 02", "03 to 04", "05 to 07")
+    assert len(types.labels) == 10
+    named = [types.labels[code] for code in types.codes(people.table)]
+    assert all(name[:2] <= ward <= name[-2:] for name, ward in zip(named, people.frame["visit.ward"], strict=True))
+
+
+def test_timelines_are_of_the_first_ten_people_with_a_visit(frames, sets):
+    types, made = Types.of(schema(), sets["train"].table.axes), dict(frames["synthetic"])
+    died = made["person"]["death"].where(made["person"].index % 2 == 1, pd.Timestamp("2023-12-31"))
+    made["person"] = made["person"].assign(death=died)
+    found = courses.timelines(histories_of(made), schema(), types)
+    some = made["person"][made["person"]["person_id"].isin(made["visit"]["person_id"])]
+    assert len(found) == 10
+    for line, (_, person) in zip(found, some.iterrows(), strict=False):
+        visits = made["visit"][made["visit"]["person_id"] == person["person_id"]].sort_values("start")
+        assert [each["at"] for each in line["visits"]] == visits["start"].dt.strftime("%Y-%m-%d").tolist()
+        assert [each["type"] for each in line["visits"]] == visits["ward"].tolist()
+        below = [min(2, int((made["diagnosis"]["visit_id"] == key).sum())) for key in visits["visit_id"]]
+        assert [each["rows"].get("diagnosis", 0) for each in line["visits"]] == below
+        death = {} if pd.isna(person["death"]) else {"person.death": person["death"].strftime("%Y-%m-%d")}
+        assert line["ends"] == death
+    assert 0 < sum(len(line["ends"]) for line in found) < 10
+
+
+def test_who_ever_has_a_code_is_counted_by_person(frames, sets):
+    (found,) = courses.judge(sets, schema(), None)["ever"]
+    shares = {}
+    for name, each in frames.items():
+        rows = joined(each, schema()).frame
+        held = rows.melt("person_id", [f"diagnosis.code {at}" for at in (1, 2)], value_name="code").dropna()
+        shares[name] = held.groupby("code")["person_id"].nunique() / len(each["person"])
+    assert found["column"] == "diagnosis.code"
+    assert [each["code"] for each in found["codes"]] == shares["train"].sort_values(
+        ascending=False, kind="stable"
+    ).index.tolist()
+    for each in found["codes"]:
+        assert {name: each[name] for name in shares} == pytest.approx({k: v[each["code"]] for k, v in shares.items()})
+    assert found["distance"] == pytest.approx((shares["synthetic"] - shares["train"]).abs().max())
+    assert found["real"] == pytest.approx((shares["test"] - shares["train"]).abs().max())
+
+
+def test_dates_at_an_axis_are_few_and_within_it():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        low = float(rng.uniform(-40_000, 30_000))
+        high = low + float(np.exp(rng.uniform(-2, 10)))
+        days, names = history_plots.ticks(low, high)
+        assert 1 <= len(days) == len(names) <= 7
+        assert low - 0.5 <= min(days) <= max(days) <= high + 0.5
+
+
+def test_broken_orders_of_dates_below_visits_are_counted():
+    made = labs(clinic(60, seed=1), seed=1)
+    late = {
+        **made,
+        "lab": made["lab"].assign(
+            taken=made["lab"]["taken"] - pd.to_timedelta([1, 0, 0] * len(made["lab"]), unit="D")[: len(made["lab"])]
+        ),
+    }
+    none = {**made, "lab": made["lab"].iloc[:0]}
+    whole = [joined(each, with_labs()) for each in (late, made, none)]
+    found = {each["rule"]: each for each in _broken_orders(with_labs(), [each.frame[each.there] for each in whole])}
+    assert set(found) == {"lab.taken >= visit.start", "lab.taken <= person.death"}
+    rows = late["lab"].merge(late["visit"], on="visit_id")
+    broke = rows["taken"] < rows["start"]
+    counted = (
+        whole[0]
+        .frame[[f"lab.taken {at}" for at in (1, 2, 3)]]
+        .lt(whole[0].frame["visit.start"], axis=0)
+        .to_numpy()
+        .sum()
+    )
+    of = whole[0].frame[[f"lab.test {at}" for at in (1, 2, 3)]].notna().to_numpy().sum()
+    assert found["lab.taken >= visit.start"]["synthetic"] == pytest.approx(counted / of)
+    assert abs(counted / of - broke.mean()) < 0.1
+    assert found["lab.taken >= visit.start"]["train"] == 0
+    assert found["lab.taken >= visit.start"]["test"] is None
+
+
+def test_records_that_are_ordered_by_a_number_are_followed_in_its_steps():
+    columns = {"who": {"kind": "identifier"}, "year": {"kind": "integer", "bounds": [1, 9]}, "ill": {"kind": "boolean"}}
+    one = Schema.from_dict({"unit": "who", "max_records_per_unit": 9, "order": "year", "columns": columns})
+    whose = np.repeat(np.arange(30), 3)
+    frame = pd.DataFrame({"who": whose, "year": np.tile([5, 1, 3], 30), "ill": np.tile([True, False, False], 30)})
+    people = courses.Histories.of(frame, np.ones(90, bool), one, axes_of(one, frame), "real training")
+    sets = dict.fromkeys(("synthetic", "train", "test"), people)
+    found = courses.judge(sets, one, Types.of(one, people.table.axes))
+    assert [visit["at"] for visit in found["timelines"][0]["visits"]] == [1, 3, 5]
+    assert found["orders"]["common"] == [{"types": ["False", "False", "True"], **dict.fromkeys(sets, 1.0)}]
+    found["survival"], _ = survival.judge(sets, survival.events_of([{"ill": True}], one), one)
+    shown = history_plots.part(found)
+    assert shown["unit"] == "steps"
+    assert "steps since the first visit" in shown["plots"]["survival"][0][1]
+    assert found["survival"][0]["curves"]["synthetic"][-2:] == [1.0, 0.0]
+    assert history_plots.part({}) == {}
+    older = history_plots.part({"told": {}})
+    assert older["survival"] is None
+    assert older["plots"]["timelines"] is None
