@@ -22,6 +22,7 @@ from synthdp.report.fitness_words import CONFIDENCE
 from synthdp.report.statement import CURVE_DELTAS, Statement, plain
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical
+from synthdp.schema.linked_tables import once, whole
 from synthdp.schema.schema import Schema
 
 SAME, OTHER = (
@@ -196,9 +197,9 @@ def _paid(held: Held) -> bool:
     if any(isinstance(entry.event, Capped) for entry in held.events):
         return True
     trees = {
-        c.name for c in held.schema.columns if isinstance(c, Categorical) and c.tree is not None and c.tree.declared
+        c.name for c, _ in once(held.schema) if isinstance(c, Categorical) and c.tree is not None and c.tree.declared
     }
-    bought = [each["name"] for each in held.statement.columns if "categories" in each["bought"]]
+    bought = {whole(held.schema, each["name"]) for each in held.statement.columns if "categories" in each["bought"]}
     grids = sum(name in trees for name in bought)  # whose nodes are public: counted without a threshold
     lists = len(bought) - grids
     grids += sum(bool({"bounds", "bins"} & set(column["bought"])) for column in held.statement.columns)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.ledger.events import RECORD
 from synthdp.schema.columns import Categorical, Numeric
+from synthdp.schema.linked_tables import once
 from synthdp.schema.schema import CLAMPED, Schema
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Levels:
 
     def matches(self, schema: Schema) -> bool:
         """Whether the schema keeps this many codes of each level."""
-        column = next((each for each in schema.columns if each.name == self.column), None)
+        column = next((each for each, _ in once(schema) if each.name == self.column), None)
         return isinstance(column, Categorical) and column.tree is not None and self.codes == codes_of(column)
 
 
@@ -149,7 +150,7 @@ class Lost:
 
     def matches(self, schema: Schema, counted: Iterable[Counted] | None, *, clamped: bool) -> bool:
         """Whether this can be said of a schema and of the tables that were counted."""
-        known = {column.name: column for column in schema.coded}
+        known = {column.name: column for column in (*schema.coded, *(each for each, _ in once(schema)))}
         others = all(getattr(known.get(each.column), "other", None) == each.other for each in self.merged)
         apart = counted is None or not self.alone or self.alone == alone(schema, counted)
         levelled = all(each.matches(schema) for each in self.levels)
@@ -188,7 +189,8 @@ def sentences(statement: "Statement") -> Iterator[str]:
             "Codes kept at the finest level of their tree that stands clear of the noise, rarer codes under their parents: "
             f"{_listed([each.text for each in lost.levels], '; ')}."
         )
-    drawn = [str(each["name"]) for each in statement.columns if (each["declared"].get("tree") or {}).get("leaves")]
+    leaves = [each for each in statement.columns if (each["declared"].get("tree") or {}).get("leaves")]
+    drawn = list(dict.fromkeys(unplaced(statement, each) for each in leaves))
     if drawn:
         yield (
             f"Synthetic codes of {_listed(drawn)} were drawn uniformly below the code that was kept: below that level they show what "
@@ -224,6 +226,15 @@ def sentences(statement: "Statement") -> Iterator[str]:
             f"The noisy counts show nothing valid in {_listed(lost.empty)}: only what invalid=clamp puts in place of cells that "
             "break the schema. synthdp check names the rows."
         )
+
+
+def unplaced(statement: "Statement", column: Mapping[str, Any]) -> str:
+    """A column's name; of one below visits, which is one in all of its places, without the place."""
+    name, upper = (
+        str(column["name"]),
+        [str(each).partition(":")[0] for each in statement.declared.get("tables", ())[:2]],
+    )
+    return name if not upper or name.partition(".")[0] in upper else name.rpartition(" ")[0] or name
 
 
 def _listed(names: Any, between: str = ", ") -> str:

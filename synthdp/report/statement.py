@@ -23,6 +23,7 @@ from synthdp.ledger.events import Plan, Sampled, Selection, canonical, to_json
 from synthdp.ledger.ledger import Ledger
 from synthdp.report.fitness_words import Fitness
 from synthdp.report.information_loss import Counted, Lost
+from synthdp.schema import linked_tables
 from synthdp.schema.schema import CLAMPED as clamped  # noqa: N811
 from synthdp.schema.schema import Schema
 
@@ -389,6 +390,12 @@ def linked(schema: Schema) -> dict[str, Any]:
             f"{table.name}: rows belong to a row of {visits.name}, {whose}, of which at most {table.max_rows} count, chosen by their "
             f"content{shared}"
         )
+    for column, places in linked_tables.once(schema):
+        if places and getattr(column, "tree", None) is not None:
+            told.append(
+                f"{column.name}: which codes are kept is told by how many {schema.unit} have each, and each code above it. Whoever has "
+                f"more than {places} different ones may count less for each of them"
+            )
     told += [note for note in schema.notes if note.startswith("OMOP CDM")]
     return {"tables": told}
 

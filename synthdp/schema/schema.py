@@ -205,9 +205,12 @@ class Schema:
 
     @property
     def learned(self) -> list[tuple[str, str]]:
-        """(column, item) still marked learn, in order, a column's bounds before its bins. `units` stands apart."""
+        """(column, item) still marked learn, in order, a column's bounds before its bins; one below visits once for all of its places.
+        `units` stands apart."""
         items = ("categories", "bounds", "bins")
-        return [(c.name, item) for c in self.columns for item in items if getattr(c, item, None) == LEARN]
+        return [
+            (c.name, item) for c, _ in linked_tables.once(self) for item in items if getattr(c, item, None) == LEARN
+        ]
 
     def column(self, name: str, asked_by: str = "column") -> Column:
         """The column of that name; `BadInput` names the nearest one where there is none."""
@@ -267,13 +270,16 @@ class Schema:
         return self if self.honoured is not None else self.counting()
 
     def with_learned(self, name: str, **items: Any) -> "Schema":
-        """The same schema with bought items of one column (categories, bounds, bins) in the place of `learn`.
+        """The same schema with bought items of one column (categories, bounds, bins) in the place of `learn`; of one below visits in
+        all of its places.
 
         Total, since a charged fit never refuses on content: see `learn.settle`.
         """
         from synthdp.schema.learned import settle
 
-        columns = tuple(settle(c, items) if c.name == name else c for c in self.columns)
+        columns = tuple(
+            settle(c, items) if name in (c.name, linked_tables.whole(self, c.name)) else c for c in self.columns
+        )
         return replace(self.settled(), columns=columns)
 
     def validate(self, frame: "DataFrame", invalid: str = "error") -> "DataFrame":
