@@ -268,8 +268,8 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     print(
         f"draft     {out}: no record was read. Answer its questions, go through its review marks, and name in declared_by who answers"
     )
-    for file in (lists or {}).values():
-        print(f"concepts  {out.parent / file}: keep those that may be known to occur")
+    for each in (lists or {}).values():
+        print(f"concepts  {out.parent / each.file}: keep those that may be known to occur")
     told = {
         "data__format": "omop",
         "data__path": options.path,

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from synthdp.errors import BadInput
+from synthdp.schema.columns import LEARN, Categorical
 from synthdp.schema.linked_tables import held
 
 if TYPE_CHECKING:
@@ -143,6 +144,12 @@ def check(schema: "Schema") -> None:
                 f"table {table.name!r}: needs the column {lacking[0]!r}, without which no CDM can be written"
             )
         for name, column in held(schema, table):
+            hides = isinstance(column, Categorical) and column.categories == LEARN and name.endswith("_concept_id")
+            if hides and not (getattr(column, "other", None) or "").isdecimal():
+                raise BadInput(
+                    f"table {table.name!r}: column {name!r}: what noise hides becomes the text 'other', which is no concept: say "
+                    "other: 0"
+                )
             told = field(table.name, name)
             if (
                 told is not None

@@ -189,8 +189,7 @@ def sentences(statement: "Statement") -> Iterator[str]:
             "Codes kept at the finest level of their tree that stands clear of the noise, rarer codes under their parents: "
             f"{_listed([each.text for each in lost.levels], '; ')}."
         )
-    leaves = [each for each in statement.columns if (each["declared"].get("tree") or {}).get("leaves")]
-    drawn = list(dict.fromkeys(unplaced(statement, each) for each in leaves))
+    drawn = [str(each["name"]) for each in statement.columns if (each["declared"].get("tree") or {}).get("leaves")]
     if drawn:
         yield (
             f"Synthetic codes of {_listed(drawn)} were drawn uniformly below the code that was kept: below that level they show what "
@@ -226,15 +225,6 @@ def sentences(statement: "Statement") -> Iterator[str]:
             f"The noisy counts show nothing valid in {_listed(lost.empty)}: only what invalid=clamp puts in place of cells that "
             "break the schema. synthdp check names the rows."
         )
-
-
-def unplaced(statement: "Statement", column: Mapping[str, Any]) -> str:
-    """A column's name; of one below visits, which is one in all of its places, without the place."""
-    name, upper = (
-        str(column["name"]),
-        [str(each).partition(":")[0] for each in statement.declared.get("tables", ())[:2]],
-    )
-    return name if not upper or name.partition(".")[0] in upper else name.rpartition(" ")[0] or name
 
 
 def _listed(names: Any, between: str = ", ") -> str:

@@ -13,7 +13,6 @@ from typing import Any
 
 from synthdp.ledger.events import RECORD
 from synthdp.report import words
-from synthdp.report.information_loss import unplaced
 from synthdp.report.statement import Statement, read_off
 from synthdp.schema import learned
 
@@ -137,14 +136,14 @@ def _terms(statement: Statement, whose: Unit) -> str:
 
 def bought(statement: Statement) -> list[str]:
     """Names of what was learned from the records with budget, rather than declared."""
-    names = list(dict.fromkeys(unplaced(statement, column) for column in statement.columns if column["bought"]))
+    names = [str(column["name"]) for column in statement.columns if column["bought"]]
     return names + ([learned.UNITS] if statement.declared.get("units") == "learned" else [])
 
 
 def asked_for(statement: Statement) -> list[str]:
     """What each question that bought something was asked for, in the order of the ledger."""
-    bought = {unplaced(statement, column): column["bought"] for column in statement.columns}
-    return learned.asked_for(bought.items(), units=statement.declared.get("units") == "learned")
+    bought = [(str(column["name"]), column["bought"]) for column in statement.columns]
+    return learned.asked_for(bought, units=statement.declared.get("units") == "learned")
 
 
 def lineage(statement: Statement) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ from synthdp.report.fitness_words import Fitness
 from synthdp.report.information_loss import Counted, Lost
 from synthdp.schema import linked_tables
 from synthdp.schema.schema import CLAMPED as clamped  # noqa: N811
-from synthdp.schema.schema import Schema
+from synthdp.schema.schema import Schema, facts_of
 
 Read = TypeVar("Read")
 SCHEMA_VERSION = 1
@@ -422,11 +422,11 @@ def other_fits(account: Entered | None) -> str:
 
 
 def columns(declared: Schema, resolved: Schema) -> list[dict[str, Any]]:
-    """Each column's public facts, split into what was declared and what was bought."""
+    """Each column's public facts, split into what was declared and what was bought; a column below visits is one, whatever its place."""
     rows = []
-    as_declared, as_resolved = declared.facts(), resolved.facts()
-    for before in declared.columns:
-        old, new = as_declared[before.name], as_resolved[before.name]
+    pairs = zip(linked_tables.once(declared), linked_tables.once(resolved), strict=True)
+    for (before, _), (after, _) in pairs:
+        old, new = facts_of(before), facts_of(after)
         bought = {name: value for name, value in new.items() if old.get(name) != value}
         kept = {name: value for name, value in old.items() if name not in bought and name != "kind"}
         rows.append({"name": before.name, "kind": before.kind, "declared": kept, "bought": bought})

@@ -26,14 +26,15 @@ def resolved(values: Any, folder: Path) -> Any:
 
 
 def named(values: Any, folder: Path) -> dict[str, Path]:
-    """The files that columns take their categories from, by column."""
+    """The files that columns take their categories and the trees above them from, by column."""
     if isinstance(values, Mapping) and isinstance(values.get("tables"), Mapping):
         tables = {table: named(each, folder) for table, each in values["tables"].items()}
         return {f"{table}.{name}": file for table, files in tables.items() for name, file in files.items()}
     columns = values.get("columns") if isinstance(values, Mapping) else None
-    given = {
-        str(name): column.get("categories") for name, column in (columns or {}).items() if isinstance(column, Mapping)
-    }
+    given: dict[str, Any] = {}
+    for name, column in (columns or {}).items():
+        if isinstance(column, Mapping):
+            given |= {f"{name}": column.get("categories"), f"{name}: tree": column.get("tree")}
     return {
         name: folder / str(each["file"]) for name, each in given.items() if isinstance(each, Mapping) and "file" in each
     }

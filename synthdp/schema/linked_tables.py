@@ -367,13 +367,15 @@ def whole(schema: "Schema", name: str) -> str:
 
 def once(schema: "Schema") -> Iterator[tuple[Column, int]]:
     """The columns of the joined table and 0; those below visits once, by `whole`, and the number of their places."""
-    places = {table.name: table.max_rows or 0 for table in schema.tables if table.below}
+    below = {table.name: table for table in schema.tables if table.below}
     for column in schema.columns:
         name = whole(schema, column.name)
         if name == column.name:
             yield column, 0
         elif column.name == f"{name} 1":
-            yield replace(column, name=name), places[name.partition(".")[0]]
+            table, _, own = name.partition(".")
+            changed: dict[str, Any] = {"name": name, "missing": own in below[table].optional}
+            yield replace(column, **changed), below[table].max_rows or 0
 
 
 def places_of(table: Table, name: str) -> list[str]:

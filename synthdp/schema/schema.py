@@ -314,7 +314,7 @@ class Schema:
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """By the name of each column, those left out among them, what is declared or bought of it, JSON-able."""
-        return {column.name: _column_dict(column) for column in (*self.columns, *self.ignored)}
+        return {column.name: facts_of(column) for column in (*self.columns, *self.ignored)}
 
     def _repr_html_(self) -> str:
         """For notebooks: a row for each column, with its facts."""
@@ -322,7 +322,7 @@ class Schema:
 
         rows = []
         for column in (*self.columns, *self.ignored):
-            facts = {key: value for key, value in _column_dict(column).items() if key != "kind"}
+            facts = {key: value for key, value in facts_of(column).items() if key != "kind"}
             told = ", ".join(f"{key}: {_short(value)}" for key, value in facts.items())
             rows.append(f"<tr><th>{escape(column.name)}</th><td>{column.kind}</td><td>{escape(told)}</td></tr>")
         head = f"Schema {self.name}".strip() + (f", per {self.unit}" if self.unit else "")
@@ -460,7 +460,8 @@ def _item(column: str, key: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _column_dict(column: Column | Ignored) -> dict[str, Any]:
+def facts_of(column: Column | Ignored) -> dict[str, Any]:
+    """What is declared or bought of a column, JSON-able."""
     changed = {f.name: getattr(column, f.name) for f in _in_order(column) if getattr(column, f.name) != f.default}
     if changed.pop("numbers", False):
         changed |= {key: _numbers(changed[key]) for key in ("categories", "other") if key in changed}

@@ -20,7 +20,7 @@ from synthdp.omop.quality_checks import checked
 
 DATA = ("data.format=omop", "data.path=cdm", "data.schema=schema.yaml")
 SOON = ("generator=histories", "generator.rounds=1", "generator.iterations=5", "seed=1")
-FIT = ("fit", *DATA, *SOON, "budget.epsilon=3", "budget.delta=1e-5")
+FIT = ("fit", *DATA, *SOON, "budget.epsilon=50", "budget.delta=1e-5")  # to 300 people as 3 to 5,000
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     )
     assert all("synthetic: made by synthdp, epsilon" in comment for (comment,) in comments)
     about = frames["cdm_source"].iloc[0]
-    assert about["source_description"].startswith("synthetic: made by synthdp, epsilon 2.99")
+    assert about["source_description"].startswith("synthetic: made by synthdp, epsilon 49.9")
     assert "per person_id" in about["source_description"]
     assert set(frames["person"]["person_source_value"]) == {"synthetic"}
     assert frames["person"]["person_id"].tolist() == list(range(1, 201))
@@ -107,6 +107,59 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     read = cdm_tables.read("synthetic", Schema.load("schema.yaml"))
     assert len(read["person"]) == 200
     Schema.load("schema.yaml").validate_tables(read)
+
+
+ODD = """\
+concept_id,concept_name,domain_id,standard_concept,invalid_reason
+1,top,Condition,S,
+2,one,Condition,S,
+3,other,Condition,S,
+4,small,Condition,S,
+5,of two,Condition,S,
+6,of one,Condition,S,
+7,of other,Condition,S,
+8,old,Condition,,
+9,of old,Condition,S,
+10,a drug,Drug,S,
+2000000001,own,Condition,S,
+"""
+
+
+def test_concepts_roll_up_to_standard_ones_of_their_domain_with_one_parent_each(tmp_path):
+    """Of two that lie above one, the one with fewer below; none of the same rank, none that is not standard, and none of a hospital."""
+    above = {1: range(2, 8), 2: (4, 5, 6), 3: (4, 5, 7), 4: (5,), 8: (9,), 10: (4,), 2000000001: (9,)}
+    pairs = [(each, each) for each in range(1, 11)] + [(one, each) for one, below in above.items() for each in below]
+    names = ["ancestor_concept_id", "descendant_concept_id"]
+    pd.DataFrame(pairs, columns=names).to_csv(tmp_path / "concept_ancestor.csv", index=False)
+    (tmp_path / "concept.csv").write_text(ODD, encoding="utf-8")
+    lists = cdm_draft.concept_lists(str(tmp_path), tmp_path / "lists")
+    assert lists["condition_concept_id"] == cdm_draft.Listed("lists/condition_concept_id.csv", rolls_up=True)
+    assert lists["drug_concept_id"] == cdm_draft.Listed("lists/drug_concept_id.csv", rolls_up=False)
+    found = pd.read_csv(tmp_path / "lists" / "condition_concept_id.csv").set_index("concept_id")["parent"]
+    assert found.dropna().astype(int).to_dict() == {2: 1, 3: 1, 4: 2, 5: 4, 6: 2, 7: 3}
+    assert found.index.tolist() == [1, 2, 3, 4, 5, 6, 7, 9]
+    (tmp_path / "concept_ancestor.csv").unlink()
+    flat = cdm_draft.concept_lists(str(tmp_path), tmp_path / "flat")
+    assert not any(each.rolls_up for each in flat.values())
+    assert pd.read_csv(tmp_path / "flat" / "condition_concept_id.csv")["parent"].isna().all()
+    assert "tree:" not in cdm_draft.draft(None, flat)
+    assert cdm_draft.draft(None, lists).count("other: 0  # what noise hides") == 1
+
+
+def test_rolled_up_concepts_say_what_becomes_of_the_rest_and_do_not_lie_in_the_cdm(place, capsys):
+    made = Path("schema.yaml").read_text(encoding="utf-8")
+    tree = "tree: {file: schema.concepts/drug_concept_id.csv, column: concept_id, parent: parent}"
+    assert tree in made
+    Path("own.yaml").write_text(made.replace(tree, tree.replace("schema.concepts/", "cdm/")), encoding="utf-8")
+    (place / "cdm" / "drug_concept_id.csv").write_bytes(Path("schema.concepts/drug_concept_id.csv").read_bytes())
+    words = ["plan", *DATA[:2], "data.schema=own.yaml", *SOON[:1], "budget.epsilon=3", "account=none"]
+    assert run(words) != 0
+    assert "drug_exposure.drug_concept_id: tree' takes its categories from the records" in capsys.readouterr().err
+    (place / "cdm" / "drug_concept_id.csv").unlink()
+    silent = "".join(f"{line}\n" for line in made.splitlines() if "other: 0  #" not in line)
+    Path("own.yaml").write_text(silent, encoding="utf-8")
+    assert run(words) != 0
+    assert "becomes the text 'other', which is no concept: say other: 0" in capsys.readouterr().err
 
 
 def test_split_makes_two_cdms_of_different_people(place, capsys):
@@ -174,6 +227,8 @@ def test_concepts_are_public_and_a_hospital_s_own_are_declared(place, capsys):
     assert "lies in the CDM itself" in capsys.readouterr().err
     assert "1900000041" not in Path("schema.concepts/condition_concept_id.csv").read_text(), "it is not standard"
     made = Path("schema.yaml").read_text(encoding="utf-8")
+    flat = (line for line in made.splitlines() if not line.lstrip().startswith(("tree:", "other: 0 ")))
+    made = "".join(f"{line}\n" for line in flat)
     own = made.replace("categories: {file: schema.concepts/drug", "categories: {file: cdm/drug")
     Path("own.yaml").write_text(own.replace("column: concept_id", "column: drug_concept_id"), encoding="utf-8")
     words = [word.replace("=schema.yaml", "=own.yaml") for word in FIT]
