@@ -145,7 +145,7 @@ def _below(name: str, listed: Listed | None) -> Iterator[str]:
     else:
         yield f"        categories: {{file: {listed.file}, column: concept_id}}  # question: delete those from the file that do not occur"
         if listed.rolls_up:
-            yield f"        tree: {{file: {listed.file}, column: concept_id, parent: parent}}  # a rare concept becomes one that lies above it"
+            yield f"        tree: {{file: {listed.file}, column: concept_id, parent: parent}}  # a rare one becomes one above it"
             yield "        other: 0  # what noise hides altogether, and what is not listed: no matching concept"
     yield "        review: true"
     if name == "measurement":
