@@ -44,11 +44,12 @@ ETHNICITIES = (38003563, 38003564)  # Hispanic or Latino, or not
 VISITS = (262, 9201, 9202, 9203, 581477, 42898160)  # ER and inpatient, inpatient, outpatient, ER, office, non-hospital
 OF_RECORD = 32817  # the type concept "EHR"
 VERSION, VERSION_CONCEPT = "v5.4", 756265
+AROUND_VISIT = 7  # days that a row may lie before or after its visit
 LOCAL = 2_000_000_000  # concepts above it are a hospital's own
 NOTE = (
-    "OMOP CDM: observation periods, dates of rows below visits, and fields that this schema does not list are not learned. In a CDM drawn "
-    "from it a period lasts from a person's first visit to the last, a row below a visit has the date on which the visit starts, and "
-    "other fields are 0 (no matching concept) or empty"
+    "OMOP CDM: observation periods, and dates and other fields that this schema does not list, are not learned. In a CDM drawn from it a "
+    "period lasts from a person's first date to the last, a row below a visit whose date is not listed has that on which the visit starts, "
+    "and other fields are 0 (no matching concept) or empty"
 )  # of every schema by which a CDM is fitted: the statement tells it
 
 
@@ -151,6 +152,13 @@ def check(schema: "Schema") -> None:
                     "other: 0"
                 )
             told = field(table.name, name)
+            if table.below and told is not None and column.kind != "ignore":
+                if told.type == "datetime":
+                    raise BadInput(
+                        f"table {table.name!r}: column {name!r} is made of its date, {name.replace('_datetime', '_date')!r}: list that"
+                    )
+                if told.type == "date" and getattr(column, "resolution", None) != "day":
+                    raise BadInput(f"table {table.name!r}: column {name!r} must be a datetime with resolution: day")
             if (
                 told is not None
                 and told.required

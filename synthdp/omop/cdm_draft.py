@@ -80,9 +80,15 @@ def draft(where: str | None, lists: "Mapping[str, Listed] | None" = None) -> str
     for name in below:
         lines += _below(name, (lists or {}).get(cdm.CONCEPT[name]))
     start = f"{cdm.VISIT}.{cdm.START[cdm.VISIT]}"
+    orders: list[str] = []
+    for name in below:
+        first, last = _dates(name)
+        orders += [f"{name}.{first} >= {start}", *([f"{name}.{last} >= {name}.{first}"] if last else [])]
     lines.append("rules:  # kept by construction: nobody comes before birth or after death")
     lines.append(f"  - {start} >= {cdm.PERSON}.{cdm.BIRTH}")
     lines += [f"  - {start} <= {cdm.PERSON}.{cdm.DEATH_DATE}"] if dead else []
+    lines.append("  # and of dates below visits that are learned:")
+    lines += [f"  # - {each}" for each in orders]
     return "\n".join(lines) + "\n"
 
 
@@ -148,8 +154,16 @@ def _below(name: str, listed: Listed | None) -> Iterator[str]:
             yield f"        tree: {{file: {listed.file}, column: concept_id, parent: parent}}  # a rare one becomes one above it"
             yield "        other: 0  # what noise hides altogether, and what is not listed: no matching concept"
     yield "        review: true"
+    for each in filter(None, _dates(name)):
+        yield f"      {each}: {{kind: ignore}}  # question: to be learned? {{kind: datetime, resolution: day, bounds: {_years()}}}"
     if name == "measurement":
         yield "      value_as_number: {kind: ignore}  # question: in which range? {kind: continuous, bounds: [0, 500], missing: true}"
+
+
+def _dates(name: str) -> tuple[str, str]:
+    """The date of a row below visits, and that of its end, or nothing."""
+    found = cdm.field(name, cdm.START[name])
+    return cdm.START[name], "" if found is None else found.until
 
 
 def _years() -> str:

@@ -1,20 +1,26 @@
 """From a hospital's CDM to a synthetic one on the command line; what is read, written and refused on the way."""
 
 import json
+import math
+import re
+import warnings
+from datetime import date
 from pathlib import Path
 
 import databases
 import duckdb
+import numpy as np
 import omop_hospital
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from synthdp import Schema
+from synthdp import Budget, NotEntered, Schema, Synthesizer
 from synthdp.cli import run
 from synthdp.errors import BadInput
-from synthdp.omop import cdm, cdm_draft, cdm_store, cdm_tables
+from synthdp.generators.histories import HistoriesSettings
+from synthdp.omop import cdm, cdm_draft, cdm_files, cdm_store, cdm_tables
 from synthdp.omop.cdm_store import Cdm
 from synthdp.omop.quality_checks import checked
 
@@ -160,6 +166,106 @@ def test_rolled_up_concepts_say_what_becomes_of_the_rest_and_do_not_lie_in_the_c
     Path("own.yaml").write_text(silent, encoding="utf-8")
     assert run(words) != 0
     assert "becomes the text 'other', which is no concept: say other: 0" in capsys.readouterr().err
+
+
+@pytest.mark.heavy
+def test_dates_below_visits_are_learned_where_the_schema_lists_them(place):
+    """As days after the visit's start; an end is not before its start, nobody is treated after death, and periods hold all of it."""
+    tables, rng = omop_hospital.tables(300), np.random.default_rng(1)
+    drug = tables["drug_exposure"]
+    start = pd.to_datetime(drug["drug_exposure_start_date"]) + pd.to_timedelta(rng.choice([0, 2], len(drug)), "D")
+    died = pd.to_datetime(drug["person_id"].map(tables["death"].set_index("person_id")["death_date"]))
+    start = start.where(~(start > died), died)
+    end = start + pd.to_timedelta(rng.choice([0, 30], len(drug)), "D")
+    tables["drug_exposure"] = drug.assign(
+        drug_exposure_start_date=start, drug_exposure_end_date=end.where(~(end > died), died)
+    )
+    omop_hospital.made_up_omop.write(tables, place / "moved")
+    drafted = Path("schema.yaml").read_text(encoding="utf-8")
+    for each in ("start", "end"):
+        asked = f"drug_exposure_{each}_date: {{kind: ignore}}  # question: to be learned? "
+        assert asked in drafted
+        drafted = drafted.replace(asked, f"drug_exposure_{each}_date: ")
+    years = "resolution: day, bounds: [2021-01-01, 2024-12-31]"
+    drafted = drafted.replace(years, years.replace("2024-12-31", "2025-03-01"))
+    rules = ("drug_exposure.drug_exposure_start_date >=", "drug_exposure.drug_exposure_end_date >=")
+    assert all(f"  # - {rule}" in drafted for rule in rules)
+    for rule in rules:
+        drafted = drafted.replace(f"  # - {rule}", f"  - {rule}")
+    Path("own.yaml").write_text(drafted, encoding="utf-8")
+    schema = cdm.noted(Schema.load("own.yaml"))
+    frames = schema.validate_tables(cdm_tables.read("moved", schema), "clamp")
+    made = HistoriesSettings(rounds=1, iterations=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        release = Synthesizer(made, schema=schema, budget=Budget(math.inf, 1e-5)).fit(frames, seed=1, invalid="clamp")
+    told = cdm_files.Told(name="x", guarantee="none", day=date(2026, 1, 1))
+    rows = cdm_files.write(release.stream_tables(300, seed=1), schema, "made", told)
+    assert rows["drug_exposure"] > 50
+    whole = {name: pd.read_csv(f"made/{name}.csv") for name in ("drug_exposure", "visit_occurrence", "person", "death")}
+    drug = whole["drug_exposure"].merge(whole["visit_occurrence"], on=["visit_occurrence_id", "person_id"])
+    drug = drug.merge(whole["death"], on="person_id", how="left")
+    days = {name: pd.to_datetime(drug[name]) for name in drug if name.endswith("_date")}
+    first, last = days["drug_exposure_start_date"], days["drug_exposure_end_date"]
+    late = (first - days["visit_start_date"]).dt.days
+    assert late.min() >= 0
+    assert 0.3 < (late == 2).mean() < 0.7
+    assert 0.3 < (last - first).dt.days.between(15, 45).mean() < 0.7
+    assert (last >= first).all()
+    assert not (last > days["death_date"]).any()
+    assert (drug["drug_exposure_end_datetime"].str[:10] == drug["drug_exposure_end_date"]).all()
+    period = pd.read_csv("made/observation_period.csv").set_index("person_id")
+    ends = pd.to_datetime(drug["person_id"].map(period["observation_period_end_date"]))
+    assert (last <= ends).all()
+    assert (last > days["visit_end_date"]).any(), "there is something to hold"
+    assert not [each for each in checked("made") if each.status == "failed"]
+    condition = pd.read_csv("made/condition_occurrence.csv").merge(whole["visit_occurrence"], on="visit_occurrence_id")
+    assert (condition["condition_start_date"] == condition["visit_start_date"]).all(), "not listed"
+    assert condition["condition_end_date"].isna().all()
+
+
+def test_dates_below_visits_keep_their_order_whatever_was_drawn():
+    """Near the visit, within life, ends after starts; what was not drawn is the first day, or empty where the model allows it."""
+    rng = np.random.default_rng(1)
+    day, number = np.datetime64("2022-01-01"), 500
+    start = day + rng.integers(0, 300, number)
+    end, born = start + rng.integers(0, 9, number), start - rng.integers(0, 40, number)
+    died = np.where(rng.random(number) < 0.5, start + rng.integers(0, 40, number), np.datetime64("NaT"))
+    drawn = [
+        np.where(rng.random(number) < 0.1, np.datetime64("NaT"), start + rng.integers(-60, 60, number)) for _ in "ab"
+    ]
+    rows = pd.DataFrame(dict(zip(("drug_exposure_start_date", "drug_exposure_end_date"), drawn, strict=True)))
+    found = cdm_files._dates("drug_exposure", rows, start, end, born, died)
+    first, last = found["drug_exposure_start_date"], found["drug_exposure_end_date"]
+    assert list(found) == ["drug_exposure_start_date", "drug_exposure_end_date"]
+    assert (first >= np.minimum(start, np.maximum(born, start - 7))).all()
+    assert (first <= end + 7).all()
+    assert (last >= first).all()
+    assert not (last > died).any()
+    inside = ~(drawn[0] < np.maximum(born, start - 7)) & ~(drawn[0] > np.fmin(died, end + 7)) & ~np.isnat(drawn[0])
+    assert (first[inside] == drawn[0][inside]).all()
+    assert (first[np.isnat(drawn[0])] == start[np.isnat(drawn[0])]).all()
+    none = cdm_files._dates("condition_occurrence", pd.DataFrame(index=rows.index), start, end, born, died)
+    assert list(none) == ["condition_start_date"]
+    assert (none["condition_start_date"] == start).all()
+
+
+def test_a_date_below_visits_is_no_time_and_none_of_a_month(place):
+    made = Path("schema.yaml").read_text(encoding="utf-8")
+    for asked, said in (
+        (
+            "condition_start_datetime: {kind: datetime, bounds: [2021-01-01, 2025-01-01]}",
+            "'condition_start_date': list that",
+        ),
+        (
+            "condition_start_date: {kind: datetime, bounds: [2021-01-01, 2025-01-01], resolution: second}",
+            "must be a datetime with resolution: day",
+        ),
+    ):
+        text = re.sub(r"condition_start_date: \{kind: ignore\}.*", asked, made)
+        Path("own.yaml").write_text(text, encoding="utf-8")
+        with pytest.raises(BadInput, match=said):
+            cdm.check(Schema.load("own.yaml"))
 
 
 def test_split_makes_two_cdms_of_different_people(place, capsys):
