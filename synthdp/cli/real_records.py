@@ -33,12 +33,14 @@ def address_of(options: settings.Data) -> "Address | None":
     from synthdp.tables import database_url
 
     url = options.path or options.train
-    if options.format == "omop":
-        if options.table is not None or options.query_file is not None:
-            raise BadInput("data.table and data.query_file name one table: with data.format=omop leave them out")
-        return None
-    if options.vocabulary is not None:
+    if options.vocabulary is not None and options.format != "omop":
         raise BadInput("data.vocabulary belongs to data.format=omop")
+    if options.format != "files":
+        if options.table is not None or options.query_file is not None:
+            raise BadInput(
+                f"data.table and data.query_file name one table: with data.format={options.format} leave them out"
+            )
+        return None
     if url is not None and database_url.is_url(url):
         return database_url.address(url, options.table, options.query_file)
     if options.table is not None or options.query_file is not None:
@@ -134,7 +136,7 @@ def declared(source: settings.Data) -> "Schema":
     path, file = _needed(path=source.path or source.train, schema=source.schema)
     schema = _loaded(source, file)
     schema.check_declared()
-    _refuse_own_codes(Path(path), Path(file), whole_folder=source.format == "omop")
+    _refuse_own_codes(Path(path), Path(file), whole_folder=source.format != "files")
     return schema
 
 
@@ -144,7 +146,7 @@ def _loaded(source: settings.Data, file: str) -> "Schema":
 
     address_of(source)  # which refuses options that contradict each other
     schema = _targeted(Schema.load(file), source.target)
-    if source.format == "files":
+    if source.format != "omop":
         return schema
     from synthdp.omop import cdm, cdm_draft
 
@@ -255,6 +257,10 @@ def read(path: str, schema: "Schema", source: settings.Data) -> "Records":
         from synthdp.omop import cdm_tables
 
         return cdm_tables.read(path, schema)
+    if source.format != "files":
+        from synthdp.omop import patient_files
+
+        return patient_files.read(source.format, path, schema)
     return _read(path, schema, address_of(source) if path == (source.path or source.train) else None)
 
 

@@ -482,8 +482,8 @@ def test_postgresql_from_schema_to_split(place, capsys):
 def test_a_cell_is_the_same_number_whoever_else_is_there():
     large = ["9007199254740993", "9007199254740995", "7"]
     for another in ("1", "1.5", None, "no number", "-1", "18446744073709551615", "1" + "0" * 30):
-        alone = cdm_tables._numbers(pd.Series(large, dtype=object)).tolist()
-        beside = cdm_tables._numbers(pd.Series([*large, another], dtype=object)).tolist()
+        alone = cdm_tables.numbers(pd.Series(large, dtype=object)).tolist()
+        beside = cdm_tables.numbers(pd.Series([*large, another], dtype=object)).tolist()
         assert alone == beside[:3]
 
 
