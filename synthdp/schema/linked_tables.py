@@ -86,7 +86,7 @@ def flattened(values: Mapping[Any, Any]) -> dict[str, Any]:
             if column["kind"] == "ignore":
                 columns[f"{table.name}.{name}"] = column
                 continue
-            columns |= {place: {**column, "missing": True} for place in places_of(table, name)}
+            columns |= dict.fromkeys(places_of(table, name), {**column, "missing": True})
     whole = (people, visits, *items)
     rules, honoured, orders = _rules_apart(values, columns, whole)
     return {

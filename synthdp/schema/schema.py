@@ -3,7 +3,7 @@
 import difflib
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -356,7 +356,7 @@ class Schema:
                     raise BadInput(
                         f"schema: reading: column {name!r} is not one of its columns{nearest(str(name), given)}"
                     )
-        columns: tuple[Any, ...] = tuple(_column(name, given[name]) for name in given)
+        columns: tuple[Any, ...] = tuple(_columns(given))
         made = cls(columns=columns, **rest)
         if "unit" in rest and "max_records_per_unit" not in rest:
             raise BadInput(
@@ -417,6 +417,17 @@ class Schema:
         from synthdp.schema import yamlfile
 
         yamlfile.save(self.to_dict(), Path(path))
+
+
+def _columns(given: Mapping[Any, Any]) -> Iterator[Column | Ignored]:
+    """Each column; places of rows below visits, which have the same facts, share what is made of them, such as a tree."""
+    made: dict[int, Column | Ignored] = {}
+    for name, values in given.items():
+        if id(values) in made:
+            yield replace(made[id(values)], name=name)
+        else:
+            made[id(values)] = _column(name, values)
+            yield made[id(values)]
 
 
 def _column(name: Any, values: Any) -> Column | Ignored:
