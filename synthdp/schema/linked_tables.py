@@ -86,7 +86,8 @@ def flattened(values: Mapping[Any, Any]) -> dict[str, Any]:
             if column["kind"] == "ignore":
                 columns[f"{table.name}.{name}"] = column
                 continue
-            columns |= dict.fromkeys(places_of(table, name), {**column, "missing": True})
+            facts = {**column, "missing": True}  # one for all places
+            columns |= dict.fromkeys(places_of(table, name), facts)
     whole = (people, visits, *items)
     rules, honoured, orders = _rules_apart(values, columns, whole)
     return {

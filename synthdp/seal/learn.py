@@ -79,7 +79,8 @@ class Domain:
     sensitivity is the same.
 
     Codes below visits, which have declared trees, lie in so many `places`, `column 1` and so on, of every record. A unit that has any
-    number of them adds a vector of L2 norm sqrt(categories) at most: one that is longer is shortened to that, in whole millionths.
+    number of them adds a vector of L2 norm sqrt(categories) at most: one that is longer is shortened to that, in whole millionths. All
+    levels are counted alike: of lists of 100,000 codes the weights above would hide the coarsest, which nothing can stand for.
     """
 
     column: str
@@ -137,25 +138,22 @@ class Domain:
         for _, value in pairs:
             if not self.public or value in counts:
                 counts[value] = counts.get(value, 0.0) + 1.0
-        return counts if not self.public or self.tree is None else np.array(list(counts.values())) * self.tree.weights
+        return counts if not self.public else np.array(list(counts.values())) * self.weights
 
     def _shortened(self, pairs: set[tuple[int, str]], units: int, tree: Tree) -> "Numbers":
-        """Units per node, weighed, where each one's vector is at most as long as the sensitivity. All sums are of whole numbers, so that no
-        order and nobody else has a say in what a unit adds."""
+        """Units per node, where each one's vector is at most as long as the sensitivity. All sums are of whole numbers, so that no order
+        and nobody else has a say in what a unit adds."""
         place = {node: at for at, node in enumerate(tree.nodes)}
         held = np.array([(unit, place[node]) for unit, node in pairs if node in place], np.int64).reshape(-1, 2)
         unit, node = held[:, 0], held[:, 1]
-        squares = np.ceil(tree.weights**2 * MILLION)
-        longest = self.categories * (1 - 2e-6) * MILLION  # for the rounding of weighed counts, as in `Tree.weights`
-        length = np.maximum(np.bincount(unit, weights=squares[node], minlength=units), 1.0)
-        shares = np.floor(np.minimum(1.0, np.sqrt(longest / length)) * MILLION)
-        return np.bincount(node, weights=shares[unit], minlength=len(place)) / MILLION * tree.weights
+        length = np.maximum(np.bincount(unit, minlength=units), 1)  # squared
+        shares = np.floor(np.minimum(1.0, np.sqrt(self.categories * (1 - 1e-9) / length)) * MILLION)
+        return np.bincount(node, weights=shares[unit], minlength=len(place)) / MILLION
 
     def noised(self, bounded: "Mapping[str, float] | Numbers", noise: Noise) -> "tuple[str, ...] | Numbers":
         """The categories that passed, in alphabetical order, so that the order says nothing; of a public tree all counts (nodes,)."""
         if isinstance(bounded, np.ndarray):
-            weights = 1.0 if self.tree is None else self.tree.weights
-            return noise.added(bounded, self.deviation) / weights
+            return noise.added(bounded, self.deviation) / self.weights
         names = sorted(bounded)
         noisy = noise.added(np.array([bounded[name] for name in names], dtype=np.float64), self.deviation)
         return self._over(names, noisy)
@@ -166,9 +164,16 @@ class Domain:
         return self.noise * self.sensitivity
 
     @property
+    def weights(self) -> "Numbers":
+        """What a public tree's counts are multiplied by before noise is added, (nodes,)."""
+        if self.tree is None or self.places:
+            return np.ones(0 if self.tree is None else len(self.tree.nodes))
+        return self.tree.weights
+
+    @property
     def deviations(self) -> "Numbers":
         """Standard deviations of a public tree's counts, (nodes,)."""
-        return np.array(self.deviation) if self.tree is None else self.deviation / self.tree.weights
+        return self.deviation / self.weights
 
     def passed(self, answer: "tuple[str, ...] | Numbers") -> tuple[str, ...]:
         """The categories, or nodes, that the answer keeps. Of a public tree as many as are clear of the noise while it would lift no

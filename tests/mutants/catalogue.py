@@ -727,7 +727,7 @@ HISTORIES = (
     Mutant(
         "of a person with many codes under a tree below visits each counts whole",
         f"{SEAL}.learn:Domain._shortened",
-        "np.sqrt(longest / length)",
+        "np.sqrt(self.categories * (1 - 1e-9) / length)",
         "np.sqrt(length / length)",
         (f"{LINKED}::test_no_person_moves_the_counts_of_a_tree_below_visits_by_more_than_the_sensitivity",),
     ),

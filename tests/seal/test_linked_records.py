@@ -131,7 +131,7 @@ def test_a_person_s_codes_count_once_each_and_are_no_longer_than_the_sensitivity
         made = Records(1, np.zeros(most, np.int64), frame, None, most, np.zeros(1, np.uint64))
         found.append(question.bounded(made))
         reached = {node for code in held.ravel() if code is not None for node in tree.chain(code) if node in nodes}
-        vector = np.array([node in reached for node in nodes]) * tree.weights
+        vector = np.array([node in reached for node in nodes], float)
         length = np.linalg.norm(vector)
         expected = vector * min(1.0, math.sqrt(6) / length) if length else vector
         np.testing.assert_allclose(found[-1], expected, rtol=5e-6)
@@ -144,7 +144,7 @@ def test_a_person_s_codes_count_once_each_and_are_no_longer_than_the_sensitivity
 
 def test_what_a_person_adds_to_the_counts_of_a_tree_is_told_by_their_own_rows_alone():
     frames = finer(tangled())
-    weights = CODES_HELD.tree.weights / 2**20
+    weights = 1 / 2**20
     visit = frames["visit"].assign(lot=frames["visit"]["person_id"].map(lambda name: zlib.crc32(str(name).encode())))
     visit = visit.sort_values("lot", kind="stable").drop(columns="lot")  # each one's own visits stay in their order
     others = {table: frames[table].sample(frac=1, random_state=5) for table in ("person", "diagnosis")}
