@@ -21,6 +21,7 @@ OPERATION, SUTURE, ECHO, RESECTION, SCAN = range(FIRST + 11, FIRST + 16)
 METFORMIN, INSULIN, DIURETIC, TABLET = range(FIRST + 21, FIRST + 25)
 SUGAR, SYSTOLIC, SODIUM = range(FIRST + 31, FIRST + 34)
 OLD_CODE = FIRST + 41
+FINDING, PROCEDURE = 441840, 4322976  # the ones above all of their domain
 OF_WOMEN, OF_MEN, ON_PROSTATE = (
     444094,
     4090861,
@@ -42,24 +43,26 @@ CONCEPTS: tuple[tuple[int, str, str, str, int | None], ...] = (
     (42898160, "Non-hospital institution Visit", "Visit", "Visit", None),
     (PERCENT, "percent", "Unit", "Unit", None),
     (PRESSURE, "millimeter mercury column", "Unit", "Unit", None),
-    (OF_WOMEN, "Finding related to pregnancy", "Condition", "Clinical Finding", None),
-    (OF_MEN, "Male genitalia finding", "Condition", "Clinical Finding", None),
-    (ON_PROSTATE, "Operation on prostate", "Procedure", "Procedure", None),
-    (DIABETES, "Diabetes (made up)", "Condition", "Clinical Finding", None),
+    (FINDING, "Clinical finding", "Condition", "Clinical Finding", None),
+    (PROCEDURE, "Procedure", "Procedure", "Procedure", None),
+    (OF_WOMEN, "Finding related to pregnancy", "Condition", "Clinical Finding", FINDING),
+    (OF_MEN, "Male genitalia finding", "Condition", "Clinical Finding", FINDING),
+    (ON_PROSTATE, "Operation on prostate", "Procedure", "Procedure", PROCEDURE),
+    (DIABETES, "Diabetes (made up)", "Condition", "Clinical Finding", FINDING),
     (TYPE_1, "Diabetes, type 1 (made up)", "Condition", "Clinical Finding", DIABETES),
     (TYPE_2, "Diabetes, type 2 (made up)", "Condition", "Clinical Finding", DIABETES),
-    (HEART, "Heart disease (made up)", "Condition", "Clinical Finding", None),
+    (HEART, "Heart disease (made up)", "Condition", "Clinical Finding", FINDING),
     (FAILURE, "Heart failure (made up)", "Condition", "Clinical Finding", HEART),
-    (WOUND, "Open wound (made up)", "Condition", "Clinical Finding", None),
-    (LUNG, "Lung disease (made up)", "Condition", "Clinical Finding", None),
+    (WOUND, "Open wound (made up)", "Condition", "Clinical Finding", FINDING),
+    (LUNG, "Lung disease (made up)", "Condition", "Clinical Finding", FINDING),
     (PREGNANCY, "Pregnancy (made up)", "Condition", "Clinical Finding", OF_WOMEN),
     (PROSTATE, "Large prostate (made up)", "Condition", "Clinical Finding", OF_MEN),
-    (FALL, "Fall (made up)", "Condition", "Clinical Finding", None),
-    (OPERATION, "Operation (made up)", "Procedure", "Procedure", None),
+    (FALL, "Fall (made up)", "Condition", "Clinical Finding", FINDING),
+    (OPERATION, "Operation (made up)", "Procedure", "Procedure", PROCEDURE),
     (SUTURE, "Suture (made up)", "Procedure", "Procedure", OPERATION),
-    (ECHO, "Echocardiogram (made up)", "Procedure", "Procedure", None),
+    (ECHO, "Echocardiogram (made up)", "Procedure", "Procedure", PROCEDURE),
     (RESECTION, "Resection of prostate (made up)", "Procedure", "Procedure", ON_PROSTATE),
-    (SCAN, "Scan (made up)", "Procedure", "Procedure", None),
+    (SCAN, "Scan (made up)", "Procedure", "Procedure", PROCEDURE),
     (METFORMIN, "Metformin (made up)", "Drug", "Ingredient", None),
     (INSULIN, "Insulin (made up)", "Drug", "Ingredient", None),
     (DIURETIC, "Diuretic (made up)", "Drug", "Ingredient", None),
@@ -89,9 +92,13 @@ def vocabulary() -> Frames:
         }
         for number, name, domain, of_class, _ in CONCEPTS
     ]
-    above = [(number, number, 0) for number, *_ in CONCEPTS if number] + [
-        (parent, number, 1) for number, *_, parent in CONCEPTS if parent is not None
-    ]
+    parents = {number: parent for number, *_, parent in CONCEPTS}
+    above = []
+    for number in filter(None, parents):
+        each, level = number, 0
+        while each is not None:
+            above.append((each, number, level))
+            each, level = parents[each], level + 1
     levels = pd.DataFrame(above, columns=["ancestor_concept_id", "descendant_concept_id", "min_levels_of_separation"])
     return {
         "concept": pd.DataFrame(rows),

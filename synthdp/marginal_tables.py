@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from synthdp.generators import Model
 from synthdp.report.information_loss import LITTLE, MODEL, Counted, Levels, Lost, Merged, alone, codes_of, several
+from synthdp.schema import linked_tables
 from synthdp.schema.codec import Codec
 from synthdp.schema.coders import LabelCoder
 from synthdp.schema.columns import Categorical, Column, Image, Numeric
@@ -114,7 +115,8 @@ def lost(
     merged, empty, levels = [], [], []
     bins = _most_exact(noisy, fine, dict(zip(fine.names, Codec(fine.schema).sizes, strict=True)))
     wide = [column.name for column in fine.columns if _is_wide(bins.get(column.name), column, fine)]
-    for column in fine.columns:
+    every = linked_tables.once(fine.schema) if fine.schema.tables else ((column, 0) for column in fine.columns)
+    for column, places in every:
         answer = single.get(column.name)
         if clamped and answer is not None and _shows_nothing(answer, column, fine):
             empty.append(column.name)
@@ -125,9 +127,11 @@ def lost(
         if frame is None and (found is None or (column.tree is not None and _counts(answer, column) is None)):
             frame = model.sample(FEW_ROWS if fine.picture is None else FEW_PICTURES, seed=seed)
         if found is None and frame is not None:
-            share = float((frame[column.name].astype(str) == column.other).mean())
+            share = float((_cells(frame, column.name, places).astype(str) == column.other).mean())
         if column.tree is not None:
-            levels.append(_levels(answer, column, column.tree, frame))
+            levels.append(
+                _levels(answer, column, column.tree, None if frame is None else _cells(frame, column.name, places))
+            )
         if share >= LITTLE and share > CLEAR * (error or 0.0):
             merged.append(Merged(column=column.name, other=column.other, share=round(share, 4), error=error))
     known = alone(fine.schema, noisy.counted(fine)) if counts else ()
@@ -166,15 +170,24 @@ def _counts(answer: Answer | None, column: Categorical) -> Array | None:
     return None if len(np.unique(group)) < len(group) else answer.cells[group[: len(column.categories)]]
 
 
-def _levels(answer: Answer | None, column: Categorical, tree: Tree, frame: "pd.DataFrame | None") -> Levels:
-    """At which levels the column's codes are kept, by its noisy table or else by synthetic records."""
+def _cells(frame: "pd.DataFrame", name: str, places: int) -> "pd.Series":
+    """A column of synthetic records; of rows below visits all that are there."""
+    import pandas as pd
+
+    if not places:
+        return frame[name]
+    return pd.concat([frame[f"{name} {place + 1}"] for place in range(places)], ignore_index=True).dropna()
+
+
+def _levels(answer: Answer | None, column: Categorical, tree: Tree, shown: "pd.Series | None") -> Levels:
+    """At which levels the column's codes are kept, by its noisy table or else by synthetic cells."""
     counts, codes = _counts(answer, column), codes_of(column)
     if counts is None or answer is None:
-        if frame is None:
+        if shown is None:
             raise ValueError("synthetic records are needed where no table shows a column")
-        places = LabelCoder(column).encode(frame[column.name])
+        places = LabelCoder(column).encode(shown)
         counts = np.bincount(places, minlength=len(column.categories))[: len(column.categories)].astype(np.float64)
-        total, deviation = max(1.0, float(len(frame))), 0.0
+        total, deviation = max(1.0, float(len(shown))), 0.0
     else:
         total, deviation = answer.total, answer.deviation
     depths = [0 if node == column.other else tree.depth(node) for node in column.categories]

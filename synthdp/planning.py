@@ -127,7 +127,7 @@ def planned(synthesizer: Synthesizer, *, time: bool = False) -> Planned:
         accountant=accountant,
         parts=tuple(_parts(plan, budget.delta)),
         tables=tuple(_tables(recorder, schema)),
-        learned=tuple(column.name for column in schema.columns if column != supposed(schema).column(column.name)),
+        learned=tuple(dict.fromkeys(name for name, _ in schema.learned)),
         seconds=seconds,
         megabytes=megabytes,
     )

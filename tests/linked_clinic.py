@@ -153,3 +153,25 @@ def tangled(people: int = 40) -> dict[str, pd.DataFrame]:
         "visit": pd.concat([visit, alike, orphans], ignore_index=True),
         "diagnosis": pd.concat([diagnosis, more], ignore_index=True),
     }
+
+
+TREE: dict[str, Any] = {
+    "kind": "categorical",
+    "categories": [f"{code}.{digit}" for code in ("E10", "E11", "I10", "J45", "K21", "K22") for digit in range(5)],
+    "tree": {"prefix": [1, 3]},
+}
+
+
+def with_tree(made: Any = schema, **changes: Any) -> Schema:
+    """The clinic's schema, or another one that `made` gives, with finer codes of diagnoses under a tree."""
+    return made(**changes, tables={"diagnosis": {"columns": {"code": TREE}}})
+
+
+def finer(frames: dict[str, pd.DataFrame], seed: int = 0) -> dict[str, pd.DataFrame]:
+    """The tables with codes of `TREE`: of each three-digit code one is frequent, one is less so, and three are rare or nobody's."""
+    digit = np.random.default_rng(seed).choice(5, len(frames["diagnosis"]), p=[0.72, 0.2, 0.05, 0.03, 0.0])
+    diagnosis = frames["diagnosis"]
+    return {
+        **frames,
+        "diagnosis": diagnosis.assign(code=diagnosis["code"] + "." + pd.Series(digit.astype(str), diagnosis.index)),
+    }

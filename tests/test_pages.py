@@ -93,7 +93,7 @@ def test_the_commands_run_in_order(page, tmp_path, monkeypatch, capsys):
         write_clinic()
     if page == "docs/omop.md":
         pytest.importorskip("duckdb", reason="DuckDB comes with the extra `database`")
-        omop_hospital.write(".")
+        omop_hospital.write(".", people=2000)  # as the page has it
     commands = [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]
     assert commands
     for command in commands:

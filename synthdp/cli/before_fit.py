@@ -81,7 +81,7 @@ def check(config: Config) -> None:
 
 def _checks_of_cdm(data: settings.Data) -> "list[Check]":
     """The checks of the DataQualityDashboard, of a CDM."""
-    if data.format == "files":
+    if data.format != "omop":
         return []
     from synthdp.omop.quality_checks import checked
 
@@ -185,7 +185,7 @@ def plan(config: Config) -> None:
 def split(config: Config) -> None:
     """Part a table into records to fit and records to hold out, unit by unit."""
     from synthdp.schema.schema import Schema
-    from synthdp.sets.split import HELD_OUT, TRAIN, side_of
+    from synthdp.sets.split import HELD_OUT, TRAIN, side_of, split_linked
     from synthdp.sets.split import split as parted
 
     options: settings.Split = config["options"]
@@ -201,6 +201,11 @@ def split(config: Config) -> None:
         side = side_of(options.share, key)
         out.mkdir(parents=True, exist_ok=True)
         cdm_tables.split(options.path, side.held_out, (train, held_out))
+    elif options.format != "files":
+        from synthdp.omop import patient_files
+
+        frames = schema.validate_tables(patient_files.read(options.format, options.path, schema), "clamp")
+        train, held_out = split_linked(frames, schema, side_of(options.share, key), out)
     else:
         train, held_out = parted(options.path, schema, share=options.share, out=out, key=key)
     whose = "each record" if schema.unit is None else f"all records of one {schema.unit}"
@@ -213,7 +218,7 @@ def split(config: Config) -> None:
     print(
         output_paths.then(
             "fit",
-            **({} if options.format == "files" else {"data__format": options.format}),
+            **({"data__format": options.format} if options.format == "omop" else {}),
             data__path=train,
             data__schema=options.schema,
             budget__epsilon=1,

@@ -169,11 +169,18 @@ def schema(config: Config) -> None:
 
     options: settings.Draft = config["options"]
     out = None if options.out is None else output_paths.file(options.out, force=options.force)
+    if options.format != "files":
+        for name in ("dictionary", "table", "query_file", "sheet"):
+            if getattr(options, name) is not None:
+                raise BadInput(f"{name}= does not go with format={options.format}: leave it out")
     if options.format == "omop":
         _of_cdm(options, out)
         return
     if options.vocabulary is not None:
         raise BadInput("vocabulary= belongs to format=omop")
+    if options.format != "files":
+        _of_patient_files(options, out)
+        return
     if (options.path is None) == (options.dictionary is None):
         raise BadInput("schema needs either path=RECORDS or dictionary=FILE; with a dictionary, no record is read")
     if options.dictionary is not None:
@@ -250,9 +257,6 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     from synthdp.schema.code_lists import resolved
     from synthdp.schema.schema import Schema
 
-    given = [name for name in ("dictionary", "table", "query_file", "sheet") if getattr(options, name) is not None]
-    if given:
-        raise BadInput(f"{given[0]}= does not go with format=omop: leave it out")
     if options.vocabulary is not None:
         cdm_draft.check_apart(options.vocabulary, options.path)
         if out is None:
@@ -270,8 +274,8 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     print(
         f"draft     {out}: no record was read. Answer its questions, go through its review marks, and name in declared_by who answers"
     )
-    for file in (lists or {}).values():
-        print(f"concepts  {out.parent / file}: keep those that may be known to occur")
+    for each in (lists or {}).values():
+        print(f"concepts  {out.parent / each.file}: keep those that may be known to occur")
     told = {
         "data__format": "omop",
         "data__path": options.path,
@@ -280,6 +284,27 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     }
     if options.path is not None:
         print(output_paths.then("check", **told))
+
+
+def _of_patient_files(options: settings.Draft, out: Path | None) -> None:
+    """A draft for Synthea's export or MIMIC-III: no record is read."""
+    from synthdp.files import atomic
+    from synthdp.omop import patient_files
+    from synthdp.schema import yamlfile
+    from synthdp.schema.schema import Schema
+
+    text = patient_files.draft(options.format, options.path)
+    if out is None:
+        print(text, end="")
+        return
+    with atomic.file(out) as part:
+        part.write_text(text, encoding="utf-8")
+    looks.keep(out, looks.DRAFT, Schema.from_dict(yamlfile.parse(text, "draft")))
+    print(
+        f"draft     {out}: no record was read. Answer its questions, go through its review marks, and name in declared_by who answers"
+    )
+    if options.path is not None:
+        print(output_paths.then("check", data__format=options.format, data__path=options.path, data__schema=out))
 
 
 def _closed(text: str, left: Mapping[str, Any]) -> "Schema":

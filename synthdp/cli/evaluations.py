@@ -1,7 +1,7 @@
 """`synthdp evaluate`: synthetic records judged against real ones, and the main figures in a few lines."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +88,8 @@ def evaluate(config: Config) -> None:
     check_named(schema, config["evaluate"])
     synthetic: Records
     if schema.tables:
-        synthetic = real_records.read(options.synthetic, schema, config["data"])
+        form = "omop" if config["data"].format == "omop" else "files"  # as it is written
+        synthetic = real_records.read(options.synthetic, schema, replace(config["data"], format=form))
     else:
         synthetic = record_files.read(Path(options.synthetic), schema=record_files.as_written(schema))
     samples, claim = samples_of(synthetic, options.release, config["evaluate"].samples)

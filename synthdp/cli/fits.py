@@ -204,7 +204,7 @@ def fit(config: Config) -> None:
         print(line)
     if release.schema.image is None:
         file = "synthetic" if release.schema.tables else "synthetic.csv"
-        form = None if config["data"].format == "files" else config["data"].format
+        form = "omop" if config["data"].format == "omop" else None
         print(output_paths.then("sample", release=out / "release", rows=1000, format=form, out=file))
     return None
 

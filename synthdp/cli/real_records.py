@@ -33,12 +33,14 @@ def address_of(options: settings.Data) -> "Address | None":
     from synthdp.tables import database_url
 
     url = options.path or options.train
-    if options.format == "omop":
-        if options.table is not None or options.query_file is not None:
-            raise BadInput("data.table and data.query_file name one table: with data.format=omop leave them out")
-        return None
-    if options.vocabulary is not None:
+    if options.vocabulary is not None and options.format != "omop":
         raise BadInput("data.vocabulary belongs to data.format=omop")
+    if options.format != "files":
+        if options.table is not None or options.query_file is not None:
+            raise BadInput(
+                f"data.table and data.query_file name one table: with data.format={options.format} leave them out"
+            )
+        return None
     if url is not None and database_url.is_url(url):
         return database_url.address(url, options.table, options.query_file)
     if options.table is not None or options.query_file is not None:
@@ -48,7 +50,7 @@ def address_of(options: settings.Data) -> "Address | None":
 
 def without_schema(options: settings.Data, path: str) -> str:
     """The file of a path: a CDM in a DuckDB file may have the name of its schema behind it."""
-    return path.partition("#")[0] if options.format == "omop" and not Path(path).exists() else path
+    return path.partition("#")[0] if options.format != "files" and not Path(path).exists() else path
 
 
 def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "source.Source | None":
@@ -150,7 +152,7 @@ def _loaded(source: settings.Data, file: str) -> "Schema":
 
     address_of(source)  # which refuses options that contradict each other
     schema = _targeted(Schema.load(file), source.target)
-    if source.format == "files":
+    if source.format != "omop":
         return schema
     from synthdp.omop import cdm, cdm_draft
 
@@ -266,6 +268,10 @@ def read(path: str, schema: "Schema", source: settings.Data) -> "Records":
         from synthdp.omop import cdm_tables
 
         return cdm_tables.read(path, schema)
+    if source.format != "files":
+        from synthdp.omop import patient_files
+
+        return patient_files.read(source.format, path, schema)
     return _read(path, schema, address_of(source) if path == (source.path or source.train) else None)
 
 

@@ -10,8 +10,9 @@ from synthdp.ledger.events import Relation
 from synthdp.options import number, option, whole
 
 Format = Literal["text", "json"]
-Tables = Literal["files", "omop"]
+Tables = Literal["files", "omop", "synthea", "mimic3"]
 OMOP = "omop: the tables of an OMOP CDM"
+OTHERS = "synthea and mimic3: Synthea's CSV export, and MIMIC-III"
 VOCABULARY = (
     "folder (or DuckDB file, or URL) of a public version of OMOP's vocabulary: concept.csv and concept_ancestor.csv"
 )
@@ -46,7 +47,7 @@ class Data:
     memory: str = option("2GiB", "how much of a table duckdb may hold in memory")
     format: Tables = option(
         "files",
-        f"files: what data.path names, by its ending; {OMOP}, in a folder of CSV or Parquet, a DuckDB file, or "
+        f"files: what data.path names, by its ending; {OMOP}, {OTHERS}, in a folder of CSV or Parquet, a DuckDB file, or "
         "postgresql://user@host/name#schema",
     )
     vocabulary: str | None = option(
@@ -197,7 +198,9 @@ class Split:
     )
     schema: str | None = option(None, "schema.yaml of the records")
     format: Tables = option(
-        "files", f"files: by the ending of path; {OMOP}, written as CDMs. data.format= and data.path= say the same"
+        "files",
+        f"files: by the ending of path; {OMOP}, written as CDMs; {OTHERS}, written as files of linked tables. data.format= and "
+        "data.path= say the same",
     )
     share: float = option(0.2, "expected share of units that are held out")
     out: str = option(MISSING, "folder for train and held_out, with the ending of path, and split.key (internal)")
@@ -252,7 +255,7 @@ class Sample:
         "file to write: .csv, .csv.gz, .tsv, .parquet, .xlsx, .dta, .sav or .xpt, URL#TABLE of a database, or - for CSV on "
         "standard output; for images .npz, or a folder of PNG files; for linked tables a folder, or 'FOLDER/*.parquet'",
     )
-    format: Tables = option(
+    format: Literal["files", "omop"] = option(
         "files",
         f"files: by the ending of out; {OMOP} from a release of one, to a folder (CSV), 'FOLDER/*.parquet' or FILE.duckdb",
     )
@@ -434,7 +437,7 @@ class Draft:
     query_file: str | None = option(None, "instead of the table: a file with the SELECT that gives the records")
     format: Tables = option(
         "files",
-        f"files: by the ending of path; {OMOP}, with path= or without. No record of it is read. data.format=, data.path= and "
+        f"files: by the ending of path; {OMOP}, {OTHERS}, with path= or without. No record of these is read. data.format=, data.path= and "
         "data.vocabulary= say the same",
     )
     vocabulary: str | None = option(

@@ -9,16 +9,18 @@ import numpy as np
 from synthdp.errors import BadInput
 from synthdp.evaluate import history_fidelity
 from synthdp.evaluate.courses import rows_below
+from synthdp.evaluate.faithfulness import by_level
 from synthdp.evaluate.judging_options import JudgingOptions
 from synthdp.evaluate.run import judge
 from synthdp.schema import cells
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import Datetime
+from synthdp.schema.columns import Categorical, Datetime
 from synthdp.schema.history_view import DAY
 from synthdp.schema.joined_tables import joined
-from synthdp.schema.linked_tables import alone, held, keys_of, of_table, places_of
+from synthdp.schema.linked_tables import alone, held, keys_of, of_table, once, places_of
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.rules import Order
+from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
     from synthdp.evaluate.judging_options import Progress
     from synthdp.schema.linked_tables import Table
-    from synthdp.schema.schema import Schema
 
     Frames = Mapping[str, pd.DataFrame]
     Shares = np.ndarray[Any, np.dtype[np.float64]]
@@ -48,6 +49,7 @@ def evaluate_tables(
     """As `evaluate` of the visits, each with its person's columns and the codes below it, and `linked` beside: what the visits alone do not
     show. Options as there. Raises `BadInput` where the real tables do not fit the schema."""
     checked = [schema.validate_tables(frames, "clamp") for frames in (*synthetic, train, test)]
+    schema = _as_kept(schema, checked[:-2])
     whole = [joined(frames, schema) for frames in checked]
     visits = [each.frame[each.there].reset_index(drop=True) for each in whole]
     if not all(len(frame) for frame in visits):
@@ -77,8 +79,40 @@ def evaluate_tables(
         most = int(table.max_rows or 0)
         apart[f"{table.name} per {schema.tables[1].name}"] = _apart([_shares(each, most + 1) for each in rows])
         apart |= _rows_apart(visits, table, schema)
+    if codes := _by_level(visits, schema):
+        levels = result["fidelity"].setdefault("code_levels", {})
+        for table in schema.tables[2:]:
+            for name in (name for name in schema.names if name.startswith(f"{table.name}.")):
+                levels.pop(name, None)
+        levels |= codes
     result["linked"] = {"apart": apart, "links": [_links(checked[0], table, schema) for table in schema.tables]}
     return result
+
+
+def _as_kept(schema: Schema, synthetic: Sequence[Frames]) -> Schema:
+    """The schema with the codes of synthetic rows below visits as the categories of trees there (`faithfulness.as_kept`)."""
+    for column, places in once(schema):
+        if places and isinstance(column, Categorical) and isinstance(column.categories, str):
+            table, _, name = column.name.partition(".")
+            held = {text for frames in synthetic for text in cells.texts(frames[table][name].drop_duplicates())}
+            schema = schema.with_learned(column.name, categories=sorted(text for text in held if text is not None))
+    return schema
+
+
+def _by_level(visits: Sequence[pd.DataFrame], schema: Schema) -> dict[str, Any]:
+    """`faithfulness.by_level` of the codes below visits that have a tree, over all of their places."""
+    import pandas as pd
+
+    found: dict[str, Any] = {}
+    for column, places in once(schema):
+        if places and getattr(column, "tree", None) is not None:
+            three = []
+            for frame in (visits[0], *visits[-2:]):
+                every = [frame[f"{column.name} {place + 1}"].astype(object) for place in range(places)]
+                three.append(pd.DataFrame({column.name: pd.concat(every, ignore_index=True)}))
+            synthetic, train, test = three
+            found |= by_level(Schema(columns=(column,)), synthetic, train, test)
+    return found
 
 
 def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) -> dict[str, dict[str, float]]:

@@ -23,6 +23,7 @@ from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Plan
 from synthdp.options import MOST
+from synthdp.schema import linked_tables
 from synthdp.schema.schema import Schema
 from synthdp.tables import source as tables
 
@@ -351,7 +352,8 @@ def findable(schema: Schema, budget: Budget) -> dict[str, float]:
     if not schema.learned:
         return {}
     terms = learn.purchase(schema, budget, schema.unit or RECORD)
-    found = {column.name: learn.least(column, schema.max_records_per_unit, terms) for column in schema.columns}
+    most, every = schema.max_records_per_unit, linked_tables.once(schema)
+    found = {column.name: learn.least(column, places, most, terms) for column, places in every}
     return {name: least for name, least in found.items() if least > 0}
 
 

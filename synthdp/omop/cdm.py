@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from synthdp.errors import BadInput
+from synthdp.schema.columns import LEARN, Categorical
 from synthdp.schema.linked_tables import held
 
 if TYPE_CHECKING:
@@ -43,11 +44,12 @@ ETHNICITIES = (38003563, 38003564)  # Hispanic or Latino, or not
 VISITS = (262, 9201, 9202, 9203, 581477, 42898160)  # ER and inpatient, inpatient, outpatient, ER, office, non-hospital
 OF_RECORD = 32817  # the type concept "EHR"
 VERSION, VERSION_CONCEPT = "v5.4", 756265
+AROUND_VISIT = 7  # days that a row may lie before or after its visit
 LOCAL = 2_000_000_000  # concepts above it are a hospital's own
 NOTE = (
-    "OMOP CDM: observation periods, dates of rows below visits, and fields that this schema does not list are not learned. In a CDM drawn "
-    "from it a period lasts from a person's first visit to the last, a row below a visit has the date on which the visit starts, and "
-    "other fields are 0 (no matching concept) or empty"
+    "OMOP CDM: observation periods, and dates and other fields that this schema does not list, are not learned. In a CDM drawn from it a "
+    "period lasts from a person's first date to the last, a row below a visit whose date is not listed has that on which the visit starts, "
+    "and other fields are 0 (no matching concept) or empty"
 )  # of every schema by which a CDM is fitted: the statement tells it
 
 
@@ -143,7 +145,20 @@ def check(schema: "Schema") -> None:
                 f"table {table.name!r}: needs the column {lacking[0]!r}, without which no CDM can be written"
             )
         for name, column in held(schema, table):
+            hides = isinstance(column, Categorical) and column.categories == LEARN and name.endswith("_concept_id")
+            if hides and not (getattr(column, "other", None) or "").isdecimal():
+                raise BadInput(
+                    f"table {table.name!r}: column {name!r}: what noise hides becomes the text 'other', which is no concept: say "
+                    "other: 0"
+                )
             told = field(table.name, name)
+            if table.below and told is not None and column.kind != "ignore":
+                if told.type == "datetime":
+                    raise BadInput(
+                        f"table {table.name!r}: column {name!r} is made of its date, {name.replace('_datetime', '_date')!r}: list that"
+                    )
+                if told.type == "date" and getattr(column, "resolution", None) != "day":
+                    raise BadInput(f"table {table.name!r}: column {name!r} must be a datetime with resolution: day")
             if (
                 told is not None
                 and told.required

@@ -3,6 +3,7 @@ is read: of a CDM that is there only the names of its tables and fields."""
 
 import csv
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,22 @@ from synthdp.schema.columns import TODO
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+RANKS = 4
+# The concepts of the table `listed`, their names, and which lies above each.
+ABOVE = f"""
+WITH pairs AS (
+  SELECT DISTINCT CAST(ancestor_concept_id AS BIGINT) AS above, CAST(descendant_concept_id AS BIGINT) AS below FROM v_concept_ancestor
+  WHERE above <> below AND above IN (SELECT id FROM listed) AND below IN (SELECT id FROM listed)
+), sizes AS (
+  SELECT id, count(below) + 1 AS size FROM listed LEFT JOIN pairs ON above = id GROUP BY id
+), ranks AS (
+  SELECT id, size, ceil(ln(size) / greatest(ln(2), ln(max(size) OVER ()) / {RANKS}) - 1e-9) AS rank FROM sizes
+), parents AS (
+  SELECT below, above FROM pairs JOIN ranks AS lower ON lower.id = below JOIN ranks AS upper ON upper.id = above
+  WHERE upper.rank > lower.rank QUALIFY row_number() OVER (PARTITION BY below ORDER BY upper.size, above) = 1
+)
+SELECT id, name, above FROM listed LEFT JOIN parents ON below = id ORDER BY id
+"""
 HEAD = """\
 # DRAFT of a schema for a CDM of OMOP 5.4 (docs/omop.md): what may be known to everyone about it. No record was read.
 # What the model itself says is filled in. Yours to answer is every line with a question: from a code book, a public report or a round
@@ -32,9 +49,17 @@ NAMES = {
 }
 
 
-def draft(where: str | None, lists: "Mapping[str, str] | None" = None) -> str:
-    """The schema as YAML, of the tables that the CDM has; of all, where `where` is None. `lists`: for fields of concepts the file beside
-    the schema that lists them (`concept_lists`)."""
+@dataclass(frozen=True)
+class Listed:
+    """A list of concepts in a file, relative to the schema, and whether it says which ones lie above others."""
+
+    file: str
+    rolls_up: bool
+
+
+def draft(where: str | None, lists: "Mapping[str, Listed] | None" = None) -> str:
+    """The schema as YAML, of the tables that the CDM has; of all, where `where` is None. `lists`: for fields of concepts those that lie
+    beside the schema (`concept_lists`)."""
     there = None if where is None else Cdm(where).fields()
     if there is not None and not {cdm.PERSON, cdm.VISIT} <= set(there):
         raise BadInput(f"{where}: has no tables person and visit_occurrence, to which everything else belongs")
@@ -54,9 +79,15 @@ def draft(where: str | None, lists: "Mapping[str, str] | None" = None) -> str:
     for name in below:
         lines += _below(name, (lists or {}).get(cdm.CONCEPT[name]))
     start = f"{cdm.VISIT}.{cdm.START[cdm.VISIT]}"
+    orders: list[str] = []
+    for name in below:
+        first, last = _dates(name)
+        orders += [f"{name}.{first} >= {start}", *([f"{name}.{last} >= {name}.{first}"] if last else [])]
     lines.append("rules:  # kept by construction: nobody comes before birth or after death")
     lines.append(f"  - {start} >= {cdm.PERSON}.{cdm.BIRTH}")
     lines += [f"  - {start} <= {cdm.PERSON}.{cdm.DEATH_DATE}"] if dead else []
+    lines.append("  # and of dates below visits that are learned:")
+    lines += [f"  # - {each}" for each in orders]
     return "\n".join(lines) + "\n"
 
 
@@ -105,7 +136,7 @@ def _visits() -> Iterator[str]:
     yield "        review: true"
 
 
-def _below(name: str, file: str | None) -> Iterator[str]:
+def _below(name: str, listed: Listed | None) -> Iterator[str]:
     field = cdm.CONCEPT[name]
     yield f"  {name}:"
     yield f"    parent: {cdm.VISIT}"
@@ -114,13 +145,24 @@ def _below(name: str, file: str | None) -> Iterator[str]:
     yield "      person_id: {kind: identifier}  # whose a row is, too"
     yield f"      {field}:"
     yield "        kind: categorical"
-    if file is None:
+    if listed is None:
         yield f"        categories: [{TODO}]  # question: which may occur? Numbers of concepts, or {{file: list.csv, column: concept_id}}"
     else:
-        yield f"        categories: {{file: {file}, column: concept_id}}  # question: delete those from the file that do not occur"
+        yield f"        categories: {{file: {listed.file}, column: concept_id}}  # question: delete those from the file that do not occur"
+        if listed.rolls_up:
+            yield f"        tree: {{file: {listed.file}, column: concept_id, parent: parent}}  # a rare one becomes one above it"
+            yield "        other: 0  # what noise hides altogether, and what is not listed: no matching concept"
     yield "        review: true"
+    for each in filter(None, _dates(name)):
+        yield f"      {each}: {{kind: ignore}}  # question: to be learned? {{kind: datetime, resolution: day, bounds: {_years()}}}"
     if name == "measurement":
         yield "      value_as_number: {kind: ignore}  # question: in which range? {kind: continuous, bounds: [0, 500], missing: true}"
+
+
+def _dates(name: str) -> tuple[str, str]:
+    """The date of a row below visits, and that of its end, or nothing."""
+    found = cdm.field(name, cdm.START[name])
+    return cdm.START[name], "" if found is None else found.until
 
 
 def _years() -> str:
@@ -145,23 +187,33 @@ def check_apart(vocabulary: str, *records: str | None) -> None:
         )
 
 
-def concept_lists(vocabulary: str, folder: Path) -> dict[str, str]:
-    """Write a file of the standard and valid concepts of its domain for each field of concepts below visits, with the name of each; the
-    files by field, relative to the schema beside `folder`. Concepts of a hospital's own (above `cdm.LOCAL`) are left out."""
+def concept_lists(vocabulary: str, folder: Path) -> dict[str, Listed]:
+    """Write a file of the standard and valid concepts of its domain for each field of concepts below visits, with the name of each and the
+    one above it; the files by field. Concepts of a hospital's own (above `cdm.LOCAL`) are left out.
+
+    `concept_ancestor` is no tree, and too deep for one. Concepts are of so many ranks, `RANKS` at most besides the lowest, by how many
+    others lie below them on a scale of powers; above a concept lies, of its ancestors of a higher rank, the one with the fewest below it.
+    """
     found = {}
     with duck() as connection:
-        if "concept" not in Cdm(vocabulary).views(connection, {"concept": None}, "v_"):
+        there = Cdm(vocabulary).views(connection, {"concept": None, "concept_ancestor": None}, "v_")
+        if "concept" not in there:
             raise BadInput(f"{vocabulary}: has no table 'concept'")
         for name, field in cdm.CONCEPT.items():
             known = cdm.field(name, field)
-            rows = connection.execute(
-                "SELECT CAST(concept_id AS BIGINT) AS id, concept_name FROM v_concept WHERE domain_id = ? AND standard_concept = 'S' "
-                f"AND coalesce(invalid_reason, '') = '' AND CAST(concept_id AS BIGINT) BETWEEN 1 AND {cdm.LOCAL} ORDER BY id",
+            connection.execute(
+                "CREATE OR REPLACE TEMP TABLE listed AS SELECT CAST(concept_id AS BIGINT) AS id, concept_name AS name FROM v_concept WHERE "
+                "domain_id = ? AND standard_concept = 'S' AND coalesce(invalid_reason, '') = '' AND CAST(concept_id AS BIGINT) BETWEEN 1 "
+                f"AND {cdm.LOCAL}",
                 [known.domain if known else ""],
-            ).fetchall()
+            )
+            if "concept_ancestor" in there:
+                rows = connection.execute(ABOVE).fetchall()
+            else:
+                rows = connection.execute("SELECT id, name, NULL FROM listed ORDER BY id").fetchall()
             if rows:
                 _write(folder / f"{field}.csv", rows)
-                found[field] = f"{folder.name}/{field}.csv"
+                found[field] = Listed(f"{folder.name}/{field}.csv", any(row[2] is not None for row in rows))
     return found
 
 
@@ -169,7 +221,7 @@ def _write(path: Path, rows: "Sequence[tuple[Any, ...]]") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["concept_id", "concept_name"])
+        writer.writerow(["concept_id", "concept_name", "parent"])
         writer.writerows(rows)
 
 

@@ -2,7 +2,7 @@
 synthetic: in `*_source_value`, in `cdm_source`, in the metadata of Parquet files and the comments of a DuckDB file's tables."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -125,9 +125,7 @@ class _Parts:
         }
         ids = {"visit_occurrence_id": visits, "person_id": people[whose]}
         yield cdm.VISIT, _made(cdm.VISIT, _learned(visit) | dates | ids, len(visit))
-        periods = self._periods(start, end, whose, born, died)
-        ids = {"observation_period_id": self.fresh(cdm.PERIOD, len(person)), "person_id": people}
-        yield cdm.PERIOD, _made(cdm.PERIOD, periods | ids, len(person))
+        spans = [(whose, start, end)]
         index, gender = pd.Index(visit["visit_occurrence_id"]), person["gender_concept_id"].astype("int64").to_numpy()
         for name in cdm.BELOW:
             if name not in frames:
@@ -142,9 +140,14 @@ class _Parts:
                 "person_id": people[whose[at]],
                 "visit_occurrence_id": visits[at],
             }
-            dates = dict.fromkeys(_dates(name), start[at])
-            dates |= {each.replace("_date", "_datetime"): _midnight(start[at]) for each in dates}
-            yield name, _made(name, dates | _learned(rows) | ids, len(rows))
+            life = born[whose[at]], died[whose[at]]
+            dates = _dates(name, rows, start[at], end[at], *life)
+            spans += [(whose[at], each, each) for each in dates.values()]
+            dates |= {each.replace("_date", "_datetime"): _midnight(days) for each, days in dates.items()}
+            yield name, _made(name, _learned(rows) | dates | ids, len(rows))
+        periods = self._periods(spans, born, died)
+        ids = {"observation_period_id": self.fresh(cdm.PERIOD, len(person)), "person_id": people}
+        yield cdm.PERIOD, _made(cdm.PERIOD, periods | ids, len(person))
 
     def _plausible(self, name: str, rows: "pd.DataFrame", gender: Any) -> Any:
         """(rows,): whether a row's concept is none of another gender's."""
@@ -154,15 +157,16 @@ class _Parts:
                 kept &= (gender == of) | ~np.isin(rows[cdm.CONCEPT[name]].astype("int64").to_numpy(), list(concepts))
         return kept
 
-    def _periods(self, start: Any, end: Any, whose: Any, born: Any, died: Any) -> dict[str, Any]:
-        """From a person's first visit to the last; who has none has the first day on which visits may start, within their life."""
+    def _periods(self, spans: Sequence[tuple[Any, Any, Any]], born: Any, died: Any) -> dict[str, Any]:
+        """From a person's first date to the last; who has none has the first day on which visits may start, within their life."""
         bounds: Any = getattr(self.schema.column(f"{cdm.VISIT}.{cdm.START[cdm.VISIT]}"), "bounds", None)
         least = np.datetime64(date.fromisoformat(str(bounds[0])[:10]), "D")
         first = np.full(len(born), np.datetime64(date.max, "D"))
         last = np.full(len(born), np.datetime64(date.min, "D"))
-        np.minimum.at(first, whose, start)
-        np.maximum.at(last, whose, end)
-        none = np.bincount(whose, minlength=len(born)) == 0
+        for whose, start, end in spans:
+            np.minimum.at(first, whose, np.where(np.isnat(start), np.datetime64(date.max, "D"), start))
+            np.maximum.at(last, whose, np.where(np.isnat(end), np.datetime64(date.min, "D"), end))
+        none = np.bincount(spans[0][0], minlength=len(born)) == 0
         alone = np.where(np.isnat(died), np.maximum(born, least), np.minimum(died, np.maximum(born, least)))
         return {
             "observation_period_start_date": np.where(none, alone, first),
@@ -185,9 +189,23 @@ def _birth(born: Any) -> dict[str, Any]:
     }
 
 
-def _dates(name: str) -> tuple[str, ...]:
-    """The date of a row below visits, and that of its end where the model needs one."""
-    return (cdm.START[name], *(("drug_exposure_end_date",) if name == "drug_exposure" else ()))
+def _dates(name: str, rows: "pd.DataFrame", start: Any, end: Any, born: Any, died: Any) -> dict[str, Any]:
+    """The dates of rows below visits from `start` to `end` of people who live from `born` to `died`: those that were drawn, and where the
+    model needs others the day on which the visit starts, or the row. None is before the row's first, or after death; the first one is
+    within as many days of the visit as the dashboard allows."""
+    first = cdm.START[name]
+    begins = _day(rows[first]) if first in rows else start
+    begins = np.where(np.isnat(begins), start, np.clip(begins, start - cdm.AROUND_VISIT, end + cdm.AROUND_VISIT))
+    dead = ~np.isnat(died) & (died >= start)
+    begins = np.maximum(np.where(dead, np.minimum(begins, died), begins), np.minimum(born, start))
+    found = {first: begins}
+    for each in cdm.tables()[name]:
+        if each.type != "date" or each.name == first or not (each.required or each.name in rows):
+            continue
+        days = _day(rows[each.name]) if each.name in rows else begins
+        days = np.where(np.isnat(days) & each.required, begins, days)
+        found[each.name] = np.maximum(np.where(dead, np.minimum(days, died), days), begins)
+    return found
 
 
 def _day(series: "pd.Series[Any]") -> Any:

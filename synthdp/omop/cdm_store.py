@@ -1,7 +1,7 @@
 """A CDM where it lies: a folder of CSV or Parquet files, a DuckDB file, or a schema of PostgreSQL, names in whatever letter case."""
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -93,8 +93,9 @@ class Cdm:
         with self._database() as database:
             return {name: tuple(columns) for name, (_, columns) in database.tables.items()}
 
-    def texts(self, wanted: Mapping[str, Sequence[str] | None]) -> dict[str, pa.Table]:
-        """Fields of tables as text, null where they are blank, all of one moment; None means all fields. What is not there is left out."""
+    def texts(self, wanted: Mapping[str, Sequence[str] | None], numbered: Collection[str] = ()) -> dict[str, pa.Table]:
+        """Fields of tables as text, null where they are blank, all of one moment; None means all fields. What is not there is left out.
+        Whole numbers are those that are so in the CDM, and fields that are `numbered`."""
         found: dict[str, pa.Table] = {}
         if self._url is None:
             for name in wanted:
@@ -105,7 +106,7 @@ class Cdm:
                 for name, fields in wanted.items():
                     if name in database.tables:
                         found[name] = database.read(name, fields)
-        return {name: _clean(name, table) for name, table in found.items()}
+        return {name: _clean(name, table, numbered) for name, table in found.items()}
 
     def views(
         self, connection: Any, wanted: Mapping[str, Sequence[str] | None], prefix: str
@@ -228,7 +229,7 @@ def _arrow(path: Path) -> Iterator[None]:
         raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
 
 
-def _clean(name: str, table: pa.Table) -> pa.Table:
+def _clean(name: str, table: pa.Table, numbered: Collection[str] = ()) -> pa.Table:
     """Text without spaces around it; dates without a time; whole numbers without decimals, since programs that know no missing whole
     number write 7.0."""
     made: dict[str, pa.ChunkedArray] = {}
@@ -243,11 +244,12 @@ def _clean(name: str, table: pa.Table) -> pa.Table:
             raise BadInput(
                 f"{name}.{column}: is stored as {values.type}, of which not every cell is text; store it as text, a number or a date"
             ) from None
-        if pa.types.is_floating(values.type) and field is not None and field.type == "integer":
+        integer = column in numbered or (field is not None and field.type == "integer")
+        if pa.types.is_floating(values.type) and integer:
             # Cell by cell, since nobody's key may be written otherwise for another one's sake.
             whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**63))
             text = pc.if_else(whole, pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.string()), text)
-        if field is not None and field.type == "integer":
+        if integer:
             text = pc.replace_substring_regex(text, WHOLE, r"\1")
         if field is not None and field.type == "date":
             text = pc.utf8_slice_codeunits(text, 0, 10)

@@ -46,17 +46,17 @@ def read(where: str, schema: "Schema") -> "dict[str, pd.DataFrame]":
         lacking = [each for each in fields if each not in found[name].column_names and each not in optional]
         if lacking:
             raise BadInput(f"{where}: table {name!r} has no field {lacking[0]!r}, which the schema describes")
-    frames = {name: _framed(table) for name, table in found.items()}
+    frames = {name: framed(table) for name, table in found.items()}
     person = frames[cdm.PERSON]
     person[cdm.BIRTH] = _births(person, where)
     if cdm.DEATH in frames:
         person[cdm.DEATH_DATE] = _deaths(frames.pop(cdm.DEATH), person["person_id"])
     visits = frames[cdm.VISIT]
-    visits[cdm.DAYS] = _days(visits[cdm.START[cdm.VISIT]], visits["visit_end_date"])
+    visits[cdm.DAYS] = days_between(visits[cdm.START[cdm.VISIT]], visits["visit_end_date"])
     for table in schema.tables:
         for name, column in held(schema, table):
             if isinstance(column, Numeric) and column.kind != "datetime" and name != cdm.DAYS:
-                frames[table.name][name] = _numbers(frames[table.name][name])
+                frames[table.name][name] = numbers(frames[table.name][name])
     return {table.name: frames[table.name][_columns(schema, table)] for table in schema.tables}
 
 
@@ -76,7 +76,8 @@ def _fields(schema: "Schema", table: "Table") -> tuple[str, ...]:
     return tuple(dict.fromkeys((*names, *extra)))
 
 
-def _framed(table: pa.Table) -> "pd.DataFrame":
+def framed(table: pa.Table) -> "pd.DataFrame":
+    """As objects, None where a cell is blank."""
     frame: pd.DataFrame = table.to_pandas(types_mapper=None)
     return frame.astype(object).where(frame.notna(), None)
 
@@ -99,16 +100,18 @@ def _deaths(death: "pd.DataFrame", people: Any) -> Any:
     return people.map(first).astype(object)
 
 
-def _numbers(texts: Any) -> Any:
-    """Text as numbers; what is none stays text, for the check to tell. Floats in any case: with whole numbers pandas would round the cells
-    of some people where another one's is missing."""
+def numbers(texts: Any, *, strict: bool = True) -> Any:
+    """Text as numbers; what is none stays text, for the check to tell, or (not `strict`) is missing. Floats in any case: with whole
+    numbers pandas would round the cells of some people where another one's is missing."""
     import pandas as pd
 
     found = pd.to_numeric(texts, errors="coerce").astype("float64")
-    return found if found.notna().equals(texts.notna()) else found.astype(object).where(found.notna(), texts)
+    return (
+        found if not strict or found.notna().equals(texts.notna()) else found.astype(object).where(found.notna(), texts)
+    )
 
 
-def _days(start: Any, end: Any) -> Any:
+def days_between(start: Any, end: Any) -> Any:
     """Whole days from the first date to the second; missing where one of them is none."""
     import pandas as pd
 

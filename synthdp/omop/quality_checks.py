@@ -31,7 +31,7 @@ RARE, NEAR, OF_VISIT, GENDER = (
     2.0,
 )  # per cent: implausible values and dates; dates beside visits; genders
 STRICT = (cdm.PERIOD, "cdm_source")  # where no start may come after its end
-AFTER_DEATH, AROUND_VISIT = 60, 7  # days
+AFTER_DEATH = 60  # days
 GENDERED = (
     ("condition_occurrence", "Male", (4090861, 4025213)),
     ("condition_occurrence", "Female", (4095793, 443343, 4024004, 4172857, 444094, 197810, 4158481)),
@@ -221,7 +221,7 @@ class _Checking:
                     "death": (f"{field.name} IS NOT NULL AND died IS NOT NULL", f"{day} > died + {AFTER_DEATH}", NEAR),
                     "visit": (
                         "began IS NOT NULL",
-                        f"{day} < began - {AROUND_VISIT} OR {day} > ended + {AROUND_VISIT}",
+                        f"{day} < began - {cdm.AROUND_VISIT} OR {day} > ended + {cdm.AROUND_VISIT}",
                         OF_VISIT,
                     ),
                 }[name]

@@ -22,7 +22,8 @@ from synthdp.report.fitness_words import CONFIDENCE
 from synthdp.report.statement import CURVE_DELTAS, Statement, plain
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical
-from synthdp.schema.schema import Schema
+from synthdp.schema.linked_tables import once
+from synthdp.schema.schema import Schema, facts_of
 
 SAME, OTHER = (
     1e-9,
@@ -178,9 +179,10 @@ def _budget(held: Held) -> bool:
 
 def _columns(held: Held) -> bool:
     """Every column with the items that the schema has for it, each either declared or bought, and bought ones paid for."""
-    whole = held.schema.facts()
-    known = {name: whole[name] for name in held.schema.names}  # without those that are left out
+    known = {column.name: facts_of(column) for column, _ in once(held.schema)}
     said = held.statement.columns
+    if len(said) == len(held.schema.columns):  # older ones tell each place of a column below visits
+        known = {column.name: facts_of(column) for column in held.schema.columns}
     if [column["name"] for column in said] != list(known):
         return False
     for column in said:
@@ -196,7 +198,7 @@ def _paid(held: Held) -> bool:
     if any(isinstance(entry.event, Capped) for entry in held.events):
         return True
     trees = {
-        c.name for c in held.schema.columns if isinstance(c, Categorical) and c.tree is not None and c.tree.declared
+        c.name for c, _ in once(held.schema) if isinstance(c, Categorical) and c.tree is not None and c.tree.declared
     }
     bought = [each["name"] for each in held.statement.columns if "categories" in each["bought"]]
     grids = sum(name in trees for name in bought)  # whose nodes are public: counted without a threshold

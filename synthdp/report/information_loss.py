@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.ledger.events import RECORD
 from synthdp.schema.columns import Categorical, Numeric
+from synthdp.schema.linked_tables import once
 from synthdp.schema.schema import CLAMPED, Schema
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Levels:
 
     def matches(self, schema: Schema) -> bool:
         """Whether the schema keeps this many codes of each level."""
-        column = next((each for each in schema.columns if each.name == self.column), None)
+        column = next((each for each, _ in once(schema) if each.name == self.column), None)
         return isinstance(column, Categorical) and column.tree is not None and self.codes == codes_of(column)
 
 
@@ -149,7 +150,7 @@ class Lost:
 
     def matches(self, schema: Schema, counted: Iterable[Counted] | None, *, clamped: bool) -> bool:
         """Whether this can be said of a schema and of the tables that were counted."""
-        known = {column.name: column for column in schema.coded}
+        known = {column.name: column for column in (*schema.coded, *(each for each, _ in once(schema)))}
         others = all(getattr(known.get(each.column), "other", None) == each.other for each in self.merged)
         apart = counted is None or not self.alone or self.alone == alone(schema, counted)
         levelled = all(each.matches(schema) for each in self.levels)

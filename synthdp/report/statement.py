@@ -23,8 +23,9 @@ from synthdp.ledger.events import Plan, Sampled, Selection, canonical, to_json
 from synthdp.ledger.ledger import Ledger
 from synthdp.report.fitness_words import Fitness
 from synthdp.report.information_loss import Counted, Lost
+from synthdp.schema import linked_tables
 from synthdp.schema.schema import CLAMPED as clamped  # noqa: N811
-from synthdp.schema.schema import Schema
+from synthdp.schema.schema import Schema, facts_of
 
 Read = TypeVar("Read")
 SCHEMA_VERSION = 1
@@ -389,6 +390,12 @@ def linked(schema: Schema) -> dict[str, Any]:
             f"{table.name}: rows belong to a row of {visits.name}, {whose}, of which at most {table.max_rows} count, chosen by their "
             f"content{shared}"
         )
+    for column, places in linked_tables.once(schema):
+        if places and getattr(column, "tree", None) is not None:
+            told.append(
+                f"{column.name}: which codes are kept is told by how many {schema.unit} have each, and each code above it. Whoever has "
+                f"more than {places} different ones may count less for each of them"
+            )
     told += [note for note in schema.notes if note.startswith("OMOP CDM")]
     return {"tables": told}
 
@@ -415,11 +422,11 @@ def other_fits(account: Entered | None) -> str:
 
 
 def columns(declared: Schema, resolved: Schema) -> list[dict[str, Any]]:
-    """Each column's public facts, split into what was declared and what was bought."""
+    """Each column's public facts, split into what was declared and what was bought; a column below visits is one, whatever its place."""
     rows = []
-    as_declared, as_resolved = declared.facts(), resolved.facts()
-    for before in declared.columns:
-        old, new = as_declared[before.name], as_resolved[before.name]
+    pairs = zip(linked_tables.once(declared), linked_tables.once(resolved), strict=True)
+    for (before, _), (after, _) in pairs:
+        old, new = facts_of(before), facts_of(after)
         bought = {name: value for name, value in new.items() if old.get(name) != value}
         kept = {name: value for name, value in old.items() if name not in bought and name != "kind"}
         rows.append({"name": before.name, "kind": before.kind, "declared": kept, "bought": bought})

@@ -86,7 +86,8 @@ def flattened(values: Mapping[Any, Any]) -> dict[str, Any]:
             if column["kind"] == "ignore":
                 columns[f"{table.name}.{name}"] = column
                 continue
-            columns |= {place: {**column, "missing": True} for place in places_of(table, name)}
+            facts = {**column, "missing": True}  # one for all places
+            columns |= dict.fromkeys(places_of(table, name), facts)
     whole = (people, visits, *items)
     rules, honoured, orders = _rules_apart(values, columns, whole)
     return {
@@ -211,20 +212,17 @@ def _columns(given: Mapping[str, Any], table: Table, unit: str) -> dict[str, Any
             f"table {table.name!r}: its first column, {name!r}, says what a row is, and must be of kind {', '.join(LABELS)}: put the "
             "codes first; further columns may be of any kind"
         )
-    if column.get("missing") or column.get("categories") == "learn":
+    tree = column.get("tree")
+    held = tree.get("codes") if isinstance(tree, Mapping) else None  # of a schema that was written by itself
+    if column.get("missing") or (column.get("categories") == "learn" and held in (None, "learn")):
         raise BadInput(
             f"table {table.name!r}: column {name!r} needs declared categories, and no cell is missing: leave such rows out"
-        )
-    if column.get("tree") is not None:
-        raise BadInput(
-            f"table {table.name!r}: column {name!r} has a tree, and codes below visits are kept as they are declared: give the codes of "
-            "one level, such as the first three signs, and leave tree out"
         )
     for other, facts in columns.items():
         learned = [key for key in ("categories", "bounds", "bins") if facts.get(key) in ("learn", TODO)]
         if facts.get("review") is True:  # a draft, which is not fitted
             columns[other] = {**facts, **dict.fromkeys(learned, "learn")}
-        elif learned or facts.get("tree") is not None:
+        elif other != name and (learned or facts.get("tree") is not None):
             raise BadInput(
                 f"table {table.name!r}: column {other!r}: {(learned or ['tree'])[0]} of a table below visits cannot be bought: declare them"
             )
@@ -362,6 +360,25 @@ def alone(schema: "Schema") -> "Schema":
 def further_of(schema: "Schema", table: Table) -> list[str]:
     """The columns of a table below visits but for the first, which says what a row is."""
     return [name for name, column in held(schema, table) if not isinstance(column, Ignored)][1:]
+
+
+def whole(schema: "Schema", name: str) -> str:
+    """What a column of the joined table is called, those below visits without their place."""
+    below = any(table.below and name.startswith(f"{table.name}.") for table in schema.tables)
+    return name.rpartition(" ")[0] if below else name
+
+
+def once(schema: "Schema") -> Iterator[tuple[Column, int]]:
+    """The columns of the joined table and 0; those below visits once, by `whole`, and the number of their places."""
+    below = {table.name: table for table in schema.tables if table.below}
+    for column in schema.columns:
+        name = whole(schema, column.name)
+        if name == column.name:
+            yield column, 0
+        elif column.name == f"{name} 1":
+            table, _, own = name.partition(".")
+            changed: dict[str, Any] = {"name": name, "missing": own in below[table].optional}
+            yield replace(column, **changed), below[table].max_rows or 0
 
 
 def places_of(table: Table, name: str) -> list[str]:

@@ -3,7 +3,7 @@
 import difflib
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -205,9 +205,12 @@ class Schema:
 
     @property
     def learned(self) -> list[tuple[str, str]]:
-        """(column, item) still marked learn, in order, a column's bounds before its bins. `units` stands apart."""
+        """(column, item) still marked learn, in order, a column's bounds before its bins; one below visits once for all of its places.
+        `units` stands apart."""
         items = ("categories", "bounds", "bins")
-        return [(c.name, item) for c in self.columns for item in items if getattr(c, item, None) == LEARN]
+        return [
+            (c.name, item) for c, _ in linked_tables.once(self) for item in items if getattr(c, item, None) == LEARN
+        ]
 
     def column(self, name: str, asked_by: str = "column") -> Column:
         """The column of that name; `BadInput` names the nearest one where there is none."""
@@ -267,13 +270,16 @@ class Schema:
         return self if self.honoured is not None else self.counting()
 
     def with_learned(self, name: str, **items: Any) -> "Schema":
-        """The same schema with bought items of one column (categories, bounds, bins) in the place of `learn`.
+        """The same schema with bought items of one column (categories, bounds, bins) in the place of `learn`; of one below visits in
+        all of its places.
 
         Total, since a charged fit never refuses on content: see `learn.settle`.
         """
         from synthdp.schema.learned import settle
 
-        columns = tuple(settle(c, items) if c.name == name else c for c in self.columns)
+        columns = tuple(
+            settle(c, items) if name in (c.name, linked_tables.whole(self, c.name)) else c for c in self.columns
+        )
         return replace(self.settled(), columns=columns)
 
     def validate(self, frame: "DataFrame", invalid: str = "error") -> "DataFrame":
@@ -308,7 +314,7 @@ class Schema:
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """By the name of each column, those left out among them, what is declared or bought of it, JSON-able."""
-        return {column.name: _column_dict(column) for column in (*self.columns, *self.ignored)}
+        return {column.name: facts_of(column) for column in (*self.columns, *self.ignored)}
 
     def _repr_html_(self) -> str:
         """For notebooks: a row for each column, with its facts."""
@@ -316,7 +322,7 @@ class Schema:
 
         rows = []
         for column in (*self.columns, *self.ignored):
-            facts = {key: value for key, value in _column_dict(column).items() if key != "kind"}
+            facts = {key: value for key, value in facts_of(column).items() if key != "kind"}
             told = ", ".join(f"{key}: {_short(value)}" for key, value in facts.items())
             rows.append(f"<tr><th>{escape(column.name)}</th><td>{column.kind}</td><td>{escape(told)}</td></tr>")
         head = f"Schema {self.name}".strip() + (f", per {self.unit}" if self.unit else "")
@@ -350,7 +356,7 @@ class Schema:
                     raise BadInput(
                         f"schema: reading: column {name!r} is not one of its columns{nearest(str(name), given)}"
                     )
-        columns: tuple[Any, ...] = tuple(_column(name, given[name]) for name in given)
+        columns: tuple[Any, ...] = tuple(_columns(given))
         made = cls(columns=columns, **rest)
         if "unit" in rest and "max_records_per_unit" not in rest:
             raise BadInput(
@@ -413,6 +419,17 @@ class Schema:
         yamlfile.save(self.to_dict(), Path(path))
 
 
+def _columns(given: Mapping[Any, Any]) -> Iterator[Column | Ignored]:
+    """Each column; places of rows below visits, which have the same facts, share what is made of them, such as a tree."""
+    made: dict[int, Column | Ignored] = {}
+    for name, values in given.items():
+        if id(values) in made:
+            yield replace(made[id(values)], name=name)
+        else:
+            made[id(values)] = _column(name, values)
+            yield made[id(values)]
+
+
 def _column(name: Any, values: Any) -> Column | Ignored:
     if not isinstance(values, Mapping) or "kind" not in values:
         raise BadInput(f"column {name!r}: needs a mapping with kind, one of {', '.join(KINDS)}")
@@ -454,7 +471,8 @@ def _item(column: str, key: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _column_dict(column: Column | Ignored) -> dict[str, Any]:
+def facts_of(column: Column | Ignored) -> dict[str, Any]:
+    """What is declared or bought of a column, JSON-able."""
     changed = {f.name: getattr(column, f.name) for f in _in_order(column) if getattr(column, f.name) != f.default}
     if changed.pop("numbers", False):
         changed |= {key: _numbers(changed[key]) for key in ("categories", "other") if key in changed}

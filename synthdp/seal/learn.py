@@ -4,7 +4,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -18,7 +18,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Gaussian, Plan, Threshold, scoped
 from synthdp.noise import gaussian
 from synthdp.noise.noise import Noise
-from synthdp.schema import cells
+from synthdp.schema import cells, linked_tables
 from synthdp.schema.columns import LEARN, Categorical, Column, Datetime, Integer, Numeric, microseconds
 from synthdp.schema.learned import clear, fine_edges, least_clear, occupied, quantiles, tightened, widened
 from synthdp.schema.schema import Schema
@@ -77,6 +77,10 @@ class Domain:
     nodes are counted, also those that nobody has: no delta, a choice for use alone (`passed`), and the answer is all counts. They are
     weighed before noise is added (`Tree.weights`): along a chain the squares of the weights add up to at most its levels, so the
     sensitivity is the same.
+
+    Codes below visits, which have declared trees, lie in so many `places`, `column 1` and so on, of every record. A unit that has any
+    number of them adds a vector of L2 norm sqrt(categories) at most: one that is longer is shortened to that, in whole millionths. All
+    levels are counted alike: of lists of 100,000 codes the weights above would hide the coarsest, which nothing can stand for.
     """
 
     column: str
@@ -84,6 +88,7 @@ class Domain:
     delta: float
     categories: int
     tree: Tree | None = None
+    places: int = field(default=0, metadata={"later": True})
 
     @property
     def public(self) -> bool:
@@ -117,24 +122,38 @@ class Domain:
 
     def bounded(self, records: Records) -> "dict[str, float] | Numbers":
         """Units per category; a category counts once for a unit. Of a public tree (nodes,), weighed."""
-        within(records, self.categories // (1 if self.tree is None else self.tree.levels))
-        texts = cells.texts(records.column(self.column))
-        pairs = {(int(unit), text) for unit, text in zip(records.owner, texts, strict=True) if text is not None}
+        if not self.places:
+            within(records, self.categories // (1 if self.tree is None else self.tree.levels))
+        pairs: set[tuple[int, str]] = set()
+        for name in [f"{self.column} {place + 1}" for place in range(self.places)] or [self.column]:
+            texts = cells.texts(records.column(name))
+            pairs |= {(int(unit), text) for unit, text in zip(records.owner, texts, strict=True) if text is not None}
         counts: dict[str, float] = {}
         if self.tree is not None:
             chains = {text: self.tree.chain(text) for _, text in pairs}
             pairs = {(unit, node) for unit, text in pairs for node in chains[text]}
             counts = dict.fromkeys(self.tree.nodes, 0.0)
+            if self.places:
+                return self._shortened(pairs, records.units, self.tree)
         for _, value in pairs:
             if not self.public or value in counts:
                 counts[value] = counts.get(value, 0.0) + 1.0
-        return counts if not self.public or self.tree is None else np.array(list(counts.values())) * self.tree.weights
+        return counts if not self.public else np.array(list(counts.values())) * self.weights
+
+    def _shortened(self, pairs: set[tuple[int, str]], units: int, tree: Tree) -> "Numbers":
+        """Units per node, where each one's vector is at most as long as the sensitivity. All sums are of whole numbers, so that no order
+        and nobody else has a say in what a unit adds."""
+        place = {node: at for at, node in enumerate(tree.nodes)}
+        held = np.array([(unit, place[node]) for unit, node in pairs if node in place], np.int64).reshape(-1, 2)
+        unit, node = held[:, 0], held[:, 1]
+        length = np.maximum(np.bincount(unit, minlength=units), 1)  # squared
+        shares = np.floor(np.minimum(1.0, np.sqrt(self.categories * (1 - 1e-9) / length)) * MILLION)
+        return np.bincount(node, weights=shares[unit], minlength=len(place)) / MILLION
 
     def noised(self, bounded: "Mapping[str, float] | Numbers", noise: Noise) -> "tuple[str, ...] | Numbers":
         """The categories that passed, in alphabetical order, so that the order says nothing; of a public tree all counts (nodes,)."""
         if isinstance(bounded, np.ndarray):
-            weights = 1.0 if self.tree is None else self.tree.weights
-            return noise.added(bounded, self.deviation) / weights
+            return noise.added(bounded, self.deviation) / self.weights
         names = sorted(bounded)
         noisy = noise.added(np.array([bounded[name] for name in names], dtype=np.float64), self.deviation)
         return self._over(names, noisy)
@@ -145,9 +164,16 @@ class Domain:
         return self.noise * self.sensitivity
 
     @property
+    def weights(self) -> "Numbers":
+        """What a public tree's counts are multiplied by before noise is added, (nodes,)."""
+        if self.tree is None or self.places:
+            return np.ones(0 if self.tree is None else len(self.tree.nodes))
+        return self.tree.weights
+
+    @property
     def deviations(self) -> "Numbers":
         """Standard deviations of a public tree's counts, (nodes,)."""
-        return np.array(self.deviation) if self.tree is None else self.deviation / self.tree.weights
+        return self.deviation / self.weights
 
     def passed(self, answer: "tuple[str, ...] | Numbers") -> tuple[str, ...]:
         """The categories, or nodes, that the answer keeps. Of a public tree as many as are clear of the noise while it would lift no
@@ -239,6 +265,7 @@ def numbers(column: "pd.Series[Any]", *, dates: bool) -> Numbers:
     return np.where(read.missing | (read.wrong if dates else False), np.nan, read.cells.astype(np.float64))
 
 
+MILLION = float(1 << 20)
 CLEAR = 3.0  # deviations above which a node of a public tree is surely kept
 FALSE = 0.2  # of the nodes that are kept, noise alone may have lifted so many; tried on made-up tables of 2,000 to 14,000 codes
 SHARE = 0.2  # of epsilon, for all that is learned together
@@ -273,7 +300,7 @@ def purchase(schema: Schema, budget: Budget, unit: str) -> Purchase:
     """The least noise at which all that is to learn costs at most SHARE of epsilon; fixed before any answer is seen."""
     if not schema.learned and schema.units != LEARN:
         return NOTHING
-    unknown = [c for c in schema.columns if isinstance(c, Categorical) and c.categories == LEARN]
+    unknown = [c for c, _ in linked_tables.once(schema) if isinstance(c, Categorical) and c.categories == LEARN]
     thresholds = sum(column.tree is None or not column.tree.declared for column in unknown)
     delta = DELTA_SHARE * budget.delta / max(1, thresholds)
     share = TREES if any(column.tree is not None for column in unknown) else SHARE
@@ -290,27 +317,27 @@ def prices(schema: Schema, terms: Purchase) -> Plan:
     entries: list[Entry] = []
     if schema.units == LEARN:
         entries.append(Entry(Gaussian(terms.noise)))
-    for column in schema.columns:
+    for column, places in linked_tables.once(schema):
         if isinstance(column, Categorical) and column.categories == LEARN:
-            entries += map(Entry, _domain(column, schema.max_records_per_unit, terms).events)
+            entries += map(Entry, _domain(column, places or schema.max_records_per_unit, terms, places).events)
         elif isinstance(column, Numeric):
             entries += [Entry(Gaussian(terms.noise))] * grids(column)
     return tuple(entries)
 
 
-def least(column: Column, most: int, terms: Purchase) -> float:
+def least(column: Column, places: int, most: int, terms: Purchase) -> float:
     """How many units must share a category, or a cell of the coarse grid, for it to stand clear of the noise. 0: nothing to find."""
     if isinstance(column, Categorical) and column.categories == LEARN and terms.noise > 0:
-        return _domain(column, most, terms).threshold
+        return _domain(column, places or most, terms, places).threshold
     if isinstance(column, Numeric) and column.bounds == LEARN:
         return least_clear(len(_coarse(column)) - 1, terms.noise)
     return 0.0
 
 
-def _domain(column: Categorical, most: int, terms: Purchase) -> Domain:
-    """What buys the categories of a column of which a unit has at most so many records."""
+def _domain(column: Categorical, most: int, terms: Purchase, places: int) -> Domain:
+    """What buys the categories of a column of which a unit has at most so many records, or adds as much as so many codes do."""
     levels = 1 if column.tree is None else column.tree.levels
-    return Domain(column.name, terms.noise, terms.delta, most * levels, column.tree)
+    return Domain(column.name, terms.noise, terms.delta, most * levels, column.tree, places)
 
 
 def _coarse(column: Numeric) -> tuple[float, ...]:
@@ -328,16 +355,16 @@ def resolve(schema: Schema, terms: Purchase, data: Asks) -> Schema:
     resolved = schema
     if schema.units == LEARN:
         resolved = dataclasses.replace(schema, units=max(1, round(data.ask(Size(terms.noise)))))
-    for column in schema.columns:
-        items = _bought(column, schema.max_records_per_unit, terms, data.ask)
+    for column, places in linked_tables.once(schema):
+        items = _bought(column, places, schema.max_records_per_unit, terms, data.ask)
         if items:
             resolved = resolved.with_learned(column.name, **items)
     return resolved
 
 
-def _bought(column: Column, most: int, terms: Purchase, ask: Ask) -> dict[str, Any]:
+def _bought(column: Column, places: int, most: int, terms: Purchase, ask: Ask) -> dict[str, Any]:
     if isinstance(column, Categorical) and column.categories == LEARN:
-        question = _domain(column, most, terms)
+        question = _domain(column, places or most, terms, places)
         found = question.passed(ask(question))
         if not found:
             warnings.warn(

@@ -257,6 +257,8 @@ def digest(question: Any, rate: float | None, codec: Codec | None) -> dict[str, 
     """What a question is, by name of what it is made of: equal digests are equal questions, bit for bit."""
     found = {"its type": _hashed(type(question).__qualname__), "rate": _hashed(rate)}
     for field in fields(question):
+        if field.metadata.get("later") and getattr(question, field.name) == field.default:
+            continue  # a fit that a version without the field began asks the same question
         found[field.name] = _hashed(getattr(question, field.name))
     rows = None if codec is None else made_up(codec)
     for name, _, answer in getattr(question, "by_row", ()):

@@ -8,7 +8,7 @@ import csv
 import gzip
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -43,7 +43,12 @@ def split(path_or_url: Path | str, schema: Schema, *, share: float, out: Path, k
     if schema.tables and database_url.is_url(path_or_url):
         raise BadInput("split reads linked tables from a folder with a file for each, and not from a database")
     if schema.tables:
-        return _split_linked(Path(path_or_url), schema, side, out)
+        folder = Path(path_or_url)
+        files = record_files.tables_in(folder, schema)
+        endings = {name: _written(file.name[len(name) :]) for name, file in files.items()}
+        return split_linked(
+            schema.validate_tables(record_files.read_tables(folder, schema), "clamp"), schema, side, out, endings
+        )
     if database_url.is_url(path_or_url):
         return _split_database(database_url.address(str(path_or_url)), schema, side, out)
     path = Path(path_or_url)
@@ -75,11 +80,16 @@ def side_of(share: float, key: Path) -> "_Side":
     return _Side(_key(key), share)
 
 
-def _split_linked(folder: Path, schema: Schema, side: "_Side", out: Path) -> tuple[Path, Path]:
-    """Both folders get a file for each table, of the declared columns: people by their keys, and all rows that are theirs with them. A row
-    that people of both sides hold is in both; one that is nobody's is with those to fit."""
-    files = record_files.tables_in(folder, schema)
-    frames = schema.validate_tables(record_files.read_tables(folder, schema), "clamp")
+def split_linked(
+    frames: "Mapping[str, pd.DataFrame]",
+    schema: Schema,
+    side: "_Side",
+    out: Path,
+    endings: Mapping[str, str] | None = None,
+) -> tuple[Path, Path]:
+    """Write linked tables as out/train and out/held_out, of CSV files where no `endings` say otherwise, and return both. Each gets a file
+    for each table, of the declared columns: people by their keys, and all rows that are theirs with them. A row that people of both
+    sides hold is in both; one that is nobody's is with those to fit."""
     held: dict[
         str, set[str]
     ] = {}  # of each table below, the keys of the parents that are held out, and of those that are not
@@ -105,10 +115,8 @@ def _split_linked(folder: Path, schema: Schema, side: "_Side", out: Path) -> tup
     for target, part in zip(targets, parts, strict=True):
         with atomic.folder(target) as made:
             for table in schema.tables:
-                ending = files[table.name].name[len(table.name) :]
-                record_files.write(
-                    [part[table.name]], made / f"{table.name}{_written(ending)}", of_table(schema, table)
-                )
+                ending = (endings or {}).get(table.name, ".csv")
+                record_files.write([part[table.name]], made / f"{table.name}{ending}", of_table(schema, table))
     return targets
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from linked_clinic import clinic, labs, schema, with_labs
+from linked_clinic import clinic, finer, labs, schema, with_labs, with_tree
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluate_tables, write
@@ -97,3 +97,19 @@ def test_rows_below_a_visit_are_counted_and_not_their_cells(monkeypatch):
         apart.append(evaluate_tables([frames], train, test, with_labs(), **QUICK)["linked"]["apart"])
     assert apart[0]["lab per visit"] == apart[1]["lab per visit"]
     assert apart[1]["lab.value"]["tvd"] > 0.8
+
+
+@pytest.mark.heavy
+def test_codes_below_visits_are_compared_at_each_level_of_their_tree(monkeypatch):
+    """Over all places of a row together. Of codes that a fit lost to their parents the finest level is wrong, and no other."""
+    monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 200)
+    made, train, test = (finer(clinic(150, seed=seed), seed=seed) for seed in (3, 1, 2))
+    lost = {**made, "diagnosis": made["diagnosis"].assign(code=made["diagnosis"]["code"].str[:3])}
+    found = {}
+    for name, frames in (("kept", made), ("lost", lost)):
+        result = evaluate_tables([frames], train, test, with_tree(), **QUICK)
+        assert list(result["fidelity"]["code_levels"]) == ["diagnosis.code"]
+        found[name] = [level["tvd"] for level in result["fidelity"]["code_levels"]["diagnosis.code"]]
+        assert result["linked"]["apart"]["diagnosis.code"]["tvd"] < 0.2, "at the level that was kept"
+    assert found["lost"][:2] == found["kept"][:2]
+    assert found["lost"][2] > 0.9 > 0.2 > found["kept"][2]

@@ -1,12 +1,13 @@
 """Histories of linked tables: a fit asks what it planned, whoever shares keys, and gives people with fresh, linked rows."""
 
 import math
+import re
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from linked_clinic import IN_ORDER, LAB, clinic, labs, schema, with_labs, without
+from linked_clinic import IN_ORDER, LAB, TREE, clinic, finer, labs, schema, with_labs, with_tree, without
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer, generators, load, verify
 from synthdp.errors import BadInput
@@ -14,6 +15,7 @@ from synthdp.generators.histories import HistoriesSettings
 from synthdp.ledger.events import merged
 from synthdp.ledger.ledger import Ledger
 from synthdp.planning import planned
+from synthdp.report import information_loss, promise
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.replay import Recorder
@@ -38,9 +40,9 @@ def release():
     return fitted(Budget(math.inf, 1e-5), hospital(500, seed=1), HistoriesSettings(rounds=2, iterations=40), seed=3)
 
 
-def run(frames, recorder):
+def run(frames, recorder, declared=None):
     account = Account(BUDGET, Ledger(), unit="person_id")
-    data = Sensitive(frames, with_labs(), account, seed=1, recorder=recorder)
+    data = Sensitive(frames, declared or with_labs(), account, seed=1, recorder=recorder)
     return SMALL.fit(data, seed=1), account
 
 
@@ -53,22 +55,60 @@ def colliding(frames):
     return {**frames, "visit": pd.concat([visit, more], ignore_index=True)}
 
 
-def test_replay_with_a_person_whose_keys_collide_with_others():
+@pytest.mark.parametrize("tree", [False, True])
+def test_replay_with_a_person_whose_keys_collide_with_others(tree):
     """The answers of one run are given to another without the person: the same questions, the same model, and no value moves too far."""
-    frames = colliding(hospital(60, seed=2))
+    frames, declared = colliding(hospital(60, seed=2)), with_tree(with_labs) if tree else with_labs()
+    frames = finer(frames) if tree else frames
     for name in ("diagnosis", "lab"):
         assert len(without(frames, "P0003")[name]) == len(frames[name]), "all are shared"
     first = Recorder()
-    model, account = run(frames, first)
+    model, account = run(frames, first, declared)
     second = Recorder(of=first)
-    again, _ = run(without(frames, "P0003"), second)
-    assert len(second.movements) == len(first.asked) == 6
+    again, _ = run(without(frames, "P0003"), second, declared)
+    assert len(second.movements) == len(first.asked) == 6 + tree
     assert all(moved <= bound * (1 + 1e-12) for moved, bound in second.movements)
     assert all(moved > 0 for moved, _ in second.movements)
     one, other = model.sample_tables(30, seed=0), again.sample_tables(30, seed=0)
     for name in one:
         pd.testing.assert_frame_equal(one[name], other[name])
     assert account.plan == merged(account.ledger.entries())
+
+
+def test_rare_codes_below_visits_are_kept_under_their_parents_and_may_be_drawn_as_leaves(tmp_path):
+    """What was kept is one list for all places of a row; the plan, the statement and what was lost tell of it once."""
+    frames, release = finer(clinic(400, seed=1)), {}
+    for leaves in (False, True):
+        declared = schema(
+            units=400, tables={"diagnosis": {"columns": {"code": {**TREE, "tree": {**TREE["tree"], "leaves": leaves}}}}}
+        )
+        made = Synthesizer(SMALL, schema=declared, budget=Budget(1.0, 1e-5))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotEntered)
+            release[leaves] = made.fit(frames, seed=1)
+    kept = set(release[False].schema.column("diagnosis.code 1").categories)
+    assert kept == set(release[False].schema.column("diagnosis.code 2").categories)
+    assert {"E11.0", "I10.0", "J45.0", "K21.0"} <= kept, "the frequent ones"
+    assert kept & {"E", "E11", "I", "I10", "J", "J45", "K", "K21"}, "the rare ones, under these"
+    assert len(kept & set(TREE["categories"])) < 12
+    sampled, drawn = (release[leaves].sample_tables(400, seed=0)["diagnosis"]["code"] for leaves in (False, True))
+    assert kept > set(sampled)
+    assert {"E", "I", "J", "K"} >= {code[0] for code in sampled if code != "other"}
+    assert set(drawn) <= {*TREE["categories"], "other"}
+    assert set(drawn) - kept, "leaves of what was kept"
+    share = frames["diagnosis"]["code"].isin(["E11.0", "I10.0", "J45.0", "K21.0"]).mean()
+    assert sampled.isin(["E11.0", "I10.0", "J45.0", "K21.0"]).mean() == pytest.approx(share, abs=0.1)
+    loaded = load(release[True].save(tmp_path / "release"))
+    verify(tmp_path / "release")
+    pd.testing.assert_series_equal(loaded.sample_tables(400, seed=0)["diagnosis"]["code"], drawn)
+    said = "\n".join(information_loss.brief(loaded.statement))
+    assert "diagnosis.code 1" not in said
+    assert re.search(r"diagnosis\.code [\d.]+% at level 3 of 3", said)
+    assert "Synthetic codes of diagnosis.code were drawn uniformly" in said
+    assert any(
+        "which codes are kept is told by how many person_id" in each for each in loaded.statement.declared["tables"]
+    )
+    assert promise.asked_for(loaded.statement) == promise.bought(loaded.statement) == ["diagnosis.code"]
 
 
 def test_keys_are_fresh_and_linked_and_rules_are_kept(release):

@@ -725,6 +725,13 @@ HISTORIES = (
         (f"{LINKED}::test_rows_below_a_visit_share_its_weight_and_their_columns_are_those_of_a_plain_loop",),
     ),
     Mutant(
+        "of a person with many codes under a tree below visits each counts whole",
+        f"{SEAL}.learn:Domain._shortened",
+        "np.sqrt(self.categories * (1 - 1e-9) / length)",
+        "np.sqrt(length / length)",
+        (f"{LINKED}::test_no_person_moves_the_counts_of_a_tree_below_visits_by_more_than_the_sensitivity",),
+    ),
+    Mutant(
         "others decide which of a unit's records count",
         f"{SEAL}.history_records:Histories.of",
         "(keys >> np.uint64(32)).astype(np.int64)",

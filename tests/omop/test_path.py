@@ -1,27 +1,33 @@
 """From a hospital's CDM to a synthetic one on the command line; what is read, written and refused on the way."""
 
 import json
+import math
+import re
 import shutil
+import warnings
+from datetime import date
 from pathlib import Path
 
 import databases
 import duckdb
+import numpy as np
 import omop_hospital
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from synthdp import Schema
+from synthdp import Budget, NotEntered, Schema, Synthesizer
 from synthdp.cli import run
 from synthdp.errors import BadInput
-from synthdp.omop import cdm, cdm_draft, cdm_store, cdm_tables
+from synthdp.generators.histories import HistoriesSettings
+from synthdp.omop import cdm, cdm_draft, cdm_files, cdm_store, cdm_tables
 from synthdp.omop.cdm_store import Cdm
 from synthdp.omop.quality_checks import checked
 
 DATA = ("data.format=omop", "data.path=cdm", "data.schema=schema.yaml")
 SOON = ("generator=histories", "generator.rounds=1", "generator.iterations=5", "seed=1")
-FIT = ("fit", *DATA, *SOON, "budget.epsilon=3", "budget.delta=1e-5")
+FIT = ("fit", *DATA, *SOON, "budget.epsilon=50", "budget.delta=1e-5")  # to 300 people as 3 to 5,000
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +126,7 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     )
     assert all("synthetic: made by synthdp, epsilon" in comment for (comment,) in comments)
     about = frames["cdm_source"].iloc[0]
-    assert about["source_description"].startswith("synthetic: made by synthdp, epsilon 2.99")
+    assert about["source_description"].startswith("synthetic: made by synthdp, epsilon 49.9")
     assert "per person_id" in about["source_description"]
     assert set(frames["person"]["person_source_value"]) == {"synthetic"}
     assert frames["person"]["person_id"].tolist() == list(range(1, 201))
@@ -133,6 +139,159 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     read = cdm_tables.read("synthetic", Schema.load("schema.yaml"))
     assert len(read["person"]) == 200
     Schema.load("schema.yaml").validate_tables(read)
+
+
+ODD = """\
+concept_id,concept_name,domain_id,standard_concept,invalid_reason
+1,top,Condition,S,
+2,one,Condition,S,
+3,other,Condition,S,
+4,small,Condition,S,
+5,of two,Condition,S,
+6,of one,Condition,S,
+7,of other,Condition,S,
+8,old,Condition,,
+9,of old,Condition,S,
+10,a drug,Drug,S,
+2000000001,own,Condition,S,
+"""
+
+
+def test_concepts_roll_up_to_standard_ones_of_their_domain_with_one_parent_each(tmp_path):
+    """Of two that lie above one, the one with fewer below; none of the same rank, none that is not standard, and none of a hospital."""
+    above = {1: range(2, 8), 2: (4, 5, 6), 3: (4, 5, 7), 4: (5,), 8: (9,), 10: (4,), 2000000001: (9,)}
+    pairs = [(each, each) for each in range(1, 11)] + [(one, each) for one, below in above.items() for each in below]
+    names = ["ancestor_concept_id", "descendant_concept_id"]
+    pd.DataFrame(pairs, columns=names).to_csv(tmp_path / "concept_ancestor.csv", index=False)
+    (tmp_path / "concept.csv").write_text(ODD, encoding="utf-8")
+    lists = cdm_draft.concept_lists(str(tmp_path), tmp_path / "lists")
+    assert lists["condition_concept_id"] == cdm_draft.Listed("lists/condition_concept_id.csv", rolls_up=True)
+    assert lists["drug_concept_id"] == cdm_draft.Listed("lists/drug_concept_id.csv", rolls_up=False)
+    found = pd.read_csv(tmp_path / "lists" / "condition_concept_id.csv").set_index("concept_id")["parent"]
+    assert found.dropna().astype(int).to_dict() == {2: 1, 3: 1, 4: 2, 5: 4, 6: 2, 7: 3}
+    assert found.index.tolist() == [1, 2, 3, 4, 5, 6, 7, 9]
+    (tmp_path / "concept_ancestor.csv").unlink()
+    flat = cdm_draft.concept_lists(str(tmp_path), tmp_path / "flat")
+    assert not any(each.rolls_up for each in flat.values())
+    assert pd.read_csv(tmp_path / "flat" / "condition_concept_id.csv")["parent"].isna().all()
+    assert "tree:" not in cdm_draft.draft(None, flat)
+    assert cdm_draft.draft(None, lists).count("other: 0  # what noise hides") == 1
+
+
+def test_rolled_up_concepts_say_what_becomes_of_the_rest_and_do_not_lie_in_the_cdm(place, capsys):
+    made = Path("schema.yaml").read_text(encoding="utf-8")
+    tree = "tree: {file: schema.concepts/drug_concept_id.csv, column: concept_id, parent: parent}"
+    assert tree in made
+    Path("own.yaml").write_text(made.replace(tree, tree.replace("schema.concepts/", "cdm/")), encoding="utf-8")
+    (place / "cdm" / "drug_concept_id.csv").write_bytes(Path("schema.concepts/drug_concept_id.csv").read_bytes())
+    words = ["plan", *DATA[:2], "data.schema=own.yaml", *SOON[:1], "budget.epsilon=3", "account=none"]
+    assert run(words) != 0
+    assert "drug_exposure.drug_concept_id' takes its categories from the records" in capsys.readouterr().err
+    (place / "cdm" / "drug_concept_id.csv").unlink()
+    silent = "".join(f"{line}\n" for line in made.splitlines() if "other: 0  #" not in line)
+    Path("own.yaml").write_text(silent, encoding="utf-8")
+    assert run(words) != 0
+    assert "becomes the text 'other', which is no concept: say other: 0" in capsys.readouterr().err
+
+
+@pytest.mark.heavy
+def test_dates_below_visits_are_learned_where_the_schema_lists_them(place):
+    """As days after the visit's start; an end is not before its start, nobody is treated after death, and periods hold all of it."""
+    tables, rng = omop_hospital.tables(300), np.random.default_rng(1)
+    drug = tables["drug_exposure"]
+    start = pd.to_datetime(drug["drug_exposure_start_date"]) + pd.to_timedelta(rng.choice([0, 2], len(drug)), "D")
+    died = pd.to_datetime(drug["person_id"].map(tables["death"].set_index("person_id")["death_date"]))
+    start = start.where(~(start > died), died)
+    end = start + pd.to_timedelta(rng.choice([0, 30], len(drug)), "D")
+    tables["drug_exposure"] = drug.assign(
+        drug_exposure_start_date=start, drug_exposure_end_date=end.where(~(end > died), died)
+    )
+    omop_hospital.made_up_omop.write(tables, place / "moved")
+    drafted = Path("schema.yaml").read_text(encoding="utf-8")
+    for each in ("start", "end"):
+        asked = f"drug_exposure_{each}_date: {{kind: ignore}}  # question: to be learned? "
+        assert asked in drafted
+        drafted = drafted.replace(asked, f"drug_exposure_{each}_date: ")
+    years = "resolution: day, bounds: [2021-01-01, 2024-12-31]"
+    drafted = drafted.replace(years, years.replace("2024-12-31", "2025-03-01"))
+    rules = ("drug_exposure.drug_exposure_start_date >=", "drug_exposure.drug_exposure_end_date >=")
+    assert all(f"  # - {rule}" in drafted for rule in rules)
+    for rule in rules:
+        drafted = drafted.replace(f"  # - {rule}", f"  - {rule}")
+    Path("own.yaml").write_text(drafted, encoding="utf-8")
+    schema = cdm.noted(Schema.load("own.yaml"))
+    frames = schema.validate_tables(cdm_tables.read("moved", schema), "clamp")
+    made = HistoriesSettings(rounds=1, iterations=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        release = Synthesizer(made, schema=schema, budget=Budget(math.inf, 1e-5)).fit(frames, seed=1, invalid="clamp")
+    told = cdm_files.Told(name="x", guarantee="none", day=date(2026, 1, 1))
+    rows = cdm_files.write(release.stream_tables(300, seed=1), schema, "made", told)
+    assert rows["drug_exposure"] > 50
+    whole = {name: pd.read_csv(f"made/{name}.csv") for name in ("drug_exposure", "visit_occurrence", "person", "death")}
+    drug = whole["drug_exposure"].merge(whole["visit_occurrence"], on=["visit_occurrence_id", "person_id"])
+    drug = drug.merge(whole["death"], on="person_id", how="left")
+    days = {name: pd.to_datetime(drug[name]) for name in drug if name.endswith("_date")}
+    first, last = days["drug_exposure_start_date"], days["drug_exposure_end_date"]
+    late = (first - days["visit_start_date"]).dt.days
+    assert late.min() >= 0
+    assert 0.3 < (late == 2).mean() < 0.7
+    assert 0.3 < (last - first).dt.days.between(15, 45).mean() < 0.7
+    assert (last >= first).all()
+    assert not (last > days["death_date"]).any()
+    assert (drug["drug_exposure_end_datetime"].str[:10] == drug["drug_exposure_end_date"]).all()
+    period = pd.read_csv("made/observation_period.csv").set_index("person_id")
+    ends = pd.to_datetime(drug["person_id"].map(period["observation_period_end_date"]))
+    assert (last <= ends).all()
+    assert (last > days["visit_end_date"]).any(), "there is something to hold"
+    assert not [each for each in checked("made") if each.status == "failed"]
+    condition = pd.read_csv("made/condition_occurrence.csv").merge(whole["visit_occurrence"], on="visit_occurrence_id")
+    assert (condition["condition_start_date"] == condition["visit_start_date"]).all(), "not listed"
+    assert condition["condition_end_date"].isna().all()
+
+
+def test_dates_below_visits_keep_their_order_whatever_was_drawn():
+    """Near the visit, within life, ends after starts; what was not drawn is the first day, or empty where the model allows it."""
+    rng = np.random.default_rng(1)
+    day, number = np.datetime64("2022-01-01"), 500
+    start = day + rng.integers(0, 300, number)
+    end, born = start + rng.integers(0, 9, number), start - rng.integers(0, 40, number)
+    died = np.where(rng.random(number) < 0.5, start + rng.integers(0, 40, number), np.datetime64("NaT"))
+    drawn = [
+        np.where(rng.random(number) < 0.1, np.datetime64("NaT"), start + rng.integers(-60, 60, number)) for _ in "ab"
+    ]
+    rows = pd.DataFrame(dict(zip(("drug_exposure_start_date", "drug_exposure_end_date"), drawn, strict=True)))
+    found = cdm_files._dates("drug_exposure", rows, start, end, born, died)
+    first, last = found["drug_exposure_start_date"], found["drug_exposure_end_date"]
+    assert list(found) == ["drug_exposure_start_date", "drug_exposure_end_date"]
+    assert (first >= np.minimum(start, np.maximum(born, start - 7))).all()
+    assert (first <= end + 7).all()
+    assert (last >= first).all()
+    assert not (last > died).any()
+    inside = ~(drawn[0] < np.maximum(born, start - 7)) & ~(drawn[0] > np.fmin(died, end + 7)) & ~np.isnat(drawn[0])
+    assert (first[inside] == drawn[0][inside]).all()
+    assert (first[np.isnat(drawn[0])] == start[np.isnat(drawn[0])]).all()
+    none = cdm_files._dates("condition_occurrence", pd.DataFrame(index=rows.index), start, end, born, died)
+    assert list(none) == ["condition_start_date"]
+    assert (none["condition_start_date"] == start).all()
+
+
+def test_a_date_below_visits_is_no_time_and_none_of_a_month(place):
+    made = Path("schema.yaml").read_text(encoding="utf-8")
+    for asked, said in (
+        (
+            "condition_start_datetime: {kind: datetime, bounds: [2021-01-01, 2025-01-01]}",
+            "'condition_start_date': list that",
+        ),
+        (
+            "condition_start_date: {kind: datetime, bounds: [2021-01-01, 2025-01-01], resolution: second}",
+            "must be a datetime with resolution: day",
+        ),
+    ):
+        text = re.sub(r"condition_start_date: \{kind: ignore\}.*", asked, made)
+        Path("own.yaml").write_text(text, encoding="utf-8")
+        with pytest.raises(BadInput, match=said):
+            cdm.check(Schema.load("own.yaml"))
 
 
 def test_split_makes_two_cdms_of_different_people(place, capsys):
@@ -215,6 +374,8 @@ def test_concepts_are_public_and_a_hospital_s_own_are_declared(place, capsys):
             assert "lies in the CDM itself" in capsys.readouterr().err, its
     assert "1900000041" not in Path("schema.concepts/condition_concept_id.csv").read_text(), "it is not standard"
     made = Path("schema.yaml").read_text(encoding="utf-8")
+    flat = (line for line in made.splitlines() if not line.lstrip().startswith(("tree:", "other: 0 ")))
+    made = "".join(f"{line}\n" for line in flat)
     own = made.replace("categories: {file: schema.concepts/drug", "categories: {file: cdm/drug")
     Path("own.yaml").write_text(own.replace("column: concept_id", "column: drug_concept_id"), encoding="utf-8")
     words = [word.replace("=schema.yaml", "=own.yaml") for word in FIT]
@@ -362,8 +523,8 @@ def test_postgresql_from_schema_to_split(place, capsys):
 def test_a_cell_is_the_same_number_whoever_else_is_there():
     large = ["9007199254740993", "9007199254740995", "7"]
     for another in ("1", "1.5", None, "no number", "-1", "18446744073709551615", "1" + "0" * 30):
-        alone = cdm_tables._numbers(pd.Series(large, dtype=object)).tolist()
-        beside = cdm_tables._numbers(pd.Series([*large, another], dtype=object)).tolist()
+        alone = cdm_tables.numbers(pd.Series(large, dtype=object)).tolist()
+        beside = cdm_tables.numbers(pd.Series([*large, another], dtype=object)).tolist()
         assert alone == beside[:3]
 
 
@@ -388,7 +549,7 @@ def test_a_file_has_one_account_which_knows_its_content_by_whatever_name(place, 
         for path in Path("cdm").glob("*.csv"):
             database.from_csv_auto(str(path), all_varchar=True).create(path.stem)
     for path in ("cdm.duckdb", "cdm.duckdb#main"):
-        said_of(capsys, *FIT, f"data.path={path}", "budget.epsilon=0.5", f"out=run{len(path)}")
+        said_of(capsys, *FIT, f"data.path={path}", "budget.epsilon=5", f"out=run{len(path)}")
     assert "by 2 fits" in said_of(capsys, "budget", "account=cdm.duckdb.account")
     with duckdb.connect("cdm.duckdb") as database:
         database.execute("DELETE FROM drug_exposure")

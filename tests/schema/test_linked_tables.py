@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from linked_clinic import DECLARED, IN_ORDER, LAB, clinic, declared, labs, schema, with_labs
+from linked_clinic import DECLARED, IN_ORDER, LAB, TREE, clinic, declared, labs, schema, with_labs, with_tree
 
 from synthdp import Schema
 from synthdp.errors import BadInput
@@ -132,9 +132,13 @@ WRONG = {
         {"tables": {"diagnosis": {"columns": {**CODES, "n": {"kind": "integer", "bounds": "learn"}}}}},
         "column 'n': bounds of a table below visits cannot be bought",
     ),
-    "a tree below": (
-        {"tables": {"diagnosis": {"columns": {"code": {**CODES["code"], "tree": {"prefix": [1]}}}}}},
-        "column 'code' has a tree, .* give the codes of one level",
+    "a tree of codes to learn below": (
+        {"tables": {"diagnosis": {"columns": {"code": {**TREE, "categories": "learn"}}}}},
+        "needs declared categories",
+    ),
+    "a tree of another column below": (
+        {"tables": {"diagnosis": {"columns": {**CODES, "cause": TREE}}}},
+        "column 'cause': tree of a table below visits cannot be bought",
     ),
     "a rule of codes below": (
         {"rules": [{"never": {"diagnosis.code": "E11", "visit.ward": "a"}}]},
@@ -196,6 +200,18 @@ WRONG = {
 def test_another_shape_is_refused_by_name(changes, said):
     with pytest.raises(BadInput, match=said):
         schema(**changes)
+
+
+def test_codes_below_visits_may_have_a_tree():
+    """Their categories are one thing to learn, whatever place a row has."""
+    made = with_tree()
+    assert made.learned == [("diagnosis.code", "categories")]
+    bought = made.with_learned("diagnosis.code", categories=["E11", "I"])
+    assert bought.column("diagnosis.code 1").categories == ("E11", "I", "other")
+    assert bought.column("diagnosis.code 2").categories == ("E11", "I", "other")
+    for each in (made, bought):
+        assert Schema.from_dict(each.to_dict()) == each
+    assert not made.with_learned("diagnosis.code", categories=["E11"]).learned
 
 
 def test_of_its_rules_those_are_kept_that_order_visits_and_dates_of_people():

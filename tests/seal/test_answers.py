@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import killing
@@ -19,9 +19,11 @@ from synthdp.generators import Traits
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.options import option
+from synthdp.schema.trees import Tree
 from synthdp.seal.charging import Account
 from synthdp.seal.choice import Dependence
 from synthdp.seal.door import Sensitive
+from synthdp.seal.learn import Domain
 from synthdp.seal.marginals import Marginals
 from synthdp.seal.resume import Answers, _record, digest
 
@@ -213,6 +215,12 @@ def test_a_question_is_known_bit_for_bit():
         differ = {each for each, value in digest(other, None, None).items() if value != digest(plain, None, None)[each]}
         assert differ == {name}
     assert digest(plain, 0.5, None)["rate"] != digest(plain, None, None)["rate"]
+
+
+def test_a_question_that_got_another_field_is_the_one_that_an_older_version_asked():
+    plain = Domain("code", 1.0, 1e-6, 3, Tree(prefix=(1,), codes=("A1", "B2")))
+    assert set(digest(plain, None, None)) == {"its type", "rate", "column", "noise", "delta", "categories", "tree"}
+    assert "places" in digest(replace(plain, places=3), None, None)
 
 
 KILLS = """

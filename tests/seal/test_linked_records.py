@@ -1,11 +1,13 @@
 """Linked tables in the seal (law 46): one person's rows move nothing but that person's cells, whoever else holds the same keys."""
 
 import math
+import zlib
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
-from linked_clinic import clinic, labs, schema, tangled, with_labs, without
+from linked_clinic import TREE, clinic, finer, labs, schema, tangled, with_labs, with_tree, without
 
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
@@ -14,9 +16,12 @@ from synthdp.ledger.ledger import Ledger
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.schema.joined_tables import joined
+from synthdp.schema.trees import Tree
 from synthdp.seal import HistoryTables, Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.history_records import ordered
+from synthdp.seal.learn import Domain
+from synthdp.seal.records import Records
 
 KEY = b"k" * 32
 SCHEMA, LABS = schema().settled(), with_labs().settled()
@@ -87,6 +92,73 @@ def test_a_person_s_cells_are_told_by_their_own_rows_alone(question):
         alone, without_them, everybody = (question.bounded(sealed(each, of=LABS)) for each in (own, rest, shuffled))
         for one, other, together in zip(alone, without_them, everybody, strict=True):
             np.testing.assert_array_equal(together - other, one)
+
+
+CODED = with_tree().settled()
+CODES_HELD = Domain("diagnosis.code", 1.0, 0.0, 2 * 3, CODED.column("diagnosis.code 1").tree, 2)
+
+
+def counted(frames):
+    return CODES_HELD.bounded(ordered(frames, CODED, KEY))
+
+
+def test_no_person_moves_the_counts_of_a_tree_below_visits_by_more_than_the_sensitivity():
+    """By brute force, as above; `alike` has all codes of the tree in visits of their own."""
+    frames = finer(tangled())
+    assert CODES_HELD.sensitivity == math.sqrt(6)
+    start, every = pd.Timestamp("2021-01-01"), TREE["categories"]
+    more = {"visit_id": [f"many {at}" for at in range(len(every))], "person_id": "alike", "start": start}
+    frames["visit"] = pd.concat([frames["visit"], pd.DataFrame({**more, "ward": "a", "no_show": False})])
+    some = pd.DataFrame({"visit_id": more["visit_id"], "code": every})
+    frames["diagnosis"] = pd.concat([frames["diagnosis"], some], ignore_index=True)
+    people = [name for name in dict.fromkeys(frames["person"]["person_id"].dropna()) if name]
+    whole = counted(frames)
+    moved = {name: CODES_HELD.movement(whole, counted(without(frames, name))) for name in people}
+    assert max(moved.values()) <= CODES_HELD.sensitivity
+    assert moved["alike"] > (1 - 1e-5) * CODES_HELD.sensitivity
+    assert min(moved.values()) == 0.0, "who has no code adds nothing"
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_person_s_codes_count_once_each_and_are_no_longer_than_the_sensitivity(most):
+    """Every set of up to so many visits' codes, by a plain loop over the nodes above them."""
+    tree = Tree(prefix=(1, 2), codes=("a0x", "a0y", "a1x", "b0x", "b1y"))
+    question, nodes = Domain("code", 1.0, 0.0, 2 * 3, tree, 2), tree.nodes
+    rng, found = np.random.default_rng(1), [np.zeros(len(nodes))]
+    for _ in range(300):
+        held = rng.choice([*tree.codes, "zz", None], (most, 2))
+        frame = pd.DataFrame({"code 1": held[:, 0], "code 2": held[:, 1]}, dtype=object)
+        made = Records(1, np.zeros(most, np.int64), frame, None, most, np.zeros(1, np.uint64))
+        found.append(question.bounded(made))
+        reached = {node for code in held.ravel() if code is not None for node in tree.chain(code) if node in nodes}
+        vector = np.array([node in reached for node in nodes], float)
+        length = np.linalg.norm(vector)
+        expected = vector * min(1.0, math.sqrt(6) / length) if length else vector
+        np.testing.assert_allclose(found[-1], expected, rtol=5e-6)
+        assert np.linalg.norm(found[-1]) <= question.sensitivity
+    apart = [question.movement(one, other) for one, other in pairwise(found)]
+    assert max(apart) <= 2 * question.sensitivity, "also where one takes another's place"
+    longest = max(np.linalg.norm(each) for each in found)
+    assert longest > 0.99 * question.sensitivity or most == 1
+
+
+def test_what_a_person_adds_to_the_counts_of_a_tree_is_told_by_their_own_rows_alone():
+    frames = finer(tangled())
+    weights = 1 / 2**20
+    visit = frames["visit"].assign(lot=frames["visit"]["person_id"].map(lambda name: zlib.crc32(str(name).encode())))
+    visit = visit.sort_values("lot", kind="stable").drop(columns="lot")  # each one's own visits stay in their order
+    others = {table: frames[table].sample(frac=1, random_state=5) for table in ("person", "diagnosis")}
+    everybody = counted({"visit": visit, **others}) / weights
+    for name in ("alike", "P0000", "P0003", "P0011"):
+        visits = frames["visit"][frames["visit"]["person_id"] == name]
+        own = {
+            "person": frames["person"][frames["person"]["person_id"] == name],
+            "visit": visits,
+            "diagnosis": frames["diagnosis"][frames["diagnosis"]["visit_id"].isin(visits["visit_id"].dropna())],
+        }
+        rest = counted(without(frames, name)) / weights
+        np.testing.assert_array_equal(np.rint(everybody) - np.rint(rest), np.rint(counted(own) / weights))
+        np.testing.assert_allclose(everybody, np.rint(everybody), rtol=1e-12)
 
 
 def test_rows_below_a_visit_share_its_weight_and_their_columns_are_those_of_a_plain_loop():
