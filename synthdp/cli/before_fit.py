@@ -68,15 +68,19 @@ def check(config: Config) -> None:
         private_folder.write(out, json.dumps(report, indent=1, ensure_ascii=False))
         print(f"check      {len(found)} findings in {out} (internal: do not release)")
     data = config["data"]
-    if not any(finding.every for finding in found) and data.path is not None and data.schema is not None:
-        asked = {"data__table": data.table, "data__query_file": data.query_file}
-        asked |= {} if data.format == "files" else {"data__format": data.format}
-        print(output_paths.then("plan", data__path=data.path, **asked, data__schema=data.schema, budget__epsilon=1))
-    lost = [finding.column for finding in found if finding.every]
+    lost = list(dict.fromkeys(finding.column for finding in found if finding.every))
     if lost:
         raise BadInput(
             f"no cell is as declared in {', '.join(map(repr, lost))}: a fit would learn nothing there; mend the file or the schema"
         )
+    if any(finding.refused for finding in found):
+        print(
+            "refused    a fit refuses the records as they are: mend them or the schema; invalid=clamp changes such cells instead"
+        )
+    elif data.path is not None and data.schema is not None:
+        asked = {"data__table": data.table, "data__query_file": data.query_file}
+        asked |= {} if data.format == "files" else {"data__format": data.format}
+        print(output_paths.then("plan", data__path=data.path, **asked, data__schema=data.schema, budget__epsilon=1))
 
 
 def _checks_of_cdm(data: settings.Data) -> "list[Check]":

@@ -123,6 +123,46 @@ def test_check_finds_ids_that_repeat_and_a_column_that_is_lost(place, capsys):
     assert "no cell is as declared in 'age'" in capsys.readouterr().err
 
 
+def test_check_finds_a_column_that_is_lost_although_some_of_its_cells_are_missing(place, capsys):
+    """A code for missing values is as declared whatever else the column holds, and unknown categories count as `other`."""
+    facts = yaml.safe_load((place / "schema.yaml").read_text())
+    facts["columns"] |= {
+        "lab": {"kind": "continuous", "bounds": [0, 20], "missing": True},
+        "ward": {"kind": "categorical", "categories": ["a", "b", "other"], "other": "other", "missing": True},
+    }
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    frame = records().assign(lab="3,7", ward="A")
+    frame.loc[::4, ["lab", "ward"]] = None
+    frame.to_csv("a.csv", index=False)
+    assert run(["check", *DATA]) == 2
+    said = capsys.readouterr()
+    assert "no cell is as declared in 'lab', 'ward'" in said.err
+    assert (
+        "column 'ward': some values are not one of the declared categories, and count as 'other' (records" in said.out
+    )
+    frame.loc[1, ["lab", "ward"]] = ["3.7", "a"]
+    frame.to_csv("a.csv", index=False)
+    assert run(["check", *DATA]) == 0
+
+
+def test_check_says_that_a_fit_would_refuse_and_leads_no_further(place, capsys):
+    assert run(["check", *DATA]) == 0
+    said = capsys.readouterr().out
+    assert "next       synthdp plan" in said
+    assert "refused" not in said
+    records().assign(age=[512, *records()["age"][1:]]).to_csv("a.csv", index=False)
+    assert run(["check", *DATA]) == 0
+    said = capsys.readouterr().out
+    assert "next " not in said
+    assert "refused    a fit refuses the records as they are" in said
+
+
+def test_check_of_a_table_without_records(place, capsys):
+    records()[:0].to_csv("a.csv", index=False)
+    assert run(["check", *DATA]) == 0
+    assert "clearly fewer units" in capsys.readouterr().out
+
+
 def test_check_tells_of_columns_whose_values_are_better_not_bought(place, capsys):
     frame = records()
     rng = np.random.default_rng(7)
