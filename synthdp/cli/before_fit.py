@@ -4,6 +4,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from synthdp.schema.table_review import Finding
 
 Config = Mapping[str, Any]
+KEY = "split.key"
 SHOWN = 8  # columns or pairs of a line
 LIFTED = 0.05  # of the synthetic records, which noise may put where nobody is
 
@@ -184,6 +186,12 @@ def plan(config: Config) -> None:
     for line in _lines(found, schema):
         print(line)
     print(f"account    {spent_of(account)}")
+    data = config["data"]
+    whole = data.path is not None and data.test is None and not (Path(data.path).parent / KEY).exists()
+    if whole and data.query_file is None:
+        path = data.path if data.table is None else f"{data.path}#{data.table}"
+        form = None if data.format == "files" else data.format
+        print(output_paths.then("split", format=form, path=path, schema=data.schema, out="parts"))
 
 
 def split(config: Config) -> None:
@@ -196,17 +204,25 @@ def split(config: Config) -> None:
     out = output_paths.folder(options.out, force=options.force)
     if options.schema is None:
         raise BadInput("split needs schema=FILE.yaml, which says whose record a row is (unit:)")
-    schema, key = Schema.load(options.schema), Path(options.key or out / "split.key")
-    if options.format == "omop":
-        from synthdp.omop import cdm, cdm_tables
+    schema, key = Schema.load(options.schema), Path(options.key or out / KEY)
+    new = not key.exists()
+    try:
+        if options.format == "omop":
+            from synthdp.omop import cdm, cdm_tables
 
-        cdm.check(schema)
-        train, held_out = out / TRAIN, out / HELD_OUT
-        side = side_of(options.share, key)
-        out.mkdir(parents=True, exist_ok=True)
-        cdm_tables.split(options.path, side.held_out, (train, held_out))
-    else:
-        train, held_out = parted(options.path, schema, share=options.share, out=out, key=key)
+            cdm.check(schema)
+            train, held_out = out / TRAIN, out / HELD_OUT
+            side = side_of(options.share, key)
+            out.mkdir(parents=True, exist_ok=True)
+            cdm_tables.split(options.path, side.held_out, (train, held_out))
+        else:
+            train, held_out = parted(options.path, schema, share=options.share, out=out, key=key)
+    except BaseException:
+        if new:  # of a split that was not made, nothing stays
+            key.unlink(missing_ok=True)
+        with suppress(OSError):
+            out.rmdir()
+        raise
     whose = "each record" if schema.unit is None else f"all records of one {schema.unit}"
     print(f"train      {train}: give it to fit and, as data.train=, to evaluate")
     print(f"held out   {held_out}: give it to evaluate as data.test=")

@@ -81,13 +81,14 @@ Config = Mapping[str, Any]
 def evaluate(config: Config) -> None:
     """Judge synthetic records; what it writes is internal."""
     from synthdp.sets import record_files
+    from synthdp.tables import database_url
 
     options: settings.Evaluate = config["options"]
     out = output_paths.folder(options.out, force=options.force)
     schema, train, test = real_records.real(config["data"])
     check_named(schema, config["evaluate"])
     synthetic: Records
-    if schema.tables:
+    if schema.tables or database_url.is_url(options.synthetic):
         synthetic = real_records.read(options.synthetic, schema, config["data"])
     else:
         synthetic = record_files.read(Path(options.synthetic), schema=record_files.as_written(schema))

@@ -192,6 +192,8 @@ def test_a_plan_reads_no_record_and_charges_nothing(place, capsys, generator):
     assert run(["plan", *DATA, f"generator={generator}", "budget.delta=1e-5", "account=own.account", "out=run"]) == 0
     said = capsys.readouterr().out
     assert f"plan       {generator}: noise" in said
+    assert "account    own.account: new, with this fit as its first entry" in said
+    assert "next       synthdp split path=a.csv schema=schema.yaml out=parts" in said
     assert sorted(path.name for path in place.iterdir()) == ["schema.yaml"]
 
 
@@ -268,6 +270,16 @@ def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, na
     again = ["split", f"path={name}", "schema=schema.yaml", "out=later", "key=parts/split.key"]
     assert run(again) == 0
     assert set(read(place / "later" / f"held_out{ending}")["patient"]) == set(held["patient"])
+
+
+def test_a_split_that_fails_leaves_nothing(place, capsys):
+    words = ["split", "schema=schema.yaml", "out=parts"]
+    assert run([*words, "path=nothing.csv"]) == 2
+    assert not (place / "parts").exists()
+    (place / "own.key").write_bytes(b"k" * 32)
+    assert run([*words, "path=nothing.csv", "key=own.key"]) == 2
+    assert (place / "own.key").exists()
+    assert run([*words, "path=a.csv"]) == 0
 
 
 @pytest.mark.parametrize(("words", "says"), [(("share=1",), "between 0 and 1"), (("schema=none.yaml",), "none.yaml")])
