@@ -262,6 +262,7 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
         times = "asked once" if part.count == 1 else f"asked {part.count:,} times"
         whose, buying = list(dict.fromkeys(buying[: part.count])), buying[part.count :]
         what = f" to learn {_listed(whose)}" if whose else ""
+        what += " for " + " and ".join(map(_tables_of, part.tables)) if part.tables else ""
         lines.append(f"question   {_told(part.event)}, {times}{what}: epsilon {part.epsilon:.3g} if it were alone")
     if found.learned:
         lines.append(
@@ -303,6 +304,11 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
     else:
         lines.append("rehearsal  time=true makes the whole fit on made-up records and says how long it took")
     return lines
+
+
+def _tables_of(sizes: tuple[int, int]) -> str:
+    columns, tables = sizes
+    return f"{tables:,} table{'s' * (tables > 1)} of {columns if columns > 1 else 'one'} column{'s' * (columns > 1)}"
 
 
 def _clear(tables: "list[Table]") -> int:

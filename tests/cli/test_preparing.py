@@ -220,7 +220,7 @@ def test_a_plan_says_what_each_purchase_is_for(place, capsys):
     assert run(["plan", *DATA, "generator=independent", "budget.epsilon=9", "budget.delta=1e-5", "account=none"]) == 0
     said = capsys.readouterr().out
     assert "asked 2 times to learn code, sex: epsilon" in said
-    assert "question   Gaussian with noise" in said
+    assert re.search("question   Gaussian with noise [0-9.]+, asked once for 4 tables of one column: epsilon", said)
 
 
 def test_a_plan_beyond_the_budget_is_refused(place, capsys):
