@@ -42,7 +42,7 @@ WHY = {
     "targets": "the columns that users will predict",
     "columns": "are these all, and are they all needed?",
     "categories": "or all that may occur, from the code book, such as [a, b, other]",
-    "tree": "a rare code counts under its first letters, so many of them; or from a list: {file: codes.csv, column: code, parent: block}",
+    "tree": "lengths of the beginnings under which rare codes count; or from a list: {file: codes.csv, column: code, parent: block}",
     "bounds": "or the least and the largest plausible value, such as [0, 120]",
     "missing": "may cells be empty? If not, delete this line, or noise will leave some empty",
     "resolution": "or day, hour, minute, second, microsecond",

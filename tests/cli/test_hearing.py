@@ -42,6 +42,7 @@ def test_a_log_has_all_that_was_said_and_is_the_owner_s(table, capsys):
     more = (table / "fit.log").read_text().removeprefix(log)
     assert capsys.readouterr().err in more, "added to"
     assert "synthdp: " in more
+    assert more.splitlines()[0].endswith(" synthdp sample")
 
 
 def test_a_quiet_command_says_only_what_is_amiss(table, capfd):

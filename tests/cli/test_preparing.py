@@ -335,6 +335,14 @@ def test_categories_are_not_taken_from_the_records_themselves(place, capsys):
     assert not (place / "run").exists()
 
 
+def test_of_several_checks_the_one_that_showed_most_is_told(tmp_path):
+    one, other = (Schema.from_dict({"units": n, "columns": {"a": {"kind": "boolean"}}}) for n in (10, 20))
+    for kind in (looks.DRAFT, looks.CHECK, looks.VALUES, looks.CHECK):
+        looks.keep(tmp_path / "s.yaml", kind, one)
+    assert looks.edited_after(tmp_path / "s.yaml", other) == (looks.DRAFT, looks.VALUES)
+    assert looks.edited_after(tmp_path / "s.yaml", one) == ()
+
+
 def test_a_column_called_review_has_facts_as_any_other():
     def about(low, **marks):
         columns = {"review": {"kind": "integer", "bounds": [low, 10], **marks}, "a": {"kind": "boolean"}}
