@@ -205,8 +205,8 @@ class Both(io.TextIOBase):
 
 @contextmanager
 def messages(command: str, *, quiet: bool, log: str | None) -> Iterator[None]:
-    """Redirect both streams while a command runs. The file is the owner's alone: what is said of real records is internal. Raises `BadInput` where
-    it cannot be written."""
+    """Redirect both streams while a command runs. The file is the owner's alone: what is said of real records is internal. Raises
+    `BadInput` where it cannot be written."""
     with ExitStack() as stack:
         file = None
         if log is not None:
