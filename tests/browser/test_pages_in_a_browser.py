@@ -18,7 +18,8 @@ pytestmark = pytest.mark.browser
 needs_browser = pytest.mark.skipif(pdf.engine() is None, reason="no browser of the Chromium family on the PATH")
 PROBE = """
 const told = { wide: document.documentElement.scrollWidth, window: innerWidth, sorted: [] };
-told.cut = [...document.querySelectorAll("td, th")].filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent);
+told.cut = [...document.querySelectorAll("tbody td, tbody th")]
+  .filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent);
 for (const table of document.querySelectorAll("table.sortable")) {
   for (const head of table.querySelectorAll("thead th[scope=col]")) {
     const column = head.dataset.column ?? head.cellIndex;
