@@ -107,6 +107,8 @@ def source_of(given: settings.Data, runs: list[Found]) -> settings.Data:
         for name in ("path", "table", "query_file", "schema", "train", "test", "target")
         if known.get(name) is not None
     }
+    if {"path", "train"} & set(own):  # the fitted records, named in the other way than the fit did
+        told = {name: value for name, value in told.items() if name not in ("path", "table", "query_file", "train")}
     source = settings.Data(**{**({} if known.get("name") else told), **own})
     if source.test is None:
         raise BadInput(
