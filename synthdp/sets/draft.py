@@ -93,6 +93,7 @@ LABELLED = (
 )
 CODINGS = {"date": ("datetime",), "latest": ("datetime",), "words": ("boolean",), "decimal": ("integer", "continuous")}
 CODINGS["labels"] = ("categorical", "ordinal")
+CODINGS["width"] = ("categorical", "ordinal", "boolean", "identifier")
 CODINGS |= dict.fromkeys(
     ("places", "thousands", "suffix", "numbers", "time"), CODINGS["decimal"]
 )  # which kinds have what of a column's coding

@@ -199,6 +199,8 @@ def _written(array: pa.Array, coded: Coded, found: dict[str, set[str]]) -> list[
         texts = [_number_written(value, coded) for value in values.to_pylist()]
     else:
         texts = [str(value) for value in values.to_pylist()]
+    if coded.coding.width is not None:
+        texts = [text.ljust(coded.coding.width) for text in texts]
     places = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
     return cast("list[str]", np.array([*texts, absent], dtype=object)[places].tolist())
 
