@@ -87,10 +87,12 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
     """A CDM of so many people, in parts."""
     import datetime
 
-    from synthdp.omop import cdm, cdm_files, cdm_store, quality_checks
+    from synthdp.omop import cdm, cdm_draft, cdm_files, cdm_store, quality_checks
 
     cdm_files.check_target(options.out)
     cdm.check(release.schema)
+    if options.vocabulary is not None:
+        cdm_draft.check_apart(options.vocabulary)
     if options.where is not None:
         raise BadInput("where= draws records of one table: leave it out for a CDM")
     path = Path(options.out)
@@ -252,7 +254,7 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     if given:
         raise BadInput(f"{given[0]}= does not go with format=omop: leave it out")
     if options.vocabulary is not None:
-        cdm_draft.check_apart(options.path, options.vocabulary)
+        cdm_draft.check_apart(options.vocabulary, options.path)
         if out is None:
             raise BadInput("vocabulary= needs out=FILE, beside which the lists of concepts are written")
     lists = None

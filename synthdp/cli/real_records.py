@@ -10,7 +10,7 @@ from synthdp.tables import source
 from synthdp.tables import source as tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import pandas as pd
 
@@ -44,6 +44,11 @@ def address_of(options: settings.Data) -> "Address | None":
     if options.table is not None or options.query_file is not None:
         raise BadInput("data.table and data.query_file belong to data.path=URL, such as postgresql://user@host/name")
     return None
+
+
+def without_schema(options: settings.Data, path: str) -> str:
+    """The file of a path: a CDM in a DuckDB file may have the name of its schema behind it."""
+    return path.partition("#")[0] if options.format == "omop" and not Path(path).exists() else path
 
 
 def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "source.Source | None":
@@ -83,12 +88,9 @@ ONE_TABLE = "{what} takes one table, and the schema describes linked ones: join 
 
 
 def _check_in_memory(options: settings.Data) -> None:
-    """Refuse linked tables that are no folder of files, or are to be counted elsewhere."""
-    if address_of(options) is not None or options.engine == "duckdb":
-        raise BadInput(
-            "linked tables are read from a folder with a file for each, and fitted in memory: give data.path=FOLDER, and no database or "
-            "data.engine=duckdb"
-        )
+    """Refuse linked tables that are to be counted elsewhere."""
+    if options.engine == "duckdb":
+        raise BadInput("linked tables are fitted in memory: leave data.engine=duckdb out")
 
 
 def check_one_table(schema: "Schema", what: str) -> None:
@@ -131,10 +133,14 @@ def declared(source: settings.Data) -> "Schema":
     _refuse_both(source)
     if source.name is not None:
         return _targeted(named.schema_of(source.name), source.target)
-    path, file = _needed(path=source.path or source.train, schema=source.schema)
+    _, file = _needed(path=source.path or source.train, schema=source.schema)
+    if source.format == "omop" and source.vocabulary is not None:
+        from synthdp.omop import cdm_draft
+
+        cdm_draft.check_apart(source.vocabulary, source.path, source.train, source.test)
     schema = _loaded(source, file)
     schema.check_declared()
-    _refuse_own_codes(Path(path), Path(file), whole_folder=source.format == "omop")
+    _refuse_own_codes(source, Path(file), schema)
     return schema
 
 
@@ -154,28 +160,33 @@ def _loaded(source: settings.Data, file: str) -> "Schema":
     return schema
 
 
-def _refuse_own_codes(path: Path, schema: Path, *, whole_folder: bool) -> None:
-    """Refuse categories that a schema takes from the records themselves: a list of codes is public."""
+def _refuse_own_codes(source: settings.Data, file: Path, schema: "Schema") -> None:
+    """Refuse categories, or a tree above them, that a schema takes from the records themselves: a list of codes is public."""
     from synthdp.schema import code_lists, yamlfile
-    from synthdp.schema.schema import Schema
+    from synthdp.sets.record_files import identity
+
+    lists = code_lists.named(yamlfile.parse(yamlfile.read_text(file), str(file)), file.parent)
+    if not lists:
+        return
+    paths = [Path(each) for each in (source.path, source.train, source.test) if each is not None]
+    held = {identity(each) for path in paths for each in _files_of(path, source, schema)}
+    homes = [path.resolve() for path in paths] if source.format == "omop" else []
+    for name, of in lists:
+        if identity(of) in held or any(home in of.resolve().parents for home in homes):
+            raise BadInput(
+                f"{file}: column {name!r} takes its categories from the records ({of}), where one patient's code would "
+                "be published: name a public list of codes, or write categories: learn"
+            )
+
+
+def _files_of(path: Path, source: settings.Data, schema: "Schema") -> "Iterable[Path]":
+    """The files at a path that hold records; none where it is a database."""
     from synthdp.sets import record_files
 
-    lists = code_lists.named(yamlfile.parse(yamlfile.read_text(schema), str(schema)), schema.parent)
-    own = [name for name, file in lists.items() if file.resolve() == path.resolve()]
-    if whole_folder:
-        own = [name for name, file in lists.items() if path.resolve() in file.resolve().parents]
-    elif Schema.load(schema).tables:
-        tables = (
-            {table.resolve() for table in record_files.tables_in(path, Schema.load(schema)).values()}
-            if path.is_dir()
-            else set()
-        )
-        own = [name for name, file in lists.items() if file.resolve() in tables]
-    if own:
-        raise BadInput(
-            f"{schema}: column {own[0]!r} takes its categories from the records ({lists[own[0]]}), where one patient's code would "
-            "be published: name a public list of codes, or write categories: learn"
-        )
+    if path.is_dir() and schema.tables and source.format == "files":
+        return record_files.tables_in(path, schema).values()
+    found = path.iterdir() if path.is_dir() else path.parent.glob(path.name) if is_several(path) else [path]
+    return [each for each in found if each.is_file()]
 
 
 def training(
@@ -268,9 +279,7 @@ def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "Rec
 
     if schema.tables:
         if address is not None or database_url.is_url(path):
-            raise BadInput(
-                "linked tables are read from a folder with a file for each, and not from a database: give data.path=FOLDER"
-            )
+            return record_files.tables_from_database(address or database_url.address(path), schema)
         return record_files.read_tables(Path(path), schema)
     if address is not None or database_url.is_url(path):
         return record_files.from_database(address or database_url.address(path), schema)

@@ -135,7 +135,7 @@ NOTHING = {"verdict": "Not computed", "text": "See the list of what was not comp
 def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The two questions of a steward, "Can I use it?" and "Can I share it?", each {"question", "verdict", "bad", "good",
     "answers": [{"question", "verdict", "figures": [{"label", "value", "interval"?}], "text"}]}."""
-    uses = _uses(result["targets"])
+    uses = _uses(result["targets"], (result.get("histories") or {}).get("told", {}))
     close = faithful(result["fidelity"])
     whom = for_whom(result["targets"])
     if whom is None and result["schema_version"] > 1 and result["targets"]:
@@ -195,8 +195,8 @@ def kept(real: float, made: float) -> float:
     return made * (-1.0 if real < 0 else 1.0) - abs(real)
 
 
-def _uses(targets: Mapping[str, Any]) -> list[dict[str, Any]]:
-    cards = [useful(target, entry) for target, entry in targets.items()]
+def _uses(targets: Mapping[str, Any], told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    cards = [useful(target, entry, told.get(target)) for target, entry in targets.items()]
     if len(cards) <= MOST_TARGETS:
         return cards
     worst = min(cards, key=lambda card: card.get("kept", float("inf")))
@@ -204,9 +204,10 @@ def _uses(targets: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{**worst, "question": f"Is it useful for predicting these {len(cards)} columns?", "text": text}]
 
 
-def useful(target: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def useful(target: str, entry: Mapping[str, Any], past: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """{"target", "question", "verdict", "figures", "text"} on what models trained on the synthetic rows are worth, and
-    "kept", the share of what real rows offer above guessing, where it can be told."""
+    "kept", the share of what real rows offer above guessing, where it can be told. `past`: the same of a model that is told the
+    unit's earlier records too (`history_fidelity`), by which histories are judged where it tells more."""
     metric, guess, name, said_guess = ("auroc", CHANCE, "AUROC", f"chance ({CHANCE})")
     if entry.get("kind") == "number":
         metric, guess, name, said_guess = ("r2", 0.0, "R²", "always predicting the mean")
@@ -224,6 +225,13 @@ def useful(target: str, entry: Mapping[str, Any]) -> dict[str, Any]:
         f"The figures are the mean {name}, on real held-out rows, of models trained on synthetic rows, on real rows (the ceiling) "
         "and on rows whose columns are unrelated (the floor)."
     )
+    if past is not None and name == "AUROC" and past["trtr"]["all"] > real["mean"]:
+        made, real, alone = ({"mean": past[arm]["all"]} for arm in ("tstr", "trtr", "without"))
+        answer["figures"] = [_item("synthetic", made), _item("real", real), _item("real, no past", alone)]
+        text = (
+            "The figures are the AUROC, on real held-out rows, of a model that is told a row and what came before it: trained on synthetic "
+            "rows, on real rows (the ceiling) and on real rows without what came before them."
+        )
     signal = real["mean"] - guess
     if signal < LEAST_SIGNAL:
         text += (

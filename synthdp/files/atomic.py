@@ -36,7 +36,8 @@ def file(path: Path) -> Iterator[Path]:
 @contextmanager
 def folder(path: Path) -> Iterator[Path]:
     """A folder to fill in the place of `path`, which it becomes when the block ends well; an older one is replaced. `BadInput` as
-    for a file."""
+    for a file. Where `path` is a link to a folder, that folder is replaced, and the link stays."""
+    path = path.resolve() if path.is_symlink() else path
     with _named(path):
         recover(path)
         part = Path(tempfile.mkdtemp(prefix=_prefix(path), dir=path.parent))
@@ -57,6 +58,7 @@ def folder(path: Path) -> Iterator[Path]:
 
 def recover(path: Path) -> None:
     """Give a complete folder its name if the machine stopped before that, and remove what stopped writers left beside `path`."""
+    path = path.resolve() if path.is_symlink() else path
     new, old = _complete(path), path.with_name(f".{path.name}.old")
     if new.exists():
         if path.exists():
@@ -70,7 +72,7 @@ def recover(path: Path) -> None:
 
 def interrupted(path: Path) -> Path | None:
     """The complete folder that waits for the name `path`, if the machine stopped before it got it."""
-    new = _complete(path)
+    new = _complete(path.resolve() if path.is_symlink() else path)
     return new if new.exists() and not path.exists() else None
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from synthdp.errors import BadInput
 from synthdp.omop import cdm
 from synthdp.omop.cdm_store import Cdm, duck
-from synthdp.tables import database_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,18 +133,15 @@ def _listed(codes: "Sequence[int]") -> str:
     return ", ".join(map(str, codes))
 
 
-def check_apart(where: str | None, vocabulary: str) -> None:
-    """Refuse a vocabulary that lies in the CDM: its table of concepts may hold what occurs there and nothing else."""
-    if where is None:
-        return
-    same = where.partition("#")[0] == vocabulary.partition("#")[0]
-    if not same and not any(map(database_url.is_url, (where, vocabulary))):
-        home, lists = Path(where).resolve(), Path(vocabulary).resolve()
-        same = home == lists or home in lists.parents
-    if same:
+def check_apart(vocabulary: str, *records: str | None) -> None:
+    """Refuse a vocabulary that is a CDM, or shares a file or a database with one of `records`: its table of concepts may hold what occurs
+    there and nothing else."""
+    lists = Cdm(vocabulary)
+    of_records = [Cdm(each) for each in records if each is not None]
+    if cdm.PERSON in lists.fields() or any(lists.shares(each) for each in of_records):
         raise BadInput(
-            "data.vocabulary lies in the CDM itself, whose table of concepts may hold just those that a patient has: name a public version "
-            "of the vocabulary, such as a folder that Athena gave you"
+            "data.vocabulary lies in the CDM itself, or is one: its table of concepts may hold just those that a patient has. Name a "
+            "public version of the vocabulary, such as a folder that Athena gave you"
         )
 
 

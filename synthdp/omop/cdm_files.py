@@ -1,6 +1,7 @@
 """Linked tables that were drawn, written as a CDM: fresh ids, the types of its DDL, periods made of the visits, and everywhere that it is
 synthetic: in `*_source_value`, in `cdm_source`, in the metadata of Parquet files and the comments of a DuckDB file's tables."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -55,8 +56,8 @@ class Told:
 
 def check_target(out: str) -> None:
     """Raise `BadInput` for a name that is neither a folder, FOLDER/*.parquet or FOLDER/*.csv, nor a DuckDB file."""
-    path = Path(out)
-    if path.name in ("*.parquet", "*.csv") or path.suffix.lower() in DUCKDB or not path.suffix:
+    path, is_url = Path(out), re.match(r"[a-z]+:", out)
+    if not is_url and (path.name in ("*.parquet", "*.csv") or path.suffix.lower() in DUCKDB or not path.suffix):
         return
     raise BadInput(
         f"out={out}: a CDM is written to a folder (out=FOLDER for CSV, out='FOLDER/*.parquet'), or to a file of DuckDB (out=FILE.duckdb)"
@@ -273,13 +274,45 @@ def _writer(out: str, told: Told) -> Iterator[Any]:
 
 
 def _check_replaced(place: Path) -> None:
-    """Refuse to write in the place of a CDM that does not say that it is synthetic: it may be the hospital's own."""
+    """Refuse to write in the place of anything but a CDM of ours, all of which says that it is synthetic: it may be the hospital's own."""
     if not place.exists() or (place.is_dir() and not any(place.iterdir())):
         return
-    told = Cdm(str(place)).texts({"cdm_source": ("cdm_source_abbreviation",)}).get("cdm_source")
-    if told is None or told.to_pydict().get("cdm_source_abbreviation") != [SYNTHETIC]:
+    if place.is_dir():
+        others = len({each.suffix for each in place.iterdir() if each.name != README}) > 1
+    else:
+        others = not _held(place) <= {("main", name) for name in WRITTEN}
+    if others:
+        raise BadInput(f"{place}: holds more than a CDM that synthdp wrote, and is not replaced; choose another name")
+    marks: dict[str, tuple[str, ...]] = {
+        name: tuple(each.name for each in cdm.tables()[name] if each.name in MARKED) for name in cdm.RECORDS
+    }
+    wanted = {"cdm_source": ("cdm_source_abbreviation",), **{name: of for name, of in marks.items() if of}}
+    told = Cdm(str(place)).texts(wanted)
+    said = [
+        told[name].column(each)
+        for name, of in wanted.items()
+        if name in told
+        for each in of
+        if each in told[name].column_names
+    ]
+    whole = len(said) == sum(map(len, wanted.values())) and len(told["cdm_source"]) == 1
+    if not whole or any(set(each.unique().to_pylist()) - {SYNTHETIC} for each in said):
         raise BadInput(
-            f"{place}: its cdm_source does not say that it is synthetic, so it is not replaced; choose another name"
+            f"{place}: does not say of all its rows that they are synthetic, so it is not replaced; choose another name"
+        )
+
+
+def _held(path: Path) -> set[tuple[str, str]]:
+    """The tables and views of a DuckDB file, in every schema."""
+    source.check_installed()
+    import duckdb
+
+    with source.asking(), duckdb.connect(str(path), read_only=True) as connection:
+        return set(
+            connection.execute(
+                "SELECT schema_name, table_name FROM duckdb_tables() UNION ALL "
+                "SELECT schema_name, view_name FROM duckdb_views() WHERE NOT internal"
+            ).fetchall()
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,7 +49,7 @@ class Cdm:
             return plain
         path = Path(plain)
         if path.is_file() and path.suffix.lower() in DUCKDB:
-            return f"duckdb:///{path.resolve()}"
+            return f"duckdb:///{quote(str(path.resolve()))}"
         if not Path(self.where).is_dir():
             raise BadInput(
                 f"{self.where}: is no CDM: expected a folder with a CSV or Parquet file for each table, such as person.csv, a DuckDB file "
@@ -70,6 +70,21 @@ class Cdm:
                 raise BadInput(f"{self.where}: has several files of the table {name!r}; keep one")
             found[name] = path
         return found
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files that hold it; none for a database's server."""
+        if self._url is None:
+            return list(self._files.values())
+        return [Path(_file_of(self._url))] if self._url.startswith("duckdb:") else []
+
+    def shares(self, other: "Cdm") -> bool:
+        """Whether both have a file in common, by whatever name, lie in one folder, or in one database."""
+        if self._url is not None and self._url == other._url:
+            return True
+        if self.is_folder and other.is_folder and Path(other.where).resolve() in _and_above(Path(self.where)):
+            return True
+        return bool({*map(record_files.identity, self.paths)} & {*map(record_files.identity, other.paths)})
 
     def fields(self) -> dict[str, tuple[str, ...]]:
         """The fields of every table that is there. No record is read."""
@@ -222,7 +237,12 @@ def _clean(name: str, table: pa.Table) -> pa.Table:
         if isinstance(values.type, pa.DictionaryType):
             values = values.cast(values.type.value_type)
         field = cdm.field(name, column) if name in cdm.tables() else None
-        text = pc.utf8_trim_whitespace(values.cast(pa.string()))
+        try:
+            text = pc.utf8_trim_whitespace(values.cast(pa.string()))
+        except pa.ArrowException:
+            raise BadInput(
+                f"{name}.{column}: is stored as {values.type}, of which not every cell is text; store it as text, a number or a date"
+            ) from None
         if pa.types.is_floating(values.type) and field is not None and field.type == "integer":
             # Cell by cell, since nobody's key may be written otherwise for another one's sake.
             whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**63))
@@ -255,6 +275,10 @@ def _view(connection: Any, path: Path, name: str) -> tuple[str, ...]:
         )
     connection.execute(f"CREATE VIEW {name} AS SELECT {chosen} FROM {read}")
     return tuple(lower)
+
+
+def _and_above(folder: Path) -> list[Path]:
+    return [folder.resolve(), *folder.resolve().parents]
 
 
 def _file_of(url: str) -> str:

@@ -25,18 +25,15 @@ def resolved(values: Any, folder: Path) -> Any:
     return {**values, "columns": made}
 
 
-def named(values: Any, folder: Path) -> dict[str, Path]:
-    """The files that columns take their categories from, by column."""
+def named(values: Any, folder: Path) -> list[tuple[str, Path]]:
+    """The files that columns take their categories or trees from, each with its column."""
     if isinstance(values, Mapping) and isinstance(values.get("tables"), Mapping):
         tables = {table: named(each, folder) for table, each in values["tables"].items()}
-        return {f"{table}.{name}": file for table, files in tables.items() for name, file in files.items()}
+        return [(f"{table}.{name}", file) for table, files in tables.items() for name, file in files]
     columns = values.get("columns") if isinstance(values, Mapping) else None
-    given = {
-        str(name): column.get("categories") for name, column in (columns or {}).items() if isinstance(column, Mapping)
-    }
-    return {
-        name: folder / str(each["file"]) for name, each in given.items() if isinstance(each, Mapping) and "file" in each
-    }
+    given = {str(name): column for name, column in (columns or {}).items() if isinstance(column, Mapping)}
+    lists = [(name, column.get(of)) for name, column in given.items() for of in ("categories", "tree")]
+    return [(name, folder / str(each["file"])) for name, each in lists if isinstance(each, Mapping) and "file" in each]
 
 
 def _column(name: Any, column: Any, folder: Path) -> Any:

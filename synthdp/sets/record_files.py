@@ -108,6 +108,12 @@ def files_in(folder: Path) -> "dict[str, Path]":
     return found
 
 
+def identity(path: Path) -> tuple[int, int]:
+    """Of a file, whatever its name and the links to it."""
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
 def read_tables(folder: str | Path, schema: Schema) -> "dict[str, DataFrame]":
     """The linked tables in a folder, by name, each read as `read` does by what the schema says of it. Raises `BadInput` as that does, and
     for a table without a file of its name, or with several."""
@@ -147,6 +153,19 @@ def from_database(address: "Address", schema: Schema) -> "DataFrame":
     return _plain(_asked(address), schema)
 
 
+def tables_from_database(address: "Address", schema: Schema) -> "dict[str, DataFrame]":
+    """The linked tables in a database's schema, which stands where an address has its table; each as `from_database` gives it."""
+    if address.query is not None:
+        raise BadInput(
+            "linked tables are read by their names: name the database's schema after #, and leave data.query_file out"
+        )
+    found = database_url.read_tables(address, [table.name for table in schema.tables])
+    return {
+        table.name: _plain(_of_arrow(found[table.name], f"{address}.{table.name}"), of_table(schema, table))
+        for table in schema.tables
+    }
+
+
 def look_into(address: "Address") -> "Found":
     """The same as `look`, of a database's table."""
     from synthdp.sets import dialect
@@ -155,12 +174,15 @@ def look_into(address: "Address") -> "Found":
 
 
 def _asked(address: "Address") -> "DataFrame":
-    table = database_url.read(address)
-    _check_names(Path(str(address)), table.column_names)
+    return _of_arrow(database_url.read(address), str(address))
+
+
+def _of_arrow(table: pa.Table, where: str) -> "DataFrame":
+    _check_names(Path(where), table.column_names)
     try:
         return _framed(table)
     except (pa.ArrowException, ValueError) as error:
-        raise BadInput(f"{address}: its columns cannot be read ({type(error).__name__})") from None
+        raise BadInput(f"{where}: its columns cannot be read ({type(error).__name__})") from None
 
 
 def look(path: str | Path, sheet: str | None = None) -> "Found":

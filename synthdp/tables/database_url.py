@@ -125,6 +125,12 @@ def closing(found: source.Query) -> "Iterator[source.Query]":
 def snapshot(url: str) -> "Iterator[Any]":
     """The driver's own connection to a database: all that is read by it in the block is of one moment. Raises `BadInput` where the database
     does not answer."""
+    with _snapshot(url) as connection:
+        yield connection.con
+
+
+@contextmanager
+def _snapshot(url: str) -> "Iterator[Any]":
     with source.quiet():
         connection = _connected(url)
     try:
@@ -138,10 +144,27 @@ def snapshot(url: str) -> "Iterator[Any]":
                 connection.con.autocommit = False
                 connection.con.isolation_level = IsolationLevel.REPEATABLE_READ
                 connection.con.read_only = True
-            yield connection.con
+                connection.con.execute("SELECT 1")  # begins the transaction, within which Ibis begins others
+            yield connection
     finally:
         with suppress(*_faults()):
             connection.disconnect()
+
+
+def read_tables(given: Address, names: "Iterable[str]") -> "dict[str, pa.Table]":
+    """All records of the tables of a schema, which stands where an address has its table: of one moment, in memory."""
+    found: dict[str, pa.Table] = {}
+    with source.quiet(), _snapshot(given.url) as connection:
+        for name in names:
+            try:
+                table = connection.table(name, database=given.table)
+            except _faults() as error:
+                raise BadInput(
+                    f"{given}: has no table {name!r} that can be read ({type(error).__name__}); name the schema of the tables after #, "
+                    "such as #main or #public"
+                ) from None
+            found[name] = table.to_pyarrow()
+    return found
 
 
 def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, replace: bool) -> int:

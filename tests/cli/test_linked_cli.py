@@ -2,6 +2,8 @@
 
 import json
 
+import databases
+import duckdb
 import pandas as pd
 import pytest
 from linked_clinic import clinic, declared, labs, schema, with_labs
@@ -9,6 +11,10 @@ from linked_clinic import clinic, declared, labs, schema, with_labs
 from synthdp import Schema
 from synthdp.cli import run
 from synthdp.errors import BadInput
+from synthdp.schema.codec import Codec
+from synthdp.schema.joined_tables import joined
+from synthdp.sets import record_files
+from synthdp.tables import database_url
 
 DATA = ("data.path=tables", "data.schema=clinic.yaml")
 FIT = ("fit", *DATA, "budget.epsilon=3", "budget.delta=1e-5", "generator.rounds=1", "generator.iterations=10", "seed=1")
@@ -77,10 +83,60 @@ def test_split_keeps_all_rows_of_a_person_together(place, capsys):
         assert len(part["diagnosis"]) == expected
 
 
+def coded(frames, schema):
+    """All cells of linked tables, as a fit has them."""
+    whole = joined(schema.validate_tables(frames), schema)
+    return Codec(schema).encode(whole.frame[whole.there])
+
+
+def test_a_database_holds_what_a_folder_does(place, capsys):
+    described = Schema.load("clinic.yaml")
+    with duckdb.connect("clinic.duckdb") as database:
+        database.execute("CREATE SCHEMA ward")
+        for name in ("person", "visit", "diagnosis"):
+            database.read_csv(f"tables/{name}.csv").create(f"ward.{name}")
+    data = ["data.path=duckdb:///clinic.duckdb#ward", "data.schema=clinic.yaml"]
+    found = record_files.tables_from_database(database_url.address(data[0].removeprefix("data.path=")), described)
+    assert (coded(found, described) == coded(record_files.read_tables("tables", described), described)).all()
+    assert run(["check", *data]) == 0
+    capsys.readouterr()
+    fit = ["fit", *FIT[2:], data[0], "out=run"]
+    assert run(fit) == 2
+    assert "give account=FILE" in capsys.readouterr().err
+    assert run([*fit, "account=clinic.account"]) == 0
+    assert run(["fit", *FIT[2:], "data.path=duckdb:///clinic.duckdb#main", "account=none", "out=other"]) == 2
+    assert "has no table 'person' that can be read" in capsys.readouterr().err
+
+
+def test_tables_of_postgresql_are_read_at_one_moment(place):
+    import psycopg
+
+    described = Schema.load("clinic.yaml")
+    with databases.postgres() as server:
+        told = {"host": str(server), "user": databases.USER, "dbname": "postgres", "autocommit": True}
+        with psycopg.connect(**told) as connection:
+            for name in ("person", "visit", "diagnosis"):
+                with open(f"tables/{name}.csv") as file:
+                    columns = ", ".join(f"{each} varchar" for each in next(file).strip().split(","))
+                    connection.execute(f"CREATE TABLE {name} ({columns})")
+                    with connection.cursor().copy(f"COPY {name} FROM STDIN (FORMAT csv)") as copy:
+                        copy.write(file.read())
+            address = database_url.address(f"postgresql://{databases.USER}@/postgres?host={server}#public")
+            found = record_files.tables_from_database(address, described)
+            assert (coded(found, described) == coded(record_files.read_tables("tables", described), described)).all()
+            with database_url._snapshot(address.url) as moment:
+                before = moment.table("person").count().execute()
+                connection.execute("DELETE FROM person")
+                assert moment.table("person").to_pyarrow().num_rows == before == 120
+
+
 REFUSED = {
     "another generator": ((*FIT[:5], "generator=mixture", "out=run", "account=none"), "mixture learns one table"),
-    "a database": ((*FIT, "data.path=duckdb:///x.db", "data.table=t", "out=run", "account=none"), "no database"),
-    "duckdb": ((*FIT, "data.engine=duckdb", "out=run", "account=none"), "no database or data.engine=duckdb"),
+    "a database that is not there": (
+        (*FIT, "data.path=duckdb:///x.db", "data.table=t", "out=run", "account=none"),
+        "no such database",
+    ),
+    "duckdb": ((*FIT, "data.engine=duckdb", "out=run", "account=none"), "leave data.engine=duckdb out"),
     "canaries": ((*FIT, "audit.canaries=5", "out=run", "account=none"), "canaries are planted into one table"),
     "fitness": ((*FIT, "fitness=0.1", "out=run", "account=none"), "fitness"),
     "answers": (

@@ -329,10 +329,16 @@ def test_a_schema_that_was_edited_after_a_look_is_said_to_be_so(place, capsys):
 
 def test_categories_are_not_taken_from_the_records_themselves(place, capsys):
     """A list of codes is public; the column of the records would publish a code that one patient alone has."""
-    edited(place, lambda facts: facts["columns"]["code"].update(categories={"file": "./a.csv", "column": "code"}))
-    assert run([*FIT]) == 2
-    assert "takes its categories from the records" in capsys.readouterr().err
-    assert not (place / "run").exists()
+    records().assign(chapter=records()["code"].str[:1]).to_csv(place / "a.csv", index=False)
+    (place / "codes.csv").hardlink_to(place / "a.csv")
+    (place / "linked.csv").symlink_to("a.csv")
+    own = [{"categories": {"file": file, "column": "code"}} for file in ("./a.csv", "codes.csv", "linked.csv")]
+    own.append({"categories": "learn", "tree": {"file": "a.csv", "column": "code", "parent": "chapter"}})
+    for says in own:
+        edited(place, lambda facts, says=says: facts["columns"]["code"].update(says))
+        assert run([*FIT]) == 2
+        assert "takes its categories from the records" in capsys.readouterr().err
+        assert not (place / "run").exists()
 
 
 def test_of_several_checks_the_one_that_showed_most_is_told(tmp_path):

@@ -380,6 +380,21 @@ def test_with_many_targets_the_worst_is_told(result, most):
     assert first["target"] == f"t{most - 1}"
 
 
+def test_histories_are_judged_with_their_past_where_it_tells_more(result):
+    found = copy.deepcopy(result)
+    found["targets"] = {"income": found["targets"]["income"]}
+    told = {arm: {"all": value, "later": 1.0} for arm, value in (("tstr", 0.77), ("trtr", 0.95), ("without", 0.6))}
+    found["histories"] = {"told": {"income": told}}
+    first = findings.asks(found)[0]["answers"][0]
+    assert [(each["label"], each["value"]) for each in first["figures"]] == [
+        ("synthetic", 0.77), ("real", 0.95), ("real, no past", 0.6)
+    ]  # fmt: skip
+    assert first["verdict"] == "Partly useful: much of the signal is lost"
+    assert "60 % of what real rows offer" in first["text"]
+    told["trtr"]["all"] = 0.51
+    assert findings.asks(found)[0]["answers"][0] == findings.asks({**found, "histories": None})[0]["answers"][0]
+
+
 def test_the_terminal_is_told_of_subgroups_and_attacks(result):
     lines = dict(findings.brief(result))
     _, column, _, level = findings.worst_group(result["targets"])

@@ -182,3 +182,13 @@ def test_a_link_or_a_folder_of_somebody_else_s_stays(tmp_path):
     put(tmp_path / "release")
     assert len(list(tmp_path.iterdir())) == 4
     assert Path(tmp_path / ".release.part-file").read_text() == "mine"
+
+
+def test_a_link_to_a_folder_stays_one(tmp_path):
+    put(tmp_path / "release")
+    (tmp_path / "link").symlink_to("release")
+    with atomic.folder(tmp_path / "link") as new:
+        fill(new, OLD)
+    assert content(tmp_path / "release") == OLD
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "release"]

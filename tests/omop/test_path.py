@@ -1,6 +1,7 @@
 """From a hospital's CDM to a synthetic one on the command line; what is read, written and refused on the way."""
 
 import json
+import shutil
 from pathlib import Path
 
 import databases
@@ -72,10 +73,35 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     omop_hospital.made_up_omop.write(
         {name: omop_hospital.tables(20)[name] for name in (*cdm.RECORDS, "cdm_source")}, place / "own"
     )
-    assert run([*sample, "out=own", "force=true"]) != 0
-    assert "does not say that it is synthetic" in capsys.readouterr().err
+    shutil.copytree("own", "half")
+    shutil.copy("synthetic/cdm_source.csv", "half")
+    shutil.copytree("synthetic", "mixed")
+    pd.read_csv("own/person.csv").to_parquet("mixed/person.parquet")
+    for name, more in (
+        ("schema", "CREATE SCHEMA cdm"),
+        ("other", "SELECT 1"),
+        ("row", "UPDATE {} SET person_source_value = 7"),
+    ):
+        shutil.copy("made.duckdb", f"{name}.duckdb")
+        with duckdb.connect(f"{name}.duckdb") as database:
+            database.execute(more.format("person"))
+            if name != "row":
+                database.execute(
+                    f"CREATE TABLE {'cdm.person' if name == 'schema' else 'notes'} AS SELECT 1 AS person_id"
+                )
+    for out in ("own", "half", "mixed", "schema.duckdb", "other.duckdb", "row.duckdb"):
+        kept = {path: path.read_bytes() for path in (*Path(out).glob("*"), Path(out)) if path.is_file()}
+        assert run([*sample, f"out={out}", "force=true"]) != 0
+        assert "replaced; choose another name" in capsys.readouterr().err, out
+        assert kept == {path: path.read_bytes() for path in kept}
+    for out in ("postgresql://nobody@nowhere/cdm", "duckdb:///made.duckdb"):
+        assert run([*sample, f"out={out}"]) != 0
+        assert "a CDM is written to a folder" in capsys.readouterr().err
+    said_of(capsys, *sample, "out=a%62.duckdb")
+    names = (*cdm.RECORDS, "cdm_source")
+    assert len(Cdm("a%62.duckdb").fields()) == len(names)
     assert b"synthetic" in pq.read_schema("packed/death.parquet").metadata
-    frames = {name: pd.read_csv(f"synthetic/{name}.csv") for name in (*cdm.RECORDS, "cdm_source")}
+    frames = {name: pd.read_csv(f"synthetic/{name}.csv") for name in names}
     with duckdb.connect("made.duckdb", read_only=True) as database:
         for name, frame in frames.items():
             kept = pd.read_parquet(f"packed/{name}.parquet")
@@ -172,6 +198,21 @@ def test_dates_of_birth_and_death_are_made_as_the_dashboard_makes_them(tmp_path)
 def test_concepts_are_public_and_a_hospital_s_own_are_declared(place, capsys):
     assert run(["schema", *DATA[:2], "data.vocabulary=cdm", "out=x.yaml"]) != 0
     assert "lies in the CDM itself" in capsys.readouterr().err
+    cdm = [
+        Path("cdm").resolve(),
+        "./cdm/.",
+        "cdm.duckdb",
+        "./cdm.duckdb#main",
+        f"duckdb:///{Path('cdm.duckdb').resolve()}",
+    ]
+    with duckdb.connect("cdm.duckdb") as connection:
+        connection.execute("CREATE TABLE person AS SELECT 1 AS person_id")
+    Path("linked").mkdir()
+    Path("linked/concept.csv").hardlink_to("cdm/drug_exposure.csv")
+    for its in (*cdm, "linked"):
+        for words in ([*FIT, "account=none", "out=run"], ["schema", *DATA[:2], "out=x.yaml"]):
+            assert run([*words, f"data.vocabulary={its}"]) != 0
+            assert "lies in the CDM itself" in capsys.readouterr().err, its
     assert "1900000041" not in Path("schema.concepts/condition_concept_id.csv").read_text(), "it is not standard"
     made = Path("schema.yaml").read_text(encoding="utf-8")
     own = made.replace("categories: {file: schema.concepts/drug", "categories: {file: cdm/drug")
@@ -333,3 +374,23 @@ def test_a_key_is_the_same_text_whoever_else_is_there():
         beside = cdm_store._clean("person", pa.table({"person_id": pa.array([*keys, another], pa.float64())}))
         assert alone["person_id"].to_pylist() == beside["person_id"].to_pylist()[:3]
         assert alone["person_id"].to_pylist() == ["10000000000000000", "7", "9007199254740992"]
+
+
+def test_cells_that_are_no_text_are_refused_by_their_field(tmp_path):
+    for values in (pa.array([[1], [2]]), pa.array([b"a", b"\xff"])):
+        pq.write_table(pa.table({"person_id": [1, 2], "race_source_value": values}), tmp_path / "person.parquet")
+        with pytest.raises(BadInput, match=r"^person.race_source_value: is stored as (list|binary)"):
+            Cdm(str(tmp_path)).texts({"person": None})
+
+
+def test_a_file_has_one_account_which_knows_its_content_by_whatever_name(place, capsys):
+    with duckdb.connect("cdm.duckdb") as database:
+        for path in Path("cdm").glob("*.csv"):
+            database.from_csv_auto(str(path), all_varchar=True).create(path.stem)
+    for path in ("cdm.duckdb", "cdm.duckdb#main"):
+        said_of(capsys, *FIT, f"data.path={path}", "budget.epsilon=0.5", f"out=run{len(path)}")
+    assert "by 2 fits" in said_of(capsys, "budget", "account=cdm.duckdb.account")
+    with duckdb.connect("cdm.duckdb") as database:
+        database.execute("DELETE FROM drug_exposure")
+    assert run([*FIT, "data.path=duckdb:///cdm.duckdb", "account=cdm.duckdb.account", "out=url"]) == 2
+    assert "belongs to another table" in capsys.readouterr().err
