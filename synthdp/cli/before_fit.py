@@ -170,6 +170,7 @@ def plan(config: Config) -> None:
     """What a fit with these arguments would ask, and how much noise its answers would hold. No record is read."""
     from synthdp.api import Synthesizer
     from synthdp.planning import planned
+    from synthdp.tables import database_url
 
     options: settings.PlanOf = config["options"]
     if options.select is not None:
@@ -188,7 +189,10 @@ def plan(config: Config) -> None:
     print(f"account    {spent_of(account)}")
     data = config["data"]
     whole = data.path is not None and data.test is None and not (Path(data.path).parent / KEY).exists()
-    if whole and data.query_file is None:
+    linked = (
+        bool(schema.tables) and data.path is not None and database_url.is_url(data.path)
+    )  # which split does not read
+    if whole and data.query_file is None and not linked:
         path = data.path if data.table is None else f"{data.path}#{data.table}"
         form = None if data.format == "files" else data.format
         print(output_paths.then("split", format=form, path=path, schema=data.schema, out="parts"))
