@@ -152,7 +152,7 @@ def _read(folder: Path, place: Path) -> Found:
         folder=where,
         release=release,
         reason=reason,
-        data=_told(place / "internal"),
+        data=told_of_data(place / "internal"),
         others=others,
         unreadable=unreadable,
     )
@@ -174,7 +174,7 @@ def _others(internal: Path, own: Plan | None) -> tuple[tuple[Plan, ...], int]:
     return tuple(plans), unreadable
 
 
-def _told(internal: Path) -> Mapping[str, Any] | None:
+def told_of_data(internal: Path) -> Mapping[str, Any] | None:
     """What the fit was told of its data; None where that was not kept, or is not what a fit writes."""
     try:
         kept = yaml.safe_load((internal / "config.yaml").read_text(encoding="utf-8"))
