@@ -9,9 +9,10 @@ import math
 import resource
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -37,11 +38,13 @@ ROWS, MOST_ROWS = 2_000, 50_000  # made-up records, of which few ask the same as
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A question of the plan, how often it is asked, and what it would cost alone, at the budget's delta."""
+    """A question of the plan, how often it is asked, and what it would cost alone, at the budget's delta. `tables` says how many tables of
+    one column, of two and so on it asks for, as pairs (columns, tables); nothing of other questions."""
 
     event: Mapping[str, Any]
     count: int
     epsilon: float
+    tables: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +128,7 @@ def planned(synthesizer: Synthesizer, *, time: bool = False) -> Planned:
         epsilon=epsilon,
         delta=budget.delta,
         accountant=accountant,
-        parts=tuple(_parts(plan, budget.delta)),
+        parts=tuple(_parts(plan, budget.delta, unit, recorder)),
         tables=tuple(_tables(recorder, schema)),
         learned=tuple(dict.fromkeys(name for name, _ in schema.learned)),
         seconds=seconds,
@@ -160,10 +163,16 @@ def made_up(schema: Schema, rows: int = ROWS) -> "pd.DataFrame":
     return codec.decode(codes, rng)
 
 
-def _parts(plan: Plan, delta: float) -> Iterator[Part]:
+def _parts(plan: Plan, delta: float, unit: str, recorder: _Watch) -> Iterator[Part]:
+    asked: dict[Any, Counter[int]] = {}
+    for question in recorder.seen:
+        if isinstance(question, Marginals):
+            for event in question.events:
+                asked.setdefault(replace(event, unit=unit), Counter()).update(map(len, question.cliques))
     for entry in plan:
         _, epsilon = accounting.best((Entry(entry.event, entry.count),), delta)
-        yield Part(event=to_json(entry.event), count=entry.count, epsilon=epsilon)
+        tables = tuple(sorted(asked.get(entry.event, {}).items()))
+        yield Part(event=to_json(entry.event), count=entry.count, epsilon=epsilon, tables=tables)
 
 
 def _tables(recorder: _Watch, schema: Schema) -> Iterator[Table]:

@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     warnings.showwarning = _show_warning
     try:
-        words, streams = _messages_of(arguments[1:])
+        words, streams = _messages_of(arguments[0], arguments[1:])
         with streams:
             return _ended(arguments[0], words)
     except BadInput as error:
@@ -100,7 +100,7 @@ def _ended(command: str, words: list[str]) -> int:
         return INTERRUPTED
 
 
-def _messages_of(words: Sequence[str]) -> "tuple[list[str], AbstractContextManager[Any]]":
+def _messages_of(command: str, words: Sequence[str]) -> "tuple[list[str], AbstractContextManager[Any]]":
     """The words without `quiet=true` and `log=FILE`, which every command takes, and where what it says goes meanwhile."""
     told = dict(word.split("=", 1) for word in words if word.startswith(("quiet=", "log=")))
     rest = [word for word in words if not word.startswith(("quiet=", "log="))]
@@ -111,7 +111,7 @@ def _messages_of(words: Sequence[str]) -> "tuple[list[str], AbstractContextManag
     if not told:
         return rest, nullcontext()
 
-    return rest, messages(quiet=told.get("quiet") == "true", log=told.get("log"))
+    return rest, messages(command, quiet=told.get("quiet") == "true", log=told.get("log"))
 
 
 def overview() -> str:
@@ -204,9 +204,9 @@ class Both(io.TextIOBase):
 
 
 @contextmanager
-def messages(*, quiet: bool, log: str | None) -> Iterator[None]:
-    """Redirect both streams meanwhile. The file is the owner's alone: what is said of real records is internal. Raises `BadInput` where
-    it cannot be written."""
+def messages(command: str, *, quiet: bool, log: str | None) -> Iterator[None]:
+    """Redirect both streams while a command runs. The file is the owner's alone: what is said of real records is internal. Raises
+    `BadInput` where it cannot be written."""
     with ExitStack() as stack:
         file = None
         if log is not None:
@@ -215,7 +215,7 @@ def messages(*, quiet: bool, log: str | None) -> Iterator[None]:
             except OSError as error:
                 raise BadInput(f"log={log}: cannot be written ({error.strerror})") from None
             file = stack.enter_context(os.fdopen(descriptor, "a", encoding="utf-8"))
-            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} synthdp\n")
+            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} synthdp {_line(command)}\n")
         out = Both(None if quiet else sys.stdout, file)
         out.buffer = sys.stdout.buffer if hasattr(sys.stdout, "buffer") else None
         stack.enter_context(redirect_stdout(out))

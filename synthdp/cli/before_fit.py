@@ -4,6 +4,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from synthdp.schema.table_review import Finding
 
 Config = Mapping[str, Any]
+KEY = "split.key"
 SHOWN = 8  # columns or pairs of a line
 LIFTED = 0.05  # of the synthetic records, which noise may put where nobody is
 
@@ -68,15 +70,19 @@ def check(config: Config) -> None:
         private_folder.write(out, json.dumps(report, indent=1, ensure_ascii=False))
         print(f"check      {len(found)} findings in {out} (internal: do not release)")
     data = config["data"]
-    if not any(finding.every for finding in found) and data.path is not None and data.schema is not None:
-        asked = {"data__table": data.table, "data__query_file": data.query_file}
-        asked |= {} if data.format == "files" else {"data__format": data.format}
-        print(output_paths.then("plan", data__path=data.path, **asked, data__schema=data.schema, budget__epsilon=1))
-    lost = [finding.column for finding in found if finding.every]
+    lost = list(dict.fromkeys(finding.column for finding in found if finding.every))
     if lost:
         raise BadInput(
             f"no cell is as declared in {', '.join(map(repr, lost))}: a fit would learn nothing there; mend the file or the schema"
         )
+    if any(finding.refused for finding in found):
+        print(
+            "refused    a fit refuses the records as they are: mend them or the schema; invalid=clamp changes such cells instead"
+        )
+    elif data.path is not None and data.schema is not None:
+        asked = {"data__table": data.table, "data__query_file": data.query_file}
+        asked |= {} if data.format == "files" else {"data__format": data.format}
+        print(output_paths.then("plan", data__path=data.path, **asked, data__schema=data.schema, budget__epsilon=1))
 
 
 def _checks_of_cdm(data: settings.Data) -> "list[Check]":
@@ -164,6 +170,7 @@ def plan(config: Config) -> None:
     """What a fit with these arguments would ask, and how much noise its answers would hold. No record is read."""
     from synthdp.api import Synthesizer
     from synthdp.planning import planned
+    from synthdp.tables import database_url
 
     options: settings.PlanOf = config["options"]
     if options.select is not None:
@@ -180,6 +187,15 @@ def plan(config: Config) -> None:
     for line in _lines(found, schema):
         print(line)
     print(f"account    {spent_of(account)}")
+    data = config["data"]
+    whole = data.path is not None and data.test is None and not (Path(data.path).parent / KEY).exists()
+    linked = (
+        bool(schema.tables) and data.path is not None and database_url.is_url(data.path)
+    )  # which split does not read
+    if whole and data.query_file is None and not linked:
+        path = data.path if data.table is None else f"{data.path}#{data.table}"
+        form = None if data.format == "files" else data.format
+        print(output_paths.then("split", format=form, path=path, schema=data.schema, out="parts"))
 
 
 def split(config: Config) -> None:
@@ -192,22 +208,30 @@ def split(config: Config) -> None:
     out = output_paths.folder(options.out, force=options.force)
     if options.schema is None:
         raise BadInput("split needs schema=FILE.yaml, which says whose record a row is (unit:)")
-    schema, key = Schema.load(options.schema), Path(options.key or out / "split.key")
-    if options.format == "omop":
-        from synthdp.omop import cdm, cdm_tables
+    schema, key = Schema.load(options.schema), Path(options.key or out / KEY)
+    new = not key.exists()
+    try:
+        if options.format == "omop":
+            from synthdp.omop import cdm, cdm_tables
 
-        cdm.check(schema)
-        train, held_out = out / TRAIN, out / HELD_OUT
-        side = side_of(options.share, key)
-        out.mkdir(parents=True, exist_ok=True)
-        cdm_tables.split(options.path, side.held_out, (train, held_out))
-    elif options.format != "files":
-        from synthdp.omop import patient_files
+            cdm.check(schema)
+            train, held_out = out / TRAIN, out / HELD_OUT
+            side = side_of(options.share, key)
+            out.mkdir(parents=True, exist_ok=True)
+            cdm_tables.split(options.path, side.held_out, (train, held_out))
+        elif options.format != "files":
+            from synthdp.omop import patient_files
 
-        frames = schema.validate_tables(patient_files.read(options.format, options.path, schema), "clamp")
-        train, held_out = split_linked(frames, schema, side_of(options.share, key), out)
-    else:
-        train, held_out = parted(options.path, schema, share=options.share, out=out, key=key)
+            frames = schema.validate_tables(patient_files.read(options.format, options.path, schema), "clamp")
+            train, held_out = split_linked(frames, schema, side_of(options.share, key), out)
+        else:
+            train, held_out = parted(options.path, schema, share=options.share, out=out, key=key)
+    except BaseException:
+        if new:  # of a split that was not made, nothing stays
+            key.unlink(missing_ok=True)
+        with suppress(OSError):
+            out.rmdir()
+        raise
     whose = "each record" if schema.unit is None else f"all records of one {schema.unit}"
     print(f"train      {train}: give it to fit and, as data.train=, to evaluate")
     print(f"held out   {held_out}: give it to evaluate as data.test=")
@@ -229,7 +253,7 @@ def split(config: Config) -> None:
 
 
 def _lines(found: "Planned", schema: "Schema") -> list[str]:
-    from synthdp.schema.columns import LEARN
+    from synthdp.schema.columns import LEARN, has_declared_tree
     from synthdp.schema.learned import asked_for
 
     unit, units = schema.unit or "record", schema.units
@@ -247,10 +271,11 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
         times = "asked once" if part.count == 1 else f"asked {part.count:,} times"
         whose, buying = list(dict.fromkeys(buying[: part.count])), buying[part.count :]
         what = f" to learn {_listed(whose)}" if whose else ""
+        what += " for " + " and ".join(map(_tables_of, part.tables)) if part.tables else ""
         lines.append(f"question   {_told(part.event)}, {times}{what}: epsilon {part.epsilon:.3g} if it were alone")
-    if found.learned:
+    if learned := [name for name in found.learned if not has_declared_tree(schema.column(name))]:
         lines.append(
-            f"learned    {_listed(found.learned)}: bought with a part of the budget; what is public knowledge is better declared"
+            f"learned    {_listed(learned)}: bought with a part of the budget; what is public knowledge is better declared"
         )
     lines += _of_histories([table for table in found.tables if table.of])
     if singles and not singles[0].of:
@@ -303,6 +328,11 @@ def _of_histories(tables: "list[Table]") -> list[str]:
             f"tables     {len(held)} of {what}, of up to {max(table.cells for table in held):,} cells, with noise of {noise} in a cell"
         )
     return lines
+
+
+def _tables_of(sizes: tuple[int, int]) -> str:
+    columns, tables = sizes
+    return f"{tables:,} table{'s' * (tables > 1)} of {columns if columns > 1 else 'one'} column{'s' * (columns > 1)}"
 
 
 def _clear(tables: "list[Table]") -> int:

@@ -163,10 +163,10 @@ def brief(account: AccountFile | None) -> list[str]:
 
 def spent_of(account: AccountFile | None) -> str:
     """One line: where the account is, and how much of it is spent."""
-    standing = None if account is None else account.read()
-    if account is None or standing is None:
+    if account is None:
         return "none: this fit is not added to any other"
-    return f"{account.path}: {_spent(standing)}"
+    standing = account.read()
+    return f"{account.path}: {'new, with this fit as its first entry' if standing is None else _spent(standing)}"
 
 
 def lines(path: Path, standing: Standing) -> list[str]:

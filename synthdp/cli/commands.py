@@ -55,6 +55,26 @@ def sample(config: Config) -> None:
     print(f"{options.rows} synthetic records in {out}")
     if release.statement.rehearsal:
         print(REHEARSAL)
+    if options.where is None:
+        _lead_to_evaluation(options)
+
+
+def _lead_to_evaluation(options: settings.Sample) -> None:
+    """Where the fit's own folder is there, the command that judges the records by what it was told: what was split off is held out."""
+    from synthdp.cli.compare import told_of_data
+    from synthdp.sets.split import HELD_OUT, TRAIN
+
+    home = Path(options.release).parent
+    told = told_of_data(home / "internal") or {}
+    made, out = {"synthetic": options.out, "release": options.release}, home / "evaluation"
+    if told.get("name") is not None:
+        print(output_paths.then("evaluate", **made, data=told["name"], out=out))
+        return
+    train, schema = Path(str(told.get("path") or told.get("train"))), Path(str(told.get("schema")))
+    held_out = train.with_name(train.name.replace(TRAIN, HELD_OUT, 1))
+    if train.name.startswith(TRAIN) and all(path.exists() for path in (train, held_out, schema)):
+        real = {"data__train": train, "data__test": held_out, "data__schema": schema}
+        print(output_paths.then("evaluate", **made, **real, out=out))
 
 
 def _tables(release: "Release", options: settings.Sample) -> None:

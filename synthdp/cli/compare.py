@@ -107,6 +107,8 @@ def source_of(given: settings.Data, runs: list[Found]) -> settings.Data:
         for name in ("path", "table", "query_file", "schema", "train", "test", "target")
         if known.get(name) is not None
     }
+    if {"path", "train"} & set(own):  # the fitted records, named in the other way than the fit did
+        told = {name: value for name, value in told.items() if name not in ("path", "table", "query_file", "train")}
     source = settings.Data(**{**({} if known.get("name") else told), **own})
     if source.test is None:
         raise BadInput(
@@ -150,7 +152,7 @@ def _read(folder: Path, place: Path) -> Found:
         folder=where,
         release=release,
         reason=reason,
-        data=_told(place / "internal"),
+        data=told_of_data(place / "internal"),
         others=others,
         unreadable=unreadable,
     )
@@ -172,7 +174,7 @@ def _others(internal: Path, own: Plan | None) -> tuple[tuple[Plan, ...], int]:
     return tuple(plans), unreadable
 
 
-def _told(internal: Path) -> Mapping[str, Any] | None:
+def told_of_data(internal: Path) -> Mapping[str, Any] | None:
     """What the fit was told of its data; None where that was not kept, or is not what a fit writes."""
     try:
         kept = yaml.safe_load((internal / "config.yaml").read_text(encoding="utf-8"))

@@ -81,6 +81,7 @@ Config = Mapping[str, Any]
 def evaluate(config: Config) -> None:
     """Judge synthetic records; what it writes is internal."""
     from synthdp.sets import record_files
+    from synthdp.tables import database_url
 
     options: settings.Evaluate = config["options"]
     out = output_paths.folder(options.out, force=options.force)
@@ -90,6 +91,8 @@ def evaluate(config: Config) -> None:
     if schema.tables:
         form = "omop" if config["data"].format == "omop" else "files"  # as it is written
         synthetic = real_records.read(options.synthetic, schema, replace(config["data"], format=form))
+    elif database_url.is_url(options.synthetic):
+        synthetic = real_records.read(options.synthetic, schema, config["data"])
     else:
         synthetic = record_files.read(Path(options.synthetic), schema=record_files.as_written(schema))
     samples, claim = samples_of(synthetic, options.release, config["evaluate"].samples)

@@ -225,12 +225,16 @@ def cautions(statement: "Statement") -> Iterator[str]:
 
 def foretold(schema: "Schema", budget: Budget) -> list[str]:
     """What public facts say of a fit before it is charged."""
+    from synthdp.schema.columns import has_declared_tree
+
     lines = []
     if budget.epsilon > LARGE:
         lines.append(
             f"epsilon    {budget.epsilon:g} is large: above {LARGE} the guarantee rules out little of what an attacker could learn"
         )
-    if found := generators.findable(schema, budget):
+    found = generators.findable(schema, budget)
+    found = {name: least for name, least in found.items() if not has_declared_tree(schema.column(name))}
+    if found:
         names = ", ".join([*found][:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
         lines.append(
             f"learned    {names}: noise hides a category or a range of numbers that fewer than about {max(found.values()):,.0f} "

@@ -35,9 +35,10 @@ def keep(schema: Path, what: str, held: "Schema") -> None:
 
 
 def edited_after(schema: Path, held: "Schema") -> tuple[str, ...]:
-    """The kinds of looks since which the public facts of this schema were edited."""
+    """The kinds of looks since which the public facts of this schema were edited; of checks the kind that shows most."""
     now = digest(held)
-    return tuple(dict.fromkeys(str(look["look"]) for look in _read(log_of(schema)) if look["schema"] != now))
+    found = dict.fromkeys(str(look["look"]) for look in _read(log_of(schema)) if look["schema"] != now)
+    return tuple(look for look in found if look != CHECK or VALUES not in found)
 
 
 def digest(schema: "Schema") -> str:

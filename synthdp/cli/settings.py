@@ -288,7 +288,9 @@ class Judge(Choices):
 class Evaluate:
     """Options of `synthdp evaluate`."""
 
-    synthetic: str = option(MISSING, "synthetic records, as `synthdp sample` wrote them")
+    synthetic: str = option(
+        MISSING, "synthetic records, as `synthdp sample` wrote them: a file, or URL#TABLE of a database"
+    )
     release: str | None = option(
         None, "folder of the release that they come from; its guarantee is shown beside the attacks"
     )

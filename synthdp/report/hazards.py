@@ -166,7 +166,8 @@ def _public(s: Statement) -> Hazard:
     seen = read_off(s.columns)
     text += f" {seen}" if seen else ""
     if found:
-        text += f" Facts learned with a part of the budget instead, of: {', '.join(found[:8])}{' and others' if len(found) > 8 else ''}."
+        names = ", ".join(found[:8]) + (" and others" if len(found) > 8 else "")
+        text += f" Facts of {names} were not declared, but learned with a part of the budget."
     return _hazard(name, text, weak=bool(seen), outside=True)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from synthdp import accounting
 from synthdp.accounting.charges import charges
 from synthdp.errors import BadInput
-from synthdp.ledger.events import RECORD, Plan
+from synthdp.ledger.events import Plan
 from synthdp.report.statement import Statement
 from synthdp.report.words import scientific, upper
 
@@ -95,7 +95,7 @@ def _sum(found: dict[str, Any]) -> list[str]:
             f"The whole sweep cost an infinite epsilon, since at least one fit has no guarantee. Nothing limits what {fits} reveal "
             "together."
         ]
-    per = " or ".join("record" if unit == RECORD else f"unit of {unit}" for unit in found["unit"]) or "unit"
+    per = " or ".join(found["unit"]) or "unit"
     said = (
         f"The whole sweep cost epsilon {upper(found['epsilon'])} at delta {scientific(found['delta'])} per {per}, for all events of "
         f"{fits} composed (by {found['accountant']})."

@@ -168,18 +168,28 @@ def _faults(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[
 
 
 def _labelled(column: Any, series: "Series") -> Iterator[tuple[str, "Mask"]]:
-    if isinstance(column, Boolean):
-        found, unknown = cells.labels(series, cells.TRUTHS, cells.truth), UNTRUE
-    elif isinstance(column, Categorical) and column.tree is not None and not isinstance(column.tree.codes, str):
-        found, unknown = cells.labels(series, cells.table_of(column.tree.codes or ()), cells.spelling(column)), UNKNOWN
-    elif isinstance(column, Categorical) and column.categories == "learn":
-        found, unknown = np.where(cells.missing(series), cells.MISSING, 0), ""
-    else:
-        found, unknown = cells.labels(series, cells.table_of(column.categories), cells.spelling(column)), UNKNOWN
+    found, unknown = _labels(column, series)
     if getattr(column, "other", None) is None:
         yield unknown, found == cells.UNKNOWN
     if not column.missing:
         yield MISSING, found == cells.MISSING
+
+
+def merged(column: Categorical, series: "Series") -> "Mask":
+    """The cells that count as `other`, since they are none of the declared categories."""
+    found, _ = _labels(column, series)
+    return np.asarray(found == cells.UNKNOWN) & (column.other is not None)
+
+
+def _labels(column: Any, series: "Series") -> tuple[Any, str]:
+    """What each cell says, and the rule that an unknown one breaks."""
+    if isinstance(column, Boolean):
+        return cells.labels(series, cells.TRUTHS, cells.truth), UNTRUE
+    if isinstance(column, Categorical) and column.tree is not None and not isinstance(column.tree.codes, str):
+        return cells.labels(series, cells.table_of(column.tree.codes or ()), cells.spelling(column)), UNKNOWN
+    if isinstance(column, Categorical) and column.categories == "learn":
+        return np.where(cells.missing(series), cells.MISSING, 0), ""
+    return cells.labels(series, cells.table_of(column.categories), cells.spelling(column)), UNKNOWN
 
 
 def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> Iterator[tuple[str, "Mask"]]:

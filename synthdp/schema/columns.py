@@ -294,6 +294,11 @@ def spoken(column: Any) -> tuple[str, ...]:
     return tuple(column.categories)
 
 
+def has_declared_tree(column: Column) -> bool:
+    """Whether a column's codes are declared under a tree: a fit learns which of them it keeps, and none of the codes."""
+    return isinstance(column, Categorical) and column.tree is not None and column.tree.declared
+
+
 def in_numbers(column: Any) -> bool:
     """Whether a frame holds the column's categories as whole numbers."""
     return isinstance(column, Categorical | Ordinal) and column.numbers

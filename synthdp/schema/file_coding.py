@@ -57,7 +57,7 @@ class Coding:
     where cells hold codes, such as 1 for male; a mapping will do. `numbers`: (text, number) where cells hold texts in the place of
     numbers, such as <5 for 2.5; each number is an atom of its column. `time`: HH:MM, or with seconds HH:MM:SS, where cells are times of
     day (H for hours without their zero); the numbers are minutes, or seconds, since midnight. `title`: what files of Stata, SPSS and
-    SAS call the column.
+    SAS call the column. `width`: texts are filled up with spaces to so many characters, as databases export CHAR(20).
     """
 
     missing: tuple[str, ...] = ()
@@ -73,6 +73,7 @@ class Coding:
     numbers: tuple[tuple[str, float], ...] = ()
     time: str | None = None
     title: str | None = None
+    width: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing", _codes(self.missing))
@@ -93,6 +94,8 @@ class Coding:
             _one_of("decimal", self.decimal, POINTS)
         if self.time is not None:
             _one_of("time", self.time, tuple(TIMES_OF_DAY))
+        if self.width is not None and (not _is_whole(self.width) or not 1 <= self.width <= MOST_TITLE):
+            raise BadInput(f"width must be a whole number from 1 to {MOST_TITLE}")
         if self.places is not None and (not _is_whole(self.places) or not 0 <= self.places <= MOST_DECIMALS):
             raise BadInput(f"places must be a whole number from 0 to {MOST_DECIMALS}")
         if self.title is not None and not (
@@ -379,6 +382,10 @@ class Coded:
             )
         if twice := [code for code in coding.missing if code in self.labels]:
             raise BadInput(f"{twice[0]!r} has a label and is a code for missing values; it can mean only one of them")
+        if coding.width is not None and (self.numeric or self.date is not None or not self.reading.strip):
+            raise BadInput(
+                "width fills up texts with spaces, which strip: true takes away again; it belongs to no numbers or dates"
+            )
         for key in ("places", "thousands", "suffix"):
             if getattr(coding, key) is not None and not self.numeric:
                 raise BadInput(f"{key} belongs to numbers, but this column is {column.kind}")

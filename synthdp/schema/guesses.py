@@ -20,6 +20,24 @@ TREES = {  # the form of codes -> the beginnings that stand for chapters and gro
     r"[A-Z][0-9]{2}[A-Z]{2}[0-9]{2}": [1, 3, 4, 5],  # ATC
     r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?": [1, 3],  # ICD-10
 }
+CODED = {
+    "atc",
+    "code",
+    "codes",
+    "cpt",
+    "diag",
+    "drg",
+    "dx",
+    "hcpcs",
+    "icd",
+    "loinc",
+    "ndc",
+    "ops",
+    "plz",
+    "snomed",
+    "zip",
+}
+CODED_STEMS = ("diagnos", "postal", "postcode", "postleit", "procedure", "prozedur", "zipcode")
 ALIKE = 0.95  # of the distinct codes
 DAY_AS_TEXT = re.compile(  # in another form than ISO 8601, which is read as it is
     r"([0-9]{1,2}([./-])[0-9]{1,2}\2([0-9]{4}|[0-9]{2})|[0-9]{4}([./])[0-9]{1,2}\4[0-9]{1,2}"
@@ -131,9 +149,19 @@ def _is_prose(texts: list[str]) -> bool:
     return sum(len(text.split()) for text in texts) >= 4 * len(texts) and sum(map(len, texts)) >= 20 * len(texts)
 
 
+def names_codes(name: Any) -> bool:
+    """Whether a column is called as those are that hold codes of a public list, such as diagnoses and postcodes."""
+    words = _words(name)
+    return not CODED.isdisjoint(words) or any(stem in word for word in words for stem in CODED_STEMS)
+
+
+def _words(name: Any) -> list[str]:
+    return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower())
+
+
 def names_somebody(name: Any) -> bool:
     """Whether a column is called as those are that say whose record it is: its values are no categories to list."""
-    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower())
+    words = _words(name)
     return bool(words) and (words[-1] in WHOSE or THEIRS.fullmatch("".join(words)) is not None)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from synthdp.schema import cells
-from synthdp.schema.check import MISSING, NOBODY, UNKNOWN, UNTRUE, broken, check
+from synthdp.schema.check import MISSING, NOBODY, UNKNOWN, UNTRUE, broken, check, merged
 from synthdp.schema.columns import LEARN, Categorical, Column, Identifier, Image, Numeric
 from synthdp.schema.joined_tables import Joined, joined
 from synthdp.schema.linked_tables import Table, keys_of, of_table
@@ -44,14 +44,15 @@ UNREAD = "mend the cells, or declare how the file writes them, or another kind"
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """One thing about a column, or about the table where `column` is empty. `rows` are numbers of records from 1, the first
-    `ROWS` of `count`; `cells` what stands there, where that was asked for."""
+    `ROWS` of `count`; `cells` what stands there, where that was asked for. A fit refuses what is `refused`, unless it clamps."""
 
     column: str
     what: str
     remedy: str
     count: int | None = None
     rows: tuple[int, ...] = ()
-    every: bool = False  # no cell of the column is as declared
+    every: bool = False  # no cell of the column that holds anything is as declared
+    refused: bool = False
     cells: tuple[str, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -225,15 +226,30 @@ def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
 
 
 def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", *, values: bool) -> Iterator[Finding]:
-    for rule, wrong in broken(schema, column, series):
+    found = [
+        (rule, wrong, REMEDIES.get(rule, PUBLIC_BOUNDS if "bounds" in rule else UNREAD), True)
+        for rule, wrong in broken(schema, column, series)
+    ]
+    if isinstance(column, Categorical) and (wrong := merged(column, series)).any():
+        found.append(
+            (
+                f"{UNKNOWN}, and count as {column.other!r}",
+                wrong,
+                f"nothing, if that is meant; else complete its code list ({LOOK})",
+                False,
+            )
+        )
+    bad = np.logical_or.reduce([wrong for _, wrong, _, _ in found]) if found else np.zeros(0, np.bool_)
+    for rule, wrong, remedy, refused in found:
         places = np.flatnonzero(wrong)[:ROWS]
         yield Finding(
             column=column.name,
             what=f"some values are {rule}",
-            remedy=REMEDIES.get(rule, PUBLIC_BOUNDS if "bounds" in rule else UNREAD),
+            remedy=remedy,
             count=int(wrong.sum()),
             rows=tuple(int(place) + 1 for place in places),
-            every=bool(wrong.all()) and len(series) > 0,
+            every=bool((bad | cells.missing(series)).all()),
+            refused=refused,
             cells=tuple(str(cells.text(series.iloc[place])) for place in places) if values else (),
         )
 
@@ -307,7 +323,7 @@ def _bins(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
 
 def _copies(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
     """Columns that tell a target of nearly every record, though they say little more than it does."""
-    for target in schema.targets:
+    for target in schema.targets if len(frame) else ():
         of = _codes(frame[target])
         share = np.bincount(of).max() / max(1, len(of))
         if share > COPY:

@@ -73,6 +73,9 @@ def look(path: Path) -> Found:
         ColumnFormat(path, replace(reading, strip=strip, decimal=decimal), name, values)
         for name, values in zip(names, columns, strict=True)
     ]
+    for each, column in zip(looks, table.columns, strict=True):
+        if isinstance(each.column, Categorical):
+            each.coding = replace(each.coding, width=_width(column))
     codings = tuple((each.name, each.coding) for each in looks if each.coding != Coding())
     whole = replace(reading, strip=strip, decimal=decimal, columns=codings)
     texts = [csvfile.plain_texts(table.column(place), whole.of(each.column)) for place, each in enumerate(looks)]
@@ -299,6 +302,13 @@ def _separator(path: Path, encoding: str) -> str:
 def _padded(array: pa.ChunkedArray) -> bool:
     trimmed = pc.utf8_trim(array, characters=SPACE)
     return bool(pc.any(pc.not_equal(trimmed, array)).as_py())
+
+
+def _width(array: pa.ChunkedArray) -> int | None:
+    """To how many characters the texts of a column are filled up with spaces; None where they are not."""
+    ends = pc.min_max(pc.utf8_length(array)).as_py()
+    same = ends["min"] is not None and ends["min"] == ends["max"] <= MOST_TITLE
+    return ends["max"] if same and pc.any(pc.ends_with(array, " ")).as_py() else None
 
 
 def _found(path: Path, whole: Reading, looks: list[ColumnFormat], texts: list[pa.ChunkedArray], said: str) -> Found:

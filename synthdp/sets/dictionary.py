@@ -14,7 +14,7 @@ from synthdp.files import limits, strict_json
 from synthdp.schema import code_lists, yamlfile
 from synthdp.schema.columns import LEARN
 from synthdp.schema.file_coding import Reading
-from synthdp.schema.guesses import names_somebody
+from synthdp.schema.guesses import names_codes, names_somebody
 from synthdp.schema.schema import Schema
 from synthdp.tables import foreign
 
@@ -26,6 +26,10 @@ HEAD = """\
 """
 MADE = """\
 # Where a program made value labels of the cells (encode, AUTORECODE, factors), they are facts of the records: take a code book's.
+"""
+CODED = """\
+# Columns that are called like codes of a public list: {names}.
+# They are better declared, as in tree: {{prefix: [1, 3]}} with categories: {{file: codes.csv, column: code}}, than learned.
 """
 MOST_BYTES = 16 << 20
 TAG = re.compile("<[^>]*>")
@@ -51,9 +55,11 @@ def schema_text(path: Path) -> str:
         )
     if not entries:
         raise BadInput(f"{path}: the dictionary names no columns")
+    coded = [name for name, column, _ in entries if LEARN in column.values() and names_codes(name)]
     return (
         HEAD.format(file=path.name)
         + MADE * (ending in foreign.STATISTICS)
+        + (CODED.format(names=", ".join(map(repr, coded))) if coded else "")
         + yamlfile.dump(_values(path, entries, reading))
     )
 

@@ -11,7 +11,7 @@ from synthdp.errors import BadInput
 from synthdp.schema import cells, yamlfile
 from synthdp.schema.columns import LEARN, MAX_PIXELS, TODO
 from synthdp.schema.file_coding import TIMES_OF_DAY
-from synthdp.schema.guesses import LISTED, are_times, guessed, outward, proposed
+from synthdp.schema.guesses import LISTED, are_times, guessed, names_codes, outward, proposed
 
 if TYPE_CHECKING:
     from synthdp.images.picture_draft import Seen
@@ -42,9 +42,9 @@ WHY = {
     "targets": "the columns that users will predict",
     "columns": "are these all, and are they all needed?",
     "categories": "or all that may occur, from the code book, such as [a, b, other]",
-    "tree": "rare codes count under these beginnings of theirs; from a list: {file: codes.csv, column: code, parent: block}",
+    "tree": "lengths of the beginnings under which rare codes count; or from a list: {file: codes.csv, column: code, parent: block}",
     "bounds": "or the least and the largest plausible value, such as [0, 120]",
-    "missing": "may cells be empty? If not, delete this line",
+    "missing": "may cells be empty? If not, delete this line, or noise will leave some empty",
     "resolution": "or day, hour, minute, second, microsecond",
     "height": "of most pictures; fewer pixels are learned with less noise, and resize: fit averages",
     "window": "raw intensities that become black and white, from the protocol, such as [-1000, 400]",
@@ -66,6 +66,12 @@ KINDS = {
 
 
 DIGITS = 'or all that may occur; if rare codes should not become the text other, say other: with digits that are no code: "0"'
+CODES = (
+    "better declared, from the public list: {file: codes.csv, column: code}; then fewer of them are lost to the noise"
+)
+BY_NAME = (
+    "if these are codes of a public list, better declared: categorical with a tree, such as tree: {prefix: [1, 3]}"
+)
 EMPTY = "left out: no cell holds anything"
 UNTIL = {
     "MM": "minutes since midnight, written as the time under reading",
@@ -87,6 +93,7 @@ LABELLED = (
 )
 CODINGS = {"date": ("datetime",), "latest": ("datetime",), "words": ("boolean",), "decimal": ("integer", "continuous")}
 CODINGS["labels"] = ("categorical", "ordinal")
+CODINGS["width"] = ("categorical", "ordinal", "boolean", "identifier")
 CODINGS |= dict.fromkeys(
     ("places", "thousands", "suffix", "numbers", "time"), CODINGS["decimal"]
 )  # which kinds have what of a column's coding
@@ -148,8 +155,17 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
             why["kind"] = TIMES
         elif entry.get("categories") == LEARN and _in_digits(frame[column]):
             why["categories"] = DIGITS
+        elif entry.get("tree"):
+            why["categories"] = CODES
         elif entry["kind"] == "ignore" and frame[column].isna().all():
             why["kind"] = EMPTY
+        if (
+            entry["kind"] in ("categorical", "integer")
+            and not entry.get("tree")
+            and not labelled
+            and names_codes(column)
+        ):
+            why["kind"] = BY_NAME
         lines += [_line(4, key, value, why[key]) for key, value in entry.items()]
     seen = {
         str(column): {**guess, **({"observed": True} if _read_off(guess) else {})}

@@ -98,7 +98,9 @@ def check(path: Path, encoding: str, separator: str, width: int) -> int:
     count = 0
     for line, cells in records(path, encoding, separator):
         if cells != width:
-            raise BadInput(f"{path}: line {line}: expected {width} cells, as many as in the header, found {cells}")
+            raise BadInput(
+                f"{path}: line {line}: expected {width} cell{'s' * (width > 1)}, as many as in the header, found {cells}"
+            )
         count += 1
     return count - 1
 

@@ -3,6 +3,7 @@
 A schema's `reading` says how a file is written: its cells are brought to the plain coding first, and written ones from it last.
 """
 
+import codecs
 import csv
 import gzip
 import io
@@ -65,6 +66,7 @@ def restored(text: str) -> str:
 
 ABSENT = ("", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL", "NaT")  # besides "", only where not a category
 HEADER_BYTES = 1 << 20
+TAB = "\t"
 LEADING_ZERO = r"^-?0[0-9]"
 NUMBER = rf"^{cells.NUMBER}$"  # Arrow's casts to whole numbers read hexadecimal, to others not
 
@@ -76,6 +78,11 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
     reading = PLAIN if schema is None or schema.reading is None else schema.reading
     names, delimiter = header(path, None if schema is None else schema.reading)
     plain = names_of(path, names, schema)
+    if schema is not None and len(plain) == 1 < len(schema.names) and max(map(plain[0].count, ",;\t|")) > 0:
+        raise BadInput(
+            f"{path}: line 1: expected {'tabs' if delimiter == TAB else repr(delimiter)} between the names of the columns, found none; "
+            "correct separator under reading, or the ending of the file's name"
+        )
     if path.name.lower().endswith(".gz"):
         limits.check_unpacked(path)
     table = texts(path, names, delimiter, reading.encoding)
@@ -192,6 +199,8 @@ def _written(array: pa.Array, coded: Coded, found: dict[str, set[str]]) -> list[
         texts = [_number_written(value, coded) for value in values.to_pylist()]
     else:
         texts = [str(value) for value in values.to_pylist()]
+    if coded.coding.width is not None:
+        texts = [text.ljust(coded.coding.width) for text in texts]
     places = pc.fill_null(encoded.indices, len(texts)).to_numpy(zero_copy_only=False)
     return cast("list[str]", np.array([*texts, absent], dtype=object)[places].tolist())
 
@@ -206,7 +215,7 @@ def _number_written(value: float, coded: Coded) -> str:
 def separator(path: Path, reading: Reading | None) -> str | None:
     """What separates the cells of a file: a tab where its name says so, else what is declared; None where that is nowhere said."""
     if path.name.lower().removesuffix(".gz").endswith(".tsv"):
-        return "\t"
+        return TAB
     return None if reading is None else reading.separator
 
 
@@ -215,9 +224,14 @@ def header(path: Path, reading: Reading | None = None) -> tuple[list[str], str]:
     encoding = "utf-8-sig" if reading is None or reading.encoding == "utf-8" else reading.encoding
     try:
         with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
-            start = file.read(HEADER_BYTES).decode(encoding, errors="ignore")
+            read = file.read(HEADER_BYTES)
     except limits.BROKEN:
         raise BadInput(f"{path}: is not a complete gzip file") from None
+    if encoding == "cp1252" and read.startswith(codecs.BOM_UTF8):
+        raise BadInput(
+            f"{path}: line 1: expected Windows-1252 text, found the byte order mark of UTF-8; write encoding: utf-8-sig under reading"
+        )
+    start = read.decode(encoding, errors="ignore")
     line = start.lstrip("\r\n").split("\n", 1)[0]
     if not line.strip():
         raise BadInput(f"{path}: the file is empty, expected a header line")

@@ -64,8 +64,8 @@ def address(url: str, table: str | None = None, query_file: str | None = None) -
     given = [each for each in (named, table, query_file) if each]
     if len(given) != 1:
         raise BadInput(
-            f"{plain}: {'give one of these alone' if given else 'which table?'}: data.table=NAME, data.query_file=FILE.sql, or #NAME "
-            "after the URL"
+            f"{plain}: name the table in {'one way only' if given else 'one of these ways'}: #NAME after the URL or, where the command has "
+            "them, data.table=NAME or data.query_file=FILE.sql"
         )
     if not query_file:
         return Address(plain, table=given[0])

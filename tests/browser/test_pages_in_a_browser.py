@@ -18,6 +18,8 @@ pytestmark = pytest.mark.browser
 needs_browser = pytest.mark.skipif(pdf.engine() is None, reason="no browser of the Chromium family on the PATH")
 PROBE = """
 const told = { wide: document.documentElement.scrollWidth, window: innerWidth, sorted: [] };
+told.cut = [...document.querySelectorAll("tbody td, tbody th")]
+  .filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent);
 for (const table of document.querySelectorAll("table.sortable")) {
   for (const head of table.querySelectorAll("thead th[scope=col]")) {
     const column = head.dataset.column ?? head.cellIndex;
@@ -123,6 +125,7 @@ def test_tables_sort_and_a_phone_needs_no_sideways_scrolling(page, tmp_path):
     told = json.loads(re.search(r'data-told="([^"]*)"', shown)[1].replace("&quot;", '"').replace("&amp;", "&"))
     assert told["window"] == 390
     assert told["wide"] <= 390
+    assert told["cut"] == [], "cells that run into the next one"
     assert told["sorted"]
     for column in told["sorted"]:
         assert (column["up"]["direction"], column["down"]["direction"]) == ("ascending", "descending")

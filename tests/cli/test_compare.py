@@ -193,6 +193,8 @@ def test_a_sweep_is_judged_where_the_fits_were_told_their_data(clinic):
     from synthdp.cli.compare import found, source_of
 
     runs = found(clinic / "sweep", clinic / "out")
+    moved = source_of(settings.Data(train="moved.csv", test="held.csv"), runs)
+    assert (moved.path, moved.train, moved.schema) == (None, "moved.csv", str(clinic / "schema.yaml"))
     source = source_of(settings.Data(test="held.csv"), runs)
     assert (source.path, source.test) == (str(clinic / "train.csv"), "held.csv")
     assert source.schema == str(clinic / "schema.yaml")

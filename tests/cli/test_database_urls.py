@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
 
+from synthdp.cli import evaluations
 from synthdp.cli import run as main
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
@@ -59,6 +60,19 @@ def test_a_table_goes_from_its_database_to_a_release_and_back(clinic, run):
     assert sum(len(pd.read_parquet(f"parts/{name}.parquet")) for name in ("train", "held_out")) == 300
 
 
+def test_synthetic_records_in_a_database_are_judged(clinic, run, monkeypatch):
+    seen = []
+    monkeypatch.setattr(evaluations, "evaluated", lambda samples, *_, **__: seen.extend(samples) or {"targets": {}})
+    monkeypatch.setattr(evaluations, "headline", lambda _: [])
+    made = database_url.address("duckdb:///made.db#synthetic")
+    record_files.write_to_database([make_frame(30)], made, make_schema(), replace=False)
+    make_frame(40).to_csv("test.csv", index=False)
+    words = (f"data.train={URL}", "data.table=visits", "data.test=test.csv", "data.schema=schema.yaml", "out=x")
+    run("evaluate", "synthetic=duckdb:///made.db#synthetic", *words)
+    (synthetic,) = seen
+    assert len(make_schema().validate(synthetic)) == 30
+
+
 def test_a_table_is_written_whole_or_not_at_all(clinic):
     address = database_url.address("duckdb:///made.db#main.synthetic")
     record_files.write_to_database([make_frame(30)], address, make_schema(), replace=False)
@@ -90,7 +104,7 @@ def test_a_generator_that_needs_records_says_how(clinic, run):
     ("words", "says"),
     [
         ((f"data.path={URL}",), "data.table=NAME"),
-        ((f"data.path={URL}#visits", "data.table=visits"), "one of these alone"),
+        ((f"data.path={URL}#visits", "data.table=visits"), "one way only"),
         ((f"data.path={URL}#nothing",), "table 'nothing' cannot be read"),
         (("data.path=duckdb:///nothing.db#visits",), "no such database"),
         (("data.path=clinic.csv", "data.table=visits"), "belong to data.path=URL"),

@@ -42,6 +42,24 @@ def test_a_log_has_all_that_was_said_and_is_the_owner_s(table, capsys):
     more = (table / "fit.log").read_text().removeprefix(log)
     assert capsys.readouterr().err in more, "added to"
     assert "synthdp: " in more
+    assert more.splitlines()[0].endswith(" synthdp sample")
+
+
+def test_sample_leads_to_the_evaluation_where_it_knows_what_was_held_out(table, capsys):
+    (table / "t.csv").rename("train.csv")
+    assert run([word.replace("t.csv", "train.csv") for word in FIT]) == 0
+    sample = ["sample", "release=run/release", "rows=5", "force=true", "out=x.csv"]
+    capsys.readouterr()
+    assert run(sample) == 0
+    assert "next " not in capsys.readouterr().out
+    (table / "held_out.csv").write_text(TABLE)
+    assert run(sample) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "next       synthdp evaluate synthetic=x.csv release=run/release data.train=train.csv data.test=held_out.csv "
+        "data.schema=s.yaml out=run/evaluation"
+    )
+    assert run([*sample, "where={ill: true}"]) == 0
+    assert "next " not in capsys.readouterr().out
 
 
 def test_a_quiet_command_says_only_what_is_amiss(table, capfd):

@@ -41,6 +41,20 @@ def read(folder):
     return {name: pd.read_csv(f"{folder}/{name}.csv") for name in ("person", "visit", "diagnosis")}
 
 
+@pytest.mark.parametrize(("path", "leads"), [("tables", True), ("postgresql://me@host/name#public", False)])
+def test_a_plan_leads_to_a_split_where_there_is_one(place, capsys, path, leads):
+    words = [
+        "plan",
+        f"data.path={path}",
+        "data.schema=clinic.yaml",
+        "budget.epsilon=3",
+        "budget.delta=1e-5",
+        "account=none",
+    ]
+    assert run(words) == 0
+    assert ("next       synthdp split" in capsys.readouterr().out) == leads
+
+
 def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
     with open("tables/visit.csv", "a") as file:
         file.write("V99999,nobody,2021-01-01,a,True\n")

@@ -123,6 +123,46 @@ def test_check_finds_ids_that_repeat_and_a_column_that_is_lost(place, capsys):
     assert "no cell is as declared in 'age'" in capsys.readouterr().err
 
 
+def test_check_finds_a_column_that_is_lost_although_some_of_its_cells_are_missing(place, capsys):
+    """A code for missing values is as declared whatever else the column holds, and unknown categories count as `other`."""
+    facts = yaml.safe_load((place / "schema.yaml").read_text())
+    facts["columns"] |= {
+        "lab": {"kind": "continuous", "bounds": [0, 20], "missing": True},
+        "ward": {"kind": "categorical", "categories": ["a", "b", "other"], "other": "other", "missing": True},
+    }
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    frame = records().assign(lab="3,7", ward="A")
+    frame.loc[::4, ["lab", "ward"]] = None
+    frame.to_csv("a.csv", index=False)
+    assert run(["check", *DATA]) == 2
+    said = capsys.readouterr()
+    assert "no cell is as declared in 'lab', 'ward'" in said.err
+    assert (
+        "column 'ward': some values are not one of the declared categories, and count as 'other' (records" in said.out
+    )
+    frame.loc[1, ["lab", "ward"]] = ["3.7", "a"]
+    frame.to_csv("a.csv", index=False)
+    assert run(["check", *DATA]) == 0
+
+
+def test_check_says_that_a_fit_would_refuse_and_leads_no_further(place, capsys):
+    assert run(["check", *DATA]) == 0
+    said = capsys.readouterr().out
+    assert "next       synthdp plan" in said
+    assert "refused" not in said
+    records().assign(age=[512, *records()["age"][1:]]).to_csv("a.csv", index=False)
+    assert run(["check", *DATA]) == 0
+    said = capsys.readouterr().out
+    assert "next " not in said
+    assert "refused    a fit refuses the records as they are" in said
+
+
+def test_check_of_a_table_without_records(place, capsys):
+    records()[:0].to_csv("a.csv", index=False)
+    assert run(["check", *DATA]) == 0
+    assert "clearly fewer units" in capsys.readouterr().out
+
+
 def test_check_tells_of_columns_whose_values_are_better_not_bought(place, capsys):
     frame = records()
     rng = np.random.default_rng(7)
@@ -152,6 +192,8 @@ def test_a_plan_reads_no_record_and_charges_nothing(place, capsys, generator):
     assert run(["plan", *DATA, f"generator={generator}", "budget.delta=1e-5", "account=own.account", "out=run"]) == 0
     said = capsys.readouterr().out
     assert f"plan       {generator}: noise" in said
+    assert "account    own.account: new, with this fit as its first entry" in said
+    assert "next       synthdp split path=a.csv schema=schema.yaml out=parts" in said
     assert sorted(path.name for path in place.iterdir()) == ["schema.yaml"]
 
 
@@ -178,7 +220,7 @@ def test_a_plan_says_what_each_purchase_is_for(place, capsys):
     assert run(["plan", *DATA, "generator=independent", "budget.epsilon=9", "budget.delta=1e-5", "account=none"]) == 0
     said = capsys.readouterr().out
     assert "asked 2 times to learn code, sex: epsilon" in said
-    assert "question   Gaussian with noise" in said
+    assert re.search("question   Gaussian with noise [0-9.]+, asked once for 4 tables of one column: epsilon", said)
 
 
 def test_a_plan_beyond_the_budget_is_refused(place, capsys):
@@ -228,6 +270,16 @@ def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, na
     again = ["split", f"path={name}", "schema=schema.yaml", "out=later", "key=parts/split.key"]
     assert run(again) == 0
     assert set(read(place / "later" / f"held_out{ending}")["patient"]) == set(held["patient"])
+
+
+def test_a_split_that_fails_leaves_nothing(place, capsys):
+    words = ["split", "schema=schema.yaml", "out=parts"]
+    assert run([*words, "path=nothing.csv"]) == 2
+    assert not (place / "parts").exists()
+    (place / "own.key").write_bytes(b"k" * 32)
+    assert run([*words, "path=nothing.csv", "key=own.key"]) == 2
+    assert (place / "own.key").exists()
+    assert run([*words, "path=a.csv"]) == 0
 
 
 @pytest.mark.parametrize(("words", "says"), [(("share=1",), "between 0 and 1"), (("schema=none.yaml",), "none.yaml")])
@@ -287,6 +339,14 @@ def test_categories_are_not_taken_from_the_records_themselves(place, capsys):
         assert run([*FIT]) == 2
         assert "takes its categories from the records" in capsys.readouterr().err
         assert not (place / "run").exists()
+
+
+def test_of_several_checks_the_one_that_showed_most_is_told(tmp_path):
+    one, other = (Schema.from_dict({"units": n, "columns": {"a": {"kind": "boolean"}}}) for n in (10, 20))
+    for kind in (looks.DRAFT, looks.CHECK, looks.VALUES, looks.CHECK):
+        looks.keep(tmp_path / "s.yaml", kind, one)
+    assert looks.edited_after(tmp_path / "s.yaml", other) == (looks.DRAFT, looks.VALUES)
+    assert looks.edited_after(tmp_path / "s.yaml", one) == ()
 
 
 def test_a_column_called_review_has_facts_as_any_other():

@@ -4,8 +4,8 @@ import pytest
 import yaml
 from clinic import make_frame, make_schema
 
-from synthdp import BadInput, load
-from synthdp.cli import compose, run
+from synthdp import BadInput, Budget, Schema, load
+from synthdp.cli import compose, fits, run
 
 
 @pytest.fixture
@@ -127,6 +127,22 @@ def test_what_learning_can_find_is_told_before_the_charge(files, capsys):
     make_frame(400).to_csv(files / "clinic.csv", index=False)
     assert run(words(files)) == 0
     assert capsys.readouterr().out.startswith("learned    sex: noise hides")
+
+
+def test_declared_codes_under_a_tree_are_not_better_declared(files, capsys):
+    """They are: what is bought is which of them are kept."""
+    tree = {"kind": "categorical", "categories": ["f", "m"], "tree": {"prefix": [1]}, "other": "rest"}
+    learnt = {"kind": "continuous", "bounds": "learn"}
+    for columns, told in (({"sex": tree, "weight": learnt}, "learned    weight: "), ({"sex": tree}, None)):
+        facts = make_schema(columns=columns).to_dict()
+        (files / "schema.yaml").write_text(yaml.safe_dump({**facts, "units": 10_000}, sort_keys=False))
+        assert run(words(files, "plan", "account=none")) == 0
+        said = capsys.readouterr().out
+        assert ("learned    " in said) == (told is not None)
+        assert told is None or told in said
+        before = fits.foretold(Schema.load(files / "schema.yaml"), Budget(1.0, 1e-5))
+        assert [line for line in before if line.startswith("learned    sex")] == []
+        assert bool(before) == (told is not None)
 
 
 def test_records_that_were_fitted_are_not_held_out(files, capsys):

@@ -420,7 +420,7 @@ def test_each_sort_of_question_is_told_once_with_the_columns_that_each_counted()
     events = tuple(Entry(Gaussian(each.noise)) for each in counted)
     page = Page(render(make_statement(events=events, counted=counted)))
     assert page.text.count("A sum with Gaussian noise") == 1
-    assert "1 time, noise multiplier 3.5 2 columns, each by itself: age , sex" in page.text
+    assert "Once, noise multiplier 3.5 2 columns, each by itself: age , sex" in page.text
     assert "noise multiplier 7.25 1 table of 2 columns: age × sex" in page.text
     assert "noise multiplier 9.5 1 column by itself, for the figures of fitness: age" in page.text
     capped = (Entry(Capped("gaussian", 1.0)), Entry(Gaussian(3.5)))

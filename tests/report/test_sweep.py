@@ -58,6 +58,8 @@ def test_the_cost_of_a_sweep_is_that_of_all_its_events_together():
     found = cost([make_statement(), make_statement(), make_statement(events=(Entry(Gaussian(2.0), 4),))])
     assert found["epsilon"] == pytest.approx(analytic(math.sqrt(1 + 1 + 4 / 4)), rel=1e-3)
     assert found["epsilon"] >= analytic(math.sqrt(3))
+    assert "per record, for all events" in told(found)
+    assert "per Patienten-ID, for all events" in told({**found, "unit": ["Patienten-ID"]})
     assert found["epsilon"] < sum([4.377178] * 3)
     assert (found["delta"], found["runs"], found["unit"]) == (DELTA, 3, ["record"])
     assert found["added"] == pytest.approx([3 * 4.377178, 3e-5])
@@ -148,6 +150,12 @@ def test_runs_of_different_deltas_are_different_lines():
     other = replace(other, statement=replace(other.statement, budget=Budget(1.0, 1e-9)))
     labels = [line["label"] for line in comparison([run("y"), other])["panels"][0]["lines"]]
     assert labels == ["dpgan, delta 1e-09", "dpgan, delta 1e-05"]
+
+
+@pytest.mark.heavy
+def test_long_names_of_releases_break_at_their_commas(tmp_path):
+    sweep_page.write(comparison([run("generator=x,budget.epsilon=1")]), tmp_path)
+    assert "generator=x,<wbr>budget.epsilon=1" in (tmp_path / "compare.html").read_text()
 
 
 @pytest.mark.heavy

@@ -115,6 +115,28 @@ def test_plain_pandas_finds_the_same_types_in_real_and_synthetic_rows(tmp_path):
     np.testing.assert_array_equal(codec.encode(record_files.read(tmp_path / "made.csv", schema)), codes)
 
 
+def test_texts_that_are_filled_up_with_spaces_are_written_so(tmp_path):
+    """As CHAR(10): what selects `Innere    ` in synthetic rows selects it in the real ones."""
+    path = tmp_path / "real.csv"
+    rows = [f"{ward:<10};{row % 3};{'x' * (row % 3)} " for row, ward in enumerate(["Innere", "Chirurgie", ""] * 20)]
+    path.write_text("\n".join(["Fach;n;frei", *rows]), encoding="utf-8")
+    schema = drafted(path)[1]
+    assert dict(schema.reading.columns) == {"Fach": Coding(width=10)}
+    values = schema.to_dict()
+    values["columns"] = {"Fach": {"kind": "categorical", "categories": ["Innere", "Chirurgie"], "missing": True}}
+    values["reading"] |= {"columns": {"Fach": {"width": 10, "missing": ["k.A."]}}}
+    schema = Schema.from_dict(values)
+    made = pd.DataFrame({"Fach": ["Innere", "Chirurgie", None]})
+    record_files.write([made], tmp_path / "made.csv", schema)
+    assert (tmp_path / "made.csv").read_text().split() == ["Fach", "Innere", "Chirurgie", "k.A."]
+    assert "\nInnere    \nChirurgie \nk.A.\n" in (tmp_path / "made.csv").read_text()
+    pd.testing.assert_frame_equal(record_files.read(tmp_path / "made.csv", schema), made, check_dtype=False)
+    for column, more in (({"kind": "integer", "bounds": [0, 9]}, {}), (values["columns"]["Fach"], {"strip": False})):
+        reading = {**values["reading"], "columns": {"Fach": {"width": 10}}, **more}
+        with pytest.raises(BadInput, match="width fills up texts"):
+            Schema.from_dict({**values, "columns": {"Fach": column}, "reading": reading})
+
+
 def test_a_plain_file_needs_no_reading(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("day,age,site\n" + "".join(f"2020-01-{row % 28 + 1:02d},{row},s{row % 3}\n" for row in range(60)))

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from datetime import time
 
@@ -269,3 +270,16 @@ def test_a_draft_says_how_codes_of_digits_stay_digits():
     text, schema, _ = drafted(frame)
     assert schema.column("plz").kind == "categorical"
     assert text.count('say other: with digits that are no code: "0"') == 1
+
+
+def test_a_draft_says_which_codes_are_better_declared_by_their_look_or_name():
+    codes = [f"{'ABC'[place % 3]}{place % 40:02d}.{place % 7}" for place in range(2000)]
+    frame = pd.DataFrame({"hauptdiagnose": codes, "diag_1": ["250", "401"] * 1000, "ward": ["a", "b"] * 1000})
+    text, _, _ = drafted(frame)
+    blocks = {
+        line.strip(" :"): part
+        for line, part in zip(*[iter(re.split("(?m)^(  [a-z_0-9]+:)$", text)[1:])] * 2, strict=True)
+    }
+    assert "categories: learn  # better declared, from the public list" in blocks["hauptdiagnose"]
+    assert "better declared: categorical with a tree" in blocks["diag_1"]
+    assert "better declared" not in blocks["ward"]

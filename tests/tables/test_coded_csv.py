@@ -215,3 +215,30 @@ def test_a_whole_number_is_one_category_however_it_is_spelled(tmp_path):
     with source.opened(source.csv(tmp_path / "t.csv")) as opened:
         found = awkward.codes_in(opened, schema)
     assert awkward.differing(found, codes, codec, frame) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reading", "says"),
+    [
+        (
+            "t.csv",
+            "\ufeffa;b\n1;2\n",
+            {"encoding": "cp1252", "separator": ";"},
+            "byte order mark of UTF-8; write encoding: utf-8-sig",
+        ),
+        (
+            "t.csv",
+            "a;b;c\n1;2;3\n",
+            {"separator": ","},
+            "line 1: expected ',' between the names of the columns, found none",
+        ),
+        ("t.tsv", "a;b;c\n1;2;3\n", {"separator": ";"}, "line 1: expected tabs between"),
+    ],
+)
+def test_a_file_in_another_encoding_or_with_another_separator_is_told_by_its_first_line(
+    tmp_path, name, content, reading, says
+):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    columns = {column: {"kind": "integer", "bounds": [0, 9]} for column in "abc"}
+    with pytest.raises(BadInput, match=says):
+        record_files.read(tmp_path / name, Schema.from_dict({"units": 1, "reading": reading, "columns": columns}))
