@@ -37,8 +37,10 @@ from synthdp.seal import LNMax, Stacked
 if TYPE_CHECKING:
     from synthdp.seal import Sensitive
 
-ROUNDS = 1000  # at most, where neither they nor gamma are given
-RECORDS = 50  # of a teacher
+ROUNDS = 400  # at most, where neither they nor gamma are given
+MOST_RECORDS, FEWEST_RECORDS = 1000, 50  # of a teacher: the paper's number, and where the noise calls for many teachers
+FEWEST_TEACHERS = 10
+DECAY = 5.0  # teacher_decay times the records of a teacher
 CLEAR = (
     2.0  # teachers over the scale of the noise: above it every label is worth its price, below it fewer ones are bought
 )
@@ -55,7 +57,10 @@ class PATEGANOriginal:
     traits: ClassVar[Traits] = Traits()
 
     teachers: int | None = option(
-        None, f"number of teachers; default: units / {RECORDS}; the paper: units / 1000", whole()
+        None,
+        f"number of teachers; default: units / {MOST_RECORDS} as in the paper and {FEWEST_TEACHERS} at least, or as many more as the "
+        f"noise calls for, up to units / {FEWEST_RECORDS}",
+        whole(),
     )
     rounds: int | None = option(
         None,
@@ -63,7 +68,7 @@ class PATEGANOriginal:
         "buys at gamma",
         whole(),
     )
-    queries: int = option(16, "generated rows that teachers label for a step of the student", whole())
+    queries: int = option(128, "generated rows that teachers label for a step of the student", whole())
     steps: int = option(1, "generator steps in a round", whole())
     gamma: float | None = option(
         None,
@@ -88,16 +93,22 @@ class PATEGANOriginal:
     latent: int = option(32, "latent values per row", WIDTH)
     fake_batch: int = option(512, "generated rows per generator step", whole())
     generator_rate: float = option(
-        2e-3, "learning rate of the generator (Adam); it falls to zero along a cosine", positive(100)
+        1e-2, "learning rate of the generator (Adam); it falls to zero along a cosine", positive(100)
     )
     table_weight: float = option(2.0, "weight of the tables in the generator's loss", not_negative())
     average: float = option(0.99, "decay of the moving average of the generator's weights", number("[0, 1)"))
     temperature: float = option(1.0, "temperature of the straight-through Gumbel draws", positive())
     teacher_hidden: tuple[int, ...] = option((16,), "widths of a teacher's hidden layers", several(WIDTH))
-    teacher_steps: int = option(3, "steps of each teacher in a round", whole())
+    teacher_steps: int = option(10, "steps of each teacher in a round", whole())
     teacher_batch: int = option(64, "records in a teacher's step, and as many generated rows", whole())
     teacher_rate: float = option(3e-2, "learning rate of the teachers (Adam)", positive(100))
-    student_steps: int = option(3, "steps of the student in a round, each on freshly labelled rows", whole())
+    teacher_decay: float | None = option(
+        None,
+        f"weight decay of the teachers (Adam); default: {DECAY:g} / records of a teacher. Without it they learn their records by "
+        "heart, call every generated row a fake, and the student sees one class; the paper says nothing of it",
+        not_negative(),
+    )
+    student_steps: int = option(5, "steps of the student in a round, each on freshly labelled rows", whole())
     student_rate: float = option(1e-2, "learning rate of the student (Adam)", positive(100))
     device: str = option("auto", devices.HELP, devices.RULE)
 
@@ -130,10 +141,22 @@ class PATEGANOriginal:
         """Rows that the teachers label in a round: as many votes."""
         return self.student_steps * self.queries
 
-    def teachers_of(self, schema: Schema) -> int:
-        """`teachers`, or the default for the declared number of units; 2 while that is still to be bought."""
+    def teachers_of(self, schema: Schema, noise: float) -> int:
+        """`teachers`, or the default for the declared number of units at a noise multiplier: the fewest whose votes the noise leaves
+        clear, within bounds. While units are still to be bought, 2."""
+        if self.teachers is not None:
+            return self.teachers
         units = schema.units if isinstance(schema.units, int) else 0
-        return self.teachers or max(2, round(units / RECORDS))
+        most = max(2, round(units / FEWEST_RECORDS))
+        fewest = min(most, max(FEWEST_TEACHERS, round(units / MOST_RECORDS)))
+        return min(most, max(fewest, math.ceil(min(most, 2 * CLEAR * noise))))
+
+    def decay(self, schema: Schema, teachers: int) -> float:
+        """`teacher_decay`, or the default: a Gaussian prior on the weights, which counts for less the more records there are."""
+        if self.teacher_decay is not None:
+            return self.teacher_decay
+        units = schema.units if isinstance(schema.units, int) else 0
+        return DECAY / max(FEWEST_RECORDS, units / teachers)
 
     def student_steps_at(self, schema: Schema, noise: float) -> int:
         """Steps of the student in the whole fit, each of which asks for `queries` votes, at a noise multiplier, 1 / (2 gamma).
@@ -147,7 +170,7 @@ class PATEGANOriginal:
         steps = rounds * self.student_steps
         if self.rounds is not None or self.gamma is not None or noise <= 0:
             return steps
-        clear = self.teachers_of(schema) / (2 * CLEAR)
+        clear = self.teachers_of(schema, math.inf) / (2 * CLEAR)
         return max(1, math.floor(steps * min(1.0, float((clear / noise) ** STEEP))))
 
     def label(self, schema: Schema) -> int | None:
@@ -182,7 +205,7 @@ class PATEGANOriginal:
         if self.gamma is not None and self.rounds is None:
             return self._affordable(data).fit(data, seed=seed, progress=progress)
         noise = data.commit(lambda z: self.plan(data.declared, z))
-        total, count = self.student_steps_at(data.declared, noise), self.teachers_of(data.declared)
+        total, count = self.student_steps_at(data.declared, noise), self.teachers_of(data.declared, noise)
         schema = data.resolve()
         label = self.label(schema)
         rounds = math.ceil(total / self.student_steps)
@@ -242,6 +265,7 @@ class Original:
             steps=settings.teacher_steps,
             batch=settings.teacher_batch,
             learning_rate=settings.teacher_rate,
+            weight_decay=settings.decay(data.declared, teachers),
         )
         self.teachers = data.partition(teachers, kind)
 
