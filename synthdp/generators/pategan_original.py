@@ -37,13 +37,14 @@ from synthdp.seal import LNMax, Stacked
 if TYPE_CHECKING:
     from synthdp.seal import Sensitive
 
-ROUNDS = 400  # at most, where neither they nor gamma are given
+ROUNDS, FEWEST_ROUNDS = (
+    400,
+    30,
+)  # where neither they nor gamma are given: so many, and below how many each asks for fewer labels
 MOST_RECORDS, FEWEST_RECORDS = 1000, 50  # of a teacher: the paper's number, and where the noise calls for many teachers
 FEWEST_TEACHERS = 10
 DECAY = 5.0  # teacher_decay times the records of a teacher
-CLEAR = (
-    2.0  # teachers over the scale of the noise: above it every label is worth its price, below it fewer ones are bought
-)
+CLEAR = 2.0  # teachers over the scale of the noise: below it fewer labels are bought, and not noisier ones
 STEEP = 8.0  # power by which labels become fewer
 CENTRED_OVER = 1024  # generated rows
 SHOW_EVERY = 25
@@ -64,11 +65,14 @@ class PATEGANOriginal:
     )
     rounds: int | None = option(
         None,
-        f"rounds of the algorithm; default: at most {ROUNDS}, fewer where the noise would drown the votes, or what the budget "
-        "buys at gamma",
+        f"rounds of the algorithm; default: {ROUNDS}, fewer where the noise would drown the votes, or what the budget buys at gamma",
         whole(),
     )
-    queries: int = option(128, "generated rows that teachers label for a step of the student", whole())
+    queries: int = option(
+        128,
+        "generated rows that teachers label for a step of the student; fewer where the noise would drown the votes",
+        whole(),
+    )
     steps: int = option(1, "generator steps in a round", whole())
     gamma: float | None = option(
         None,
@@ -158,20 +162,23 @@ class PATEGANOriginal:
         units = schema.units if isinstance(schema.units, int) else 0
         return DECAY / max(FEWEST_RECORDS, units / teachers)
 
-    def student_steps_at(self, schema: Schema, noise: float) -> int:
-        """Steps of the student in the whole fit, each of which asks for `queries` votes, at a noise multiplier, 1 / (2 gamma).
+    def student_steps_at(self, schema: Schema, noise: float) -> tuple[int, int]:
+        """Steps of the student in the whole fit, and votes that each asks for, at a noise multiplier, 1 / (2 gamma).
 
         A label says something as long as the noise does not drown the votes. So where `rounds` are not given, there are
         `ROUNDS` of them up to the noise at which its scale is the number of teachers over `CLEAR`; beyond it labels grow
-        fewer so fast that a smaller budget buys fewer labels rather than noisier ones, as the paper's loop does. At a given
-        `gamma` there is one round, until the budget has said how many.
+        fewer so fast that a smaller budget buys fewer labels rather than noisier ones, as the paper's loop does: fewer rounds
+        down to `FEWEST_ROUNDS`, then fewer than `queries` a step. At a given `gamma` there is one round, until the budget has
+        said how many.
         """
         rounds = self.rounds or (ROUNDS if self.gamma is None else 1)
         steps = rounds * self.student_steps
         if self.rounds is not None or self.gamma is not None or noise <= 0:
-            return steps
+            return steps, self.queries
         clear = self.teachers_of(schema, math.inf) / (2 * CLEAR)
-        return max(1, math.floor(steps * min(1.0, float((clear / noise) ** STEEP))))
+        votes = max(1, math.floor(steps * self.queries * min(1.0, float((clear / noise) ** STEEP))))
+        each = min(self.queries, max(1, votes // (self.student_steps * FEWEST_ROUNDS)))
+        return votes // each, each
 
     def label(self, schema: Schema) -> int | None:
         """Place of the label among the modelled columns; the paper's own generator has none."""
@@ -182,7 +189,7 @@ class PATEGANOriginal:
     def plan(self, schema: Schema, noise: float) -> Plan:
         """The start, one Gaussian for all tables; then one vote a labelled row. With `gamma` and without `rounds` those of one
         round, of which a fit asks as many as the budget buys."""
-        votes = self.student_steps_at(schema, noise) * self.queries
+        votes = math.prod(self.student_steps_at(schema, noise))
         tables = () if self.start == "none" else (Entry(Gaussian(self.table_noise(noise, votes))),)
         return (*tables, Entry(self.vote(noise), votes))
 
@@ -205,17 +212,17 @@ class PATEGANOriginal:
         if self.gamma is not None and self.rounds is None:
             return self._affordable(data).fit(data, seed=seed, progress=progress)
         noise = data.commit(lambda z: self.plan(data.declared, z))
-        total, count = self.student_steps_at(data.declared, noise), self.teachers_of(data.declared, noise)
+        (total, each), count = self.student_steps_at(data.declared, noise), self.teachers_of(data.declared, noise)
         schema = data.resolve()
         label = self.label(schema)
         rounds = math.ceil(total / self.student_steps)
         network = TableGeneratorNetwork(self, data.codec, label, rounds * self.steps, random(seed), device)
         saved = data.restored()
         if saved is None and self.start != "none":
-            deviation = self.table_noise(noise, total * self.queries)
+            deviation = self.table_noise(noise, total * each)
             network.start(noisy_tables.ask(data, network.blocks, label, self.start, network.labels, deviation))
-        game = Original(self, data, count, total, self.aggregator(noise), network, saved)
-        for step in data.steps(self.vote(noise), total, game.state, times=self.queries):
+        game = Original(self, data, count, (total, each), self.aggregator(noise), network, saved)
+        for step in data.steps(self.vote(noise), total, game.state, times=each):
             game.step(step)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
                 progress(step + 1, total, {"generator loss": network.loss, "labelled real": game.real})
@@ -237,19 +244,20 @@ class PATEGANOriginal:
 
 
 class Original:
-    """The state of one training. A step is one of the student: `queries` freshly labelled rows. `total` of them there are."""
+    """The state of one training. A step is one of the student; `size` says how many there are, and freshly labelled rows in each."""
 
     def __init__(
         self,
         settings: PATEGANOriginal,
         data: "Sensitive",
         teachers: int,
-        total: int,
+        size: tuple[int, int],
         aggregator: LNMax,
         network: TableGeneratorNetwork,
         saved: training_state.State | None,
     ) -> None:
-        self.settings, self.network, self.aggregator, self.total = settings, network, aggregator, total
+        self.settings, self.network, self.aggregator = settings, network, aggregator
+        self.total, self.queries = size
         self.real = 0.0  # share of the step's rows that the teachers took for real, by the noisy labels
         blocks, columns = network.blocks, len(data.codec.sizes)
         self.student = Discriminator(blocks.width, settings.hidden, columns, network.random).to(network.device)
@@ -279,7 +287,7 @@ class Original:
             self.teachers.train(network.fakes(rows).cpu().numpy())
         if number == 0:
             self.student.recentre(network.fake_rows(CENTRED_OVER), 1.0)
-        asked = network.fakes(settings.queries)
+        asked = network.fakes(self.queries)
         said = self.teachers.ask(asked.cpu().numpy(), self.aggregator)
         real = torch.from_numpy(np.asarray(said)).float().to(network.device)
         self.real = float(np.mean(said))
