@@ -43,7 +43,7 @@ def test_teachers_that_learn_their_records_by_heart_call_every_row_a_fake():
     for decay in (None, 0.0):
         said = []
 
-        def seen(step, steps, figures, said=said):  # noqa: ARG001
+        def seen(step, steps, figures, said=said):
             said.append(figures["labelled real"])
 
         settings = {"rounds": 100, "teachers": 20, "teacher_decay": decay, "hidden": (32,)}
