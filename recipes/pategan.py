@@ -212,14 +212,15 @@ def main() -> None:
     arguments = parser.parse_args()
     name = "pategan" if arguments.rows is None else f"pategan_{arguments.rows}_rows"
     groups = groups_of(arguments.seeds, arguments.rows)
-    if arguments.forget:
-        print(trials.forget(arguments.forget, arguments.scratch), "trials forgotten")
     if not arguments.scratch.exists():
         rows = trials.report_of(name).get("rows", ())
         held = (((row["section"], row["data"], row["generator"], _number(row["epsilon"])), row["runs"]) for row in rows)
         seen = ((row["generator"], row["runs"]) for row in trials.report_of(name).get("watched", ()))
         known = trials.recalled((each for each in held if each[0] in groups), groups)
-        trials.save(known | trials.recalled(seen, watches(arguments.seeds)), arguments.scratch)
+        looks = watches(arguments.seeds)
+        trials.save(known | trials.recalled((each for each in seen if each[0] in looks), looks), arguments.scratch)
+    if arguments.forget:
+        print(trials.forget(arguments.forget, arguments.scratch), "trials forgotten")
     wanted = [
         trial
         for (_, data, label, epsilon), group in groups.items()
@@ -320,7 +321,8 @@ def _watched(rows: list[dict[str, Any]]) -> list[str]:
     """How often teachers take a generated row for real, and what comes of it."""
     lacking = [label for label, _ in WATCHES if label not in {row["generator"] for row in rows}]
     return [
-        f"`pategan_original` without noise on {FEW:,} training rows of Adult, {ROUNDS} rounds where no other number stands; judged on {OTHERS:,} other training rows. "
+        f"`pategan_original` without noise on {FEW:,} training rows of Adult, {ROUNDS} rounds "
+        f"where no other number stands; judged on {OTHERS:,} other training rows. "
         "The share of generated rows that the majority of teachers takes for real, in each quarter of the game: where it is zero, "
         "the student sees one class alone.",
         "",
