@@ -43,7 +43,6 @@ ROUNDS, FEWEST_ROUNDS = (
 )  # where neither they nor gamma are given: so many, and below how many each asks for fewer labels
 MOST_RECORDS, FEWEST_RECORDS = 1000, 50  # of a teacher: the paper's number, and where the noise calls for many teachers
 FEWEST_TEACHERS = 10
-DECAY = 5.0  # teacher_decay times the records of a teacher
 CLEAR = 2.0  # teachers over the scale of the noise: below it fewer labels are bought, and not noisier ones
 STEEP = 8.0  # power by which labels become fewer
 CENTRED_OVER = 1024  # generated rows
@@ -106,10 +105,10 @@ class PATEGANOriginal:
     teacher_steps: int = option(10, "steps of each teacher in a round", whole())
     teacher_batch: int = option(64, "records in a teacher's step, and as many generated rows", whole())
     teacher_rate: float = option(3e-2, "learning rate of the teachers (Adam)", positive(100))
-    teacher_decay: float | None = option(
-        None,
-        f"weight decay of the teachers (Adam); default: {DECAY:g} / records of a teacher. Without it they learn their records by "
-        "heart, call every generated row a fake, and the student sees one class; the paper says nothing of it",
+    teacher_decay: float = option(
+        3e-2,
+        "weight decay of the teachers (Adam). With 0 they learn their records by heart, call every generated row a fake, and the "
+        "student sees one class; the paper says nothing of it",
         not_negative(),
     )
     student_steps: int = option(5, "steps of the student in a round, each on freshly labelled rows", whole())
@@ -154,13 +153,6 @@ class PATEGANOriginal:
         most = max(2, round(units / FEWEST_RECORDS))
         fewest = min(most, max(FEWEST_TEACHERS, round(units / MOST_RECORDS)))
         return min(most, max(fewest, math.ceil(min(most, 2 * CLEAR * noise))))
-
-    def decay(self, schema: Schema, teachers: int) -> float:
-        """`teacher_decay`, or the default: a Gaussian prior on the weights, which counts for less the more records there are."""
-        if self.teacher_decay is not None:
-            return self.teacher_decay
-        units = schema.units if isinstance(schema.units, int) else 0
-        return DECAY / max(FEWEST_RECORDS, units / teachers)
 
     def student_steps_at(self, schema: Schema, noise: float) -> tuple[int, int]:
         """Steps of the student in the whole fit, and votes that each asks for, at a noise multiplier, 1 / (2 gamma).
@@ -273,7 +265,7 @@ class Original:
             steps=settings.teacher_steps,
             batch=settings.teacher_batch,
             learning_rate=settings.teacher_rate,
-            weight_decay=settings.decay(data.declared, teachers),
+            weight_decay=settings.teacher_decay,
         )
         self.teachers = data.partition(teachers, kind)
 
