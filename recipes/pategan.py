@@ -59,16 +59,17 @@ ABLATED_AT = (1.0, 3.0, math.inf)
 FEW, OTHERS = 5000, 8000  # of Adult's training rows: those that the paper's game is watched on, and those that judge it
 WATCHED = "adult, part of the training rows"
 ROUNDS = 250
+FORMER = {"teacher_decay": 0.0, "teacher_steps": 3, "student_steps": 3, "queries": 16, "generator_rate": 2e-3}
 # Change, settings: `pategan_original` without noise.
 WATCHES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("nothing: 100 teachers of 50 records, 3 x 16 labels a round", {}),
-    ("5 teachers of 1,000 records, as many as in the paper", {"teachers": 5}),
-    ("5 teachers, 10 x 128 labels", {"teachers": 5, "student_steps": 10, "queries": 128}),
-    ("100 teachers, 10 x 128 labels", {"student_steps": 10, "queries": 128}),
-    (
-        "5 teachers of 64 hidden units at a sixth of the rate, 10 x 128 labels",
-        {"teachers": 5, "student_steps": 10, "queries": 128, "teacher_rate": 5e-3, "teacher_hidden": (64,)},
-    ),
+    ("nothing: 10 teachers of 500 records, 5 x 128 labels a round", {}),
+    ("no decay of the teachers' weights", {"teacher_decay": 0.0}),
+    ("100 teachers of 50 records", {"teachers": 100}),
+    ("100 teachers of 50 records, no decay", {"teachers": 100, "teacher_decay": 0.0}),
+    ("no decay, 100 teachers, and 3 x 16 labels, 3 teacher steps, a fifth of the rate", {"teachers": 100, **FORMER}),
+    ("30 rounds of 5 x 128 labels: 19,200 in all", {"rounds": 30}),
+    ("30 rounds of 5 x 8 labels: 1,200 in all", {"rounds": 30, "queries": 8}),
+    ("100 teachers, 30 rounds of 5 x 8 labels", {"teachers": 100, "rounds": 30, "queries": 8}),
 )
 SCRATCH = HOME / "outputs" / "pategan.json"
 FIGURES = (*METRICS, *DISTANCES, "fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
@@ -129,7 +130,9 @@ def watched(trial: Trial) -> dict[str, Any]:
         said.append((min(3, 4 * (step - 1) // steps), figures["labelled real"]))
 
     start = time.process_time()
-    made = Synthesizer(trial.generator, schema=schema, budget=Budget(math.inf, DELTA), rounds=ROUNDS, **trial.settings)
+    made = Synthesizer(
+        trial.generator, schema=schema, budget=Budget(math.inf, DELTA), **{"rounds": ROUNDS, **trial.settings}
+    )
     release = made.fit(train, seed=trial.seed, progress=seen)
     seconds = time.process_time() - start
     axes = axes_of(schema, train)
@@ -209,14 +212,15 @@ def main() -> None:
     arguments = parser.parse_args()
     name = "pategan" if arguments.rows is None else f"pategan_{arguments.rows}_rows"
     groups = groups_of(arguments.seeds, arguments.rows)
-    if arguments.forget:
-        print(trials.forget(arguments.forget, arguments.scratch), "trials forgotten")
     if not arguments.scratch.exists():
         rows = trials.report_of(name).get("rows", ())
         held = (((row["section"], row["data"], row["generator"], _number(row["epsilon"])), row["runs"]) for row in rows)
         seen = ((row["generator"], row["runs"]) for row in trials.report_of(name).get("watched", ()))
         known = trials.recalled((each for each in held if each[0] in groups), groups)
-        trials.save(known | trials.recalled(seen, watches(arguments.seeds)), arguments.scratch)
+        looks = watches(arguments.seeds)
+        trials.save(known | trials.recalled((each for each in seen if each[0] in looks), looks), arguments.scratch)
+    if arguments.forget:
+        print(trials.forget(arguments.forget, arguments.scratch), "trials forgotten")
     wanted = [
         trial
         for (_, data, label, epsilon), group in groups.items()
@@ -317,7 +321,8 @@ def _watched(rows: list[dict[str, Any]]) -> list[str]:
     """How often teachers take a generated row for real, and what comes of it."""
     lacking = [label for label, _ in WATCHES if label not in {row["generator"] for row in rows}]
     return [
-        f"`pategan_original` without noise on {FEW:,} training rows of Adult, {ROUNDS} rounds; judged on {OTHERS:,} other training rows. "
+        f"`pategan_original` without noise on {FEW:,} training rows of Adult, {ROUNDS} rounds "
+        f"where no other number stands; judged on {OTHERS:,} other training rows. "
         "The share of generated rows that the majority of teachers takes for real, in each quarter of the game: where it is zero, "
         "the student sees one class alone.",
         "",

@@ -37,11 +37,13 @@ from synthdp.seal import LNMax, Stacked
 if TYPE_CHECKING:
     from synthdp.seal import Sensitive
 
-ROUNDS = 1000  # at most, where neither they nor gamma are given
-RECORDS = 50  # of a teacher
-CLEAR = (
-    2.0  # teachers over the scale of the noise: above it every label is worth its price, below it fewer ones are bought
-)
+ROUNDS, FEWEST_ROUNDS = (
+    400,
+    30,
+)  # where neither they nor gamma are given: so many, and below how many each asks for fewer labels
+MOST_RECORDS, FEWEST_RECORDS = 1000, 50  # of a teacher: the paper's number, and where the noise calls for many teachers
+FEWEST_TEACHERS = 10
+CLEAR = 2.0  # teachers over the scale of the noise: below it fewer labels are bought, and not noisier ones
 STEEP = 8.0  # power by which labels become fewer
 CENTRED_OVER = 1024  # generated rows
 SHOW_EVERY = 25
@@ -55,15 +57,21 @@ class PATEGANOriginal:
     traits: ClassVar[Traits] = Traits()
 
     teachers: int | None = option(
-        None, f"number of teachers; default: units / {RECORDS}; the paper: units / 1000", whole()
+        None,
+        f"number of teachers; default: units / {MOST_RECORDS} as in the paper and {FEWEST_TEACHERS} at least, or as many more as the "
+        f"noise calls for, up to units / {FEWEST_RECORDS}",
+        whole(),
     )
     rounds: int | None = option(
         None,
-        f"rounds of the algorithm; default: at most {ROUNDS}, fewer where the noise would drown the votes, or what the budget "
-        "buys at gamma",
+        f"rounds of the algorithm; default: {ROUNDS}, fewer where the noise would drown the votes, or what the budget buys at gamma",
         whole(),
     )
-    queries: int = option(16, "generated rows that teachers label for a step of the student", whole())
+    queries: int = option(
+        128,
+        "generated rows that teachers label for a step of the student; fewer where the noise would drown the votes",
+        whole(),
+    )
     steps: int = option(1, "generator steps in a round", whole())
     gamma: float | None = option(
         None,
@@ -88,16 +96,22 @@ class PATEGANOriginal:
     latent: int = option(32, "latent values per row", WIDTH)
     fake_batch: int = option(512, "generated rows per generator step", whole())
     generator_rate: float = option(
-        2e-3, "learning rate of the generator (Adam); it falls to zero along a cosine", positive(100)
+        1e-2, "learning rate of the generator (Adam); it falls to zero along a cosine", positive(100)
     )
     table_weight: float = option(2.0, "weight of the tables in the generator's loss", not_negative())
     average: float = option(0.99, "decay of the moving average of the generator's weights", number("[0, 1)"))
     temperature: float = option(1.0, "temperature of the straight-through Gumbel draws", positive())
     teacher_hidden: tuple[int, ...] = option((16,), "widths of a teacher's hidden layers", several(WIDTH))
-    teacher_steps: int = option(3, "steps of each teacher in a round", whole())
+    teacher_steps: int = option(10, "steps of each teacher in a round", whole())
     teacher_batch: int = option(64, "records in a teacher's step, and as many generated rows", whole())
     teacher_rate: float = option(3e-2, "learning rate of the teachers (Adam)", positive(100))
-    student_steps: int = option(3, "steps of the student in a round, each on freshly labelled rows", whole())
+    teacher_decay: float = option(
+        3e-2,
+        "weight decay of the teachers (Adam). With 0 they learn their records by heart, call every generated row a fake, and the "
+        "student sees one class; the paper says nothing of it",
+        not_negative(),
+    )
+    student_steps: int = option(5, "steps of the student in a round, each on freshly labelled rows", whole())
     student_rate: float = option(1e-2, "learning rate of the student (Adam)", positive(100))
     device: str = option("auto", devices.HELP, devices.RULE)
 
@@ -130,25 +144,33 @@ class PATEGANOriginal:
         """Rows that the teachers label in a round: as many votes."""
         return self.student_steps * self.queries
 
-    def teachers_of(self, schema: Schema) -> int:
-        """`teachers`, or the default for the declared number of units; 2 while that is still to be bought."""
+    def teachers_of(self, schema: Schema, noise: float) -> int:
+        """`teachers`, or the default for the declared number of units at a noise multiplier: the fewest whose votes the noise leaves
+        clear, within bounds. While units are still to be bought, 2."""
+        if self.teachers is not None:
+            return self.teachers
         units = schema.units if isinstance(schema.units, int) else 0
-        return self.teachers or max(2, round(units / RECORDS))
+        most = max(2, round(units / FEWEST_RECORDS))
+        fewest = min(most, max(FEWEST_TEACHERS, round(units / MOST_RECORDS)))
+        return min(most, max(fewest, math.ceil(min(most, 2 * CLEAR * noise))))
 
-    def student_steps_at(self, schema: Schema, noise: float) -> int:
-        """Steps of the student in the whole fit, each of which asks for `queries` votes, at a noise multiplier, 1 / (2 gamma).
+    def student_steps_at(self, schema: Schema, noise: float) -> tuple[int, int]:
+        """Steps of the student in the whole fit, and votes that each asks for, at a noise multiplier, 1 / (2 gamma).
 
         A label says something as long as the noise does not drown the votes. So where `rounds` are not given, there are
         `ROUNDS` of them up to the noise at which its scale is the number of teachers over `CLEAR`; beyond it labels grow
-        fewer so fast that a smaller budget buys fewer labels rather than noisier ones, as the paper's loop does. At a given
-        `gamma` there is one round, until the budget has said how many.
+        fewer so fast that a smaller budget buys fewer labels rather than noisier ones, as the paper's loop does: fewer rounds
+        down to `FEWEST_ROUNDS`, then fewer than `queries` a step. At a given `gamma` there is one round, until the budget has
+        said how many.
         """
         rounds = self.rounds or (ROUNDS if self.gamma is None else 1)
         steps = rounds * self.student_steps
         if self.rounds is not None or self.gamma is not None or noise <= 0:
-            return steps
-        clear = self.teachers_of(schema) / (2 * CLEAR)
-        return max(1, math.floor(steps * min(1.0, float((clear / noise) ** STEEP))))
+            return steps, self.queries
+        clear = self.teachers_of(schema, math.inf) / (2 * CLEAR)
+        votes = max(1, math.floor(steps * self.queries * min(1.0, float((clear / noise) ** STEEP))))
+        each = min(self.queries, max(1, votes // (self.student_steps * FEWEST_ROUNDS)))
+        return votes // each, each
 
     def label(self, schema: Schema) -> int | None:
         """Place of the label among the modelled columns; the paper's own generator has none."""
@@ -159,7 +181,7 @@ class PATEGANOriginal:
     def plan(self, schema: Schema, noise: float) -> Plan:
         """The start, one Gaussian for all tables; then one vote a labelled row. With `gamma` and without `rounds` those of one
         round, of which a fit asks as many as the budget buys."""
-        votes = self.student_steps_at(schema, noise) * self.queries
+        votes = math.prod(self.student_steps_at(schema, noise))
         tables = () if self.start == "none" else (Entry(Gaussian(self.table_noise(noise, votes))),)
         return (*tables, Entry(self.vote(noise), votes))
 
@@ -182,17 +204,17 @@ class PATEGANOriginal:
         if self.gamma is not None and self.rounds is None:
             return self._affordable(data).fit(data, seed=seed, progress=progress)
         noise = data.commit(lambda z: self.plan(data.declared, z))
-        total, count = self.student_steps_at(data.declared, noise), self.teachers_of(data.declared)
+        (total, each), count = self.student_steps_at(data.declared, noise), self.teachers_of(data.declared, noise)
         schema = data.resolve()
         label = self.label(schema)
         rounds = math.ceil(total / self.student_steps)
         network = TableGeneratorNetwork(self, data.codec, label, rounds * self.steps, random(seed), device)
         saved = data.restored()
         if saved is None and self.start != "none":
-            deviation = self.table_noise(noise, total * self.queries)
+            deviation = self.table_noise(noise, total * each)
             network.start(noisy_tables.ask(data, network.blocks, label, self.start, network.labels, deviation))
-        game = Original(self, data, count, total, self.aggregator(noise), network, saved)
-        for step in data.steps(self.vote(noise), total, game.state, times=self.queries):
+        game = Original(self, data, count, (total, each), self.aggregator(noise), network, saved)
+        for step in data.steps(self.vote(noise), total, game.state, times=each):
             game.step(step)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
                 progress(step + 1, total, {"generator loss": network.loss, "labelled real": game.real})
@@ -214,19 +236,20 @@ class PATEGANOriginal:
 
 
 class Original:
-    """The state of one training. A step is one of the student: `queries` freshly labelled rows. `total` of them there are."""
+    """The state of one training. A step is one of the student; `size` says how many there are, and freshly labelled rows in each."""
 
     def __init__(
         self,
         settings: PATEGANOriginal,
         data: "Sensitive",
         teachers: int,
-        total: int,
+        size: tuple[int, int],
         aggregator: LNMax,
         network: TableGeneratorNetwork,
         saved: training_state.State | None,
     ) -> None:
-        self.settings, self.network, self.aggregator, self.total = settings, network, aggregator, total
+        self.settings, self.network, self.aggregator = settings, network, aggregator
+        self.total, self.queries = size
         self.real = 0.0  # share of the step's rows that the teachers took for real, by the noisy labels
         blocks, columns = network.blocks, len(data.codec.sizes)
         self.student = Discriminator(blocks.width, settings.hidden, columns, network.random).to(network.device)
@@ -242,6 +265,7 @@ class Original:
             steps=settings.teacher_steps,
             batch=settings.teacher_batch,
             learning_rate=settings.teacher_rate,
+            weight_decay=settings.teacher_decay,
         )
         self.teachers = data.partition(teachers, kind)
 
@@ -255,7 +279,7 @@ class Original:
             self.teachers.train(network.fakes(rows).cpu().numpy())
         if number == 0:
             self.student.recentre(network.fake_rows(CENTRED_OVER), 1.0)
-        asked = network.fakes(settings.queries)
+        asked = network.fakes(self.queries)
         said = self.teachers.ask(asked.cpu().numpy(), self.aggregator)
         real = torch.from_numpy(np.asarray(said)).float().to(network.device)
         self.real = float(np.mean(said))
