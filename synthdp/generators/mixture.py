@@ -3,8 +3,10 @@
 Gaussian questions alone, so that the plan is exactly accounted: first every column by itself, numeric ones on a finer grid too,
 which says how codes are grouped (the noise of a table is small against its groups); then each column with the label, which tells
 what a rare label goes with where the tables of three are all noise; then each table of (column, column, label), and each of
-(column, column), whose noise is not spread over the label's values. A mixture of product distributions is fitted to all of them at
-once (`marginals/product_mixture.py`), and records are drawn from it.
+(column, column), whose noise is not spread over the label's values. Every two ordered columns are counted in a few broad groups too,
+so that correlations survive: in tables of many cells, shrinkage draws these to 0, and so does the noise of empty cells, since
+a model has no negative ones. A mixture of product distributions is fitted to all of them at once (`marginals/product_mixture.py`), and
+records are drawn from it.
 
 Marginal-based generators measure tables and fit a graphical model to them (McKenna, Miklau & Sheldon 2021; McKenna et al. 2022);
 the mixture needs no choice of tables, since its tables cost one matrix product however many they are. Only where there are more
@@ -27,14 +29,27 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
-from synthdp.generators.marginals.evidence import LEAST_NOISE, Answers, Look, evidence, look, numeric, told, varied
+from synthdp.generators.marginals.evidence import (
+    BROAD,
+    LEAST_NOISE,
+    Answers,
+    Look,
+    evidence,
+    look,
+    numeric,
+    ordered,
+    places,
+    told,
+    varied,
+)
+from synthdp.generators.marginals.grouping import Places
 from synthdp.generators.marginals.mixture_model import MOST_CELLS, MixtureModel, beside, restored
 from synthdp.generators.marginals.product_mixture import Products, components_of, fit
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.setting_checks import refuse_ignored
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
-from synthdp.options import check, fraction, not_negative, option, positive, whole
+from synthdp.options import check, fraction, not_negative, number, option, positive, whole
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -59,6 +74,7 @@ class Worth:
 
 
 WITH_LABEL, WITHOUT = Worth(records=200.0, least=80), Worth(records=100.0, least=500)
+BROADLY = Worth(records=BROAD * 4, least=1)  # those that have two places of a column, at least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +98,12 @@ class Mixture:
         0.3,
         "share of the precision spent on tables of two columns without the label, in (0, 1); applies if there is a label",
         fraction(),
+    )
+    broad_share: float = option(
+        0.06,
+        "share of the precision spent on tables of two ordered columns in a few broad groups, from which correlations are learned, "
+        "in [0, 1); 0: none",
+        number("[0, 1)"),
     )
     tables: int | None = option(
         None,
@@ -120,7 +142,7 @@ class Mixture:
 
     def __post_init__(self) -> None:
         check(self)
-        shares = ("share", "grid_share", "label_share", "pair_share")
+        shares = ("share", "grid_share", "label_share", "broad_share", "pair_share")
         if sum(getattr(self, name) for name in shares) >= 1:
             named = ", ".join(f"generator.{name}" for name in shares)
             raise BadInput(f"the sum of {named} must be below 1, so that something is left for the tables")
@@ -133,7 +155,8 @@ class Mixture:
         devices.place(self.device)
 
     def plan(self, schema: Schema, noise: float) -> Plan:
-        """A Gaussian each for the single columns, their finer grids, columns with the label, two columns, two with the label."""
+        """A Gaussian each for the single columns, their finer grids, columns with the label, two ordered columns in broad groups, two
+        columns, two with the label."""
         return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
 
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:
@@ -145,6 +168,8 @@ class Mixture:
             shares["grids"] = self.grid_share
         if labels:
             shares["labels"] = self.label_share
+        if self.broad_share and len(ordered(schema)) > 1:
+            shares["broad"] = self.broad_share
         if len(features) > 1:
             shares["pairs"] = self.pair_share if labels else 1 - sum(shares.values())
         if labels:
@@ -187,9 +212,10 @@ class Mixture:
         chosen = ranked[: _columns(clear(seen.total), self.tables, WITH_LABEL)] if labelled else ranked
         paired = ranked[: _columns(clear(seen.total), self.pairs, WITHOUT)]
         _tell([name for name in seen.features if name not in paired], len(ranked), bool(seen.labels))
+        wide, of = self._broad(data, seen, ranked, noises.get("broad"))
         pairs = self._asked(data, seen, paired, noises.get("pairs"), [])
         tables = self._asked(data, seen, chosen, noises.get("tables"), seen.labels)
-        found, order = evidence(seen, tables, pairs, labelled, label_deviation)
+        found, order = evidence(seen, tables, pairs, labelled, label_deviation, wide, of)
         components = self.components or components_of(seen.total, min(tables.deviation, pairs.deviation))
         iterations = self.iterations or max(LEAST_ITERATIONS, 3 * components // 4)
         products = fit(
@@ -218,6 +244,21 @@ class Mixture:
         return {
             name: table.reshape(-1, together) for name, table in zip(seen.features, answers, strict=True)
         }, question.deviation
+
+    def _broad(
+        self, data: "Sensitive", seen: Look, ranked: list[str], noise: float | None
+    ) -> tuple[Answers, dict[str, Places]]:
+        """Noisy tables of every two ordered columns, and the places that they count each column by; none without a noise."""
+        if noise is None:
+            return Answers(), {}
+        known, most = set(ordered(data.schema)), data.schema.max_records_per_unit if data.schema.unit else 1
+        clear = seen.total / (noise * most) if noise > 0 else math.inf
+        names = [name for name in ranked if name in known][: _columns(clear, self.pairs, BROADLY)]
+        pairs = [*combinations(names, 2)]
+        of = places(data, seen, names, noise * most * math.sqrt(len(pairs)))
+        counted = [of[name][groups.of] if name in of else groups.of for name, groups in seen.groups.items()]
+        question = data.tables(pairs, noise, counted, fine=True)
+        return Answers(names=names, tables=data.ask(question), deviation=question.deviation), of
 
     def _asked(
         self, data: "Sensitive", seen: Look, names: list[str], noise: float | None, labels: Sequence[str]

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators.marginals.grouping import Counts, Groups, agreed, grouped
+from synthdp.generators.marginals.grouping import Counts, Groups, Places, agreed, broad, grouped
 from synthdp.generators.marginals.mixture_model import beside
-from synthdp.generators.marginals.product_mixture import Evidence
-from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer
+from synthdp.generators.marginals.product_mixture import Broad, Evidence
+from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.schema import Schema
 from synthdp.seal import Grouping
 
@@ -31,6 +31,8 @@ MOST_GROUPS = 32  # of a column
 APART = (
     2.0  # how many deviations of its noise a cell of two parts of bins holds, at least, were their columns independent
 )
+BROAD = 4.0  # how many deviations of its noise a cell of a broad table holds, at least, were its columns independent
+MOST_PLACES = 8  # of a column in broad tables
 LEAST_NOISE = 0.5  # records: a noiseless fit is weighed as if it had so much
 
 
@@ -82,6 +84,12 @@ class Look:
 def numeric(schema: Schema) -> list[str]:
     """Names of the columns that have a finer grid."""
     return [column.name for column in schema.coded if isinstance(column, Integer | Continuous | Datetime)]
+
+
+def ordered(schema: Schema) -> list[str]:
+    """Names of the columns that have an order and are no targets."""
+    kinds = Integer | Continuous | Datetime | Ordinal
+    return [column.name for column in schema.coded if isinstance(column, kinds) and column.name not in schema.targets]
 
 
 def look(data: "Sensitive", noises: Mapping[str, float], least: float, deviation: Callable[[float], float]) -> Look:
@@ -197,11 +205,52 @@ class Answers:
         return held, measured
 
 
+def places(data: "Sensitive", seen: Look, names: Sequence[str], deviation: float) -> dict[str, Places]:
+    """The places of broad tables of these columns, for each group of a column: as many places as leave a cell `BROAD` deviations,
+    from 2 to `MOST_PLACES`, and one more for the missing value."""
+    most = math.sqrt(seen.total / (BROAD * deviation)) if deviation > 0 else math.inf
+    count = int(np.clip(most, 2, MOST_PLACES))
+    columns = {column.name: column for column in data.schema.coded}
+    return {name: broad(seen.groups[name], seen.shares(name), columns[name], data.fine, count) for name in names}
+
+
+def laid_broadly(answers: Answers, of: Mapping[str, Places], order: Sequence[str], seen: Look) -> Broad | None:
+    """Broad tables in the order of the columns; none without answers."""
+    import torch
+
+    if len(answers.names) < 2:
+        return None
+    names = [name for name in order if name in of]
+    counts = {name: int(of[name].max()) + 1 for name in names}
+    ends = dict(zip(names, np.cumsum([0, *counts.values()]).tolist(), strict=False))
+    whole = sum(counts.values())
+    maps = [np.zeros((seen.groups[name].count if name else 1, whole), np.float32) for name in order]
+    for name, one in zip(order, maps, strict=True):
+        if name in of:
+            one[np.arange(len(one)), ends[name] + of[name]] = 1
+    held, measured = np.zeros((whole, whole), np.float32), np.zeros((whole, whole), np.float32)
+    for (a, b), table in zip(combinations(answers.names, 2), answers.tables, strict=True):
+        first, second = (slice(ends[name], ends[name] + counts[name]) for name in (a, b))
+        held[first, second], measured[first, second] = table / seen.total, 1
+    return Broad(
+        of=torch.from_numpy(np.concatenate(maps)),
+        held=torch.from_numpy(held),
+        measured=torch.from_numpy(measured),
+        precision=seen.total / max(answers.deviation, LEAST_NOISE),
+    )
+
+
 def evidence(
-    seen: Look, tables: Answers, pairs: Answers, labelled: Mapping[str, Array], label_deviation: float
+    seen: Look,
+    tables: Answers,
+    pairs: Answers,
+    labelled: Mapping[str, Array],
+    label_deviation: float,
+    wide: Answers,
+    of: Mapping[str, Places],
 ) -> tuple[Evidence, list[str]]:
     """What to fit, and the names of its columns in order: those of the tables with the label, of the pairs without it, the others.
-    `labelled` (groups, labels) are single columns with the label."""
+    `labelled` (groups, labels) are single columns with the label, `wide` the tables of ordered columns in the places `of`."""
     import torch
 
     together = seen.size(seen.labels)
@@ -226,6 +275,7 @@ def evidence(
         ones_precision=torch.from_numpy(seen.total / spread).float(),
         labelled=torch.from_numpy(beside).float(),
         labelled_precision=torch.from_numpy(known).float(),
+        broad=laid_broadly(wide, of, order, seen),
     )
     return found, order
 

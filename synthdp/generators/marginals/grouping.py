@@ -7,6 +7,7 @@ keep the shares that the noise lets be told apart. Frequent atoms and the missin
 values. Rare categories become one group.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -143,6 +144,23 @@ def grouped(counts: Counts, column: Column, codec: Codec, least: float, most: in
             least = max(least * FEWER, 1.0)
     of[known:] = found
     return Groups(of=of, within=_within(held, leaves, of, counts.deviation))
+
+
+def broad(groups: Groups, shares: Array, column: Column, codec: Codec, most: int) -> Places:
+    """A place for each group (groups,): groups of near values together, up to `most` places that hold about as many records each,
+    given the groups' `shares`. The missing value has a place of its own, the last one."""
+    missing = bool(getattr(column, "missing", False))
+    known = len(groups.of) - missing
+    rank = np.zeros(len(groups.of))
+    rank[[code for code, _ in _by_value(column, codec, known)]] = np.arange(known)
+    rank[known:] = math.inf
+    with np.errstate(invalid="ignore"):
+        middle = np.bincount(groups.of, np.where(groups.within > 0, groups.within * rank, 0.0), groups.count)
+    order = np.argsort(middle, kind="stable")[: groups.count - missing]
+    upto = np.cumsum(shares[order])
+    found = np.full(groups.count, most)
+    found[order] = np.clip((upto - shares[order] / 2) / max(float(upto[-1]), 1e-9) * most, 0, most - 1).astype(np.int64)
+    return np.unique(found, return_inverse=True)[1].astype(np.int64)
 
 
 def _by_value(column: Column, codec: Codec, known: int) -> list[tuple[int, bool]]:

@@ -27,6 +27,7 @@ BETAS = (
 MOST_PULL = (
     300.0  # deviations of noise in all records from which on shrinkage grows no more, so that clear relations stand
 )
+CLEAR = 4.0  # weight of broad tables: what stands clear of the noise must not be shrunk with what does not
 SPREAD = 1.0  # of the logits of components at the start
 
 
@@ -97,6 +98,28 @@ def _drawn(chances: Array, component: Whole, rng: np.random.Generator) -> Whole:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Broad:
+    """Noisy shares of every two ordered columns in a few places each: `of` (width, places) is 1 where a group lies in a place,
+    `held` (places, places) are tables above the diagonal, `measured` (places, places) marks them, `precision` is 1 / deviation."""
+
+    of: "Tensor"
+    held: "Tensor"
+    measured: "Tensor"
+    precision: float
+
+    def to(self, device: "torch.device") -> "Broad":
+        """The same elsewhere."""
+        of, held, measured = (each.to(device) for each in (self.of, self.held, self.measured))
+        return Broad(of=of, held=held, measured=measured, precision=self.precision)
+
+    def residual(self, w: "Tensor", p: "Tensor") -> "Tensor":
+        """Sum of squared residuals, in deviations, of a mixture with weights `w` (components,) and columns `p` (components, width)."""
+        wide = p @ self.of
+        made = (wide * w.unsqueeze(1)).T @ wide
+        return ((made - self.held) * self.measured).square().sum() * self.precision**2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
     """Noisy shares, and how many deviations of noise one share is. `tables` (labels, part, part): above the diagonal the tables of
     each measured pair of the first columns with the label, `measured` (part, part) marks them; `pairs` (wide, wide) and
@@ -114,6 +137,7 @@ class Evidence:
     ones_precision: "Tensor"  # (width,)
     labelled: "Tensor"
     labelled_precision: "Tensor"  # (width,)
+    broad: Broad | None = None
 
     @property
     def ends(self) -> list[int]:
@@ -132,6 +156,7 @@ class Evidence:
             ones_precision=self.ones_precision.to(device),
             labelled=self.labelled.to(device),
             labelled_precision=self.labelled_precision.to(device),
+            broad=None if self.broad is None else self.broad.to(device),
         )
 
     @property
@@ -206,6 +231,8 @@ def fit_once(
         if asked:
             beside = (w.unsqueeze(1) * y).T @ p - evidence.labelled
             alone = alone + (beside * evidence.labelled_precision).square().sum() / cells
+        if evidence.broad is not None:
+            alone = alone + CLEAR * evidence.broad.residual(w, p) / cells
         spread = (w * (p * ((p + 1e-9).log() - common)).sum(1)).sum()
         loss = residual + alone + pull * spread
         slopes = torch.autograd.grad(loss, parameters)
