@@ -255,6 +255,7 @@ def split(config: Config) -> None:
 def _lines(found: "Planned", schema: "Schema") -> list[str]:
     from synthdp.schema.columns import LEARN, has_declared_tree
     from synthdp.schema.learned import asked_for
+    from synthdp.schema.linked_tables import column_of
 
     unit, units = schema.unit or "record", schema.units
     singles = [table for table in found.tables if len(table.columns) == 1]
@@ -273,7 +274,7 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
         what = f" to learn {_listed(whose)}" if whose else ""
         what += " for " + " and ".join(map(_tables_of, part.tables)) if part.tables else ""
         lines.append(f"question   {_told(part.event)}, {times}{what}: epsilon {part.epsilon:.3g} if it were alone")
-    if learned := [name for name in found.learned if not has_declared_tree(schema.column(name))]:
+    if learned := [name for name in found.learned if not has_declared_tree(column_of(schema, name))]:
         lines.append(
             f"learned    {_listed(learned)}: bought with a part of the budget; what is public knowledge is better declared"
         )

@@ -226,6 +226,7 @@ def cautions(statement: "Statement") -> Iterator[str]:
 def foretold(schema: "Schema", budget: Budget) -> list[str]:
     """What public facts say of a fit before it is charged."""
     from synthdp.schema.columns import has_declared_tree
+    from synthdp.schema.linked_tables import column_of
 
     lines = []
     if budget.epsilon > LARGE:
@@ -233,7 +234,7 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
             f"epsilon    {budget.epsilon:g} is large: above {LARGE} the guarantee rules out little of what an attacker could learn"
         )
     found = generators.findable(schema, budget)
-    found = {name: least for name, least in found.items() if not has_declared_tree(schema.column(name))}
+    found = {name: least for name, least in found.items() if not has_declared_tree(column_of(schema, name))}
     if found:
         names = ", ".join([*found][:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
         lines.append(

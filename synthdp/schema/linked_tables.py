@@ -381,6 +381,11 @@ def once(schema: "Schema") -> Iterator[tuple[Column, int]]:
             yield replace(column, **changed), below[table].max_rows or 0
 
 
+def column_of(schema: "Schema", name: str) -> Column:
+    """The column of that name, one below visits without its place."""
+    return next(column for column, _ in once(schema) if column.name == name)
+
+
 def places_of(table: Table, name: str) -> list[str]:
     """What a column of a table below visits is called in the joined table."""
     return [f"{table.name}.{name} {place + 1}" for place in range(table.max_rows or 0)]

@@ -315,7 +315,7 @@ def test_a_wrong_setting_is_refused_before_anything_is_opened(files, tmp_path, c
 
 
 def test_a_sweep_is_refused_before_its_first_fit(files, tmp_path, capsys):
-    votes = ["generator=pategan_original", "generator.gamma=0.01", "generator.rounds=1"]
+    votes = ["generator=pategan_original", "generator.gamma=0.01", "generator.rounds=1", "generator.queries=16"]
     sweep = ["--multirun", "budget.epsilon=2,0.001", f"out={tmp_path / 'runs'}", f"account={tmp_path / 'a'}"]
     assert "above the budget's 0.001" in refused(capsys, "fit", *of(files), *votes, *sweep)
     assert not list(tmp_path.iterdir())

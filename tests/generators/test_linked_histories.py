@@ -77,10 +77,10 @@ def test_replay_with_a_person_whose_keys_collide_with_others(tree):
 
 def test_rare_codes_below_visits_are_kept_under_their_parents_and_may_be_drawn_as_leaves(tmp_path):
     """What was kept is one list for all places of a row; the plan, the statement and what was lost tell of it once."""
-    frames, release = finer(clinic(400, seed=1)), {}
+    frames, release = finer(clinic(800, seed=1)), {}
     for leaves in (False, True):
         declared = schema(
-            units=400, tables={"diagnosis": {"columns": {"code": {**TREE, "tree": {**TREE["tree"], "leaves": leaves}}}}}
+            units=800, tables={"diagnosis": {"columns": {"code": {**TREE, "tree": {**TREE["tree"], "leaves": leaves}}}}}
         )
         made = Synthesizer(SMALL, schema=declared, budget=Budget(1.0, 1e-5))
         with warnings.catch_warnings():
