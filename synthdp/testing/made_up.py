@@ -22,7 +22,7 @@ SMALL: dict[str, dict[str, dict[str, Any]]] = {
         "mixture": {"iterations": 40, "starts": 2, "components": 40, "cells": 200},
         "mst": {"iterations": 300},
         "pategan": {"steps": 40, "queries": 60, "teachers": 8, "hidden": (32,), "units": 30, "fake_batch": 64},
-        "pategan_original": {"rounds": 2, "student_steps": 12, "queries": 4, "teachers": 16, "hidden": (16,)},
+        "pategan_original": {"rounds": 2, "student_steps": 12, "queries": 16, "teachers": 16, "hidden": (16,)},
         "privbayes": {"degree": 1},
         "rongauss": {"dimensions": 20, "agreement_rows": 400},
     },
