@@ -101,7 +101,7 @@ def test_plans_hold_one_event_a_labelled_row(start):
     settings = quick(NAME, start=start)
     *tables, votes = settings.plan(make_schema(), 2.0)
     assert len(tables) == (start != "none")
-    assert votes == Entry(Vote(2.0, "laplace"), 24)
+    assert votes == Entry(Vote(2.0, "laplace"), 384)
     if tables:
         own = tables[0].event.noise ** -2
         assert isinstance(tables[0].event, Gaussian)
