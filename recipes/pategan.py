@@ -66,7 +66,7 @@ WATCHES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("no decay of the teachers' weights", {"teacher_decay": 0.0}),
     ("100 teachers of 50 records", {"teachers": 100}),
     ("100 teachers of 50 records, no decay", {"teachers": 100, "teacher_decay": 0.0}),
-    ("no decay, 100 teachers, and 3 x 16 labels, 3 teacher steps, a fifth of the rate", {"teachers": 100, **FORMER}),
+    ("no decay, 100 teachers, and 3 x 16 labels, 3 teacher steps, two thirds of the rate", {"teachers": 100, **FORMER}),
     ("30 rounds of 5 x 128 labels: 19,200 in all", {"rounds": 30}),
     ("30 rounds of 5 x 8 labels: 1,200 in all", {"rounds": 30, "queries": 8}),
     ("100 teachers, 30 rounds of 5 x 8 labels", {"teachers": 100, "rounds": 30, "queries": 8}),

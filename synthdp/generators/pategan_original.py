@@ -96,7 +96,7 @@ class PATEGANOriginal:
     latent: int = option(32, "latent values per row", WIDTH)
     fake_batch: int = option(512, "generated rows per generator step", whole())
     generator_rate: float = option(
-        1e-2, "learning rate of the generator (Adam); it falls to zero along a cosine", positive(100)
+        3e-3, "learning rate of the generator (Adam); it falls to zero along a cosine", positive(100)
     )
     table_weight: float = option(2.0, "weight of the tables in the generator's loss", not_negative())
     average: float = option(0.99, "decay of the moving average of the generator's weights", number("[0, 1)"))
