@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.schema import cells
+from synthdp.schema.columns import Boolean, Datetime, Numeric
 from synthdp.schema.linked_tables import Table, held
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def joined(frames: Frames, schema: "Schema", key: bytes = b"") -> Joined:
     `key`, and of several rows of a person in the table of people one, in the same way: by that person's rows alone."""
     people, visits, *items = schema.tables
     names = _texts(frames[people.name][people.key])
-    first = _one_each(frames[people.name], names, key)
+    described = dict(held(schema, people))
+    first = _one_each(frames[people.name], described, names, key)
     index, named = pd.Index(names[first], dtype=object), frames[visits.name]
     whose = index.get_indexer(pd.Index(_texts(named[people.key]), dtype=object)).astype(np.int64)
     rows = np.flatnonzero(whose >= 0)
@@ -54,8 +56,9 @@ def joined(frames: Frames, schema: "Schema", key: bytes = b"") -> Joined:
     if items:
         of_visit = _texts(named[visits.key])[rows]
         for table in items:
-            own = [name for name, column in held(schema, table) if column.kind != "ignore"]
-            found = _places(table, own, frames[table.name], of_visit, names[first][whose[rows]], schema, key)
+            columns = {name: column for name, column in held(schema, table) if column.kind != "ignore"}
+            own = list(columns)
+            found = _places(table, columns, frames[table.name], of_visit, names[first][whose[rows]], schema, key)
             codes = np.array([*cells.texts(frames[table.name][own[0]]), None], object)  # -1: no row
             for number, values in enumerate(found):
                 below = np.concatenate([values, np.full(len(alone), -1, np.int64)])
@@ -71,16 +74,30 @@ def _texts(series: "pd.Series[Any]") -> Texts:
     return np.array([text or "" for text in cells.texts(series)], object)
 
 
-def _one_each(frame: pd.DataFrame, names: Texts, key: bytes) -> Whole:
+def _content(series: "pd.Series[Any]", column: Any) -> list[str]:
+    """Each cell as text by what its column is declared to be. How a file's column was typed is no matter: one cell that cannot be read
+    leaves a whole column as text, and others' rows may not be chosen otherwise for its sake."""
+    if isinstance(column, Boolean):
+        return [str(code) for code in cells.labels(series, cells.TRUTHS, cells.truth)]
+    if isinstance(column, Datetime | Numeric):
+        read = cells.instants(series) if isinstance(column, Datetime) else cells.numbers(series)
+        values = [str(value) for value in (read.cells + 0).tolist()]  # -0.0 is 0.0
+        gone = read.wrong & (read.cells == 0) if isinstance(column, Datetime) else np.isnan(read.cells) & ~read.missing
+        return ["" if no else "?" if odd else text for no, odd, text in zip(read.missing, gone, values, strict=True)]
+    spelling = cells.spelling(column) if column.kind != "ignore" else None
+    return ["" if text is None else spelling(text) if spelling else text for text in cells.texts(series)]
+
+
+def _one_each(frame: pd.DataFrame, columns: Mapping[str, Any], names: Texts, key: bytes) -> Whole:
     """The row of each person, in the order of their first rows."""
     places, index = pd.factorize(names)
     order = np.argsort(places, kind="stable")
     several = np.bincount(places, minlength=len(index))[places] > 1
     if several.any():
         lots = np.zeros(len(names), np.uint64)
-        texts = {name: cells.texts(frame[name][several]) for name in frame.columns}
-        for row, content in zip(np.flatnonzero(several), zip(*texts.values(), strict=True), strict=True):
-            lots[row] = _lot(key, names[row], "\0".join(f"{text}" for text in content))
+        texts = [_content(frame[name][several], each) for name, each in columns.items() if each.kind != "ignore"]
+        for row, content in zip(np.flatnonzero(several), zip(*texts, strict=True), strict=True):
+            lots[row] = _lot(key, names[row], "\0".join(content))
         order = np.lexsort((lots, places))
     first = order[np.flatnonzero(np.diff(places[order], prepend=-1))]
     return np.asarray(first[names[first] != ""], np.int64)
@@ -103,7 +120,7 @@ def _taken(frame: pd.DataFrame, name: str, place: Whole) -> "pd.Series[Any]":
 
 def _places(
     table: Table,
-    columns: list[str],
+    columns: Mapping[str, Any],
     frame: pd.DataFrame,
     of_visit: Texts,
     of_person: Texts,
@@ -115,12 +132,11 @@ def _places(
     own, theirs = [_texts(frame[parent])], [of_visit]
     if table.with_unit:
         own, theirs = [*own, _texts(frame[schema.unit])], [*theirs, of_person]
-    codes = np.array([*cells.texts(frame[columns[0]])], object)
-    rows = np.flatnonzero((own[0] != "") & np.array([text is not None for text in codes], np.bool_))
-    own, texts = [each[rows] for each in own], codes[rows]
-    for name in columns[1:]:
-        more = cells.texts(frame[name].iloc[rows])
-        texts = np.array([f"{text}\0{cell}" for text, cell in zip(texts, more, strict=True)], object)
+    there = np.array([text is not None for text in cells.texts(frame[next(iter(columns))])], np.bool_)
+    rows = np.flatnonzero((own[0] != "") & there)
+    own = [each[rows] for each in own]
+    contents = [_content(frame[name].iloc[rows], column) for name, column in columns.items()]
+    texts = np.array(["\0".join(each) for each in zip(*contents, strict=True)], object)
     group, holder = _numbered(own, theirs)
     # Chosen once for each key, and not for each of its holders: visits under one key, such as that of an unknown visit, may be many.
     lots = np.zeros(len(texts), np.uint64)

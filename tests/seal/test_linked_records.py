@@ -22,6 +22,7 @@ from synthdp.seal.charging import Account
 from synthdp.seal.history_records import ordered
 from synthdp.seal.learn import Domain
 from synthdp.seal.records import Records
+from synthdp.sets import record_files
 
 KEY = b"k" * 32
 SCHEMA, LABS = schema().settled(), with_labs().settled()
@@ -384,3 +385,36 @@ def test_a_key_that_many_visits_and_many_rows_share_costs_their_sum():
     found = joined(frames, schema().settled(), KEY).frame
     assert len(found) == len(people)
     assert set(found["diagnosis.code 1"]) == {found["diagnosis.code 1"][0]}, "the same rows, chosen once"
+
+
+@pytest.mark.parametrize(("column", "bad"), [("taken", "2023-02-31"), ("urgent", "perhaps"), ("value", "a")])
+def test_a_cell_of_a_file_that_cannot_be_read_chooses_nobody_else_s_rows(tmp_path, column, bad):
+    """It leaves its column as text, and more rows than count below a visit are chosen by their content."""
+    declared, frames = with_labs().settled(), labs(clinic(100, seed=1), seed=1)
+    lab, who = frames["lab"], frames["visit"]["person_id"].iloc[0]
+    many = pd.concat(
+        [lab, lab.sample(frac=1, random_state=1).assign(test=lab["test"].to_numpy()), lab.assign(value=1.5)]
+    )
+    many = many.assign(urgent=many["urgent"].map({True: "yes", False: "no"}), value=many["value"].round(0))
+    many = many.assign(taken=pd.to_datetime(many["taken"]).dt.strftime("%Y-%m-%d"), row=range(len(many)))
+    odd = many.iloc[[0]].astype(object).assign(visit_id=frames["visit"]["visit_id"].iloc[0], **{column: bad})
+    person = frames["person"].assign(birth=frames["person"]["birth"].astype(str))
+    twice = pd.concat([person, person.assign(sex="F")], ignore_index=True)
+    read = {}
+    for name in ("with", "without"):
+        held = {
+            **frames,
+            "lab": pd.concat([many.astype(object), odd]).drop(columns="row"),
+            "person": twice.astype(object),
+        }
+        if column == "taken":
+            held["person"].loc[held["person"]["person_id"] == who, "birth"] = bad
+        held = held if name == "with" else without(held, who)
+        (tmp_path / name).mkdir()
+        for table, frame in held.items():
+            frame.to_csv(tmp_path / name / f"{table}.csv", index=False)
+        found = declared.validate_tables(record_files.read_tables(tmp_path / name, declared), "clamp")
+        frame = joined(found, declared, b"k" * 32).frame
+        codes = Codec(declared).encode(frame[frame["person_id"] != who].reset_index(drop=True))
+        read[name] = codes
+    assert (read["with"] == read["without"]).all()
