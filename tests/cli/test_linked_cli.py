@@ -229,7 +229,9 @@ def test_a_fit_of_linked_tables_goes_on_after_kill_9(place, capsys):
     assert run([*fit[:-1], "account=none", "out=whole"]) == 0
     ledgers = [load(place / name / "release").ledger.entries() for name in ("run", "whole")]
     assert ledgers[0] == ledgers[1]
-    assert sum(entry.count for entry in ledgers[0]) >= charged, "killed amid its questions, or while it learned from them"
+    assert sum(entry.count for entry in ledgers[0]) >= charged, (
+        "killed amid its questions, or while it learned from them"
+    )
     for name in ("run", "whole"):
         assert run(["sample", f"release={name}/release", "rows=60", "seed=3", f"out=made_{name}"]) == 0
     for file in ("person", "visit", "diagnosis", "lab"):
