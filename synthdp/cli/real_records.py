@@ -1,6 +1,7 @@
 """The real records that a command's `data` options name."""
 
 import dataclasses
+import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,7 +188,9 @@ def _files_of(path: Path, source: settings.Data, schema: "Schema") -> "Iterable[
 
     if path.is_dir() and schema.tables and source.format == "files":
         return record_files.tables_in(path, schema).values()
-    found = path.iterdir() if path.is_dir() else path.parent.glob(path.name) if is_several(path) else [path]
+    found = (
+        path.rglob("*") if path.is_dir() else [Path(name) for name in glob.glob(str(path), recursive=True)] or [path]
+    )
     return [each for each in found if each.is_file()]
 
 

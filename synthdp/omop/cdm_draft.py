@@ -180,6 +180,9 @@ def check_apart(vocabulary: str, *records: str | None) -> None:
     there and nothing else."""
     lists = Cdm(vocabulary)
     of_records = [Cdm(each) for each in records if each is not None]
+    shown = [name for name in ("concept", "concept_ancestor") if lists.shows(name)]
+    if shown:
+        raise BadInput(f"data.vocabulary: {shown[0]} is a view, which may show what lies in the CDM: name a table")
     if cdm.PERSON in lists.fields() or any(lists.shares(each) for each in of_records):
         raise BadInput(
             "data.vocabulary lies in the CDM itself, or is one: its table of concepts may hold just those that a patient has. Name a "

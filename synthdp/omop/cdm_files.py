@@ -1,6 +1,7 @@
 """Linked tables that were drawn, written as a CDM: fresh ids, the types of its DDL, periods made of the visits, and everywhere that it is
 synthetic: in `*_source_value`, in `cdm_source`, in the metadata of Parquet files and the comments of a DuckDB file's tables."""
 
+import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 from synthdp.errors import BadInput
 from synthdp.files import atomic
 from synthdp.omop import cdm
-from synthdp.omop.cdm_store import DUCKDB, Cdm
+from synthdp.omop.cdm_store import DUCKDB
 from synthdp.schema import cells
 from synthdp.tables import csvfile, source
 
@@ -285,53 +286,58 @@ def _writer(out: str, told: Told) -> Iterator[Any]:
         )
     _check_replaced(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with atomic.folder(folder) as part, ExitStack() as stack:
-        (part / README).write_text(f"This CDM is {told.sentence}.\n{cdm.NOTE}.\n", encoding="utf-8")
-        opened = {name: stack.enter_context(_file(part / f"{name}{ending}", name, told)) for name in WRITTEN}
-        yield lambda name, table: opened[name].write_table(_harmless(table) if ending == ".csv" else table)
+    with atomic.folder(folder) as part:
+        with ExitStack() as stack:
+            opened = {name: stack.enter_context(_file(part / f"{name}{ending}", name, told)) for name in WRITTEN}
+            yield lambda name, table: opened[name].write_table(_harmless(table) if ending == ".csv" else table)
+        listed = "".join(f"{_digest(path)}  {path.name}\n" for path in sorted(part.iterdir()))
+        text = f"This CDM is {told.sentence}.\n{cdm.NOTE}.\n\nSHA-256 of its files:\n{listed}"
+        (part / README).write_text(text, encoding="utf-8")
 
 
 def _check_replaced(place: Path) -> None:
-    """Refuse to write in the place of anything but a CDM of ours, all of which says that it is synthetic: it may be the hospital's own."""
+    """Refuse to write in the place of anything but a CDM that we wrote: it may be the hospital's own."""
     if not place.exists() or (place.is_dir() and not any(place.iterdir())):
         return
-    if place.is_dir():
-        others = len({each.suffix for each in place.iterdir() if each.name != README}) > 1
-    else:
-        others = not _held(place) <= {("main", name) for name in WRITTEN}
-    if others:
-        raise BadInput(f"{place}: holds more than a CDM that synthdp wrote, and is not replaced; choose another name")
-    marks: dict[str, tuple[str, ...]] = {
-        name: tuple(each.name for each in cdm.tables()[name] if each.name in MARKED) for name in cdm.RECORDS
-    }
-    wanted = {"cdm_source": ("cdm_source_abbreviation",), **{name: of for name, of in marks.items() if of}}
-    told = Cdm(str(place)).texts(wanted)
-    said = [
-        told[name].column(each)
-        for name, of in wanted.items()
-        if name in told
-        for each in of
-        if each in told[name].column_names
-    ]
-    whole = len(said) == sum(map(len, wanted.values())) and len(told["cdm_source"]) == 1
-    if not whole or any(set(each.unique().to_pylist()) - {SYNTHETIC} for each in said):
+    if not (_is_as_written(place) if place.is_dir() else _is_synthetic(place)):
         raise BadInput(
-            f"{place}: does not say of all its rows that they are synthetic, so it is not replaced; choose another name"
+            f"{place}: is not, as it stands, a synthetic CDM that synthdp wrote, and is not replaced; choose another name"
         )
 
 
-def _held(path: Path) -> set[tuple[str, str]]:
-    """The tables and views of a DuckDB file, in every schema."""
+def _is_as_written(folder: Path) -> bool:
+    """Whether a folder holds the files that its README.txt lists, byte for byte, and no other."""
+    paths = {path.name: path for path in folder.iterdir()}
+    told = paths.pop(README, None)
+    if told is None or not told.is_file():
+        return False
+    lines = (line.split("  ") for line in told.read_text(encoding="utf-8", errors="replace").splitlines())
+    listed = {line[1]: line[0] for line in lines if len(line) == 2}
+    return listed == {name: _digest(path) for name, path in paths.items() if path.is_file()} and len(listed) == len(
+        paths
+    )
+
+
+def _is_synthetic(path: Path) -> bool:
+    """Whether every table of a DuckDB file is one of ours, by its comment, and every row that can say so is synthetic."""
     source.check_installed()
     import duckdb
 
     with source.asking(), duckdb.connect(str(path), read_only=True) as connection:
-        return set(
-            connection.execute(
-                "SELECT schema_name, table_name FROM duckdb_tables() UNION ALL "
-                "SELECT schema_name, view_name FROM duckdb_views() WHERE NOT internal"
-            ).fetchall()
-        )
+        held = connection.execute("SELECT schema_name, table_name, comment FROM duckdb_tables()").fetchall()
+        views = connection.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()
+        ours = {("main", name) for name in WRITTEN} == {(schema, name) for schema, name, _ in held} and views == [(0,)]
+        if not ours or not all(str(comment).startswith(f"{SYNTHETIC}: made by synthdp") for *_, comment in held):
+            return False
+        marks = [("cdm_source", "cdm_source_abbreviation")]
+        marks += [(name, each.name) for name in cdm.RECORDS for each in cdm.tables()[name] if each.name in MARKED]
+        odd = [connection.table(name).filter(f"{mark} IS DISTINCT FROM '{SYNTHETIC}'").shape[0] for name, mark in marks]
+        return not any(odd)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _file(path: Path, name: str, told: Told) -> Any:

@@ -93,6 +93,13 @@ class Cdm:
         with self._database() as database:
             return {name: tuple(columns) for name, (_, columns) in database.tables.items()}
 
+    def shows(self, name: str) -> bool:
+        """Whether a database has a view of that name, which may show what lies elsewhere."""
+        if self._url is None:
+            return False
+        with self._database() as database:
+            return name in database.views
+
     def texts(self, wanted: Mapping[str, Sequence[str] | None], numbered: Collection[str] = ()) -> dict[str, pa.Table]:
         """Fields of tables as text, null where they are blank, all of one moment; None means all fields. What is not there is left out.
         Whole numbers are those that are so in the CDM, and fields that are `numbered`."""
@@ -167,6 +174,13 @@ class _Database:
         for table, column in rows:
             found.setdefault(table.lower(), (table, {}))[1][column.lower()] = column
         return found
+
+    @property
+    def views(self) -> set[str]:
+        """The names of views, in small letters."""
+        mark = "%s" if self._postgres else "?"
+        query = f"SELECT table_name FROM information_schema.tables WHERE table_schema = {mark} AND table_type <> 'BASE TABLE'"
+        return {name.lower() for (name,) in self._connection.execute(query, (self._schema,)).fetchall()}
 
     def read(self, name: str, fields: Sequence[str] | None) -> pa.Table:
         """The fields as text."""

@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from datetime import date
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -17,9 +18,10 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
-from synthdp.schema import cells
+from synthdp.schema import cells, linked_tables
+from synthdp.schema.columns import Datetime
 from synthdp.schema.file_coding import PLAIN, SPACE
-from synthdp.schema.linked_tables import keys_of, of_table
+from synthdp.schema.linked_tables import Table, keys_of, of_table
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
 from synthdp.tables import database_url, excel, foreign, statistics_files
@@ -40,15 +42,15 @@ def split(path_or_url: Path | str, schema: Schema, *, share: float, out: Path, k
     without the unit column.
     """
     side = side_of(share, key)
-    if schema.tables and database_url.is_url(path_or_url):
-        raise BadInput("split reads linked tables from a folder with a file for each, and not from a database")
     if schema.tables:
-        folder = Path(path_or_url)
-        files = record_files.tables_in(folder, schema)
-        endings = {name: _written(file.name[len(name) :]) for name, file in files.items()}
-        return split_linked(
-            schema.validate_tables(record_files.read_tables(folder, schema), "clamp"), schema, side, out, endings
-        )
+        if database_url.is_url(path_or_url):
+            frames = record_files.tables_from_database(database_url.address(str(path_or_url)), schema)
+            endings = {table.name: ".parquet" for table in schema.tables}
+        else:
+            files = record_files.tables_in(Path(path_or_url), schema)
+            frames = record_files.read_tables(Path(path_or_url), schema)
+            endings = {name: _written(file.name[len(name) :]) for name, file in files.items()}
+        return split_linked(schema.validate_tables(frames, "clamp"), schema, side, out, endings)
     if database_url.is_url(path_or_url):
         return _split_database(database_url.address(str(path_or_url)), schema, side, out)
     path = Path(path_or_url)
@@ -116,8 +118,22 @@ def split_linked(
         with atomic.folder(target) as made:
             for table in schema.tables:
                 ending = (endings or {}).get(table.name, ".csv")
-                record_files.write([part[table.name]], made / f"{table.name}{ending}", of_table(schema, table))
+                record_files.write(
+                    [_dated(part[table.name], schema, table)], made / f"{table.name}{ending}", of_table(schema, table)
+                )
     return targets
+
+
+def _dated(frame: "pd.DataFrame", schema: Schema, table: Table) -> "pd.DataFrame":
+    """The frame, whose days that a database or Parquet gave as such are points in time, as formats with types want them."""
+    import pandas as pd
+
+    found = frame.copy()
+    for name, column in linked_tables.held(schema, table):
+        if isinstance(column, Datetime) and frame[name].map(lambda cell: isinstance(cell, date)).any():
+            read = cells.instants(frame[name])
+            found[name] = pd.Series(read.cells.astype("datetime64[us]")).mask(read.missing | read.wrong)
+    return found
 
 
 def _written(ending: str) -> str:

@@ -121,6 +121,10 @@ def test_a_database_holds_what_a_folder_does(place, capsys):
     assert (coded(found, described) == coded(record_files.read_tables("tables", described), described)).all()
     assert run(["check", *data]) == 0
     capsys.readouterr()
+    assert run(["split", f"path={data[0].removeprefix('data.path=')}", "schema=clinic.yaml", "out=parts"]) == 0
+    people = [pd.read_parquet(f"parts/{side}/person.parquet")["person_id"] for side in ("train", "held_out")]
+    assert sorted(pd.concat(people)) == sorted(read("tables")["person"]["person_id"])
+    assert capsys.readouterr().err == ""
     fit = ["fit", *FIT[2:], data[0], "out=run"]
     assert run(fit) == 2
     assert "give account=FILE" in capsys.readouterr().err
@@ -170,9 +174,9 @@ REFUSED = {
     ),
     "one file": ((*FIT, "data.path=tables/visit.csv", "out=run", "account=none"), "read from a folder"),
     "a folder of other files": ((*FIT, "data.path=.", "out=run", "account=none"), "no file of the table 'person'"),
-    "split of a database": (
+    "split of a database that is not there": (
         ("split", "path=duckdb:///x.db#t", "schema=clinic.yaml", "out=parts"),
-        "not from a database",
+        "no such database",
     ),
 }
 

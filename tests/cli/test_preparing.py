@@ -336,8 +336,9 @@ def test_categories_are_not_taken_from_the_records_themselves(place, capsys):
     own.append({"categories": "learn", "tree": {"file": "a.csv", "column": "code", "parent": "chapter"}})
     for says in own:
         edited(place, lambda facts, says=says: facts["columns"]["code"].update(says))
-        assert run([*FIT]) == 2
-        assert "takes its categories from the records" in capsys.readouterr().err
+        for path in ("a.csv", f"../{place.name[:-1]}*/a.csv", "../**/a.csv"):
+            assert run([*FIT, f"data.path={path}"]) == 2
+            assert "takes its categories from the records" in capsys.readouterr().err, path
         assert not (place / "run").exists()
 
 

@@ -74,6 +74,7 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     assert " 0 failed, 0 not run" in found
     assert "no row to apply to" in found
     said_of(capsys, *sample, "out=packed/*.parquet")
+    said_of(capsys, *sample, "out=packed/*.parquet", "force=true")
     said_of(capsys, *sample, "out=made.duckdb")
     said_of(capsys, *sample, "out=made.duckdb", "force=true")
     omop_hospital.made_up_omop.write(
@@ -83,19 +84,22 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     shutil.copy("synthetic/cdm_source.csv", "half")
     shutil.copytree("synthetic", "mixed")
     pd.read_csv("own/person.csv").to_parquet("mixed/person.parquet")
+    shutil.copytree("synthetic", "death")  # a table of which no row can say whose it is
+    shutil.copy("own/death.csv", "death")
     for name, more in (
         ("schema", "CREATE SCHEMA cdm"),
         ("other", "SELECT 1"),
         ("row", "UPDATE {} SET person_source_value = 7"),
+        ("death", "DROP TABLE death; CREATE TABLE death AS SELECT 1 AS person_id"),
     ):
         shutil.copy("made.duckdb", f"{name}.duckdb")
         with duckdb.connect(f"{name}.duckdb") as database:
             database.execute(more.format("person"))
-            if name != "row":
+            if name in ("schema", "other"):
                 database.execute(
                     f"CREATE TABLE {'cdm.person' if name == 'schema' else 'notes'} AS SELECT 1 AS person_id"
                 )
-    for out in ("own", "half", "mixed", "schema.duckdb", "other.duckdb", "row.duckdb"):
+    for out in ("own", "half", "mixed", "death", "schema.duckdb", "other.duckdb", "row.duckdb", "death.duckdb"):
         kept = {path: path.read_bytes() for path in (*Path(out).glob("*"), Path(out)) if path.is_file()}
         assert run([*sample, f"out={out}", "force=true"]) != 0
         assert "replaced; choose another name" in capsys.readouterr().err, out
@@ -366,6 +370,10 @@ def test_concepts_are_public_and_a_hospital_s_own_are_declared(place, capsys):
     ]
     with duckdb.connect("cdm.duckdb") as connection:
         connection.execute("CREATE TABLE person AS SELECT 1 AS person_id")
+    with duckdb.connect("views.duckdb") as connection:
+        connection.execute("CREATE VIEW concept AS SELECT * FROM read_csv('cdm/drug_exposure.csv')")
+    assert run([*FIT, "account=none", "out=run", "data.vocabulary=views.duckdb"]) != 0
+    assert "concept is a view, which may show what lies in the CDM" in capsys.readouterr().err
     Path("linked").mkdir()
     Path("linked/concept.csv").hardlink_to("cdm/drug_exposure.csv")
     for its in (*cdm, "linked"):
