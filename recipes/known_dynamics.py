@@ -20,7 +20,7 @@ import record
 
 from synthdp import Budget, NotEntered, Synthesizer
 
-PATIENTS, EPSILONS, SEEDS, DELTA = 100_000, (1.0, 3.0), (0, 1, 2), 1e-6
+PATIENTS, EPSILONS, SEEDS, DELTA = 100_000, (1.0, 3.0), (0, 1, 2), 1e-7
 SIZES = (100_000, 1_000_000)
 KEPT, LOST = 0.8, 0.3  # shares from which on a dependence is called kept, and below which lost
 
