@@ -53,6 +53,7 @@ bench: install
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/bench_step.py
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/bench_noise.py
 	OMP_NUM_THREADS=1 $(BIN)/python recipes/growth.py
+	OMP_NUM_THREADS=1 $(BIN)/python recipes/known_dynamics.py
 
 bench-evaluate: install  ## needs SYNTHDP_DATA; about 7 minutes on two cores
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[xgboost]'
