@@ -171,7 +171,7 @@ def _counts(answer: Answer | None, column: Categorical) -> Array | None:
 
 
 def _cells(frame: "pd.DataFrame", name: str, places: int) -> "pd.Series":
-    """A column of synthetic records; of rows below visits all that are there."""
+    """A column of synthetic records; for a column below visits, the cells of all rows there."""
     import pandas as pd
 
     if not places:

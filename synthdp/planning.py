@@ -149,7 +149,7 @@ class _Watch(Recorder):
     seen: list[Any] = field(default_factory=list)
 
     def answer(self, question: Any, bounded: Any, draw: Callable[[], Any]) -> Any:
-        """Nothing is kept of what the made-up records say, and noise is drawn for what is timed, or chosen by."""
+        """Nothing of what the made-up records say is kept. Noise is drawn where a fit is timed or answers guide a choice."""
         self.seen.append(question)
         if not self.whole and sum(len(list(each.events)) for each in self.seen) >= self.last:
             raise _AllAskedError

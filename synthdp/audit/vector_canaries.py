@@ -62,7 +62,7 @@ Said = tuple[Array, float, int]  # of each canary, at which noise, at which plac
 class Kind:
     """One kind of question of so many canaries, and how its answer is read: one number for each canary, (canaries,), which the canary
     moves by 1 and the noise by `noise`. Where a canary is replaced by its opposite the numbers are `reach` and -`reach`.
-    `ordered`: of histories, where records have an order; `linked`: of linked tables, where each of these has rows below it."""
+    `ordered`: of histories, where records have an order; `linked`: of linked tables, where each record also has rows below it."""
 
     ask: Callable[["Vectors", int, float], Any]
     read: Callable[["Vectors", Any], Array]
@@ -486,7 +486,7 @@ def _linked_tables(attack: Vectors, canaries: int, noise: float) -> HistoryTable
 
 
 def _of_linked_tables(attack: Vectors, answer: Any) -> Array:
-    of_people = len(answer[1])  # the other has a code for no row, too
+    of_people = len(answer[1])  # the other table also has a code for no row
     return _of_histories(attack, [table[:of_people] for table in answer])
 
 

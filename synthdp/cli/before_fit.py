@@ -77,7 +77,7 @@ def check(config: Config) -> None:
         )
     if any(finding.refused for finding in found):
         print(
-            "refused    a fit refuses the records as they are: mend them or the schema; invalid=clamp changes such cells instead"
+            "refused    a fit refuses the records as they are: correct them or the schema, or let invalid=clamp change such cells"
         )
     elif data.path is not None and data.schema is not None:
         asked = {"data__table": data.table, "data__query_file": data.query_file}
@@ -227,7 +227,7 @@ def split(config: Config) -> None:
         else:
             train, held_out = parted(options.path, schema, share=options.share, out=out, key=key)
     except BaseException:
-        if new:  # of a split that was not made, nothing stays
+        if new:  # a split that failed leaves nothing behind
             key.unlink(missing_ok=True)
         with suppress(OSError):
             out.rmdir()

@@ -60,7 +60,7 @@ def sample(config: Config) -> None:
 
 
 def _lead_to_evaluation(options: settings.Sample) -> None:
-    """Where the fit's own folder is there, the command that judges the records by what it was told: what was split off is held out."""
+    """Print the command that evaluates the records, where the fit's folder says which real ones it used; those split off are held out."""
     from synthdp.cli.compare import told_of_data
     from synthdp.sets.split import HELD_OUT, TRAIN
 
@@ -292,7 +292,8 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
         part.write_text(text, encoding="utf-8")
     looks.keep(out, looks.DRAFT, Schema.from_dict(resolved(yamlfile.parse(text, "draft"), out.parent)))
     print(
-        f"draft     {out}: no record was read. Answer its questions, go through its review marks, and name in declared_by who answers"
+        f"draft     {out}: no record was read. Answer its questions, go through its review marks, and name in declared_by "
+        "who answers for it"
     )
     for each in (lists or {}).values():
         print(f"concepts  {out.parent / each.file}: keep those that may be known to occur")
@@ -321,7 +322,8 @@ def _of_patient_files(options: settings.Draft, out: Path | None) -> None:
         part.write_text(text, encoding="utf-8")
     looks.keep(out, looks.DRAFT, Schema.from_dict(yamlfile.parse(text, "draft")))
     print(
-        f"draft     {out}: no record was read. Answer its questions, go through its review marks, and name in declared_by who answers"
+        f"draft     {out}: no record was read. Answer its questions, go through its review marks, and name in declared_by "
+        "who answers for it"
     )
     if options.path is not None:
         print(output_paths.then("check", data__format=options.format, data__path=options.path, data__schema=out))

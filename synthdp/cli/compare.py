@@ -107,7 +107,7 @@ def source_of(given: settings.Data, runs: list[Found]) -> settings.Data:
         for name in ("path", "table", "query_file", "schema", "train", "test", "target")
         if known.get(name) is not None
     }
-    if {"path", "train"} & set(own):  # the fitted records, named in the other way than the fit did
+    if {"path", "train"} & set(own):  # the fitted records, not named in the way in which the fit was told them
         told = {name: value for name, value in told.items() if name not in ("path", "table", "query_file", "train")}
     source = settings.Data(**{**({} if known.get("name") else told), **own})
     if source.test is None:

@@ -171,7 +171,7 @@ def headline(result: Mapping[str, Any]) -> list[str]:
         )
     for curve in result.get("histories", {}).get("survival", ()):
         lines.append(
-            f"{'until ' + curve['event']:<18}  curves {curve['distance']:.3f} apart; of held-out and training people {curve['real']:.3f}"
+            f"{'until ' + curve['event']:<18}  curves {curve['distance']:.3f} apart; held-out and training people {curve['real']:.3f}"
         )
     from synthdp.evaluate.findings import brief
 

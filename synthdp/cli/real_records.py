@@ -50,7 +50,7 @@ def address_of(options: settings.Data) -> "Address | None":
 
 
 def without_schema(options: settings.Data, path: str) -> str:
-    """The file of a path: a CDM in a DuckDB file may have the name of its schema behind it."""
+    """The file that a path names: for a CDM in a DuckDB file, the name of its schema may follow after #."""
     return path.partition("#")[0] if options.format != "files" and not Path(path).exists() else path
 
 

@@ -1,4 +1,4 @@
-"""What people look at in histories: a few as timelines, which type of visit follows which, and the order of three of them.
+"""What people look at in histories: a few timelines, which type of visit follows which, and sequences of three visits.
 
 A visit is a record of the table that has an `order`, and a person its unit. The type of a visit is one of its columns, by a rule that reads
 the schema alone (`Types.of`), so that the figures of several releases can be compared.
@@ -87,7 +87,7 @@ class Histories:
 
 @dataclass(frozen=True, kw_only=True)
 class Types:
-    """What a visit is told apart by: a column, and the names of its types."""
+    """How the types of visits are told apart: by a column, and under which names."""
 
     axis: Axis
     labels: tuple[str, ...]
@@ -95,7 +95,7 @@ class Types:
     @classmethod
     def of(cls, schema: Schema, axes: Sequence[Axis]) -> Types | None:
         """The first categorical column of visits that is no target, else the first ordinal or boolean one, else a target; None where there
-        is none. Of more than 8 codes, as many runs of the declared order as that."""
+        is none. More than 8 codes are joined into 8 runs in the declared order."""
         found = [axis for axis in own_axes(schema, axes) if axis.is_classes]
         if not found:
             return None
@@ -125,7 +125,7 @@ def run(place: Any, levels: int, most: int = MOST_TYPES) -> Any:
 
 
 def own_axes(schema: Schema, axes: Sequence[Axis]) -> list[Axis]:
-    """Those of a visit itself: neither its person's, nor the order, nor of rows below it."""
+    """The axes of a visit itself: not those of its person, of the order or of rows below it."""
     below = tuple(f"{table.name}." for table in schema.tables[2:])
     return [
         axis
@@ -147,9 +147,10 @@ def rows_below(frame: pd.DataFrame, table: Linked) -> pd.DataFrame:
 
 
 def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) -> dict[str, Any]:
-    """`timelines` of ten synthetic people; for each table below visits who `ever` had which code; and by `types` of visits `steps`, the
-    shares of (type, next type), and `orders` of three. `sets` are synthetic, train and test; shares are beside total variation distances
-    from the training people, of the synthetic ones and ("real") of the held-out ones. What nobody has enough visits for is None."""
+    """`timelines` of ten synthetic people; for each table below visits, the shares of people who `ever` had each code; and, by `types` of
+    visits, the shares of (type, next type) in `steps` and of three types in a row in `orders`. `sets` are synthetic, train and test. Beside
+    shares are total variation distances from the training people: of the synthetic people and, as "real", of the held-out ones. What
+    nobody has enough visits for is None."""
     found: dict[str, Any] = {"timelines": timelines(sets["synthetic"], schema, types)}
     found["ever"] = [each for below in schema.tables[2:] for each in ever(sets, below)]
     if types is None:
@@ -197,8 +198,8 @@ def _common(orders: Mapping[str, Numbers], labels: Sequence[str]) -> Iterator[di
 
 
 def ever(sets: Mapping[str, Histories], below: Linked) -> Iterator[dict[str, Any]]:
-    """Of a table below visits, unless it was left out: the shares of all people who ever have a row of each code, the largest distance from
-    the training people of the synthetic ones and ("real") of the held-out ones, and the most frequent codes."""
+    """For a table below visits, unless it was left out: the shares of people who ever have a row of each code, the largest distance
+    from the training people of the synthetic ones and, as "real", of the held-out ones, and the most frequent codes."""
     shares: dict[str, Numbers] = {}
     levels: tuple[str, ...] = ()
     column = ""
@@ -224,8 +225,8 @@ def ever(sets: Mapping[str, Histories], below: Linked) -> Iterator[dict[str, Any
 
 
 def timelines(made: Histories, schema: Schema, types: Types | None) -> list[dict[str, Any]]:
-    """The first ten synthetic people who have a visit: of each visit when it was, its type and its rows below, by table; and the person's
-    dates that no visit is after."""
+    """The first ten synthetic people who have a visit: for each visit its time, its type and the number of rows below it in each table; and
+    the person's dates that no visit is after."""
     date = made.table.axes[made.table.index(str(schema.order))].date
     codes = np.zeros(len(made.when), np.int64) if types is None else types.codes(made.table)
     rows = {table.name: rows_below(made.frame, table).sum(axis=1).to_numpy() for table in schema.tables[2:]}

@@ -206,7 +206,7 @@ def _uses(targets: Mapping[str, Any], told: Mapping[str, Any]) -> list[dict[str,
 
 def useful(target: str, entry: Mapping[str, Any], past: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """{"target", "question", "verdict", "figures", "text"} on what models trained on the synthetic rows are worth, and
-    "kept", the share of what real rows offer above guessing, where it can be told. `past`: the same of a model that is told the
+    "kept", the share of what real rows offer above guessing, where it can be told. `past`: the same of a model that sees the
     unit's earlier records too (`history_fidelity`), by which histories are judged where it tells more."""
     metric, guess, name, said_guess = ("auroc", CHANCE, "AUROC", f"chance ({CHANCE})")
     if entry.get("kind") == "number":
@@ -229,7 +229,7 @@ def useful(target: str, entry: Mapping[str, Any], past: Mapping[str, Any] | None
         made, real, alone = ({"mean": past[arm]["all"]} for arm in ("tstr", "trtr", "without"))
         answer["figures"] = [_item("synthetic", made), _item("real", real), _item("real, no past", alone)]
         text = (
-            "The figures are the AUROC, on real held-out rows, of a model that is told a row and what came before it: trained on synthetic "
+            "The figures are the AUROC, on real held-out rows, of a model that sees a row and what came before it: trained on synthetic "
             "rows, on real rows (the ceiling) and on real rows without what came before them."
         )
     signal = real["mean"] - guess

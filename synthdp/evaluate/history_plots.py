@@ -126,7 +126,7 @@ def ticks(low: float, high: float) -> tuple[list[float], list[str]]:
 
 
 def followed(shares: Sequence[Sequence[float]]) -> NDArray[np.float64]:
-    """Of visits of each type, a row, the shares of the types that follow, by the shares of both."""
+    """The shares of the types that follow each type (a row), from the shares of pairs."""
     joint = np.array(shares)
     whole = joint.sum(axis=1, keepdims=True)
     found: NDArray[np.float64] = np.divide(joint, whole, out=np.zeros_like(joint), where=whole > 0)
@@ -184,7 +184,7 @@ def survival(found: Mapping[str, Any], unit: str, key: str) -> str:
         figure.legend(loc="outside lower left", ncols=2, fontsize=8.5, handlelength=1.6)
 
     told = ", ".join(
-        f"after {at:.0f} {unit} {made:.2f} of synthetic and {real:.2f} of real ones"
+        f"after {at:.0f} {unit} {made:.2f} of synthetic and {real:.2f} of real people"
         for at, made, real in list(zip(curves["at"], curves["synthetic"], curves["test"], strict=True))[::25]
     )
     return svg(draw, (4.4, 3.1), f"People without {found['event']}. {told}.", key)

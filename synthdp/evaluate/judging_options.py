@@ -26,7 +26,7 @@ class Choices:
     subgroups: tuple[str, ...] = option((), "columns whose groups are scored separately, such as [sex,age]")
     survival: tuple[Any, ...] | None = option(
         None,
-        "of histories, what Kaplan-Meier curves from the first visit lead to: dates of people and conditions, such as "
+        "for histories, the events of Kaplan-Meier curves from the first visit: dates of people, and conditions, such as "
         "[person.death,{diagnosis.code: E11}]; default: dates of people that a rule puts after all visits",
     )
     attacks: bool = option(

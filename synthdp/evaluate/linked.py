@@ -154,7 +154,7 @@ def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) ->
 
 
 def _broken_orders(schema: Schema, visits: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
-    """Of each rule that orders dates of a table below visits the share of its rows that break it, as `faithfulness.violations` has them."""
+    """For each rule on the order of dates below visits, the share of rows that break it, in the form of `faithfulness.violations`."""
     found = []
     for table in schema.tables[2:]:
         names = [name for name, _ in held(schema, table)]

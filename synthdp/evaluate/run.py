@@ -173,7 +173,7 @@ def _judge_target(hearing: Hearing, axis: Axis, run: tuple[Model, ...]) -> None:
 def _sets(
     frames: tuple[pd.DataFrame, ...], schema: Schema, parts: Parts, linked: tuple[Schema, Sequence[Joined]] | None
 ) -> dict[str, Histories] | None:
-    """The three sets as histories; None where synthetic rows lack whose they are, or in which order they stand."""
+    """The three sets as histories; None where synthetic rows do not say whose they are or in which order they stand."""
     import numpy as np
 
     from synthdp.evaluate.courses import Histories
@@ -208,7 +208,10 @@ def _histories(
     if hearing.sets is not None:
         types = courses.Types.of(whole, hearing.parts.axes)
         if types is None:
-            hearing.lack("histories.types", "visits have no column of classes, by which their types could be told")
+            hearing.lack(
+                "histories.types",
+                "visits have no categorical, ordinal or boolean column that could tell their types apart",
+            )
         found |= courses.judge(hearing.sets, whole, types)
         found["survival"], lost = survival.judge(hearing.sets, events, whole)
         hearing.result["not_computed"] += lost

@@ -56,7 +56,7 @@ def events_of(given: Sequence[Any] | None, schema: Schema) -> tuple[Event, ...]:
     if schema.order is None:
         if given:
             raise BadInput(
-                f"{OPTION} needs histories: the schema has no order, which tells what comes after a first record"
+                f"{OPTION} needs histories, but the schema has no order, which says what follows a first record"
             )
         return ()
     dated = isinstance(schema.column(schema.order), Datetime)
@@ -68,10 +68,10 @@ def events_of(given: Sequence[Any] | None, schema: Schema) -> tuple[Event, ...]:
 def _event(item: Any, schema: Schema, dated: bool) -> Event:
     if isinstance(item, str):
         if item not in schema.per_unit or not isinstance(schema.column(item), Datetime) or not dated:
-            raise BadInput(f"{OPTION}: {item!r} is no date of people beside dates of visits; {EXAMPLE}")
+            raise BadInput(f"{OPTION}: {item!r} is not a date of people, or visits have no dates; {EXAMPLE}")
         return Event(label=item, date=item)
     if not isinstance(item, Mapping) or not item:
-        raise BadInput(f"{OPTION}: {item!r} is no event; {EXAMPLE}")
+        raise BadInput(f"{OPTION}: {item!r} is not an event; {EXAMPLE}")
     below = {
         f"{table.name}.{name}": table
         for table in schema.tables[2:]
@@ -84,7 +84,7 @@ def _event(item: Any, schema: Schema, dated: bool) -> Event:
         raise BadInput(f"{OPTION}: {unknown[0]!r} is not one of the columns{nearest(str(unknown[0]), known)}")
     tables = {below[name].name: below[name] for name in item if name in below}
     if len(tables) > 1:
-        raise BadInput(f"{OPTION}: {' and '.join(tables)}: a condition is one of a visit or of a single table below it")
+        raise BadInput(f"{OPTION}: {' and '.join(tables)}: a condition can use columns of only one table below visits")
     places = 1 + max((int(table.max_rows or 1) for table in tables.values()), default=1)
     try:
         rules = [
@@ -147,8 +147,9 @@ def curve(lengths: Numbers, happened: NDArray[np.bool_]) -> Curve:
 def judge(
     sets: Mapping[str, Histories], events: Sequence[Event], schema: Schema
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Of each event the curves of synthetic and of held-out people, their largest distance and ("real") that of held-out from training
-    people, up to where ten are at risk in each set; people at risk at four times, and events. And what could not be computed."""
+    """For each event the curves of synthetic and of held-out people, their largest distance and, as "real", that between held-out and
+    training people, up to where ten are at risk in each set; people at risk at four times; and numbers of events. Also what could not
+    be computed."""
     found: list[dict[str, Any]] = []
     lacking: list[dict[str, str]] = []
     for event in events:

@@ -4,8 +4,8 @@ Gaussian questions alone, so that the plan is exactly accounted: first every col
 which says how codes are grouped (the noise of a table is small against its groups); then each column with the label, which tells
 what a rare label goes with where the tables of three are all noise; then each table of (column, column, label), and each of
 (column, column), whose noise is not spread over the label's values. Every two ordered columns are counted in a few broad groups too,
-so that correlations survive: in tables of many cells, shrinkage draws these to 0, and so does the noise of empty cells, since
-a model has no negative ones. A mixture of product distributions is fitted to all of them at once (`marginals/product_mixture.py`), and
+so that correlations survive: in tables of many cells, shrinkage pulls correlations to 0, and so does the noise of empty cells, since
+a model has no negative cells. A mixture of product distributions is fitted to all of them at once (`marginals/product_mixture.py`), and
 records are drawn from it.
 
 Marginal-based generators measure tables and fit a graphical model to them (McKenna, Miklau & Sheldon 2021; McKenna et al. 2022);

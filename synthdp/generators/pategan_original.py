@@ -58,7 +58,7 @@ class PATEGANOriginal:
 
     teachers: int | None = option(
         None,
-        f"number of teachers; default: units / {MOST_RECORDS} as in the paper and {FEWEST_TEACHERS} at least, or as many more as the "
+        f"number of teachers; default: units / {MOST_RECORDS} as in the paper but at least {FEWEST_TEACHERS}, or as many more as the "
         f"noise calls for, up to units / {FEWEST_RECORDS}",
         whole(),
     )
@@ -108,7 +108,7 @@ class PATEGANOriginal:
     teacher_decay: float = option(
         3e-2,
         "weight decay of the teachers (Adam). With 0 they learn their records by heart, call every generated row a fake, and the "
-        "student sees one class; the paper says nothing of it",
+        "student sees only one class; the paper does not mention it",
         not_negative(),
     )
     student_steps: int = option(5, "steps of the student in a round, each on freshly labelled rows", whole())

@@ -148,14 +148,14 @@ def check(schema: "Schema") -> None:
             hides = isinstance(column, Categorical) and column.categories == LEARN and name.endswith("_concept_id")
             if hides and not (getattr(column, "other", None) or "").isdecimal():
                 raise BadInput(
-                    f"table {table.name!r}: column {name!r}: what noise hides becomes the text 'other', which is no concept: say "
+                    f"table {table.name!r}: column {name!r}: what noise hides becomes the text 'other', which is not a concept: say "
                     "other: 0"
                 )
             told = field(table.name, name)
             if table.below and told is not None and column.kind != "ignore":
                 if told.type == "datetime":
                     raise BadInput(
-                        f"table {table.name!r}: column {name!r} is made of its date, {name.replace('_datetime', '_date')!r}: list that"
+                        f"table {table.name!r}: column {name!r} is derived from {name.replace('_datetime', '_date')!r}: list that"
                     )
                 if told.type == "date" and getattr(column, "resolution", None) != "day":
                     raise BadInput(f"table {table.name!r}: column {name!r} must be a datetime with resolution: day")

@@ -34,7 +34,7 @@ SELECT id, name, above FROM listed LEFT JOIN parents ON below = id ORDER BY id
 """
 HEAD = """\
 # DRAFT of a schema for a CDM of OMOP 5.4 (docs/omop.md): what may be known to everyone about it. No record was read.
-# What the model itself says is filled in. Yours to answer is every line with a question: from a code book, a public report or a round
+# What the model itself says is filled in. Answer every line with a question from a code book, a public report or a round
 # number, never from the records. `learn` is bought with a part of the budget; what you declare instead costs nothing and is not protected.
 #
 # 1. Answer the questions, and replace every TODO.
@@ -86,7 +86,7 @@ def draft(where: str | None, lists: "Mapping[str, Listed] | None" = None) -> str
     lines.append("rules:  # kept by construction: nobody comes before birth or after death")
     lines.append(f"  - {start} >= {cdm.PERSON}.{cdm.BIRTH}")
     lines += [f"  - {start} <= {cdm.PERSON}.{cdm.DEATH_DATE}"] if dead else []
-    lines.append("  # and of dates below visits that are learned:")
+    lines.append("  # and, where dates below visits are learned:")
     lines += [f"  # - {each}" for each in orders]
     return "\n".join(lines) + "\n"
 

@@ -301,7 +301,7 @@ def _check_replaced(place: Path) -> None:
         return
     if not (_is_as_written(place) if place.is_dir() else _is_synthetic(place)):
         raise BadInput(
-            f"{place}: is not, as it stands, a synthetic CDM that synthdp wrote, and is not replaced; choose another name"
+            f"{place}: is not an unchanged synthetic CDM that synthdp wrote, and is not replaced; choose another name"
         )
 
 

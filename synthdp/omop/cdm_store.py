@@ -102,7 +102,7 @@ class Cdm:
 
     def texts(self, wanted: Mapping[str, Sequence[str] | None], numbered: Collection[str] = ()) -> dict[str, pa.Table]:
         """Fields of tables as text, null where they are blank, all of one moment; None means all fields. What is not there is left out.
-        Whole numbers are those that are so in the CDM, and fields that are `numbered`."""
+        Fields that are integers in the CDM, and those in `numbered`, are read as whole numbers."""
         found: dict[str, pa.Table] = {}
         if self._url is None:
             for name in wanted:
@@ -177,7 +177,7 @@ class _Database:
 
     @property
     def views(self) -> set[str]:
-        """The names of views, in small letters."""
+        """The names of views, in lower case."""
         mark = "%s" if self._postgres else "?"
         query = f"SELECT table_name FROM information_schema.tables WHERE table_schema = {mark} AND table_type <> 'BASE TABLE'"
         return {name.lower() for (name,) in self._connection.execute(query, (self._schema,)).fetchall()}
@@ -256,7 +256,7 @@ def _clean(name: str, table: pa.Table, numbered: Collection[str] = ()) -> pa.Tab
             text = pc.utf8_trim_whitespace(values.cast(pa.string()))
         except pa.ArrowException:
             raise BadInput(
-                f"{name}.{column}: is stored as {values.type}, of which not every cell is text; store it as text, a number or a date"
+                f"{name}.{column}: is stored as {values.type}, and not every cell can be read as text; store it as text, a number or a date"
             ) from None
         integer = column in numbered or (field is not None and field.type == "integer")
         if pa.types.is_floating(values.type) and integer:

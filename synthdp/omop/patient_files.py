@@ -1,8 +1,8 @@
 """Synthea's CSV export and MIMIC-III as linked tables: person, visit, and below visits condition, procedure, drug and measurement.
 
 What is public of both formats is here: which file a table is, what its keys are called, and a draft of its schema. A schema names a few
-columns in the same way for both (`FORMATS`), and all others as the files do, in small letters. `days` of a visit are whole days from its
-start to its end. Values of measurements that are no numbers are missing.
+columns in the same way for both (`FORMATS`), and all others as the files do, in lower case. `days` of a visit are whole days from its
+start to its end. Values of measurements that are not numbers count as missing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ ICD = "{{kind: categorical, categories: [TODO], tree: {{prefix: [{0}]}}, other: 
 NUMBER = (
     "{kind: ignore}  # question: in which range, for all codes? {kind: continuous, bounds: [0, 500], missing: true}"
 )
-DATE = "{kind: ignore}  # question: to be learned, with a rule below? {kind: datetime, resolution: day, bounds: [...]}"
+DATE = "{kind: ignore}  # question: should it be learned, with a rule below? {kind: datetime, resolution: day, bounds: [...]}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +121,8 @@ FORMATS: dict[str, dict[str, File]] = {
     },
 }
 HEAD = """\
-# DRAFT of a schema for {where} (docs/omop.md): what may be known to everyone about it. No record was read. Yours to answer is every line
-# with a question, from a code book, a public report or a round number, never from the records. Then replace every TODO, delete the marks
+# DRAFT of a schema for {where} (docs/omop.md): what may be known to everyone about it. No record was read. Answer every line with
+# a question from a code book, a public report or a round number, never from the records. Then replace every TODO, delete the marks
 # `review: true`, and say in `declared_by` who stands for this. Until all is done, `synthdp fit` refuses this file.
 """
 NAMES = {"synthea": "Synthea's CSV export", "mimic3": "MIMIC-III"}
@@ -134,7 +134,7 @@ def draft(kind: str, where: str | None) -> str:
     files = {table: file for table, file in FORMATS[kind].items() if there is None or file.name in there}
     if not {PERSON, VISIT} <= set(files):
         needed = " and ".join(FORMATS[kind][table].name for table in (PERSON, VISIT))
-        raise BadInput(f"{where}: has no files {needed}, to which everything else belongs")
+        raise BadInput(f"{where}: needs the files {needed}, to which everything else belongs")
     return "\n".join(_lines(kind, files)) + "\n"
 
 
@@ -167,7 +167,7 @@ def _lines(kind: str, files: Mapping[str, File]) -> Iterator[str]:
 
 
 def _typed(texts: "pd.Series[Any]", column: "Column | Ignored", *, strict: bool) -> Any:
-    """Numbers, dates and truth values of text, cell by cell; a date or truth value that is none is missing."""
+    """Numbers, dates and truth values of text, cell by cell; a date or truth value that cannot be read is missing."""
     import pandas as pd
 
     if isinstance(column, Datetime):
@@ -181,7 +181,7 @@ def _typed(texts: "pd.Series[Any]", column: "Column | Ignored", *, strict: bool)
 
 def read(kind: str, where: str, schema: "Schema") -> "dict[str, pd.DataFrame]":
     """The tables that a schema describes: a frame for each by its name. Raises `BadInput` where a table or a
-    column is none of the format, or not there."""
+    column does not belong to the format, or is not there."""
     known, wanted = FORMATS[kind], dict[str, dict[str, str]]()
     for table in schema.tables:
         if table.name not in known:

@@ -393,7 +393,7 @@ def linked(schema: Schema) -> dict[str, Any]:
     for column, places in linked_tables.once(schema):
         if places and getattr(column, "tree", None) is not None:
             told.append(
-                f"{column.name}: which codes are kept is told by how many {schema.unit} have each, and each code above it. Whoever has "
+                f"{column.name}: which codes are kept depends on how many {schema.unit} have each, and each code above it. Whoever has "
                 f"more than {places} different ones may count less for each of them"
             )
     told += [note for note in schema.notes if note.startswith("OMOP CDM")]

@@ -103,7 +103,7 @@ def _rows(path: Path, columns: tuple[str, ...], asked_by: str) -> tuple[list[lis
 def table(data: bytes, where: str) -> list[list[str]]:
     """The rows of a CSV file, its header first; separated by the one of , ; TAB that is most frequent in it. Raises `BadInput`."""
     if b"\0" in data[:1024]:
-        raise BadInput(f"{where} is no text: expected a CSV file that is not packed")
+        raise BadInput(f"{where} is not text: expected a CSV file that is not compressed")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -57,7 +57,7 @@ class Coding:
     where cells hold codes, such as 1 for male; a mapping will do. `numbers`: (text, number) where cells hold texts in the place of
     numbers, such as <5 for 2.5; each number is an atom of its column. `time`: HH:MM, or with seconds HH:MM:SS, where cells are times of
     day (H for hours without their zero); the numbers are minutes, or seconds, since midnight. `title`: what files of Stata, SPSS and
-    SAS call the column. `width`: texts are filled up with spaces to so many characters, as databases export CHAR(20).
+    SAS call the column. `width`: texts are padded with spaces to this many characters, as databases export CHAR(20).
     """
 
     missing: tuple[str, ...] = ()
@@ -384,7 +384,7 @@ class Coded:
             raise BadInput(f"{twice[0]!r} has a label and is a code for missing values; it can mean only one of them")
         if coding.width is not None and (self.numeric or self.date is not None or not self.reading.strip):
             raise BadInput(
-                "width fills up texts with spaces, which strip: true takes away again; it belongs to no numbers or dates"
+                "width pads texts with spaces, which strip: true removes again; numbers and dates cannot have it"
             )
         for key in ("places", "thousands", "suffix"):
             if getattr(coding, key) is not None and not self.numeric:

@@ -150,7 +150,7 @@ def _is_prose(texts: list[str]) -> bool:
 
 
 def names_codes(name: Any) -> bool:
-    """Whether a column is called as those are that hold codes of a public list, such as diagnoses and postcodes."""
+    """Whether a column's name suggests codes of a public list, such as diagnoses and postcodes."""
     words = _words(name)
     return not CODED.isdisjoint(words) or any(stem in word for word in words for stem in CODED_STEMS)
 

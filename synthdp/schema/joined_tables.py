@@ -75,8 +75,8 @@ def _texts(series: "pd.Series[Any]") -> Texts:
 
 
 def _content(series: "pd.Series[Any]", column: Any) -> list[str]:
-    """Each cell as text by what its column is declared to be. How a file's column was typed is no matter: one cell that cannot be read
-    leaves a whole column as text, and others' rows may not be chosen otherwise for its sake."""
+    """Each cell as text by what its column is declared to be. The type that a file's column was read as does not
+    matter: one unreadable cell turns a whole column into text, and that must not change how other people's rows are chosen."""
     if isinstance(column, Boolean):
         return [str(code) for code in cells.labels(series, cells.TRUTHS, cells.truth)]
     if isinstance(column, Datetime | Numeric):

@@ -363,13 +363,13 @@ def further_of(schema: "Schema", table: Table) -> list[str]:
 
 
 def whole(schema: "Schema", name: str) -> str:
-    """What a column of the joined table is called, those below visits without their place."""
+    """The name of a column of the joined table; one below visits without its place."""
     below = any(table.below and name.startswith(f"{table.name}.") for table in schema.tables)
     return name.rpartition(" ")[0] if below else name
 
 
 def once(schema: "Schema") -> Iterator[tuple[Column, int]]:
-    """The columns of the joined table and 0; those below visits once, by `whole`, and the number of their places."""
+    """Each column of the joined table, with 0; each column below visits once, named by `whole`, with the number of its places."""
     below = {table.name: table for table in schema.tables if table.below}
     for column in schema.columns:
         name = whole(schema, column.name)

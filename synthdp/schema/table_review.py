@@ -235,7 +235,7 @@ def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", *, values: 
             (
                 f"{UNKNOWN}, and count as {column.other!r}",
                 wrong,
-                f"nothing, if that is meant; else complete its code list ({LOOK})",
+                f"nothing, if that is intended; otherwise complete its code list ({LOOK})",
                 False,
             )
         )

@@ -78,9 +78,9 @@ class Domain:
     weighed before noise is added (`Tree.weights`): along a chain the squares of the weights add up to at most its levels, so the
     sensitivity is the same.
 
-    Codes below visits, which have declared trees, lie in so many `places`, `column 1` and so on, of every record. A unit that has any
-    number of them adds a vector of L2 norm sqrt(categories) at most: one that is longer is shortened to that, in whole millionths. All
-    levels are counted alike: of lists of 100,000 codes the weights above would hide the coarsest, which nothing can stand for.
+    Codes below visits, which have declared trees, lie in `places` columns of every record: `column 1` and so on. However many codes a unit
+    has, it adds a vector of L2 norm at most sqrt(categories): a longer one is shortened to that, in whole millionths. All levels are
+    counted alike: with lists of 100,000 codes the weights above would hide the coarsest level, which nothing can replace.
     """
 
     column: str

@@ -305,7 +305,7 @@ def _padded(array: pa.ChunkedArray) -> bool:
 
 
 def _width(array: pa.ChunkedArray) -> int | None:
-    """To how many characters the texts of a column are filled up with spaces; None where they are not."""
+    """The number of characters to which the texts of a column are padded with spaces; None where they are not."""
     ends = pc.min_max(pc.utf8_length(array)).as_py()
     same = ends["min"] is not None and ends["min"] == ends["max"] <= MOST_TITLE
     return ends["max"] if same and pc.any(pc.ends_with(array, " ")).as_py() else None

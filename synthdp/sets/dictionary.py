@@ -28,8 +28,8 @@ MADE = """\
 # Where a program made value labels of the cells (encode, AUTORECODE, factors), they are facts of the records: take a code book's.
 """
 CODED = """\
-# Columns that are called like codes of a public list: {names}.
-# They are better declared, as in tree: {{prefix: [1, 3]}} with categories: {{file: codes.csv, column: code}}, than learned.
+# Columns whose names suggest codes of a public list: {names}.
+# Declare them rather than learn them, as in tree: {{prefix: [1, 3]}} with categories: {{file: codes.csv, column: code}}.
 """
 MOST_BYTES = 16 << 20
 TAG = re.compile("<[^>]*>")

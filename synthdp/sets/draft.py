@@ -326,7 +326,7 @@ def _table(
         why = {key: _why(key, entry["kind"], None).removeprefix("or ") for key in entry}
         if below and entry["kind"] == "datetime":
             rule = f"rules: [{name}.{column} >= {parent}.{_order(of_all[str(parent)])}]"
-            why["kind"] = f"learned as a gap to the visit; if none is before it, say so: {rule}"
+            why["kind"] = f"learned as a gap to the visit; if no date is before the visit, say so: {rule}"
         lines += [
             _line(8, key, value, why[key] if below else _why(key, entry["kind"], None)) for key, value in entry.items()
         ]

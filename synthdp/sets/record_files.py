@@ -109,7 +109,7 @@ def files_in(folder: Path) -> "dict[str, Path]":
 
 
 def identity(path: Path) -> tuple[int, int]:
-    """Of a file, whatever its name and the links to it."""
+    """What identifies a file, whatever its name and the links to it."""
     found = path.stat()
     return found.st_dev, found.st_ino
 
@@ -154,7 +154,7 @@ def from_database(address: "Address", schema: Schema) -> "DataFrame":
 
 
 def tables_from_database(address: "Address", schema: Schema) -> "dict[str, DataFrame]":
-    """The linked tables in a database's schema, which stands where an address has its table; each as `from_database` gives it."""
+    """The linked tables in a database's schema, which the address names in place of a table; each as `from_database` gives it."""
     if address.query is not None:
         raise BadInput(
             "linked tables are read by their names: name the database's schema after #, and leave data.query_file out"

@@ -125,7 +125,7 @@ def split_linked(
 
 
 def _dated(frame: "pd.DataFrame", schema: Schema, table: Table) -> "pd.DataFrame":
-    """The frame, whose days that a database or Parquet gave as such are points in time, as formats with types want them."""
+    """The frame, with days that a database or Parquet stored as dates turned into points in time, as typed formats need them."""
     import pandas as pd
 
     found = frame.copy()

@@ -152,7 +152,7 @@ def _snapshot(url: str) -> "Iterator[Any]":
 
 
 def read_tables(given: Address, names: "Iterable[str]") -> "dict[str, pa.Table]":
-    """All records of the tables of a schema, which stands where an address has its table: of one moment, in memory."""
+    """All records of the named tables, in memory, from one snapshot. The address names their schema in place of a table."""
     found: dict[str, pa.Table] = {}
     with source.quiet(), _snapshot(given.url) as connection:
         for name in names:

@@ -106,7 +106,7 @@ def test_rare_codes_below_visits_are_kept_under_their_parents_and_may_be_drawn_a
     assert re.search(r"diagnosis\.code [\d.]+% at level 3 of 3", said)
     assert "Synthetic codes of diagnosis.code were drawn uniformly" in said
     assert any(
-        "which codes are kept is told by how many person_id" in each for each in loaded.statement.declared["tables"]
+        "which codes are kept depends on how many person_id" in each for each in loaded.statement.declared["tables"]
     )
     assert promise.asked_for(loaded.statement) == promise.bought(loaded.statement) == ["diagnosis.code"]
 

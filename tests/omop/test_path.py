@@ -195,7 +195,7 @@ def test_rolled_up_concepts_say_what_becomes_of_the_rest_and_do_not_lie_in_the_c
     silent = "".join(f"{line}\n" for line in made.splitlines() if "other: 0  #" not in line)
     Path("own.yaml").write_text(silent, encoding="utf-8")
     assert run(words) != 0
-    assert "becomes the text 'other', which is no concept: say other: 0" in capsys.readouterr().err
+    assert "becomes the text 'other', which is not a concept: say other: 0" in capsys.readouterr().err
 
 
 @pytest.mark.heavy

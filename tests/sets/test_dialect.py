@@ -133,7 +133,7 @@ def test_texts_that_are_filled_up_with_spaces_are_written_so(tmp_path):
     pd.testing.assert_frame_equal(record_files.read(tmp_path / "made.csv", schema), made, check_dtype=False)
     for column, more in (({"kind": "integer", "bounds": [0, 9]}, {}), (values["columns"]["Fach"], {"strip": False})):
         reading = {**values["reading"], "columns": {"Fach": {"width": 10}}, **more}
-        with pytest.raises(BadInput, match="width fills up texts"):
+        with pytest.raises(BadInput, match="width pads texts"):
             Schema.from_dict({**values, "columns": {"Fach": column}, "reading": reading})
 
 

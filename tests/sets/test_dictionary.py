@@ -84,8 +84,8 @@ def test_frictionless(tmp_path, wrapped):
 def test_columns_that_are_called_like_codes_are_better_declared(tmp_path):
     fields = [{"name": "icd_code", "type": "string"}, {"name": "ward", "type": "string"}]
     (tmp_path / "d.json").write_text(json.dumps({"fields": fields}))
-    said = [line for line in schema_text(tmp_path / "d.json").splitlines() if "called like codes" in line]
-    assert said == ["# Columns that are called like codes of a public list: 'icd_code'."]
+    said = [line for line in schema_text(tmp_path / "d.json").splitlines() if "names suggest codes" in line]
+    assert said == ["# Columns whose names suggest codes of a public list: 'icd_code'."]
 
 
 def test_csvw(tmp_path):

@@ -66,7 +66,7 @@ HISTORIES = {  # the same, where a record is a person (`attacks.whole_histories`
         question="Is the last value of a target guessed better, from the rest of the history, for people who were used?",
     ),
 }
-OF_PEOPLE = " A record, or row, is here a person: the person's columns, and what the whole history is like."
+OF_PEOPLE = " Here a record, or row, is a person: the person's columns, and a summary of the whole history."
 # What was kept small for time, for `about.limits`.
 LIMITS = {
     "attacks": (

@@ -1,8 +1,8 @@
 """A person's whole history as one record, so that the attacks on records are attacks on people.
 
-The columns are those of the person, the number of visits, the dates of the first and of the last one, shares of what visits and the
-rows below them are, means of numbers, and rows below a visit. A target is a column of its own at the last visit, beside its shares
-before that, so that it can be guessed from the rest of the history.
+The columns are those of the person, the number of visits, the dates of the first and of the last one, the share of visits and of rows
+below them that have each code, means of numbers, and the mean number of rows below a visit. A target is a column of its own at
+the last visit, beside its shares before that, so that it can be guessed from the rest of the history.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _visits(people: Histories, schema: Schema) -> Iterator[tuple[Axis, Numbers]]
 
 
 def _means(axis: Axis, values: Numbers, owner: Whole, size: int) -> Iterator[tuple[Axis, Numbers]]:
-    """Of a number its mean over a person's rows, of classes the share of each; missing where a person has no row."""
+    """The mean of a number over a person's rows, or the share of each class; missing where a person has no row."""
     if not axis.is_classes:
         known = ~np.isnan(values)
         yield axis, _mean(values[known], owner[known], size)

@@ -59,7 +59,7 @@ Loss = Callable[[nn.Module, Tensor], Tensor]
 MEAN = 312  # units expected in a bucket, at most
 ROW, FEW = 4, 16
 STEP = 32  # sizes are multiples of it: the last rows of a product then go through the same code as the others, and no value of a sigmoid is
-# left over for scalar code, which rounds otherwise (torch takes 32 values at a time with AVX-512, 16 with AVX2)
+# left over for scalar code, which rounds differently (torch takes 32 values at a time with AVX-512, 16 with AVX2)
 CLIPS = (2.0**-20, 2.0**20)
 LEAST_GAMMA = 2.0**-64
 WORTH = 4  # numbers in a linear layer's explicit rows for each that they are made of: beyond, float64 pairs of positions are faster
