@@ -291,3 +291,14 @@ def test_a_row_that_no_reader_holds_is_refused_as_such(tmp_path):
     path.write_text("row,code\n0,No\n1," + "x" * 3_000_000 + "\n")
     with pytest.raises(BadInput, match="a row is longer than a MiB"):
         record_files.read(path, schema=SCHEMA)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_no_record_s_length_changes_how_another_s_line_break_is_read(tmp_path, encoding):
+    # Arrow reads blocks of a MiB, and drops an LF at the start of one after a CR at the end of the one before, within quotes too.
+    columns = {"code": {"kind": "categorical", "categories": ["aa\r\nbb", "aa\rbb", "c"]}, "note": {"kind": "ignore"}}
+    schema = Schema.from_dict({"columns": columns, "reading": {"encoding": encoding}})
+    first, row, rows = "c,zzzzzzzzzzzzz\r\n", '"aa\r\nbb",zzzzz\r\n', (1 << 20) // 16
+    path = tmp_path / "table.csv"
+    path.write_bytes(f"code,note\r\n{first}{row * rows}".encode(encoding))
+    assert record_files.read(path, schema)["code"].value_counts().to_dict() == {"aa\r\nbb": rows, "c": 1}
