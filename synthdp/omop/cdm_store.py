@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -200,7 +200,7 @@ def _parsed(data: bytes, names: list[str]) -> pa.Table:
     """Arrow's words may hold cells: none of them is repeated."""
     try:
         return pacsv.read_csv(
-            io.BytesIO(data),
+            cast("Any", csvfile.Blocks(io.BytesIO(data), "utf-8")),
             read_options=pacsv.ReadOptions(column_names=names),
             parse_options=pacsv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1),
             convert_options=pacsv.ConvertOptions(
@@ -285,9 +285,11 @@ def _view(connection: Any, path: Path, name: str) -> tuple[str, ...]:
         _, delimiter = csvfile.header(path)
         quote = "" if delimiter == "\t" else '"'
         types = ", ".join(f"{_literal(each)}: 'VARCHAR'" for each in names)
+        parallel = not quote or source.in_parallel([path], delimiter)
         read = (
             f"read_csv({_literal(path)}, columns={{{types}}}, header=true, auto_detect=false, delim={_literal(delimiter)}, "
-            f"quote={_literal(quote)}, escape={_literal(quote)}, nullstr='', allow_quoted_nulls=false)"
+            f"quote={_literal(quote)}, escape={_literal(quote)}, nullstr='', allow_quoted_nulls=false, "
+            f"parallel={parallel})"
         )
     connection.execute(f"CREATE VIEW {name} AS SELECT {chosen} FROM {read}")
     return tuple(lower)

@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,7 +181,13 @@ def _asked(address: "Address") -> "DataFrame":
 def _of_arrow(table: pa.Table, where: str) -> "DataFrame":
     _check_names(Path(where), table.column_names)
     try:
-        return _framed(table)
+        frame = _framed(table)
+        for field in table.schema:
+            if field.metadata == database_url.DECIMAL:
+                texts = table.column(field.name).to_pylist()
+                numbers: list[Any] = [None if text is None else Decimal(text) for text in texts]
+                frame[field.name] = numbers
+        return frame
     except (pa.ArrowException, ValueError) as error:
         raise BadInput(f"{where}: its columns cannot be read ({type(error).__name__})") from None
 

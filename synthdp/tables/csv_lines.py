@@ -5,6 +5,7 @@ import gzip
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from synthdp.errors import BadInput
 from synthdp.files import limits
@@ -14,11 +15,16 @@ MOST_LINE = 1 << 20  # characters of a line, or of a record of several lines
 NAMES = {"utf-8": "UTF-8", "utf-8-sig": "UTF-8", "cp1252": "Windows-1252", "utf-16": "UTF-16"}
 
 
+def opened(path: Path) -> Any:
+    """The file's bytes, unpacked."""
+    return gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb")
+
+
 def lines(path: Path, encoding: str) -> Iterator[str]:
     """The lines without their ends. Raises `BadInput` with the number of the line that is not text of the encoding, or is too long."""
     decoder, rest, number = codecs.getincrementaldecoder(encoding)("strict"), "", 0
     try:
-        with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        with opened(path) as file:
             more = True
             while more:
                 block = file.read(BLOCK)
@@ -112,7 +118,7 @@ def line_of(path: Path, encoding: str, separator: str, record: int) -> int:
 
 def holds_quotes(path: Path) -> bool:
     """Whether there is a quote anywhere in a file."""
-    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+    with opened(path) as file:
         while block := file.read(BLOCK):
             if b'"' in block:
                 return True

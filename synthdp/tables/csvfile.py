@@ -249,22 +249,21 @@ def texts(path: Path, names: list[str], delimiter: str, encoding: str = "utf-8")
     that is not as the header, opens a quote and does not close it, or is not of the encoding."""
     places = [str(place) for place in range(len(names))]
     try:
-        table = pacsv.read_csv(
-            path,
-            read_options=pacsv.ReadOptions(
-                column_names=places, skip_rows=0, skip_rows_after_names=1, encoding=encoding.removesuffix("-sig")
-            ),
-            parse_options=pacsv.ParseOptions(
-                delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1
-            ),
-            convert_options=pacsv.ConvertOptions(
-                column_types=dict.fromkeys(places, pa.string()),
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        with csv_lines.opened(path) as file:
+            table = pacsv.read_csv(
+                cast("Any", Blocks(file, encoding)),
+                read_options=pacsv.ReadOptions(column_names=places, skip_rows=0, skip_rows_after_names=1),
+                parse_options=pacsv.ParseOptions(
+                    delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1
+                ),
+                convert_options=pacsv.ConvertOptions(
+                    column_types=dict.fromkeys(places, pa.string()),
+                    null_values=[""],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+    except (pa.ArrowInvalid, UnicodeDecodeError, *limits.BROKEN) as error:
         long = "straddl" in str(error)  # Arrow's own words may hold cells: none of them is repeated
         csv_lines.check(path, encoding, delimiter, len(names))
         why = "a row is longer than a MiB" if long else "it cannot be read as CSV"
@@ -273,6 +272,29 @@ def texts(path: Path, names: list[str], delimiter: str, encoding: str = "utf-8")
         for _ in csv_lines.records(path, encoding, delimiter):
             pass
     return table
+
+
+class Blocks:
+    """A file as UTF-8, a block at a time, of which none ends between a CR and its LF. Arrow takes an LF that begins a block for the end of
+    a line, within quotes too, and drops it: where that happens is told by the length of all records before."""
+
+    closed = False  # Arrow asks
+
+    def __init__(self, file: Any, encoding: str) -> None:
+        self._file, self._rest = file, b""
+        utf8 = encoding.startswith("utf-8")  # Arrow knows its byte order mark
+        self._decoder = None if utf8 else codecs.getincrementaldecoder(encoding)("strict")
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes; none at the end."""
+        more = True
+        while more and len(self._rest) <= size:
+            raw = self._file.read(size)
+            more = bool(raw)
+            self._rest += raw if self._decoder is None else self._decoder.decode(raw, not more).encode()
+        cut = size - (size > 1 and self._rest[size - 1 : size + 1] == b"\r\n")
+        block, self._rest = self._rest[:cut], self._rest[cut:]
+        return block
 
 
 def _plain_name(name: str, schema: Schema | None) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("postgresql", "postgres", "duckdb")
 FORM = "postgresql://user@host/name or duckdb:///file.db"
+DECIMAL = {b"kind": b"decimal"}  # of a field: its texts are numbers
 MOST_LETTERS = 1 << 20  # of a query
 # What a URL may say to the driver of PostgreSQL; none of it is a secret.
 WORDS = (
@@ -108,7 +109,20 @@ def _query(given: Address, connection: Any) -> source.Query:
 def read(given: Address) -> "pa.Table":
     """All records of the table, in memory."""
     with closing(query(given)) as found, source.asking():
-        return found.expression.to_pyarrow()
+        return _fetched(found.expression)
+
+
+def _fetched(table: "ibis.Table") -> "pa.Table":
+    """All records. PostgreSQL's numeric is text (`DECIMAL`): Arrow's decimals hold neither NaN nor more than 38 digits, so that one such
+    cell would keep all others from being read."""
+    marked = [name for name, kind in table.schema().items() if kind.is_decimal()]
+    if table.get_backend().name != "postgres" or not marked:
+        return table.to_pyarrow()
+    found = table.mutate(**{name: table[name].cast("string") for name in marked}).to_pyarrow()
+    for place, field in enumerate(found.schema):
+        if field.name in marked:
+            found = found.set_column(place, field.with_metadata(DECIMAL), found.column(place))
+    return found
 
 
 @contextmanager
@@ -163,7 +177,7 @@ def read_tables(given: Address, names: "Iterable[str]") -> "dict[str, pa.Table]"
                     f"{given}: has no table {name!r} that can be read ({type(error).__name__}); name the schema of the tables after #, "
                     "such as #main or #public"
                 ) from None
-            found[name] = table.to_pyarrow()
+            found[name] = _fetched(table)
     return found
 
 

@@ -141,6 +141,7 @@ def read(source: "Files", files: list[Path], connection: Any, reading: Reading |
             "save the files as UTF-8 and declare that"
         )
     names, delimiter = _header(files, reading)
+    parallel = in_parallel(files, delimiter)
     with asking():
         return connection.read_csv(
             [str(path) for path in files],
@@ -152,7 +153,21 @@ def read(source: "Files", files: list[Path], connection: Any, reading: Reading |
             escape='"',
             nullstr="",
             allow_quoted_nulls=False,
+            parallel=parallel,
         )
+
+
+def in_parallel(files: list[Path], delimiter: str) -> bool:
+    """Whether several threads may scan CSV files. DuckDB guesses where a record begins then, and takes lines within quotes for records of
+    their own, or refuses them, by where they are in the file. Raises `BadInput` for a quote that is left open, which a single scan
+    takes to end with the file."""
+    from synthdp.tables import csv_lines
+
+    quoted = [path for path in files if csv_lines.holds_quotes(path)]
+    for path in quoted:
+        for _ in csv_lines.records(path, "utf-8-sig", delimiter):
+            pass
+    return not quoted
 
 
 def _check_parquet(files: list[Path]) -> None:

@@ -156,3 +156,19 @@ def test_postgresql(server, clinic, run, monkeypatch):
     run(*FIT, f"data.path={url}", "data.table=visits", "account=none", "out=two", status=2)
     written = [path for path in clinic.rglob("*") if path.is_file()]
     assert not [path for path in written if b"HUSH" in path.read_bytes()]
+
+
+@pytest.mark.heavy
+def test_no_number_of_postgresql_keeps_others_from_being_read(server):
+    import psycopg
+
+    held = ["7", "7.25", "NaN", "Infinity", "1e30", "1e-300", None]
+    with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres") as connection:
+        connection.execute("create table numbers (x numeric, y numeric(38, 2))")
+        for x in held:
+            connection.execute("insert into numbers values (%s, %s)", (x, None if x == "Infinity" else x))
+    schema = Schema.from_dict({"columns": {"x": {"kind": "continuous", "bounds": [0, 10]}, "y": {"kind": "ignore"}}})
+    found = record_files.from_database(
+        database_url.address(f"postgresql://postgres@/postgres?host={server}#numbers"), schema
+    )
+    assert [str(cell) for cell in found["x"]] == ["7", "7.25", "NaN", "Infinity", f"1{'0' * 30}", "1E-300", "None"]

@@ -18,6 +18,7 @@ from synthdp.schema import cells
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Identifier, Integer, Ordinal
 from synthdp.schema.schema import Schema
+from synthdp.seal.database import CountedTable
 from synthdp.sets import record_files
 from synthdp.tables import source as tables
 from synthdp.tables import table_check
@@ -291,3 +292,27 @@ def test_a_row_that_no_reader_holds_is_refused_as_such(tmp_path):
     path.write_text("row,code\n0,No\n1," + "x" * 3_000_000 + "\n")
     with pytest.raises(BadInput, match="a row is longer than a MiB"):
         record_files.read(path, schema=SCHEMA)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_no_record_s_length_changes_how_another_s_line_break_is_read(tmp_path, encoding):
+    # Arrow reads blocks of a MiB, and drops an LF at the start of one after a CR at the end of the one before, within quotes too.
+    columns = {"code": {"kind": "categorical", "categories": ["aa\r\nbb", "aa\rbb", "c"]}, "note": {"kind": "ignore"}}
+    schema = Schema.from_dict({"columns": columns, "reading": {"encoding": encoding}})
+    first, row, rows = "c,zzzzzzzzzzzzz\r\n", '"aa\r\nbb",zzzzz\r\n', (1 << 20) // 16
+    path = tmp_path / "table.csv"
+    path.write_bytes(f"code,note\r\n{first}{row * rows}".encode(encoding))
+    assert record_files.read(path, schema)["code"].value_counts().to_dict() == {"aa\r\nbb": rows, "c": 1}
+
+
+@pytest.mark.parametrize("after", [1, -3])
+def test_lines_within_quotes_are_no_records_wherever_they_are_in_a_file(tmp_path, after):
+    # DuckDB scans 8,000,000 bytes at once: it took the first of these records for two thousand, and refused the second.
+    code = {"kind": "categorical", "categories": ["a", "b", "c"]}
+    schema = Schema.from_dict({"columns": {"code": code, "note": {"kind": "ignore"}}})
+    path, start = tmp_path / "table.csv", "code,note\n" + f"a,{'x' * 997}\n" * 7999
+    start += f"a,{'x' * (8_000_000 + after - len(start) - 3)}\n"
+    path.write_text(start + '"\n' + "c,c\n" * 2000 + 'd",b\n' + "b,b\n" * 1000)
+    with tables.opened(tables.csv(path)) as opened:
+        counted = CountedTable.of(opened, schema, bytes(32)).encoded_by(Codec(schema)).counts([(0,)], (3,))[0]
+    assert counted.tolist() == [8001, 1000, 0]
