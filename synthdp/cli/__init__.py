@@ -65,6 +65,8 @@ INTERNAL = (
     "compare",
     "audit",
 )  # what they write is about real records: nobody else's to read
+ANSWERING = ("plan", "verify", "budget", "epsilon", "calibrate", "data", "completion")  # with an answer, and no file
+ANSWERING_UNLESS = ("check", "audit", "schema")  # the same, where no file is given for the answer
 BAD_INPUT, INTERRUPTED = 2, 130
 LONG, LONGEST = 1_000, 10_000  # characters of a word and of a line that are shown of an error
 
@@ -110,8 +112,10 @@ def _messages_of(command: str, words: Sequence[str]) -> "tuple[list[str], Abstra
         raise BadInput("log must name a file")
     if not told:
         return rest, nullcontext()
-
-    return rest, messages(command, quiet=told.get("quiet") == "true", log=told.get("log"))
+    quiet = told.get("quiet") == "true"
+    to_file = any(word.startswith("out=") for word in rest)
+    answers = command in ANSWERING or (command in ANSWERING_UNLESS and not to_file)
+    return rest, messages(command, quiet=quiet, silent=quiet and not answers, log=told.get("log"))
 
 
 def overview() -> str:
@@ -123,7 +127,7 @@ def overview() -> str:
             "usage: synthdp COMMAND key=value ...",
             "       synthdp COMMAND --help      every option with its default",
             "       synthdp --version",
-            "every command takes quiet=true (nothing but warnings and errors) and log=FILE (also appends all messages to a file; internal)",
+            "every command takes quiet=true (no progress, no closing lines) and log=FILE (also appends all messages to a file; internal)",
             "",
             *rows,
         ]
@@ -204,9 +208,10 @@ class Both(io.TextIOBase):
 
 
 @contextmanager
-def messages(command: str, *, quiet: bool, log: str | None) -> Iterator[None]:
-    """Redirect both streams while a command runs. The file is the owner's alone: what is said of real records is internal. Raises
-    `BadInput` where it cannot be written."""
+def messages(command: str, *, quiet: bool, silent: bool, log: str | None) -> Iterator[None]:
+    """Redirect both streams while a command runs. `quiet`: only warnings and errors go to standard error; `silent`: nothing but
+    records goes to standard output. The file is the owner's alone: what is said of real records is internal. Raises `BadInput` where
+    it cannot be written."""
     with ExitStack() as stack:
         file = None
         if log is not None:
@@ -216,7 +221,7 @@ def messages(command: str, *, quiet: bool, log: str | None) -> Iterator[None]:
                 raise BadInput(f"log={log}: cannot be written ({error.strerror})") from None
             file = stack.enter_context(os.fdopen(descriptor, "a", encoding="utf-8"))
             file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} synthdp {_line(command)}\n")
-        out = Both(None if quiet else sys.stdout, file)
+        out = Both(None if silent else sys.stdout, file)
         out.buffer = sys.stdout.buffer if hasattr(sys.stdout, "buffer") else None
         stack.enter_context(redirect_stdout(out))
         stack.enter_context(redirect_stderr(Both(sys.stderr, file, AMISS if quiet else "")))

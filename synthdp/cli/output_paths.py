@@ -133,6 +133,11 @@ LINES = 10  # printed where there is no terminal
 Step = Callable[..., None]
 
 
+def warn(text: str) -> None:
+    """Say on standard error what `quiet=true` must not hide."""
+    print(f"synthdp: warning: {text}", file=sys.stderr)
+
+
 def then(command: str, **given: Any) -> str:
     """A line that says which command comes next, to be copied."""
     words = (shlex.quote(f"{name.replace('__', '.')}={value}") for name, value in given.items() if value is not None)
