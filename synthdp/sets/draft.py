@@ -45,6 +45,7 @@ WHY = {
     "tree": "lengths of the beginnings under which rare codes count; or from a list: {file: codes.csv, column: code, parent: block}",
     "bounds": "or the least and the largest plausible value, such as [0, 120]",
     "missing": "may cells be empty? If not, delete this line, or noise will leave some empty",
+    "step": "no value of the file lies between its multiples; keep the line if that is how the score is defined",
     "resolution": "or day, hour, minute, second, microsecond",
     "height": "of most pictures; fewer pixels are learned with less noise, and resize: fit averages",
     "window": "raw intensities that become black and white, from the protocol, such as [-1000, 400]",
@@ -145,6 +146,8 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         decimals = places.get(column, guess.get("decimals")) if found is not None else None
         if entry["kind"] == "continuous" and decimals is not None:
             entry = {**entry, "decimals": decimals, "review": entry.pop("review")}
+        if entry["kind"] == "integer" and found is not None and "step" in guess:
+            entry = {**entry, "step": guess["step"], "review": entry.pop("review")}
         labelled = found is not None and column in found.categories
         why = {key: _why(key, entry["kind"], pictures) for key in entry} | (
             {"categories": LABELLED} if labelled else {}
