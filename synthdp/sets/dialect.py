@@ -17,7 +17,7 @@ from synthdp.errors import BadInput
 from synthdp.files import limits
 from synthdp.schema import cells
 from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Integer
-from synthdp.schema.file_coding import MOST_TITLE, SEPARATORS, SPACE, Coding, Reading
+from synthdp.schema.file_coding import MOST_TITLE, NEWLINES, SEPARATORS, SPACE, Coding, Reading
 from synthdp.schema.guesses import are_times
 from synthdp.sets.column_format import TEXTS, ColumnFormat, decimal_sign, values_of
 from synthdp.tables import csv_lines, csvfile, excel
@@ -62,7 +62,9 @@ def look(path: Path) -> Found:
         limits.check_unpacked(path)
     encoding = _encoding(path)
     separator = _separator(path, encoding)
-    reading = Reading(encoding=encoding, separator=separator)
+    ends = csv_lines.ends(path, encoding)
+    newline = max(NEWLINES, key=lambda name: ends[NEWLINES[name]])  # lf where there is neither
+    reading = Reading(encoding=encoding, separator=separator, newline=newline)
     names, _ = csvfile.header(path, reading)
     table = csvfile.texts(path, names, separator, encoding)
     strip = any(name != name.strip(SPACE) for name in names) or any(_padded(column) for column in table.columns)
@@ -79,7 +81,11 @@ def look(path: Path) -> Found:
     codings = tuple((each.name, each.coding) for each in looks if each.coding != Coding())
     whole = replace(reading, strip=strip, decimal=decimal, columns=codings)
     texts = [csvfile.plain_texts(table.column(place), whole.of(each.column)) for place, each in enumerate(looks)]
-    return _found(path, whole, looks, texts, _said(whole, looks))
+    found = _found(path, whole, looks, texts, _said(whole, looks))
+    if sum(count > 0 for count in ends.values()) > 1 or ends["\r"]:
+        text = f"lines do not all end alike, or with a carriage return alone; synthetic files end every line with {newline.upper()}"
+        found = replace(found, mind=(text, *found.mind))
+    return found
 
 
 def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = None) -> Found:
