@@ -144,10 +144,12 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
             kind = "ordinal" if column in found.ordered else "categorical"
             entry = {**entry, "kind": kind, "categories": list(found.categories[column])}
         decimals = places.get(column, guess.get("decimals")) if found is not None else None
+        review = entry.pop("review")  # the last line of the column
         if entry["kind"] == "continuous" and decimals is not None:
-            entry = {**entry, "decimals": decimals, "review": entry.pop("review")}
+            entry["decimals"] = decimals
         if entry["kind"] == "integer" and found is not None and "step" in guess:
-            entry = {**entry, "step": guess["step"], "review": entry.pop("review")}
+            entry["step"] = guess["step"]
+        entry["review"] = review
         labelled = found is not None and column in found.categories
         why = {key: _why(key, entry["kind"], pictures) for key in entry} | (
             {"categories": LABELLED} if labelled else {}
