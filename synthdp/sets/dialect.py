@@ -133,8 +133,9 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
             )
             if coding.time is not None:
                 coding = replace(coding, decimal=None)
-            coded = isinstance(full.column, Continuous | Integer | Datetime) and replace(coding, missing=()) != Coding()
-            if coded and (coding.time or coding.date or coding.decimal == "," or coding.thousands or coding.suffix):
+            odd = coding.time or coding.date or coding.decimal == "," or coding.thousands or coding.suffix
+            pointed = isinstance(full.column, Continuous) and pc.any(pc.match_substring(array, ".")).as_py()
+            if pointed or (odd and isinstance(full.column, Continuous | Integer | Datetime)):
                 codings[str(name)] = coding
                 if full.open:
                     left[str(name)] = full.open

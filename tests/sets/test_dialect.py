@@ -175,6 +175,33 @@ def test_line_ends_are_counted_across_blocks(tmp_path, monkeypatch):
         assert csv_lines.ends(tmp_path / "t.csv", "utf-16") == {"\n": 1, "\r\n": 2, "\r": 2}
 
 
+@pytest.mark.parametrize("ending", [".parquet", ".dta"])
+def test_numbers_stored_as_text_are_numbers_whatever_their_decimal_sign(tmp_path, ending):
+    points = [f"{row % 40}.{row % 10}" for row in range(80)]
+    held = {
+        "point": points,
+        "comma": [text.replace(".", ",") for text in points],
+        "code": [f"{row % 9 + 10}" for row in range(80)],
+    }
+    path = tmp_path / f"t{ending}"
+    pd.DataFrame(held).to_parquet(path) if ending == ".parquet" else pd.DataFrame(held).to_stata(
+        path, write_index=False
+    )
+    found, schema = drafted(path)
+    assert {column.name: column.kind for column in schema.columns} == {
+        "point": "continuous", "comma": "continuous", "code": "categorical",
+    }  # fmt: skip
+    assert [text for text in found.mind if "'point': holds numbers as text" in text]
+    numbers = {"kind": "continuous", "bounds": [0, 50], "decimals": 1}
+    values = {
+        **schema.to_dict(),
+        "columns": {"point": numbers, "comma": numbers, "code": {"kind": "integer", "bounds": [0, 99]}},
+    }
+    read = Schema.from_dict(values).validate(record_files.read(path, Schema.from_dict(values)))
+    assert read["point"].tolist() == read["comma"].tolist() == [float(text) for text in points]
+    assert read["code"].iloc[3] == 13
+
+
 def test_a_plain_file_needs_no_reading(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("day,age,site\n" + "".join(f"2020-01-{row % 28 + 1:02d},{row},s{row % 3}\n" for row in range(60)))
