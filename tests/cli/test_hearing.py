@@ -96,6 +96,10 @@ def test_a_quiet_command_still_warns_of_what_speaks_against_a_release(table, cap
 def test_a_quiet_command_that_writes_no_file_still_answers(table, capfd):
     assert run(["epsilon", "noise=1", "format=json", "quiet=true"]) == 0
     assert capfd.readouterr().out.startswith("{")
+    assert run(["plan", *FIT[1:-1], "quiet=true"]) == 0
+    out = capfd.readouterr().out
+    assert "columns " in out
+    assert "next " not in out
     assert run(["schema", "path=t.csv", "quiet=true"]) == 0
     assert "columns:" in capfd.readouterr().out
     assert run(["schema", "path=t.csv", "out=draft.yaml", "quiet=true"]) == 0
