@@ -399,6 +399,7 @@ def demo(config: Config) -> None:
 
     options: settings.Demo = config["options"]
     out = output_paths.folder(options.out, force=options.force)
+    fits.warn_of_large(config["budget"])
     release, account, judged = (_demo_of_tables if options.histories else _demo_of_one)(config, out)
     write(release.statement, out / "report", verified=verify(out / "release"))
     statement = release.statement
@@ -416,6 +417,8 @@ def demo(config: Config) -> None:
     print()
     for line in _answers(statement, result, out):
         print(line)
+    for line in fits.cautions(statement, account):
+        output_paths.warn(line)
 
 
 Demonstrated = tuple["Release", "AccountFile | None", Callable[[], Mapping[str, Any]]]  # and its evaluation, when asked
