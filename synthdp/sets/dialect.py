@@ -82,8 +82,10 @@ def look(path: Path) -> Found:
     whole = replace(reading, strip=strip, decimal=decimal, columns=codings)
     texts = [csvfile.plain_texts(table.column(place), whole.of(each.column)) for place, each in enumerate(looks)]
     found = _found(path, whole, looks, texts, _said(whole, looks))
-    if sum(count > 0 for count in ends.values()) > 1 or ends["\r"]:
-        text = f"lines do not all end alike, or with a carriage return alone; synthetic files end every line with {newline.upper()}"
+    mixed = sum(count > 0 for count in ends.values()) > 1
+    if mixed or ends["\r"]:
+        how = "do not all end alike" if mixed else "end with a carriage return alone"
+        text = f"lines {how}; synthetic files end every line with {newline.upper()}"
         found = replace(found, mind=(text, *found.mind))
     return found
 
