@@ -54,6 +54,7 @@ WHY = {
     "review": "delete this line when the column is as you declare it",
 }
 WHY_READ = {
+    "newline": "how lines end: crlf as on Windows; lf is the default",
     "strip": "the space around cells is no part of them",
     "columns": "missing: texts that say so, and the first is what synthetic records have; words: for false and for true",
 }
