@@ -127,7 +127,7 @@ def _joined(labels: Sequence[str]) -> str:
 
 def write(tables: "Mapping[str, pd.DataFrame]", folder: Path, reading: Reading | None = None) -> None:
     """A CSV and a Parquet file of each sort of table, in a new folder. Texts that a spreadsheet would run are neutralised in CSV, which
-    has the encoding, separator and decimals of the schema's `reading`."""
+    has the encoding, separator, line ends and decimals of the schema's `reading`."""
     from synthdp.tables import csvfile
 
     folder.mkdir()
@@ -141,7 +141,9 @@ def _plain(reading: Reading | None) -> Reading:
     """What of a reading is not of single columns."""
     if reading is None:
         return PLAIN
-    return Reading(encoding=reading.encoding, separator=reading.separator, decimal=reading.decimal)
+    return Reading(
+        encoding=reading.encoding, separator=reading.separator, newline=reading.newline, decimal=reading.decimal
+    )
 
 
 def _as_schema(frame: "pd.DataFrame", reading: Reading = PLAIN) -> Schema:

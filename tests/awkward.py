@@ -100,6 +100,8 @@ COLUMNS = {  # name: (column, Arrow type, cells)
     "constant": (Integer(name="constant", bounds=(7, 7)), pa.int32(), SMALL),
     "atoms": (Integer(name="atoms", bounds=(1, 2), atoms=(1, 2)), pa.bool_(), [None, True, False]),
     "edged": (Integer(name="edged", bounds=(-10, 10), bins=(-10, 0, 2.5, 10)), pa.decimal128(10, 2), NUMBERS),
+    "score": (Integer(name="score", bounds=(-17, 100), step=5, atoms=(0,), missing=True), pa.int64(), [*WHOLE, -20, -13, -12, 35, 37, 38, 97]),
+    "scored": (Integer(name="scored", bounds=(-17, 100), step=3), pa.float64(), REALS),
     "wide": (Integer(name="wide", bounds=(-(2**53), 2**53), atoms=(2**53,)), pa.int64(), WHOLE),
     "real": (Continuous(name="real", bounds=(-1, 1), atoms=(0.0, 1.0)), pa.float64(), REALS),
     "narrow": (Continuous(name="narrow", bounds=(-1, 1), missing=True), pa.float32(), [None, math.nan, 0.1, -1.0, 1.0, 1e30]),

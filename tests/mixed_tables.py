@@ -29,6 +29,7 @@ MIXED = Schema(
         Integer(name="constant", bounds=(7, 7)),
         Integer(name="all_atoms", bounds=(1, 2), atoms=(1, 2)),
         Integer(name="edged", bounds=(-10, 10), bins=(-10, 0, 2.5, 10)),
+        Integer(name="score", bounds=(-17, 100), step=5, atoms=(0,), missing=True),
         Continuous(name="real", bounds=(-1, 1), atoms=(0.0, 1.0)),
         Continuous(name="money", bounds=(0.005, 3.14), decimals=2, atoms=(1.5,), missing=True),
         Continuous(name="share", bounds=(0, 1), bins=(0.25, 0.5)),

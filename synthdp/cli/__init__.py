@@ -9,7 +9,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, TextIO
@@ -65,6 +65,8 @@ INTERNAL = (
     "compare",
     "audit",
 )  # what they write is about real records: nobody else's to read
+ANSWERING = ("plan", "verify", "budget", "epsilon", "calibrate", "data", "completion")  # with an answer, and no file
+ANSWERING_UNLESS = ("check", "audit", "schema")  # the same, where no file is given for the answer
 BAD_INPUT, INTERRUPTED = 2, 130
 LONG, LONGEST = 1_000, 10_000  # characters of a word and of a line that are shown of an error
 
@@ -110,8 +112,10 @@ def _messages_of(command: str, words: Sequence[str]) -> "tuple[list[str], Abstra
         raise BadInput("log must name a file")
     if not told:
         return rest, nullcontext()
-
-    return rest, messages(command, quiet=told.get("quiet") == "true", log=told.get("log"))
+    quiet = told.get("quiet") == "true"
+    to_file = any(word.startswith("out=") for word in rest)
+    answers = command in ANSWERING or (command in ANSWERING_UNLESS and not to_file)
+    return rest, messages(command, quiet=quiet, silent=quiet and not answers, log=told.get("log"))
 
 
 def overview() -> str:
@@ -123,7 +127,7 @@ def overview() -> str:
             "usage: synthdp COMMAND key=value ...",
             "       synthdp COMMAND --help      every option with its default",
             "       synthdp --version",
-            "every command takes quiet=true (nothing but warnings and errors) and log=FILE (also appends all messages to a file; internal)",
+            "every command takes quiet=true (no progress, no closing lines) and log=FILE (also appends all messages to a file; internal)",
             "",
             *rows,
         ]
@@ -174,14 +178,15 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__
         print(f"synthdp: warning: {_line(str(message))}", file=sys.stderr)
 
 
-AMISS = "synthdp:"  # how warnings and errors begin
+AMISS, NEXT = "synthdp:", "next "  # how warnings and errors begin, and the line that says which command comes next
+Shown = Callable[[str], bool]
 
 
 class Both(io.TextIOBase):
-    """Text that goes to a stream and to a file. `only`: the stream gets no lines but those that begin so."""
+    """Text that goes to a stream and to a file. `shown`: which lines the stream gets, if not all."""
 
-    def __init__(self, stream: TextIO | None, file: TextIO | None, only: str = "") -> None:
-        self._stream, self._file, self._only = stream, file, only
+    def __init__(self, stream: TextIO | None, file: TextIO | None, shown: Shown | None = None) -> None:
+        self._stream, self._file, self._shown = stream, file, shown
         self._begun = ""  # of a line that is not at its end
         self.buffer = getattr(stream, "buffer", None)  # of records on standard output, which are no message
 
@@ -190,11 +195,11 @@ class Both(io.TextIOBase):
         if self._file is not None:
             self._file.write(text)
             self._file.flush()
-        if self._stream is not None and not self._only:
+        if self._stream is not None and self._shown is None:
             self._stream.write(text)
         *lines, self._begun = (self._begun + text).split("\n")
-        if self._stream is not None and self._only:
-            self._stream.writelines(f"{line}\n" for line in lines if line.startswith(self._only))
+        if self._stream is not None and self._shown is not None:
+            self._stream.writelines(f"{line}\n" for line in lines if self._shown(line))
         return len(text)
 
     def flush(self) -> None:
@@ -204,9 +209,10 @@ class Both(io.TextIOBase):
 
 
 @contextmanager
-def messages(command: str, *, quiet: bool, log: str | None) -> Iterator[None]:
-    """Redirect both streams while a command runs. The file is the owner's alone: what is said of real records is internal. Raises
-    `BadInput` where it cannot be written."""
+def messages(command: str, *, quiet: bool, silent: bool, log: str | None) -> Iterator[None]:
+    """Redirect both streams while a command runs. `quiet`: only warnings and errors go to standard error; `silent`: nothing but
+    records goes to standard output. The file is the owner's alone: what is said of real records is internal. Raises `BadInput` where
+    it cannot be written."""
     with ExitStack() as stack:
         file = None
         if log is not None:
@@ -216,8 +222,10 @@ def messages(command: str, *, quiet: bool, log: str | None) -> Iterator[None]:
                 raise BadInput(f"log={log}: cannot be written ({error.strerror})") from None
             file = stack.enter_context(os.fdopen(descriptor, "a", encoding="utf-8"))
             file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} synthdp {_line(command)}\n")
-        out = Both(None if quiet else sys.stdout, file)
+        out = Both(None if silent else sys.stdout, file, (lambda line: not line.startswith(NEXT)) if quiet else None)
         out.buffer = sys.stdout.buffer if hasattr(sys.stdout, "buffer") else None
         stack.enter_context(redirect_stdout(out))
-        stack.enter_context(redirect_stderr(Both(sys.stderr, file, AMISS if quiet else "")))
+        stack.enter_context(
+            redirect_stderr(Both(sys.stderr, file, (lambda line: line.startswith(AMISS)) if quiet else None))
+        )
         yield

@@ -48,8 +48,8 @@ def check(config: Config) -> None:
     if config["data"].schema is not None:
         looks.keep(Path(config["data"].schema), looks.VALUES if options.values else looks.CHECK, schema)
     if schema.unit is None:
-        print(
-            "unit       none: each record is protected by itself. Where a patient may have several, name the column in unit:"
+        output_paths.warn(
+            "each record is protected by itself. Where a patient may have several, name the column in unit:"
         )
     for line in fits.compared(schema):
         print(line)
@@ -180,6 +180,7 @@ def plan(config: Config) -> None:
     synthesizer.afford(options.fitness, answers=options.answers)
     account = account_of(config["account"], config["data"])
     fits.check_account(account, config, schema, Path(options.out))
+    fits.warn_of_large(config["budget"])
     found = planned(synthesizer, time=options.time)
     if options.format == "json":
         print(json.dumps(found.to_json(), allow_nan=False))

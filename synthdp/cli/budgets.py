@@ -38,7 +38,7 @@ def account_of(options: settings.DataAccount, source: settings.Data) -> AccountF
             raise BadInput(
                 f"account=none and account.{given[0]} contradict each other: name a file or leave the option out"
             )
-        warnings.simplefilter("ignore", NotEntered)  # the steward said it, and the fit's last lines say it again
+        warnings.simplefilter("ignore", NotEntered)  # the steward said it, and the fit's last lines warn of it
         return None
     if options.path == "":
         raise BadInput("account= needs a file, or none")
@@ -157,7 +157,9 @@ def budget(config: Config) -> None:
 
 def brief(account: AccountFile | None) -> list[str]:
     """What a fit prints about its account when it ends."""
-    standing = None if account is None else account.read()
+    if account is None:
+        return []
+    standing = account.read()
     return [f"account    {spent_of(account)}", *([] if standing is None else [f"head       {standing.head}"])]
 
 

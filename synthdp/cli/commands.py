@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Config = Mapping[str, Any]
 STANDARD_OUTPUT = "-"
 PART = 20_000  # people of a CDM that are drawn and written at a time
-REHEARSAL = "rehearsal  the release's noise can be regenerated. Do not release these records"
+REHEARSAL = "the release is a rehearsal, whose noise can be regenerated. Do not release these records"
 
 
 def sample(config: Config) -> None:
@@ -54,7 +54,7 @@ def sample(config: Config) -> None:
         record_files.write(_counted(release, options, step), out, release.schema)
     print(f"{options.rows} synthetic records in {out}")
     if release.statement.rehearsal:
-        print(REHEARSAL)
+        output_paths.warn(REHEARSAL)
     if options.where is None:
         _lead_to_evaluation(options)
 
@@ -100,7 +100,7 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     counts = ", ".join(f"{len(frame)} rows in {name}{ending}" for name, frame in frames.items())
     print(f"{options.rows} synthetic people in {folder}: {counts}")
     if release.statement.rehearsal:
-        print(REHEARSAL)
+        output_paths.warn(REHEARSAL)
 
 
 def _cdm(release: "Release", options: settings.Sample) -> None:
@@ -134,7 +134,7 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
         f"{options.rows} synthetic people in {options.out}: {', '.join(f'{count} rows of {name}' for name, count in rows.items())}"
     )
     if said.rehearsal:
-        print(REHEARSAL)
+        output_paths.warn(REHEARSAL)
     place = path.parent if path.name.startswith("*.") else path
     print(output_paths.then("check", data__format="omop", data__path=place, data__vocabulary=options.vocabulary))
 
@@ -157,7 +157,7 @@ def _into_database(release: "Release", options: settings.Sample) -> None:
         record_files.write_to_database(chunks, address, release.schema, replace=options.force)
     print(f"{options.rows} synthetic records in {address}")
     if release.statement.rehearsal:
-        print(REHEARSAL)
+        output_paths.warn(REHEARSAL)
 
 
 def _stream(release: "Release", options: settings.Sample) -> None:
@@ -176,7 +176,7 @@ def _stream(release: "Release", options: settings.Sample) -> None:
             file=sys.stderr,
         )
     if release.statement.rehearsal:
-        print(REHEARSAL, file=sys.stderr)
+        output_paths.warn(REHEARSAL)
 
 
 def schema(config: Config) -> None:
@@ -368,10 +368,9 @@ def _doubt_header(path: Path, drafted: str) -> None:
     form = re.compile(f"{cells.NUMBER}|{cells.INSTANT}")
     found = [name for name in names if form.fullmatch(name) or name.lower() in cells.TRUTHS]
     if found:
-        print(
-            f"synthdp: warning: {path}: is the first line a header? {len(found)} of {len(names)} names of columns are numbers, dates or "
-            "truth values. If it is a record, add a header and draft anew: the draft repeats these names as public",
-            file=sys.stderr,
+        output_paths.warn(
+            f"{path}: is the first line a header? {len(found)} of {len(names)} names of columns are numbers, dates or "
+            "truth values. If it is a record, add a header and draft anew: the draft repeats these names as public"
         )
 
 
@@ -400,6 +399,7 @@ def demo(config: Config) -> None:
 
     options: settings.Demo = config["options"]
     out = output_paths.folder(options.out, force=options.force)
+    fits.warn_of_large(config["budget"])
     release, account, judged = (_demo_of_tables if options.histories else _demo_of_one)(config, out)
     write(release.statement, out / "report", verified=verify(out / "release"))
     statement = release.statement
@@ -417,6 +417,8 @@ def demo(config: Config) -> None:
     print()
     for line in _answers(statement, result, out):
         print(line)
+    for line in fits.cautions(statement, account):
+        output_paths.warn(line)
 
 
 Demonstrated = tuple["Release", "AccountFile | None", Callable[[], Mapping[str, Any]]]  # and its evaluation, when asked

@@ -38,13 +38,31 @@ FUNCTION = r"""# synthdp completion: commands, options and their values. Written
     if [[ -n $values ]]; then
         COMPREPLY=($(compgen -P "$before" -W "$values" -- "$word"))
     else
-        COMPREPLY=($(compgen -P "$before" -f -- "$word"))
-        compopt -o filenames 2>/dev/null
+        {files}
     fi
 }}
-complete -F _synthdp synthdp
+{after}
 """
 BEFORE = {"bash": "", "zsh": "autoload -U +X bashcompinit && bashcompinit\n"}
+FILES = {
+    "bash": """COMPREPLY=($(compgen -P "$before" -f -- "$word"))
+        compopt -o filenames 2>/dev/null""",
+    "zsh": """setopt localoptions bareglobqual
+        COMPREPLY=("$word"*(NM))  # folders end with /
+        COMPREPLY=("${(@q)COMPREPLY}")
+        COMPREPLY=("${COMPREPLY[@]/#/$before}")""",
+}
+AFTER = {
+    "bash": "complete -F _synthdp synthdp",
+    # zsh knows no compopt: a space follows what is complete, and neither an option nor a folder.
+    "zsh": """_synthdp_spaced() {
+    _synthdp
+    COMPREPLY=("${COMPREPLY[@]/%/ }")
+    COMPREPLY=("${COMPREPLY[@]/%= /=}")
+    COMPREPLY=("${COMPREPLY[@]/%\\/ //}")
+}
+complete -o nospace -F _synthdp_spaced synthdp""",
+}
 
 
 def text(shell: str) -> str:
@@ -60,6 +78,8 @@ def text(shell: str) -> str:
     return FUNCTION.format(
         shell=shell,
         before=BEFORE[shell],
+        files=FILES[shell],
+        after=AFTER[shell],
         commands=" ".join(COMMANDS),
         keys="\n".join(keys),
         values="\n".join(values),

@@ -185,6 +185,7 @@ def fit(config: Config) -> None:
     if isinstance(frame, Files | Query):
         real_records.refuse(options, canaries=changed(config["audit"], ("canaries", "records")) != [])
         account = account and dataclasses.replace(account, source=frame)
+    warn_of_large(config["budget"])
     for line in foretold(schema, config["budget"]):
         print(line)
     if options.invalid == "clamp":
@@ -200,8 +201,8 @@ def fit(config: Config) -> None:
         print(f"tables     {out / 'release' / TABLES}: the noisy counts that were asked for, as CSV and Parquet")
     for line in (*fitness_words.brief(statement.fitness), *information_loss.brief(statement), *brief(account)):
         print(line)
-    for line in cautions(statement):
-        print(line)
+    for line in cautions(statement, account):
+        output_paths.warn(line)
     if release.schema.image is None:
         file = "synthetic" if release.schema.tables else "synthetic.csv"
         form = "omop" if config["data"].format == "omop" else None
@@ -209,18 +210,27 @@ def fit(config: Config) -> None:
     return None
 
 
-def cautions(statement: "Statement") -> Iterator[str]:
-    """What speaks against a release, or for a second look at its schema."""
+def cautions(statement: "Statement", account: AccountFile | None) -> Iterator[str]:
+    """What speaks against a release, or for a second look at its schema or its account."""
     from synthdp.report.statement import edited, read_off
 
     if math.isinf(statement.epsilon):
-        yield "no privacy epsilon is infinite, so nothing protects the records. Do not release this"
+        yield "epsilon is infinite, so nothing protects the records. Do not release this"
     if statement.rehearsal:
-        yield "rehearsal  the noise comes from a seed and can be regenerated. Do not release this"
-    for line in edited(statement.declared.get("edited_after", ())):
-        yield f"edited     {line}"
+        yield "this is a rehearsal: its noise comes from a seed and can be regenerated. Do not release this"
+    yield from edited(statement.declared.get("edited_after", ()))
     if seen := read_off(statement.columns):
-        yield f"observed   {seen} Not for release"
+        yield f"{seen} Not for release"
+    if account is None:
+        yield "this fit is entered in no account, so what it spends is not added to any other fit of the same records"
+
+
+def warn_of_large(budget: Budget) -> None:
+    """Say that a budget is one under which little is promised."""
+    if budget.epsilon > LARGE:
+        output_paths.warn(
+            f"epsilon {budget.epsilon:g} is large: above {LARGE} the guarantee rules out little of what an attacker could learn"
+        )
 
 
 def foretold(schema: "Schema", budget: Budget) -> list[str]:
@@ -229,10 +239,6 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
     from synthdp.schema.linked_tables import column_of
 
     lines = []
-    if budget.epsilon > LARGE:
-        lines.append(
-            f"epsilon    {budget.epsilon:g} is large: above {LARGE} the guarantee rules out little of what an attacker could learn"
-        )
     found = generators.findable(schema, budget)
     found = {name: least for name, least in found.items() if not has_declared_tree(column_of(schema, name))}
     if found:
@@ -359,14 +365,14 @@ def fitted(
 
 
 def say_what_was_charged(ledger: Path, budget: Budget, next_step: str) -> None:
-    """Print what a fit that ends without a release has cost, if anything, and what can be done."""
+    """Say what a fit that ends without a release has cost, if anything, and what can be done."""
     from synthdp import accounting
     from synthdp.report.words import upper
 
     if not ledger.exists():
         return
     accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
-    print(
+    output_paths.warn(
         f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}. {next_step}"
     )
 

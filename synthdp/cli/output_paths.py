@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from synthdp.cli import NEXT
 from synthdp.errors import BadInput
 from synthdp.files import atomic, private_folder
 from synthdp.ledger.ledger import check_free
@@ -133,10 +134,15 @@ LINES = 10  # printed where there is no terminal
 Step = Callable[..., None]
 
 
+def warn(text: str) -> None:
+    """Say on standard error what `quiet=true` must not hide."""
+    print(f"synthdp: warning: {text}", file=sys.stderr)
+
+
 def then(command: str, **given: Any) -> str:
     """A line that says which command comes next, to be copied."""
     words = (shlex.quote(f"{name.replace('__', '.')}={value}") for name, value in given.items() if value is not None)
-    return f"next       synthdp {command} {' '.join(words)}"
+    return f"{NEXT:<11}synthdp {command} {' '.join(words)}"
 
 
 @contextmanager

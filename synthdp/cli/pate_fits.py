@@ -42,6 +42,7 @@ def pate(config: Config) -> None:
     account = account_of(config["account"], config["data"])
     fits.check_account(account, config, schema, out)
     frame = real_records.one_table(real_records.reviewed(config["data"])[1], "pate")
+    fits.warn_of_large(config["budget"])
     for line in fits.foretold(schema, config["budget"]):
         print(line)
     if options.invalid == "clamp":
@@ -60,8 +61,8 @@ def pate(config: Config) -> None:
     print(f"guarantee  {fits.guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     for line in brief(account):
         print(line)
-    for line in fits.cautions(statement):
-        print(line)
+    for line in fits.cautions(statement, account):
+        output_paths.warn(line)
 
 
 def target_of(schema: Schema) -> str:

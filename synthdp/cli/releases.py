@@ -49,8 +49,10 @@ def keygen(config: Config) -> None:
     if out.exists() and not out.is_dir():
         raise BadInput(f"out={out} is a file; give a folder for {signature.PRIVATE} and {signature.PUBLIC}")
     name = signature.keygen(out, passphrase)
-    kept = "encrypted with the passphrase" if passphrase else f"not encrypted; set {PASSPHRASE} to encrypt it"
-    print(f"private    {out / signature.PRIVATE} (keep it where releases are made; {kept})")
+    kept = "; encrypted with the passphrase" if passphrase else ""
+    print(f"private    {out / signature.PRIVATE} (keep it where releases are made{kept})")
+    if not passphrase:
+        output_paths.warn(f"the private key is not encrypted; set {PASSPHRASE} to encrypt it")
     print(f"public     {out / signature.PUBLIC} (hand it out separately from any release)")
     print(f"key        {name}")
 

@@ -74,6 +74,8 @@ def fact(name: str, value: Any, *, bought: bool) -> Fact:
             return Fact(phrase="unknown values become", values=texts([value]), bought=bought)
         case "decimals", _:
             return Fact(phrase=f"{value} decimal{'' if value == 1 else 's'}", bought=bought)
+        case "step", _:
+            return Fact(phrase=f"in steps of {value}", bought=bought)
         case "resolution", _:
             return Fact(phrase=f"precise to the {value}", bought=bought)
         case "observed", _:

@@ -18,9 +18,9 @@ Values = NDArray[Any]  # float64 without a grid, int64 on one
 class Bins:
     """Codes 0 .. count - 1 are the intervals edges[i] <= x < edges[i + 1], then comes one code per atom (ascending).
 
-    With a `step` the column lives on a grid: integers, fixed decimals (step 10^-d), instants (step in microseconds).
-    Edges and atoms then count steps (int64), and the last edge is one above the last point. Without a step they are
-    numbers, and the last interval holds its upper edge. No interval is without a value of its own.
+    With a `step` the column lives on a grid: integers (step 1, or as declared), fixed decimals (step 10^-d), instants (step in
+    microseconds). Edges and atoms then count steps (int64), and the last edge is one above the last point. Without a step they
+    are numbers, and the last interval holds its upper edge. No interval is without a value of its own.
     """
 
     edges: Values
@@ -64,6 +64,8 @@ class Bins:
 
     def values(self, points: Values) -> Values:
         """What points stand for."""
+        if self.scale is not None and self.scale < 1:  # whole numbers in steps
+            return points * round(1 / self.scale)
         return points * self.period if self.scale is None or self.scale == 1.0 else points / self.scale
 
     def lowest(self, codes: NDArray[np.int32]) -> Values:
@@ -126,7 +128,7 @@ def bins_of(column: Numeric, cells: int = 0) -> Bins:
     if isinstance(column, Continuous) and column.decimals is None:
         return _real_bins(column, cells)
     period = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 1
-    scale = 10.0 ** (column.decimals or 0) if isinstance(column, Continuous) else 1.0
+    scale = 10.0 ** (column.decimals or 0) if isinstance(column, Continuous) else 1.0 / getattr(column, "step", 1)
     low, high = (_steps(end, scale, period) for end in column.bounds)
     first, last = math.ceil(low), math.floor(high)
     if isinstance(column.bins, tuple):

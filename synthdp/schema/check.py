@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 UNFIT = "the table does not fit the schema"
 UNKNOWN, UNTRUE = "not one of the declared categories", "not true or false"
 OUTSIDE = "outside the declared bounds"
-NO_NUMBERS, NOT_WHOLE = "not numbers", "not whole"
+NO_NUMBERS, NOT_WHOLE, OFF_STEP = "not numbers", "not whole", "no multiples of the declared step"
 NO_INSTANTS = "not dates or times such as 2020-01-31 or 2020-01-31T08:00:00+01:00"
 MISSING = "missing, which the schema does not allow (missing: true would allow it)"
 NOBODY = "missing in the unit column, so nobody knows whose records these are"
@@ -115,7 +115,7 @@ def refuse(broken: Iterable[tuple[str, str]]) -> None:
     rules = {rule for _, rule in found}
     said = [f"{UNFIT}: {problems}", "Correct the cells or the schema; synthdp check tells which records they are"]
     said += [form for rule, form in READ_AS.items() if rule in rules]
-    if all(rule == UNKNOWN or rule.startswith(OUTSIDE) for rule in rules):
+    if all(rule == UNKNOWN or rule.startswith((OUTSIDE, OFF_STEP)) for rule in rules):
         said.append(f"invalid=clamp fits such cells all the same: {CLAMPED}")
     raise BadInput(". ".join(said))
 
@@ -201,10 +201,21 @@ def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> Itera
     if not column.missing:
         yield MISSING, read.missing
     if isinstance(column, Integer):
-        yield NOT_WHOLE, there & np.isfinite(values) & (values != np.rint(values))
+        finite = there & np.isfinite(values)
+        yield NOT_WHOLE, finite & (values != np.rint(values))
+        if column.step > 1:
+            yield (
+                between(column),
+                finite & (values == np.rint(values)) & (np.where(finite, values, 0) % column.step != 0),
+            )
     if not isinstance(column.bounds, str):
         low, high = (microseconds(end) for end in column.bounds) if isinstance(column, Datetime) else column.bounds
         yield outside(column), there & ((values < low) | (values > high))
+
+
+def between(column: Integer) -> str:
+    """The rule that a step is."""
+    return f"{OFF_STEP} {column.step}"
 
 
 def outside(column: Integer | Continuous | Datetime) -> str:

@@ -155,7 +155,9 @@ class NumericCoder:
 
     def edges(self) -> NDArray[Any]:
         edges = self._bins.edges
-        if isinstance(self._column, Integer) or self._bins.scale is None:
+        if isinstance(self._column, Integer):
+            return np.append(self._bins.values(edges[:-1]), self._bins.values(edges[-1:] - 1) + 1)
+        if self._bins.scale is None:
             return edges.copy()
         whole = np.append(edges[:-1], edges[-1] - 1)
         if isinstance(self._column, Datetime):
@@ -163,10 +165,7 @@ class NumericCoder:
         return whole / self._bins.scale
 
     def atoms(self) -> NDArray[Any]:
-        bins = self._bins
-        if isinstance(self._column, Continuous) and bins.scale is not None:
-            return bins.atoms / bins.scale
-        return bins.atoms.copy()
+        return self._bins.values(self._bins.atoms)
 
 
 class ImageCoder:

@@ -109,7 +109,7 @@ class Integer(Named):
 
     `bins`: None (32 of equal width, or one per value where there are fewer), a count of equal-width bins, edges
     (as in numpy.histogram: each bin holds its lower edge, the last one both), or `learn` (quantiles bought).
-    `atoms`: single values with a bin of their own.
+    `atoms`: single values with a bin of their own. `step`: only its multiples occur, such as 0, 5, 10 ... of a score.
     """
 
     kind: ClassVar[Literal["integer"]] = "integer"
@@ -117,6 +117,7 @@ class Integer(Named):
     bins: int | tuple[float, ...] | Learn | None = None
     atoms: tuple[int, ...] = ()
     missing: bool = False
+    step: int = 1
 
     def __post_init__(self) -> None:
         _freeze(self)
@@ -128,6 +129,7 @@ class Integer(Named):
             value = getattr(self, key)
             if value != LEARN:
                 object.__setattr__(self, key, tuple(int(number) for number in value))
+        _check_step(self.name, self.bounds, self.atoms, self.step)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,6 +395,15 @@ def _check_decimals(name: str, bounds: Any, atoms: Iterable[float], decimals: An
         raise BadInput(f"column {name!r}: bounds are too wide for {decimals} decimals; declare fewer")
     if math.ceil(round(low * scale, 6)) > math.floor(round(high * scale, 6)):
         raise BadInput(f"column {name!r}: bounds contain no number with {decimals} decimals; widen them")
+
+
+def _check_step(name: str, bounds: Any, atoms: Iterable[int], step: Any) -> None:
+    if not _is_int(step) or not 1 <= step <= EXACT:
+        raise BadInput(f"column {name!r}: step must be a whole number of at least 1, such as 5 for a score of 0, 5, 10")
+    if any(atom % step for atom in atoms):
+        raise BadInput(f"column {name!r}: atoms must be multiples of {step}, the declared step")
+    if bounds != LEARN and -(-bounds[0] // step) > bounds[1] // step:
+        raise BadInput(f"column {name!r}: bounds contain no multiple of {step}, the declared step; widen them")
 
 
 def _is_int(value: Any) -> bool:

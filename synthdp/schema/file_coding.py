@@ -28,6 +28,7 @@ from synthdp.schema.date_formats import DateFormat
 
 ENCODINGS = ("utf-8", "utf-8-sig", "cp1252", "utf-16")
 SEPARATORS = (",", ";", "\t", "|")
+NEWLINES = {"lf": "\n", "crlf": "\r\n"}  # how lines end: as on Linux and macOS, or as on Windows
 POINTS = (".", ",")
 THOUSANDS = (".", ",", "'", "\u2019", " ", "\u00a0", "\u202f")  # signs between thousands
 _HOUR, _SIXTY = "([01]?[0-9]|2[0-3])", "([0-5][0-9])"
@@ -116,14 +117,15 @@ class Coding:
 class Reading:
     """How a table's files are written. It is public, and synthetic records are written the same way.
 
-    `separator` and `encoding` (utf-8, utf-8-sig, cp1252, utf-16) are of CSV files, `sheet` is the sheet of an Excel workbook (the
-    first one by default). `decimal` is the sign before decimals. With `strip` the space around cells is taken away. `missing`: texts
-    that say in every column that a value is missing, where they are not one of its categories. `columns`: (name, `Coding`) of columns
-    that are written otherwise. `review` as that of columns.
+    `separator`, `encoding` (utf-8, utf-8-sig, cp1252, utf-16) and `newline` (lf, crlf; either is read) are of CSV files, `sheet` is the
+    sheet of an Excel workbook (the first one by default). `decimal` is the sign before decimals. With `strip` the space around cells is
+    taken away. `missing`: texts that say in every column that a value is missing, where they are not one of its categories. `columns`:
+    (name, `Coding`) of columns that are written otherwise. `review` as that of columns.
     """
 
     encoding: str = "utf-8"
     separator: str = ","
+    newline: str = "lf"
     sheet: str | None = None
     decimal: str = "."
     strip: bool = False
@@ -138,6 +140,7 @@ class Reading:
         separator = "\t" if self.separator in ("tab", "\\t") else self.separator
         object.__setattr__(self, "separator", separator)
         _one_of("reading: separator", separator, SEPARATORS, "comma, semicolon, bar or tab")
+        _one_of("reading: newline", self.newline, tuple(NEWLINES))
         if self.sheet is not None and (not isinstance(self.sheet, str) or not self.sheet):
             raise BadInput("reading: sheet must be the name of a sheet, as text")
         _one_of("reading: decimal", self.decimal, POINTS)

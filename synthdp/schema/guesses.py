@@ -43,6 +43,8 @@ DAY_AS_TEXT = re.compile(  # in another form than ISO 8601, which is read as it 
     r"([0-9]{1,2}([./-])[0-9]{1,2}\2([0-9]{4}|[0-9]{2})|[0-9]{4}([./])[0-9]{1,2}\4[0-9]{1,2}"
     r"|[0-9]{1,2}[ -]?[A-Za-z]{3}[ -]?([0-9]{4}|[0-9]{2}))(?P<time>[T :][0-9]{2}(:[0-9]{2})*)?"
 )
+STEPS = (100, 50, 25, 20, 10, 5)  # of scores and of rounded numbers
+ENOUGH = 20  # values that tell a step: by chance all of them lie on one with a probability of 5^-20 at most
 NUMBER_AS_TEXT = re.compile(  # or a limit of detection, with signs between thousands, decimals and a unit
     r"([<>\u2264\u2265]=? ?)?[+-]?(0|[1-9][0-9]{0,2}([.,' \u2019\u00a0\u202f]?[0-9]{3})*)([.,][0-9]+)?"
     r"( ?[%\u2030\u20ac$\u00a3]| [A-Za-z\u00b5/]{1,6})?"
@@ -174,11 +176,19 @@ def _numeric(held: "Series", distinct: int) -> dict[str, Any]:
         if distinct > LISTED and distinct == len(held) and values.min() > 0:
             return {"kind": "identifier"}
         low, high = outward(float(values.min())), 0.0 - outward(-float(values.max()))
-        return {"kind": "integer", "bounds": [int(low), int(high)], **_atoms(values, int)}
+        return {"kind": "integer", "bounds": [int(low), int(high)], **_atoms(values, int), **_step(values, distinct)}
     low, high = outward(float(values.min())), 0.0 - outward(-float(values.max()))
     found: dict[str, Any] = {"kind": "continuous", "bounds": [low, high], **_atoms(values, float)}
     decimals = next((d for d in range(1, 7) if np.allclose(values, np.round(values, d), rtol=0, atol=1e-9)), None)
     return found if decimals is None else {**found, "decimals": decimals}
+
+
+def _step(values: NDArray[Any], distinct: int) -> dict[str, int]:
+    """The largest of the usual steps between which no value lies, where there are values enough to tell."""
+    if distinct < 3 or len(values) < ENOUGH:
+        return {}
+    common = int(np.gcd.reduce(values.astype(np.int64)))
+    return next(({"step": step} for step in STEPS if common % step == 0), {})
 
 
 def _atoms(values: NDArray[Any], kind: type) -> dict[str, Any]:

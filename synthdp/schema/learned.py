@@ -92,7 +92,11 @@ def _bounded(column: Numeric, ends: list[float]) -> Numeric:
     low, high = min(low, *column.atoms, high), max(high, *column.atoms, low)
     if isinstance(column, Integer):
         low, high = max(low, -EXACT), min(high, EXACT)
-        return replace(column, bounds=(math.floor(min(low, EXACT)), math.ceil(max(high, -EXACT))))
+        low, high = math.floor(min(low, EXACT)), math.ceil(max(high, -EXACT))
+        step = column.step  # outward, but within what floats count
+        return replace(
+            column, bounds=(max(low // step, -(EXACT // step)) * step, min(-(-high // step), EXACT // step) * step)
+        )
     limit = 1e307 if column.decimals is None else EXACT / 4 / 10.0**column.decimals
     low, high = (min(max(end, -limit), limit) for end in (low, high))
     if column.decimals is not None:

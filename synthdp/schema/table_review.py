@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from synthdp.schema import cells
-from synthdp.schema.check import MISSING, NOBODY, UNKNOWN, UNTRUE, broken, check, merged
+from synthdp.schema.check import MISSING, NOBODY, OFF_STEP, OUTSIDE, UNKNOWN, UNTRUE, broken, check, merged
 from synthdp.schema.columns import LEARN, Categorical, Column, Identifier, Image, Numeric
 from synthdp.schema.joined_tables import Joined, joined
 from synthdp.schema.linked_tables import Table, keys_of, of_table
@@ -38,6 +38,7 @@ REMEDIES = {
     UNTRUE: "write yes and no, true and false, or 1 and 0; or declare the column categorical",
 }
 PUBLIC_BOUNDS = f"mend the cells, or widen the bounds ({LOOK})"
+PUBLIC_STEP = "mend the cells, or declare another step (look it up outside of the records)"
 UNREAD = "mend the cells, or declare how the file writes them, or another kind"
 
 
@@ -226,10 +227,7 @@ def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
 
 
 def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", *, values: bool) -> Iterator[Finding]:
-    found = [
-        (rule, wrong, REMEDIES.get(rule, PUBLIC_BOUNDS if "bounds" in rule else UNREAD), True)
-        for rule, wrong in broken(schema, column, series)
-    ]
+    found = [(rule, wrong, _remedy(rule), True) for rule, wrong in broken(schema, column, series)]
     if isinstance(column, Categorical) and (wrong := merged(column, series)).any():
         found.append(
             (
@@ -252,6 +250,12 @@ def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", *, values: 
             refused=refused,
             cells=tuple(str(cells.text(series.iloc[place])) for place in places) if values else (),
         )
+
+
+def _remedy(rule: str) -> str:
+    if rule in REMEDIES:
+        return REMEDIES[rule]
+    return PUBLIC_BOUNDS if rule.startswith(OUTSIDE) else PUBLIC_STEP if rule.startswith(OFF_STEP) else UNREAD
 
 
 def _rules(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:

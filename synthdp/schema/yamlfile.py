@@ -138,6 +138,15 @@ def read_text(path: Path) -> str:
         raise BadInput(f"{path}: cannot be read ({type(error).__name__})") from None
 
 
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    """On one line: PyYAML would break it where it has a line end of its own, as names of columns in Excel may have."""
+    lines = any(end in text for end in "\n\r\x85\u2028\u2029")
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if lines else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
 def dump(values: Any, width: float = 120) -> str:
     """YAML text, keys in the order given, innermost lists and mappings on one line of at most `width`."""
     text = yaml.dump(values, Dumper=_Dumper, width=width, sort_keys=False, allow_unicode=True, default_flow_style=None)

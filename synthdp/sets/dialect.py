@@ -17,7 +17,7 @@ from synthdp.errors import BadInput
 from synthdp.files import limits
 from synthdp.schema import cells
 from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Integer
-from synthdp.schema.file_coding import MOST_TITLE, SEPARATORS, SPACE, Coding, Reading
+from synthdp.schema.file_coding import MOST_TITLE, NEWLINES, SEPARATORS, SPACE, Coding, Reading
 from synthdp.schema.guesses import are_times
 from synthdp.sets.column_format import TEXTS, ColumnFormat, decimal_sign, values_of
 from synthdp.tables import csv_lines, csvfile, excel
@@ -62,7 +62,9 @@ def look(path: Path) -> Found:
         limits.check_unpacked(path)
     encoding = _encoding(path)
     separator = _separator(path, encoding)
-    reading = Reading(encoding=encoding, separator=separator)
+    ends = csv_lines.ends(path, encoding)
+    newline = max(NEWLINES, key=lambda name: ends[NEWLINES[name]])  # lf where there is neither
+    reading = Reading(encoding=encoding, separator=separator, newline=newline)
     names, _ = csvfile.header(path, reading)
     table = csvfile.texts(path, names, separator, encoding)
     strip = any(name != name.strip(SPACE) for name in names) or any(_padded(column) for column in table.columns)
@@ -79,7 +81,13 @@ def look(path: Path) -> Found:
     codings = tuple((each.name, each.coding) for each in looks if each.coding != Coding())
     whole = replace(reading, strip=strip, decimal=decimal, columns=codings)
     texts = [csvfile.plain_texts(table.column(place), whole.of(each.column)) for place, each in enumerate(looks)]
-    return _found(path, whole, looks, texts, _said(whole, looks))
+    found = _found(path, whole, looks, texts, _said(whole, looks))
+    mixed = sum(count > 0 for count in ends.values()) > 1
+    if mixed or ends["\r"]:
+        how = "do not all end alike" if mixed else "end with a carriage return alone"
+        text = f"lines {how}; synthetic files end every line with {newline.upper()}"
+        found = replace(found, mind=(text, *found.mind))
+    return found
 
 
 def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = None) -> Found:
@@ -127,8 +135,9 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
             )
             if coding.time is not None:
                 coding = replace(coding, decimal=None)
-            coded = isinstance(full.column, Continuous | Integer | Datetime) and replace(coding, missing=()) != Coding()
-            if coded and (coding.time or coding.date or coding.decimal == "," or coding.thousands or coding.suffix):
+            odd = coding.time or coding.date or coding.decimal == "," or coding.thousands or coding.suffix
+            pointed = isinstance(full.column, Continuous) and pc.any(pc.match_substring(array, ".")).as_py()
+            if pointed or (odd and isinstance(full.column, Continuous | Integer | Datetime)):
                 codings[str(name)] = coding
                 if full.open:
                     left[str(name)] = full.open

@@ -45,6 +45,7 @@ WHY = {
     "tree": "lengths of the beginnings under which rare codes count; or from a list: {file: codes.csv, column: code, parent: block}",
     "bounds": "or the least and the largest plausible value, such as [0, 120]",
     "missing": "may cells be empty? If not, delete this line, or noise will leave some empty",
+    "step": "no value of the file lies between its multiples; keep the line if that is how the score is defined",
     "resolution": "or day, hour, minute, second, microsecond",
     "height": "of most pictures; fewer pixels are learned with less noise, and resize: fit averages",
     "window": "raw intensities that become black and white, from the protocol, such as [-1000, 400]",
@@ -53,6 +54,7 @@ WHY = {
     "review": "delete this line when the column is as you declare it",
 }
 WHY_READ = {
+    "newline": "how lines end: crlf as on Windows; lf is the default",
     "strip": "the space around cells is no part of them",
     "columns": "missing: texts that say so, and the first is what synthetic records have; words: for false and for true",
 }
@@ -143,8 +145,12 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
             kind = "ordinal" if column in found.ordered else "categorical"
             entry = {**entry, "kind": kind, "categories": list(found.categories[column])}
         decimals = places.get(column, guess.get("decimals")) if found is not None else None
+        review = entry.pop("review")  # the last line of the column
         if entry["kind"] == "continuous" and decimals is not None:
-            entry = {**entry, "decimals": decimals, "review": entry.pop("review")}
+            entry["decimals"] = decimals
+        if entry["kind"] == "integer" and found is not None and "step" in guess:
+            entry["step"] = guess["step"]
+        entry["review"] = review
         labelled = found is not None and column in found.categories
         why = {key: _why(key, entry["kind"], pictures) for key in entry} | (
             {"categories": LABELLED} if labelled else {}

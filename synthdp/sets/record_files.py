@@ -432,19 +432,20 @@ def _in_the_calendar(table: pa.Table) -> pa.Table:
 
 
 def _plain(frame: "DataFrame", schema: Schema) -> "DataFrame":
-    """Cells of declared types in the plain coding, without the columns that are left out."""
-    from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
+    """Cells of declared types in the plain coding, numbers that are stored as text among them, without the columns that are left
+    out."""
+    from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype, is_string_dtype
+
+    from synthdp.schema.file_coding import PLAIN
 
     frame = frame.drop(columns=[column.name for column in schema.ignored], errors="ignore")
-    if schema.reading is None:
-        return frame
     for column in schema.columns:
         if column.name not in frame or is_datetime64_any_dtype(frame[column.name].dtype):
             continue
-        series, coded = frame[column.name], schema.reading.of(column)
+        series, coded = frame[column.name], (schema.reading or PLAIN).of(column)
         if is_numeric_dtype(series.dtype):  # which has no sign before decimals
             coded = coded.of_number()
-        if not coded.is_plain:
+        if not coded.is_plain or (coded.numeric and is_string_dtype(series.dtype)):
             array = pa.chunked_array([pa.array(cells.texts(series), pa.string())])
             frame = frame.assign(**{column.name: csvfile.typed(array, coded).set_axis(frame.index)})
     return frame

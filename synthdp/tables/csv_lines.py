@@ -2,6 +2,7 @@
 
 import codecs
 import gzip
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +50,27 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
                 yield rest
     except limits.BROKEN:
         raise BadInput(f"{path}: is not a complete gzip file") from None
+
+
+def ends(path: Path, encoding: str) -> dict[str, int]:
+    """How many lines end with each of \\n, \\r\\n and \\r, outside of quotes."""
+    found = {"\n": 0, "\r\n": 0, "\r": 0}
+    quoted, held = False, ""
+    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        text = io.TextIOWrapper(file, encoding=encoding, newline="")
+        while block := text.read(BLOCK):
+            block, held = held + block, ""
+            if block.endswith("\r"):  # its \n may be in the next block
+                block, held = block[:-1], "\r"
+            parts = block.split('"')
+            for part in parts[quoted::2]:
+                pairs = part.count("\r\n")
+                found["\r\n"] += pairs
+                found["\n"] += part.count("\n") - pairs
+                found["\r"] += part.count("\r") - pairs
+            quoted ^= len(parts) % 2 == 0
+    found["\r"] += held == "\r" and not quoted
+    return found
 
 
 def records(path: Path, encoding: str, separator: str) -> Iterator[tuple[int, int]]:

@@ -35,7 +35,7 @@ from synthdp.schema.columns import (
     in_numbers,
     spoken,
 )
-from synthdp.schema.file_coding import PLAIN, SPACE, Coded, Reading
+from synthdp.schema.file_coding import NEWLINES, PLAIN, SPACE, Coded, Reading
 from synthdp.schema.schema import Schema
 from synthdp.tables import csv_lines
 
@@ -155,7 +155,7 @@ def _write_coded(
     found: dict[str, set[str]] = {}
     rows, coded = 0, [reading.of(column) for column in schema.columns]
     text = io.TextIOWrapper(out, encoding=reading.encoding, newline="")
-    writer = csv.writer(text, delimiter=separator(path, reading) or ",", lineterminator="\r\n")
+    writer = csv.writer(text, delimiter=separator(path, reading) or ",", lineterminator=NEWLINES[reading.newline])
     try:
         writer.writerow([_neutralised(name, "", found) for name in schema.names])
         for chunk in chunks:

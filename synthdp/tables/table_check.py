@@ -7,7 +7,18 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from synthdp.errors import BadInput
-from synthdp.schema.check import MISSING, NO_INSTANTS, NO_NUMBERS, NOBODY, NOT_WHOLE, UNKNOWN, UNTRUE, outside, refuse
+from synthdp.schema.check import (
+    MISSING,
+    NO_INSTANTS,
+    NO_NUMBERS,
+    NOBODY,
+    NOT_WHOLE,
+    UNKNOWN,
+    UNTRUE,
+    between,
+    outside,
+    refuse,
+)
 from synthdp.schema.columns import (
     EXACT,
     LEARN,
@@ -111,6 +122,9 @@ def _beyond(column: Numeric, cell: "Value", gone: "Value") -> Iterator[Rule]:
 
         finite = ibis.ifelse(gone | cell.isinf(), 0.0, cell).clip(-EXACT, EXACT)  # engines floor to 64 bits, or raise
         yield column.name, NOT_WHOLE, finite != finite.floor()
+        if column.step > 1:
+            steps = finite / real(column.step)
+            yield column.name, between(column), (finite == finite.floor()) & (steps != steps.floor())
     if isinstance(column.bounds, str):
         return
     if isinstance(column, Datetime):

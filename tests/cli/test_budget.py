@@ -114,7 +114,7 @@ def test_a_head_that_was_kept_is_checked_and_the_statement_says_so(files, fit, c
 
 def test_none_is_said_in_the_statement(fit, files, capsys, tmp_path):
     assert run(fit("one", "account=none")) == 0
-    assert "this fit is not added to any other" in capsys.readouterr().out
+    assert "this fit is entered in no account" in capsys.readouterr().err
     assert load(tmp_path / "one" / "release").statement.account is None
     assert not (files / "a=b (1).csv.account").exists()
     assert "contradict" in refused(capsys, fit("two", "account=none", "account.head=abc"))

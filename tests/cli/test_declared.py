@@ -149,7 +149,7 @@ def test_what_was_read_off_the_records_is_said_on_the_page_and_is_not_to_be_shar
     diagnosis = f"{{kind: categorical, categories: [asthma, flu, {RARE}], observed: true}}"
     edited(draft, age="{kind: integer, bounds: [0, 120]}", diagnosis=diagnosis)
     assert fit(patients, draft, tmp_path / "run", "budget.epsilon=1", "generator=independent") == 0
-    assert "Facts of diagnosis were read off the records" in capsys.readouterr().out
+    assert "Facts of diagnosis were read off the records" in capsys.readouterr().err
     release = load(tmp_path / "run" / "release")
     assert release.schema.column("diagnosis").observed
     assert any("Facts of diagnosis were read off" in text for text in release.statement.not_covered)

@@ -73,6 +73,39 @@ def test_a_quiet_command_says_only_what_is_amiss(table, capfd):
     assert (out.count("\n"), err) == (6, ""), "records are no message"
 
 
+def test_a_quiet_command_still_warns_of_what_speaks_against_a_release(table, capfd):
+    """Each would be missed otherwise: a large epsilon, a rehearsal, facts that were read off, an account that there is none of."""
+    facts = {**SCHEMA, "columns": {**SCHEMA["columns"], "age": {**SCHEMA["columns"]["age"], "observed": True}}}
+    Schema.from_dict(facts).save(table / "s.yaml")
+    loud = [*FIT, "budget.epsilon=11", "seed=1", "account=none"]
+    assert run([*loud, "quiet=true"]) == 0
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert all(line.startswith("synthdp: warning: ") for line in err.splitlines())
+    for said in ("epsilon 11 is large", "rehearsal", "read off the records", "entered in no account"):
+        assert said in err
+    assert run([*loud, "force=true"]) == 0
+    assert set(err.splitlines()) <= set(capfd.readouterr().err.splitlines()), (
+        "the same warnings, and on the same stream, without quiet"
+    )
+    assert run(["sample", "release=run/release", "rows=5", "out=x.csv", "quiet=true"]) == 0
+    out, err = capfd.readouterr()
+    assert (out, "rehearsal" in err) == ("", True)
+
+
+def test_a_quiet_command_that_writes_no_file_still_answers(table, capfd):
+    assert run(["epsilon", "noise=1", "format=json", "quiet=true"]) == 0
+    assert capfd.readouterr().out.startswith("{")
+    assert run(["plan", *FIT[1:-1], "quiet=true"]) == 0
+    out = capfd.readouterr().out
+    assert "columns " in out
+    assert "next " not in out
+    assert run(["schema", "path=t.csv", "quiet=true"]) == 0
+    assert "columns:" in capfd.readouterr().out
+    assert run(["schema", "path=t.csv", "out=draft.yaml", "quiet=true"]) == 0
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize(
     ("word", "said"),
     [("quiet=yes", "true or false"), ("log=", "name a file"), ("log=no/such/folder", "cannot be written")],

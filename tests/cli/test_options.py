@@ -101,6 +101,9 @@ def test_a_shell_completes_commands_options_and_values(capsys, tmp_path, monkeyp
         }
         assert completed(script, "fit", "data.path=pat", part=part) == [f"{'' if part else 'data.path='}patients.csv"]
     assert run(["completion", "zsh"]) == 0
-    assert "bashcompinit" in capsys.readouterr().out
+    script = capsys.readouterr().out
+    assert "bashcompinit" in script
+    assert 'compgen -P "$before" -f' not in script, "zsh's own completes no file with something before it"
+    assert script.endswith("complete -o nospace -F _synthdp_spaced synthdp\n")
     assert run(["completion", "fish"]) == 2
     assert "shell" in capsys.readouterr().err

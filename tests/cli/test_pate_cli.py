@@ -115,9 +115,9 @@ def test_a_fit_that_is_stopped_says_what_it_cost(files, capsys, monkeypatch):
     monkeypatch.setattr("synthdp.pate.one_fit.Run.classifier", stopped)
     assert run(words(files)) == 130
     caught = capsys.readouterr()
-    assert "charged so far" in caught.out
-    assert "starts anew" in caught.out
-    assert "resume" not in caught.out
+    assert "charged so far" in caught.err
+    assert "starts anew" in caught.err
+    assert "resume" not in caught.err
     assert (files / "out" / "internal" / "ledger.new.jsonl").exists()
     assert not (files / "out" / "release").exists()
 
@@ -129,9 +129,9 @@ def test_an_edit_after_a_look_and_facts_read_off_records_are_said(files, capsys)
     text = (files / "schema.yaml").read_text()
     (files / "schema.yaml").write_text(text.replace("bounds: [0, 99]", "bounds: [0, 120], observed: true"))
     assert run(words(files)) == 0
-    said = capsys.readouterr().out
-    assert "edited     " in said
-    assert "observed   " in said
+    said = capsys.readouterr().err
+    assert "warning: The public facts of the schema were edited" in said
+    assert "were read off the records" in said
     statement = load(files / "out" / "release").statement
     assert statement.declared["edited_after"]
     assert run(["verify", f"release={files / 'out' / 'release'}"]) == 0

@@ -79,6 +79,17 @@ def test_check_names_records_and_remedies_and_no_cell_unless_asked(place, capsys
     assert (place / "report.json").stat().st_mode & 0o077 == 0
 
 
+def test_check_tells_which_records_lie_between_the_declared_steps(place, capsys):
+    facts = {**FACTS, "columns": {**COLUMNS, "barthel": {"kind": "integer", "bounds": [0, 100], "step": 5}}}
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    frame = records().assign(barthel=35)
+    frame.loc[[4, 7], "barthel"] = [37, 99]
+    frame.to_csv(place / "a.csv", index=False)
+    found = findings(capsys)["barthel", "some values are no multiples of the declared step 5"]
+    assert found["rows"] == [5, 8]
+    assert "declare another step" in found["remedy"]
+
+
 def test_check_says_which_way_the_units_are_off_and_never_how_many(place, capsys):
     facts = {**FACTS, "units": 500, "columns": COLUMNS}
     (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
@@ -106,11 +117,11 @@ def test_check_tells_which_records_break_a_rule_that_a_fit_would_impose(place, c
 
 def test_check_says_where_each_record_is_protected_by_itself(place, capsys):
     assert run(["check", *DATA]) == 0
-    assert "unit       none" not in capsys.readouterr().out
+    assert "protected by itself" not in capsys.readouterr().err
     facts = {key: value for key, value in FACTS.items() if key not in ("unit", "max_records_per_unit")}
     (place / "schema.yaml").write_text(yaml.safe_dump({**facts, "columns": COLUMNS}, sort_keys=False))
     assert run(["check", *DATA]) == 0
-    assert "each record is protected by itself" in capsys.readouterr().out
+    assert "each record is protected by itself" in capsys.readouterr().err
 
 
 def test_check_finds_ids_that_repeat_and_a_column_that_is_lost(place, capsys):
@@ -312,10 +323,10 @@ def test_a_schema_that_was_edited_after_a_look_is_said_to_be_so(place, capsys):
     assert run(["check", *DATA]) == 0
     edited(place, lambda facts: facts.update(declared_by="somebody else", name="a name"))
     assert run([*FIT]) == 0
-    assert "edited " not in capsys.readouterr().out, "who declares it is no fact of the records"
+    assert "edited " not in capsys.readouterr().err, "who declares it is no fact of the records"
     edited(place, lambda facts: facts["columns"]["age"].update(bounds=[0, 98]))
     assert run([*FIT]) == 0
-    assert "were edited after a check of the records" in capsys.readouterr().out
+    assert "were edited after a check of the records" in capsys.readouterr().err
     told = json.loads((place / "run/release/release.json").read_text())["statement"]
     assert told["declared"]["edited_after"] == ["a check"]
     assert any("edited after a check" in line for line in told["not_covered"])
@@ -370,10 +381,10 @@ def test_a_draft_that_was_confirmed_was_not_edited_and_one_that_was_completed_wa
 
     edited(place, confirmed)
     assert run([*FIT]) == 0
-    assert "edited " not in capsys.readouterr().out
+    assert "edited " not in capsys.readouterr().err
     edited(place, lambda facts: facts["columns"]["age"].update(bounds=[0, 110]))
     assert run([*FIT]) == 0
-    assert "were edited after a draft of the records" in capsys.readouterr().out
+    assert "were edited after a draft of the records" in capsys.readouterr().err
 
 
 def test_a_fit_that_is_refused_points_to_check(place, capsys):

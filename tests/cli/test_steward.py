@@ -178,7 +178,9 @@ def test_a_file_without_a_header_is_doubted(files, capsys):
 
 def test_a_large_epsilon_is_told_before_the_fit(files, capsys):
     assert run(words(files, "fit", "budget.epsilon=12")) == 0
-    assert capsys.readouterr().out.startswith("epsilon    12 is large")
+    assert capsys.readouterr().err.startswith("synthdp: warning: epsilon 12 is large")
+    assert run(words(files, "plan", "budget.epsilon=12", "quiet=true")) == 0
+    assert capsys.readouterr().err.startswith("synthdp: warning: epsilon 12 is large")
 
 
 @pytest.mark.parametrize(

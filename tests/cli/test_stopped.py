@@ -147,7 +147,7 @@ def test_a_signal_that_asks_for_the_end_is_as_ctrl_c_and_the_fit_goes_on_from_it
         signal.signal(number, before)
     said = capsys.readouterr()
     assert "interrupted" in said.err
-    assert "resume=true to continue from the answers that were kept, at no further charge" in said.out
+    assert "resume=true to continue from the answers that were kept, at no further charge" in said.err
     internal = tmp_path / "run" / "internal"
     assert {path.name for path in internal.iterdir()} == {"ledger.new.jsonl", "checkpoint.safetensors.answers"}
     assert internal.stat().st_mode & 0o777 == 0o700

@@ -109,7 +109,7 @@ def test_without_privacy_the_command_says_so(tmp_path, monkeypatch, capsys):
     make_schema().save(tmp_path / "schema.yaml")
     words = ["data.path=patients.csv", "data.schema=schema.yaml", "generator=independent", "account=none", "out=out"]
     assert run(["fit", *words, "budget.epsilon=inf"]) == 0
-    assert "epsilon is infinite, so nothing protects the records" in capsys.readouterr().out
+    assert "epsilon is infinite, so nothing protects the records" in capsys.readouterr().err
 
 
 def test_a_synthesizer_takes_the_path_of_a_schema(tmp_path):

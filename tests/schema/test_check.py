@@ -40,12 +40,14 @@ def test_every_problem_of_the_table_in_one_message(frame):
     frame.loc[10, "admitted"] = "1066-10-14"
     frame.loc[11, "patient"] = None
     frame.loc[12, "money"] = "3.10"
+    frame.loc[13, "score"] = 37
     said = problems(frame)
     for part in (
         "column 'code': some values are not one of the declared categories",
         "column 'age': some values are not numbers",
         "column 'few': some values are outside the declared bounds [0, 5]",
         "column 'few': some values are not whole",
+        "column 'score': some values are no multiples of the declared step 5",
         "column 'real': some values are missing, which the schema does not allow",
         "column 'outcome': some values are not true or false",
         "column 'admitted': some values are not dates or times",
@@ -54,7 +56,7 @@ def test_every_problem_of_the_table_in_one_message(frame):
         "column 'money': some values are not numbers",
     ):
         assert part in said
-    for cell in ("CANARY", "666", "1066", "31/12", "3.10"):
+    for cell in ("CANARY", "666", "1066", "31/12", "3.10", "37"):
         assert cell not in said
     frame.loc[3:11, "code"] = "CANARY"
     assert problems(frame) == said  # which tells no count

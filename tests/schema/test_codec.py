@@ -51,6 +51,40 @@ def test_sizes_are_those_of_the_declaration():
     assert sizes["hour"] == 2
 
 
+def test_whole_numbers_in_steps_are_drawn_on_them_and_others_go_to_the_nearest():
+    score = Integer(name="score", bounds=(-17, 100), step=5, bins=4)
+    codec = Codec(Schema(columns=(score,)))
+    drawn = codec.decode(every_code(codec.sizes), np.random.default_rng(0))["score"]
+    assert drawn.dtype == np.int64
+    assert set(drawn) == set(range(-15, 101, 5))
+    assert codec.edges("score").tolist() == [-15, 15, 45, 75, 101]
+    fine = replace(score, bins=None)
+    assert one(fine, [-99, -15, -13, -12, 37, 38, 100, 1e30]) == [0, 0, 0, 1, 10, 11, 23, 23]
+    assert Codec(Schema(columns=(fine,))).edges("score")[:2].tolist() == [-15, -10]
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"step": 0}, "step must be"),
+        ({"step": 2.5}, "step must be"),
+        ({"step": True}, "step must be"),
+        ({"step": 7, "atoms": (5,)}, "atoms must be multiples of 7"),
+        ({"step": 7, "bounds": (1, 6)}, "no multiple of 7"),
+    ],
+)
+def test_steps_that_contradict_the_column_are_refused(facts, said):
+    with pytest.raises(BadInput, match=said):
+        Integer(**{"name": "score", "bounds": (0, 100), **facts})
+
+
+def test_learned_bounds_of_a_column_in_steps_are_steps():
+    schema = Schema(columns=(Integer(name="score", bounds=LEARN, step=5),)).with_learned("score", bounds=(-3, 97))
+    assert schema.column("score").bounds == (-5, 100)
+    far = Schema(columns=(Integer(name="score", bounds=LEARN, step=7),)).with_learned("score", bounds=(-1e30, 1e30))
+    assert [end % 7 for end in far.column("score").bounds] == [0, 0]
+
+
 def test_dtypes_out():
     frame = decoded()
     assert list(frame.columns) == list(MIXED.names)

@@ -10,6 +10,7 @@ from mixed_tables import AWFUL, every_code
 from synthdp import Schema
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
+from synthdp.schema.columns import Integer
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.tied_columns import forbidden, ties
 from synthdp.schema.where import allowed
@@ -323,3 +324,21 @@ def test_a_condition_names_the_columns_of_the_rules_that_tie_it_and_no_others():
             BadInput, match=f"column '{name}': a declared rule ties its values to those of {others}, so"
         ):
             allowed({name: wanted}, codec)
+
+
+@pytest.mark.parametrize(("low", "high", "sign"), [(5, 1, "<="), (1, 5, "<"), (5, 3, "<="), (7, 7, "<")])
+def test_an_order_of_columns_in_steps_keeps_both(low, high, sign):
+    columns = (
+        Integer(name="a", bounds=(-17, 100), step=low, missing=True),
+        Integer(name="b", bounds=(0, 120), step=high),
+    )
+    codec = Codec(Schema.from_dict({**Schema(columns=columns).to_dict(), "rules": [f"a {sign} b"]}))
+    assert codec.tied
+    rng = np.random.default_rng(0)
+    made = codec.decode(np.stack([rng.integers(0, size, 500) for size in codec.sizes], 1), rng)
+    assert not (made["b"] % high).any()
+    assert not (made["a"].dropna() % low).any()
+    there = made.dropna()
+    assert ((there["a"] < there["b"]) if sign == "<" else (there["a"] <= there["b"])).all()
+    codes = codec.encode(made)
+    np.testing.assert_array_equal(codec.encode(codec.decode(codes, rng)), codes)

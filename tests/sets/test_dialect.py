@@ -7,10 +7,11 @@ import pytest
 from synthdp import BadInput
 from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
-from synthdp.schema.file_coding import Coding
+from synthdp.schema.file_coding import Coding, Reading
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
 from synthdp.sets.draft import draft
+from synthdp.tables import csv_lines
 
 WARDS = ("Gyn\u00e4kologie", "Innere", "Chirurgie")
 
@@ -135,6 +136,70 @@ def test_texts_that_are_filled_up_with_spaces_are_written_so(tmp_path):
         reading = {**values["reading"], "columns": {"Fach": {"width": 10}}, **more}
         with pytest.raises(BadInput, match="width pads texts"):
             Schema.from_dict({**values, "columns": {"Fach": column}, "reading": reading})
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_synthetic_lines_end_as_those_of_the_file(tmp_path, end, separator):
+    """Whatever the lines within its cells end with, which Excel writes as \\n."""
+    path = tmp_path / "real.csv"
+    rows = [f"{row % 3}{separator}{row % 50}" for row in range(60)]
+    path.write_bytes(end.join([f'"a{chr(10)}b"{separator}n', *rows, ""]).encode())
+    found, schema = drafted(path)
+    assert (found.reading or Reading()).newline == {"\n": "lf", "\r\n": "crlf"}[end]
+    assert not found.mind
+    record_files.write([record_files.read(path, schema)], tmp_path / "made.csv", schema)
+    body = (tmp_path / "made.csv").read_bytes().partition(b'b"')[2]
+    assert body.count(b"\n") == 61
+    assert body.count(b"\r\n") == (61 if end == "\r\n" else 0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "newline"), [(["\r\n", "\r\n", "\n"], "crlf"), (["\n", "\n", "\r\n"], "lf"), (["\r"], "lf")]
+)
+def test_a_file_whose_lines_do_not_end_alike_gets_the_more_frequent_end_and_a_word(tmp_path, ends, newline):
+    path = tmp_path / "real.csv"
+    path.write_bytes(
+        b"a,b\r" * (ends == ["\r"]) + b"".join(f"{row},x{ends[row % len(ends)]}".encode() for row in range(60))
+    )
+    found = record_files.look(path)
+    assert (found.reading or Reading()).newline == newline
+    assert found.mind[0].endswith(f"synthetic files end every line with {newline.upper()}")
+
+
+def test_line_ends_are_counted_across_blocks(tmp_path, monkeypatch):
+    text = 'a;b\r\n"x\n""y\r\n";2\r\n3;"4"\n5;6\r7;8\r'
+    (tmp_path / "t.csv").write_bytes(text.encode("utf-16"))
+    for size in range(1, len(text) + 2):
+        monkeypatch.setattr(csv_lines, "BLOCK", size)
+        assert csv_lines.ends(tmp_path / "t.csv", "utf-16") == {"\n": 1, "\r\n": 2, "\r": 2}
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".dta"])
+def test_numbers_stored_as_text_are_numbers_whatever_their_decimal_sign(tmp_path, ending):
+    points = [f"{row % 40}.{row % 10}" for row in range(80)]
+    held = {
+        "point": points,
+        "comma": [text.replace(".", ",") for text in points],
+        "code": [f"{row % 9 + 10}" for row in range(80)],
+    }
+    path = tmp_path / f"t{ending}"
+    pd.DataFrame(held).to_parquet(path) if ending == ".parquet" else pd.DataFrame(held).to_stata(
+        path, write_index=False
+    )
+    found, schema = drafted(path)
+    assert {column.name: column.kind for column in schema.columns} == {
+        "point": "continuous", "comma": "continuous", "code": "categorical",
+    }  # fmt: skip
+    assert [text for text in found.mind if "'point': holds numbers as text" in text]
+    numbers = {"kind": "continuous", "bounds": [0, 50], "decimals": 1}
+    values = {
+        **schema.to_dict(),
+        "columns": {"point": numbers, "comma": numbers, "code": {"kind": "integer", "bounds": [0, 99]}},
+    }
+    read = Schema.from_dict(values).validate(record_files.read(path, Schema.from_dict(values)))
+    assert read["point"].tolist() == read["comma"].tolist() == [float(text) for text in points]
+    assert read["code"].iloc[3] == 13
 
 
 def test_a_plain_file_needs_no_reading(tmp_path):

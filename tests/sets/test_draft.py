@@ -146,6 +146,22 @@ def test_times_of_day_are_left_out_with_what_to_do(times):
     assert not schema.ignored
 
 
+def test_a_step_between_whole_numbers_is_drafted_where_there_are_values_enough(tmp_path):
+    """By a list of the usual steps, as decimals are: 0, 21 and 42 are no rule."""
+    columns = {
+        "barthel": [5 * (row % 21) for row in range(60)],
+        "age": [20 + row % 37 for row in range(60)],
+        "sevens": [7 * (row % 4) for row in range(60)],
+        "seldom": [5 * (row % 21) if row < 19 else None for row in range(60)],
+    }
+    pd.DataFrame(columns).to_csv(tmp_path / "t.csv", index=False)
+    found = record_files.look(tmp_path / "t.csv")
+    drafted = draft(found.frame, tmp_path / "t.csv", found=found)
+    made = Schema.from_dict(yamlfile.parse(drafted.schema, "draft"))
+    assert {name: made.column(name).step for name in columns} == {"barthel": 5, "age": 1, "sevens": 1, "seldom": 1}
+    assert made.column("barthel").review
+
+
 def test_the_decimals_of_a_typed_file_are_drafted(tmp_path):
     frame = pd.DataFrame({"dose": [0.1, 2.25, None] * 20, "exact": np.random.default_rng(0).random(60), "n": range(60)})
     frame.to_parquet(tmp_path / "t.parquet")

@@ -1,6 +1,8 @@
 """Excel, Stata, SPSS and SAS files: what was written is read, real ones are drafted and split, broken ones are refused in a line."""
 
 import datetime
+import gzip
+import json
 import zipfile
 from pathlib import Path
 
@@ -9,6 +11,8 @@ import pandas as pd
 import pytest
 from mixed_tables import MIXED, every_code
 
+import synthdp
+from synthdp.cli import run
 from synthdp.cli.real_records import reviewed
 from synthdp.cli.settings import Data
 from synthdp.errors import BadInput
@@ -505,6 +509,47 @@ def test_what_is_of_another_format_is_refused_in_a_line(tmp_path, ending, apart)
     assert "CANARY" not in said(record_files.read, path)
     path.write_bytes(b"")
     assert "empty" in said(record_files.read, path)
+
+
+@pytest.mark.parametrize("name", ["sample", "sample_bincompressed"])
+def test_what_sas_itself_wrote_is_drafted_checked_and_read(tmp_path, monkeypatch, capsys, name):
+    """Nobody else writes .sas7bdat: see tests/tables/sas/README.md."""
+    monkeypatch.chdir(tmp_path)
+    Path("t.sas7bdat").write_bytes(
+        gzip.decompress((Path(__file__).parent / "sas" / f"{name}.sas7bdat.gz").read_bytes())
+    )
+    assert run(["schema", "path=t.sas7bdat", "out=t.yaml"]) == 0
+    drafted = {key: value["kind"] for key, value in yamlfile.load(Path("t.yaml"))["columns"].items()}
+    assert drafted == {
+        "mychar": "categorical", "mynum": "continuous", "mydate": "datetime", "dtime": "datetime", "mylabl": "integer",
+        "myord": "integer", "mytime": "integer",
+    }  # fmt: skip
+    dates = {"kind": "datetime", "bounds": ["1500-01-01", "2020-01-01"], "missing": True}
+    schema = Schema.from_dict(
+        {
+            "declared_by": "the tests",
+            "columns": {
+                "mychar": {"kind": "categorical", "categories": [*"abcde"]},
+                "mynum": {"kind": "continuous", "bounds": [-2000, 2000], "decimals": 1},
+                "mydate": dates,
+                "dtime": {**dates, "resolution": "second"},
+                "mylabl": {"kind": "integer", "bounds": [1, 2]},
+                "myord": {"kind": "integer", "bounds": [1, 3]},
+                "mytime": {"kind": "integer", "bounds": [0, 86_399], "missing": True},  # seconds since midnight
+            },
+        }
+    )
+    schema.save(Path("t.yaml"))
+    capsys.readouterr()
+    assert run(["check", "data.path=t.sas7bdat", "data.schema=t.yaml", "out=found.json"]) == 0
+    assert [each for each in json.loads(Path("found.json").read_text())["findings"] if each.get("refused")] == []
+    read = synthdp.read("t.sas7bdat", schema)
+    assert read["mychar"].tolist() == [*"abcde"]
+    assert read["mynum"].tolist() == [1.1, 1.2, -1000.3, -1.4, 1000.3]
+    assert read["mydate"].iloc[3] == pd.Timestamp("1583-01-01")
+    assert read["dtime"].iloc[0] == pd.Timestamp("2018-05-06 10:10:10")
+    assert read["mytime"].tolist()[:2] == [36_610, 83_410]
+    assert read.loc[4, ["mydate", "dtime", "mytime"]].isna().all()
 
 
 @pytest.mark.parametrize("ending", [".xlsx", ".dta", ".sav"])
