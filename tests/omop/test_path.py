@@ -27,7 +27,7 @@ from synthdp.omop.quality_checks import checked
 
 DATA = ("data.format=omop", "data.path=cdm", "data.schema=schema.yaml")
 SOON = ("generator=histories", "generator.rounds=1", "generator.iterations=5", "seed=1")
-FIT = ("fit", *DATA, *SOON, "budget.epsilon=50", "budget.delta=1e-5")  # to 300 people as 3 to 5,000
+FIT = ("fit", *DATA, *SOON, "budget.epsilon=3", "budget.delta=1e-5")
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     )
     assert all("synthetic: made by synthdp, epsilon" in comment for (comment,) in comments)
     about = frames["cdm_source"].iloc[0]
-    assert about["source_description"].startswith("synthetic: made by synthdp, epsilon 49.9")
+    assert about["source_description"].startswith("synthetic: made by synthdp, epsilon 2.9")
     assert "per person_id" in about["source_description"]
     assert set(frames["person"]["person_source_value"]) == {"synthetic"}
     assert frames["person"]["person_id"].tolist() == list(range(1, 201))
