@@ -155,6 +155,7 @@ def main() -> None:
     )
     answered = {
         "units: learn": f"units: {PATIENTS}",
+        "[1900-01-01,": "[1898-01-01,",  # ages are told up to 100
         "years": "[1999-01-01, 2009-01-31]",
         "max_rows: 10": "max_rows: 5",
         "bounds: [0, 365]": "bounds: [1, 14]",
