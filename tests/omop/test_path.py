@@ -61,6 +61,7 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     drafted = said_of(capsys, "schema", *DATA[:2], "data.vocabulary=vocabulary", "out=draft.yaml")
     assert "next       synthdp check data.format=omop data.path=cdm" in drafted
     assert "no record was read" in drafted
+    assert not Path("internal").exists(), "so no look at records is noted, after which the schema would count as edited"
     found = said_of(capsys, "check", *DATA, "data.vocabulary=vocabulary")
     assert " 0 failed, 0 not run" in found
     assert "'measurement.visit_occurrence_id': some rows name no visit: they cannot hang below one" in found
