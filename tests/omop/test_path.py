@@ -487,7 +487,7 @@ def test_the_kept_form_is_whole():
 
 
 @pytest.mark.heavy
-def test_postgresql_from_schema_to_split(place, capsys):
+def test_postgresql_from_schema_to_split(place, capsys, monkeypatch):
     import psycopg
 
     with databases.postgres() as server:
@@ -505,6 +505,12 @@ def test_postgresql_from_schema_to_split(place, capsys):
         found = cdm_tables.read(url, Schema.load("schema.yaml"))
         for name, frame in expected.items():
             pd.testing.assert_frame_equal(found[name], frame, check_dtype=False)
+        monkeypatch.setattr(cdm_store, "PART", 1_000)
+        assert checked(url, "vocabulary") == checked("cdm", "vocabulary"), "some rows at a time"
+        with cdm_store.duck() as connection:
+            Cdm(url).views(connection, dict.fromkeys(cdm.RECORDS), "raw_", records=True)
+            copied = connection.execute("SELECT DISTINCT person_source_value FROM raw_person").fetchall()
+            assert {frozenset(each) for (each,) in copied} == {frozenset("x")}, "no text"
         data = ("data.format=omop", f"data.path={url}")
         assert " 0 failed, 0 not run" in said_of(
             capsys, "check", *data, "data.schema=schema.yaml", "data.vocabulary=vocabulary"
