@@ -273,6 +273,7 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     """A draft for a CDM: no record is read."""
     from synthdp.files import atomic
     from synthdp.omop import cdm_draft
+    from synthdp.schema.code_lists import MOST_CODES
 
     if options.vocabulary is not None:
         cdm_draft.check_apart(options.vocabulary, options.path)
@@ -292,7 +293,8 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
         "who answers for it"
     )
     for each in (lists or {}).values():
-        print(f"concepts  {out.parent / each.file}: keep those that may be known to occur")
+        most = f", at most {MOST_CODES:,}" if each.number > MOST_CODES else ""
+        print(f"concepts  {out.parent / each.file}: of {each.number:,}, keep those that may be known to occur{most}")
     told = {
         "data__format": "omop",
         "data__path": options.path,

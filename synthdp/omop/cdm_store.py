@@ -52,9 +52,10 @@ class Cdm:
         if path.is_file() and path.suffix.lower() in DUCKDB:
             return f"duckdb:///{quote(str(path.resolve()))}"
         if not Path(self.where).is_dir():
+            wrong = "is neither a folder nor a DuckDB file" if path.exists() else "does not exist"
             raise BadInput(
-                f"{self.where}: is no CDM: expected a folder with a CSV or Parquet file for each table, such as person.csv, a DuckDB file "
-                "(.duckdb or .db), or postgresql://user@host/name#schema"
+                f"{self.where} {wrong}. Name a folder with a CSV or Parquet file for each table, a DuckDB file (.duckdb or .db), or a "
+                "schema of PostgreSQL: postgresql://user@host/name#schema"
             )
         return None
 

@@ -170,8 +170,8 @@ def test_concepts_roll_up_to_standard_ones_of_their_domain_with_one_parent_each(
     pd.DataFrame(pairs, columns=names).to_csv(tmp_path / "concept_ancestor.csv", index=False)
     (tmp_path / "concept.csv").write_text(ODD, encoding="utf-8")
     lists = cdm_draft.concept_lists(str(tmp_path), tmp_path / "lists")
-    assert lists["condition_concept_id"] == cdm_draft.Listed("lists/condition_concept_id.csv", rolls_up=True)
-    assert lists["drug_concept_id"] == cdm_draft.Listed("lists/drug_concept_id.csv", rolls_up=False)
+    assert lists["condition_concept_id"] == cdm_draft.Listed("lists/condition_concept_id.csv", rolls_up=True, number=8)
+    assert lists["drug_concept_id"] == cdm_draft.Listed("lists/drug_concept_id.csv", rolls_up=False, number=1)
     found = pd.read_csv(tmp_path / "lists" / "condition_concept_id.csv").set_index("concept_id")["parent"]
     assert found.dropna().astype(int).to_dict() == {2: 1, 3: 1, 4: 2, 5: 4, 6: 2, 7: 3}
     assert found.index.tolist() == [1, 2, 3, 4, 5, 6, 7, 9]
@@ -429,7 +429,11 @@ REFUSED = {
         ("check", "data.path=cdm", "data.vocabulary=vocabulary", "data.schema=schema.yaml"),
         "belongs to data.format=omop",
     ),
-    "no cdm": (("check", "data.format=omop", "data.path=schema.yaml"), "is no CDM"),
+    "no cdm": (
+        ("check", "data.format=omop", "data.path=schema.yaml"),
+        "schema.yaml is neither a folder nor a DuckDB file. Name a folder",
+    ),
+    "nothing": (("check", "data.format=omop", "data.path=nowhere#cdm"), "nowhere#cdm does not exist. Name a folder"),
     "another schema": (("plan", *DATA[:2], "data.schema=other.yaml", "account=none"), "no field of OMOP CDM 5.4"),
     "a file": (("sample", "release=run/release", "rows=2", "format=omop", "out=x.csv"), "is not a release"),
     "a list without a file": (("schema", "format=omop", "vocabulary=vocabulary"), "needs out=FILE"),
