@@ -6,6 +6,7 @@ has HbA1c measured, takes metformin, and later insulin; one measurement in a hun
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ CONCEPTS: tuple[tuple[int, str, str, str, int | None], ...] = (
 Frames = dict[str, pd.DataFrame]
 
 
-def vocabulary() -> Frames:
+def vocabulary(concepts: Sequence[tuple[int, str, str, str, int | None]] = CONCEPTS) -> Frames:
     """The tables concept and concept_ancestor. The old code is not standard."""
     rows = [
         {
@@ -90,9 +91,9 @@ def vocabulary() -> Frames:
             "valid_end_date": "20991231",
             "invalid_reason": "D" if number == OLD_CODE else None,
         }
-        for number, name, domain, of_class, _ in CONCEPTS
+        for number, name, domain, of_class, _ in concepts
     ]
-    parents = {number: parent for number, *_, parent in CONCEPTS}
+    parents = {number: parent for number, *_, parent in concepts}
     above = []
     for number in filter(None, parents):
         each, level = number, 0

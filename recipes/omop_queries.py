@@ -1,4 +1,5 @@
-"""Ten queries of an ordinary cohort study, run unchanged on the made-up hospital's CDM and on synthetic ones.
+"""Queries of an ordinary cohort study, run unchanged on the made-up hospital's CDM and on synthetic ones: ten, three rates over time,
+and single tables, transitions and prevalences by age and sex as an epidemiologist counts them.
 
     python recipes/omop_queries.py
 
@@ -9,8 +10,11 @@ hospital, made up from another seed: what the queries differ by where nothing bu
 
 import argparse
 import json
+import resource
 import tempfile
 import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,44 +27,118 @@ from synthdp import Budget, Schema, Synthesizer
 from synthdp.omop import cdm, cdm_draft, cdm_files, cdm_tables, quality_checks
 
 DELTA, PEOPLE, EPSILONS, SEEDS = 1e-6, 10_000, (1.0, 3.0), (1, 2, 3)
-OF = "(SELECT descendant_concept_id FROM concept_ancestor WHERE ancestor_concept_id = {})"
-DIABETES, HEART = OF.format(made_up_omop.DIABETES), OF.format(made_up_omop.HEART)
-FIRST = "(SELECT person_id, min(condition_start_date) AS day FROM condition_occurrence WHERE condition_concept_id IN {} GROUP BY person_id)"
-DIABETIC, HEART_PATIENTS = FIRST.format(DIABETES), FIRST.format(HEART)
-YOUNG_WOMEN = "gender_concept_id = 8532 AND year_of_birth > 1976"
-QUERIES = {
-    "visits per person": "SELECT (SELECT count(*) FROM visit_occurrence) / (SELECT count(*) FROM person)",
-    "mean days of an inpatient visit": """
-        SELECT avg(visit_end_date - visit_start_date) FROM visit_occurrence WHERE visit_concept_id IN (262, 9201)""",
-    "share of visits by way of the emergency room": """
-        SELECT avg((visit_concept_id IN (262, 9203))::INT) FROM visit_occurrence""",
-    "prevalence of diabetes, ever": f"""
-        SELECT (SELECT count(*) FROM {DIABETIC}) / (SELECT count(*) FROM person)""",
-    "prevalence of diabetes, ever, among people born before 1955": f"""
-        SELECT avg((day IS NOT NULL)::INT) FROM person LEFT JOIN {DIABETIC} USING (person_id) WHERE year_of_birth < 1955""",
-    "share of women among people with heart disease": f"""
-        SELECT avg((gender_concept_id = 8532)::INT) FROM {HEART_PATIENTS} JOIN person USING (person_id)""",
-    "women with a pregnancy per 100 born after 1976": f"""
-        SELECT 100 * (SELECT count(DISTINCT person_id) FROM condition_occurrence JOIN person USING (person_id)
-        WHERE condition_concept_id IN {OF.format(made_up_omop.OF_WOMEN)} AND {YOUNG_WOMEN})
-        / (SELECT count(*) FROM person WHERE {YOUNG_WOMEN})""",
-    "share with metformin on or after a first diabetes": f"""
-        SELECT avg((later > 0)::INT) FROM (SELECT f.person_id, count(d.drug_exposure_id) AS later FROM {DIABETIC} AS f LEFT JOIN
-        drug_exposure AS d ON d.person_id = f.person_id AND d.drug_exposure_start_date >= f.day
-        AND d.drug_concept_id IN {OF.format(made_up_omop.METFORMIN)} GROUP BY f.person_id)""",
-    "median days from a first diabetes to insulin": f"""
-        SELECT median(days) FROM (SELECT min(drug_exposure_start_date) - min(day) AS days FROM {DIABETIC} JOIN drug_exposure
-        USING (person_id) WHERE drug_concept_id IN {OF.format(made_up_omop.INSULIN)} AND drug_exposure_start_date >= day
-        GROUP BY person_id)""",
-    "deaths within a year of a first heart disease, share": f"""
-        SELECT avg((coalesce(death_date, DATE '9999-01-01') <= day + 365)::INT) FROM {HEART_PATIENTS} LEFT JOIN death USING (person_id)""",
+CONCEPTS = {
+    "diabetes": made_up_omop.DIABETES,
+    "heart": made_up_omop.HEART,
+    "pregnancy": made_up_omop.OF_WOMEN,
+    "metformin": made_up_omop.METFORMIN,
+    "insulin": made_up_omop.INSULIN,
 }
+EVER = {
+    "diabetes": made_up_omop.DIABETES,
+    "heart disease": made_up_omop.HEART,
+    "open wound": made_up_omop.WOUND,
+    "lung disease": made_up_omop.LUNG,
+}
+BELOW = "(SELECT descendant_concept_id FROM concept_ancestor WHERE ancestor_concept_id = {})"
+FIRST = "(SELECT person_id, min(condition_start_date) AS day FROM condition_occurrence WHERE condition_concept_id IN {} GROUP BY person_id)"
+# Kaplan & Meier 1958: the share to whom it has happened within a year, of rows of `days` and `event` (0: nobody knows what came after).
+WITHIN_A_YEAR = """
+    WITH each AS (SELECT days, sum(event) AS happened, count(*) AS left_by FROM ({}) GROUP BY days),
+    at_risk AS (SELECT days, happened / sum(left_by) OVER (ORDER BY days DESC) AS share FROM each)
+    SELECT 1 - exp(sum(ln(greatest(1 - share, 1e-9)))) FROM at_risk WHERE days <= 365"""
+LAST_DAY = "(SELECT max(visit_end_date) FROM visit_occurrence)"
+FIRST_VISIT = "(SELECT person_id, min(visit_start_date) AS day FROM visit_occurrence GROUP BY person_id)"
+TABLES = {
+    "sex": "SELECT gender_concept_id, count(*) FROM person GROUP BY ALL",
+    "decade of birth": "SELECT year_of_birth // 10, count(*) FROM person GROUP BY ALL",
+    "visits of a person": """
+        SELECT visits, count(*) FROM (SELECT count(visit_occurrence_id) AS visits FROM person LEFT JOIN visit_occurrence
+        USING (person_id) GROUP BY person_id) GROUP BY ALL""",
+    "kind of visit": "SELECT visit_concept_id, count(*) FROM visit_occurrence GROUP BY ALL",
+    "days of a visit": "SELECT visit_end_date - visit_start_date, count(*) FROM visit_occurrence GROUP BY ALL",
+    "kind of visit, and of the one before": """
+        SELECT kind, previous, count(*) FROM (SELECT visit_concept_id AS kind, lag(visit_concept_id) OVER (PARTITION BY person_id
+        ORDER BY visit_start_date, visit_occurrence_id) AS previous FROM visit_occurrence) WHERE previous IS NOT NULL GROUP BY ALL""",
+    "conditions of a visit": """
+        SELECT conditions, count(*) FROM (SELECT count(condition_occurrence_id) AS conditions FROM visit_occurrence LEFT JOIN
+        condition_occurrence USING (visit_occurrence_id) GROUP BY visit_occurrence_id) GROUP BY ALL""",
+    "condition": "SELECT condition_concept_id, count(*) FROM condition_occurrence GROUP BY ALL",
+    "drugs of a visit": """
+        SELECT drugs, count(*) FROM (SELECT count(drug_exposure_id) AS drugs FROM visit_occurrence LEFT JOIN drug_exposure
+        USING (visit_occurrence_id) GROUP BY visit_occurrence_id) GROUP BY ALL""",
+    "drug": "SELECT drug_concept_id, count(*) FROM drug_exposure GROUP BY ALL",
+    "drug, and condition of the same visit": """
+        SELECT drug_concept_id, condition_concept_id, count(*) FROM drug_exposure JOIN condition_occurrence
+        USING (visit_occurrence_id) GROUP BY ALL""",
+}
+BY_AGE_AND_SEX = f"""
+    SELECT year_of_birth // 10, gender_concept_id, avg((day IS NOT NULL)::INT), count(*) FROM person LEFT JOIN {FIRST} USING (person_id)
+    GROUP BY 1, 2"""
 
 
-def answers(folder: Path, vocabulary: Path) -> dict[str, float]:
-    """What each query comes to on the Parquet files of a CDM."""
+def cohort(concepts: Mapping[str, int]) -> dict[str, str]:
+    """The ten queries, and below them what an epidemiologist counts over time."""
+    below = {name: BELOW.format(number) for name, number in concepts.items()}
+    diabetic, heart_patients = FIRST.format(below["diabetes"]), FIRST.format(below["heart"])
+    young_women = "gender_concept_id = 8532 AND year_of_birth > 1976"
+    return {
+        "visits per person": "SELECT (SELECT count(*) FROM visit_occurrence) / (SELECT count(*) FROM person)",
+        "mean days of an inpatient visit": """
+            SELECT avg(visit_end_date - visit_start_date) FROM visit_occurrence WHERE visit_concept_id IN (262, 9201)""",
+        "share of visits by way of the emergency room": """
+            SELECT avg((visit_concept_id IN (262, 9203))::INT) FROM visit_occurrence""",
+        "prevalence of diabetes, ever": f"""
+            SELECT (SELECT count(*) FROM {diabetic}) / (SELECT count(*) FROM person)""",
+        "prevalence of diabetes, ever, among people born before 1955": f"""
+            SELECT avg((day IS NOT NULL)::INT) FROM person LEFT JOIN {diabetic} USING (person_id) WHERE year_of_birth < 1955""",
+        "share of women among people with heart disease": f"""
+            SELECT avg((gender_concept_id = 8532)::INT) FROM {heart_patients} JOIN person USING (person_id)""",
+        "women with a pregnancy per 100 born after 1976": f"""
+            SELECT 100 * (SELECT count(DISTINCT person_id) FROM condition_occurrence JOIN person USING (person_id)
+            WHERE condition_concept_id IN {below["pregnancy"]} AND {young_women})
+            / (SELECT count(*) FROM person WHERE {young_women})""",
+        "share with metformin on or after a first diabetes": f"""
+            SELECT avg((later > 0)::INT) FROM (SELECT f.person_id, count(d.drug_exposure_id) AS later FROM {diabetic} AS f LEFT JOIN
+            drug_exposure AS d ON d.person_id = f.person_id AND d.drug_exposure_start_date >= f.day
+            AND d.drug_concept_id IN {below["metformin"]} GROUP BY f.person_id)""",
+        "median days from a first diabetes to insulin": f"""
+            SELECT median(days) FROM (SELECT min(drug_exposure_start_date) - min(day) AS days FROM {diabetic} JOIN drug_exposure
+            USING (person_id) WHERE drug_concept_id IN {below["insulin"]} AND drug_exposure_start_date >= day
+            GROUP BY person_id)""",
+        "deaths within a year of a first heart disease, share": f"""
+            SELECT avg((coalesce(death_date, DATE '9999-01-01') <= day + 365)::INT) FROM {heart_patients}
+            LEFT JOIN death USING (person_id)""",
+        "first diabetes per 1,000 person-years after a first visit without": f"""
+            SELECT 365250 * sum((day IS NOT NULL)::INT) / sum(coalesce(day, observation_period_end_date) - observation_period_start_date)
+            FROM observation_period LEFT JOIN {diabetic} USING (person_id) WHERE coalesce(day > observation_period_start_date, true)""",
+        "second visit within a year of the first (Kaplan-Meier)": WITHIN_A_YEAR.format(f"""
+            SELECT coalesce(second, {LAST_DAY}) - first AS days, (second IS NOT NULL)::INT AS event FROM (SELECT person_id,
+            min(CASE place WHEN 1 THEN visit_start_date END) AS first, min(CASE place WHEN 2 THEN visit_start_date END) AS second
+            FROM (SELECT *, row_number() OVER (PARTITION BY person_id ORDER BY visit_start_date, visit_occurrence_id) AS place
+            FROM visit_occurrence) GROUP BY person_id)"""),
+        "death within a year of the first visit (Kaplan-Meier)": WITHIN_A_YEAR.format(f"""
+            SELECT coalesce(death_date, {LAST_DAY}) - day AS days, (death_date IS NOT NULL)::INT AS event
+            FROM {FIRST_VISIT} LEFT JOIN death USING (person_id)"""),
+    }
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a CDM says: an answer to each query; rows of each table by what they hold; of each condition, by age and sex, the
+    share of people who ever had it, and how many people that are."""
+
+    queries: dict[str, float]
+    tables: dict[str, dict[Any, float]]
+    ever: dict[str, dict[Any, tuple[float, int]]]
+
+
+def found(folder: Path, vocabulary: Path, concepts: Mapping[str, int], ever: Mapping[str, int]) -> Found:
+    """By the Parquet files of a CDM."""
     with duckdb.connect() as connection:
         for name in cdm.RECORDS:
+            if not (folder / f"{name}.parquet").exists():
+                continue
             dates = [each.name for each in cdm.tables()[name] if each.type == "date"]
             cast = ", ".join(f"CAST({each} AS DATE) AS {each}" for each in dates)
             star = f"* REPLACE ({cast})" if dates else "*"
@@ -68,7 +146,32 @@ def answers(folder: Path, vocabulary: Path) -> dict[str, float]:
         connection.execute(
             f"CREATE VIEW concept_ancestor AS SELECT * FROM read_csv('{vocabulary / 'concept_ancestor.csv'}')"
         )
-        return {name: float(connection.execute(query).fetchone()[0] or 0) for name, query in QUERIES.items()}
+        told = lambda query: connection.execute(query).fetchall()  # noqa: E731
+        return Found(
+            {name: float(told(query)[0][0] or 0) for name, query in cohort(concepts).items()},
+            {name: {row[:-1]: float(row[-1]) for row in told(query)} for name, query in TABLES.items()},
+            {
+                name: {row[:2]: row[2:] for row in told(BY_AGE_AND_SEX.format(BELOW.format(number)))}
+                for name, number in ever.items()
+            },
+        )
+
+
+def compared(own: Found, other: Found) -> dict[str, dict[str, float]]:
+    """The other's answers; total variation distances of its tables; and by how much its prevalences by age and sex differ, over the own
+    people."""
+    result: dict[str, dict[str, float]] = {"queries": other.queries, "tables": {}, "ever": {}}
+    for name, rows in own.tables.items():
+        sums = [max(1.0, sum(each.values())) for each in (rows, other.tables[name])]
+        result["tables"][name] = 0.5 * sum(
+            abs(rows.get(key, 0.0) / sums[0] - other.tables[name].get(key, 0.0) / sums[1])
+            for key in {*rows, *other.tables[name]}
+        )
+    for name, cells in own.ever.items():
+        people = sum(count for _, count in cells.values())
+        apart = (count * abs(share - other.ever[name].get(key, (0.0, 0))[0]) for key, (share, count) in cells.items())
+        result["ever"][name] = sum(apart) / people
+    return result
 
 
 def hospital(folder: Path, people: int, seed: int) -> Path:
@@ -79,68 +182,96 @@ def hospital(folder: Path, people: int, seed: int) -> Path:
     return folder / f"hospital{seed}"
 
 
-def schema_of(folder: Path, vocabulary: Path, people: int) -> Schema:
-    """The draft with its questions answered."""
-    lists = cdm_draft.concept_lists(str(vocabulary), folder / "schema.concepts")
-    text = "".join(f"{line}\n" for line in cdm_draft.draft(None, lists).splitlines() if "review: true" not in line)
-    text = text.replace("declared_by:", "declared_by: recipes/omop_queries.py").replace(
-        "units: learn", f"units: {people}"
-    )
+def schema_of(folder: Path, own: Path | None, declared_by: str, answered: Mapping[str, str]) -> Schema:
+    """The draft with its questions answered: texts that stand in it, and what is said instead."""
+    lists = cdm_draft.concept_lists(str(folder / "vocabulary"), folder / "schema.concepts")
+    drafted = cdm_draft.draft(None if own is None else str(own), lists)
+    text = "".join(f"{line}\n" for line in drafted.splitlines() if "review: true" not in line)
     last = datetime.now(tz=UTC).year - 1
-    text = text.replace(f"[{last - 9}-01-01, {last}-12-31]", "[2021-01-01, 2024-12-31]").replace(
-        "max_rows: 10", "max_rows: 6"
-    )
-    text = text.replace("bounds: [0, 365]", "bounds: [0, 60]").replace("31, 91]", "31]")
+    years = f"[{last - 9}-01-01, {last}-12-31]"
+    for asked, answer in {"declared_by:": f"declared_by: {declared_by}", **answered}.items():
+        text = text.replace(years if asked == "years" else asked, answer)
     (folder / "schema.yaml").write_text(text, encoding="utf-8")
     return Schema.load(folder / "schema.yaml")
 
 
-def run(folder: Path, schema: Schema, frames: Any, epsilon: float, seed: int, people: int) -> dict[str, Any]:
-    """One fit, and what the queries come to on a CDM that is drawn from it."""
-    start = time.process_time()
+def run(
+    folder: Path, schema: Schema, frames: Any, epsilon: float, seed: int, name: str, look: Callable[[Path], Found]
+) -> tuple[dict[str, Any], Found]:
+    """One fit, and what a CDM of as many people says that is drawn from it."""
+    people, start = len(frames["person"]), time.process_time()
     release = Synthesizer("histories", schema=schema, budget=Budget(epsilon, DELTA)).fit(frames, seed=seed)
     fitted = time.process_time() - start
-    out = folder / f"synthetic{epsilon:g}{seed}"
-    told = cdm_files.Told(name="made up", guarantee=f"epsilon {epsilon:g}", day=datetime.now(tz=UTC).date())
+    out = folder / f"synthetic{epsilon:g}-{seed}"
+    told = cdm_files.Told(name=name, guarantee=f"epsilon {epsilon:g}", day=datetime.now(tz=UTC).date())
     gendered = quality_checks.gendered(str(folder / "vocabulary"))
     cdm_files.write(release.stream_tables(people, seed=seed), schema, f"{out}/*.parquet", told, gendered)
+    sampled = time.process_time() - start - fitted
     checks = quality_checks.checked(str(out), str(folder / "vocabulary"))
     return {
         "epsilon": epsilon,
         "seed": seed,
         "fit_cpu_seconds": fitted,
+        "sample_cpu_seconds": sampled,
+        "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
         "failed": [f"{each.name} of {each.where}" for each in checks if each.status == "failed"],
         "passed": sum(each.status == "passed" for each in checks),
-        "answers": answers(out, folder / "vocabulary"),
-    }
+    }, look(out)
 
 
-def text(result: dict[str, Any]) -> str:
+def runs(
+    folder: Path,
+    schema: Schema,
+    frames: Any,
+    seeds: Sequence[int],
+    name: str,
+    look: Callable[[Path], Found],
+    own: Found,
+) -> list[dict[str, Any]]:
+    """A fit for each epsilon and seed, beside the hospital's own answers."""
+    made = []
+    for epsilon in EPSILONS:
+        for seed in seeds:
+            told, other = run(folder, schema, frames, epsilon, seed, name, look)
+            made.append(told | compared(own, other))
+            print(json.dumps(made[-1]), flush=True)
+    return made
+
+
+KINDS = {
+    "tables": ("distance of", "Total variation distances of the synthetic tables' rows from the hospital's."),
+    "ever": (
+        "ever",
+        "Mean difference of the prevalence, ever, over decades of birth and sexes, weighed by the hospital's people.",
+    ),
+}
+
+
+def text(result: dict[str, Any], title: str, about: str) -> str:
     """The page."""
-    runs, epsilons = result["runs"], sorted({each["epsilon"] for each in result["runs"]})
-    head = f"| query | hospital | another | {' | '.join(f'epsilon {each:g}' for each in epsilons)} |"
-    lines = [
-        "# Ten queries of a cohort study on a CDM and on synthetic ones",
-        "",
-        f"`recipes/omop_queries.py` wrote this at commit {result['provenance']['commit']}. {result['people']:,} made-up people, delta "
-        f"{DELTA:g}, generator `histories` at its defaults, seeds {', '.join(map(str, result['seeds']))}. *Another* is a "
-        "hospital that was made up from another seed. Synthetic answers: mean and standard deviation over the seeds.",
-        "",
-        head,
-        "|---" * (3 + len(epsilons)) + "|",
-    ]
-    for name in QUERIES:
-        cells = [f"{result['hospital'][name]:.3g}", f"{result['another'][name]:.3g}"]
+    made, epsilons = result["runs"], sorted({each["epsilon"] for each in result["runs"]})
+    beside = " | ".join(f"epsilon {each:g}" for each in epsilons)
+    lines = [f"# {title}", "", about, ""]
+
+    def row(kind: str, name: str) -> str:
+        cells = [f"{result['other'][kind][name]:.3g}"]
         for epsilon in epsilons:
-            found = spread([each["answers"][name] for each in runs if each["epsilon"] == epsilon])
-            cells.append(f"{found['mean']:.3g} ± {found['sd']:.2g}")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    failed = sorted({each for run in runs for each in run["failed"]})
-    cpu = spread([each["fit_cpu_seconds"] for each in runs])
+            told = spread([each[kind][name] for each in made if each["epsilon"] == epsilon])
+            cells.append(f"{told['mean']:.3g} ± {told['sd']:.2g}")
+        return " | ".join(cells)
+
+    lines += [f"| query | hospital | {result['beside']} | {beside} |", "|---" * (3 + len(epsilons)) + "|"]
+    lines += [f"| {name} | {value:.3g} | {row('queries', name)} |" for name, value in result["hospital"].items()]
+    for kind, (what, said) in KINDS.items():
+        lines += ["", said, "", f"| {what} | {result['beside']} | {beside} |", "|---" * (2 + len(epsilons)) + "|"]
+        lines += [f"| {name} | {row(kind, name)} |" for name in result["other"][kind]]
+    failed = sorted({each for run in made for each in run["failed"]})
+    cpu, drawn = (max(each[f"{name}_cpu_seconds"] for each in made) for name in ("fit", "sample"))
     lines += [
         "",
-        f"Checks of the DataQualityDashboard that failed on a synthetic CDM: {', '.join(failed) or 'none'}. A fit took "
-        f"{cpu['mean']:.0f} CPU seconds.",
+        f"Checks of the DataQualityDashboard that failed on a synthetic CDM: {', '.join(failed) or 'none'}. A fit took at most "
+        f"{cpu:.0f} CPU seconds and a sample of as many people {drawn:.0f}; the whole recipe held at most "
+        f"{max(each['peak_gib'] for each in made):.1f} GiB.",
         "",
     ]
     return "\n".join(lines)
@@ -151,25 +282,37 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=PEOPLE)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     given = parser.parse_args()
+    answered = {
+        "units: learn": f"units: {given.people}",
+        "years": "[2021-01-01, 2024-12-31]",
+        "max_rows: 10": "max_rows: 6",
+        "bounds: [0, 365]": "bounds: [0, 60]",
+        "31, 91]": "31]",
+    }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        made_up_omop.write(made_up_omop.vocabulary(), folder / "vocabulary", separator="\t")
-        schema = schema_of(folder, folder / "vocabulary", given.people)
+        vocabulary = folder / "vocabulary"
+        made_up_omop.write(made_up_omop.vocabulary(), vocabulary, separator="\t")
+        schema = schema_of(folder, None, "recipes/omop_queries.py", answered)
         own, another = (hospital(folder, given.people, seed) for seed in (101, 102))
-        frames = cdm_tables.read(str(own), schema)
+        look = lambda out: found(out, vocabulary, CONCEPTS, EVER)  # noqa: E731
+        truth = look(own)
         result: dict[str, Any] = {
             "provenance": provenance(),
             "people": given.people,
             "delta": DELTA,
             "seeds": list(given.seeds),
+            "beside": "another",
+            "hospital": truth.queries,
+            "other": compared(truth, look(another)),
+            "runs": runs(folder, schema, cdm_tables.read(str(own), schema), given.seeds, "made up", look, truth),
         }
-        result |= {"hospital": answers(own, folder / "vocabulary"), "another": answers(another, folder / "vocabulary")}
-        result["runs"] = []
-        for epsilon in EPSILONS:
-            for seed in given.seeds:
-                result["runs"].append(run(folder, schema, frames, epsilon, seed, given.people))
-                print(json.dumps(result["runs"][-1]), flush=True)
-    write("omop_queries", result, text(result))
+    about = (
+        f"`recipes/omop_queries.py` wrote this at commit {result['provenance']['commit']}. {given.people:,} made-up people, delta "
+        f"{DELTA:g}, generator `histories` at its defaults, seeds {', '.join(map(str, given.seeds))}. *Another* is a hospital that was "
+        "made up from another seed. Synthetic answers: mean and standard deviation over the seeds. The last three queries are rates."
+    )
+    write("omop_queries", result, text(result, "Queries of a cohort study on a CDM and on synthetic ones", about))
 
 
 if __name__ == "__main__":

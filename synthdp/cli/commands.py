@@ -273,9 +273,7 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     """A draft for a CDM: no record is read."""
     from synthdp.files import atomic
     from synthdp.omop import cdm_draft
-    from synthdp.schema import yamlfile
-    from synthdp.schema.code_lists import resolved
-    from synthdp.schema.schema import Schema
+    from synthdp.schema.code_lists import MOST_CODES
 
     if options.vocabulary is not None:
         cdm_draft.check_apart(options.vocabulary, options.path)
@@ -290,13 +288,13 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
         return
     with atomic.file(out) as part:
         part.write_text(text, encoding="utf-8")
-    looks.keep(out, looks.DRAFT, Schema.from_dict(resolved(yamlfile.parse(text, "draft"), out.parent)))
     print(
         f"draft     {out}: no record was read. Answer its questions, go through its review marks, and name in declared_by "
         "who answers for it"
     )
     for each in (lists or {}).values():
-        print(f"concepts  {out.parent / each.file}: keep those that may be known to occur")
+        most = f", at most {MOST_CODES:,}" if each.number > MOST_CODES else ""
+        print(f"concepts  {out.parent / each.file}: of {each.number:,}, keep those that may be known to occur{most}")
     told = {
         "data__format": "omop",
         "data__path": options.path,
@@ -311,8 +309,6 @@ def _of_patient_files(options: settings.Draft, out: Path | None) -> None:
     """A draft for Synthea's export or MIMIC-III: no record is read."""
     from synthdp.files import atomic
     from synthdp.omop import patient_files
-    from synthdp.schema import yamlfile
-    from synthdp.schema.schema import Schema
 
     text = patient_files.draft(options.format, options.path)
     if out is None:
@@ -320,7 +316,6 @@ def _of_patient_files(options: settings.Draft, out: Path | None) -> None:
         return
     with atomic.file(out) as part:
         part.write_text(text, encoding="utf-8")
-    looks.keep(out, looks.DRAFT, Schema.from_dict(yamlfile.parse(text, "draft")))
     print(
         f"draft     {out}: no record was read. Answer its questions, go through its review marks, and name in declared_by "
         "who answers for it"

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from synthdp.errors import BadInput
 
-MOST_BYTES = 64 << 20
+MOST_BYTES = 256 << 20
 MOST_VALUES = 4_000_000  # a value takes up to 200 bytes of memory, however short its text is
 DEPTH = 64
 DIGITS = 40  # of a whole number

@@ -29,7 +29,7 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, whole
 from synthdp.schema import history_view, linked_tables
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import MICROSECONDS, Datetime
+from synthdp.schema.columns import LEARN, MICROSECONDS, Categorical, Datetime
 from synthdp.schema.history_view import (
     EARLIER,
     FIRST,
@@ -68,6 +68,7 @@ POINTS = "points of "  # dates below visits, as drawn
 LARGEST = 1 << 62  # no gap is larger
 LEAST_CHANCE = 1e-300  # of what a rule leaves: something is drawn of it
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
+CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +170,7 @@ class HistoriesSettings:
             told += [(each, name) for name in below.columns for each in view.before(name)]
             spent = noises[f"{below.table}{ROWS}"]
             answers.append(_Asked.of(data, HistoryTables(view, tuple(told), spent, clip, below.table)))
-        work = _Work(self, Codec(schema), view, cliques, answers, progress)
+        work = _Work(self, Codec(schema), view, cliques, answers, progress, _others(data.declared, schema, view))
         work.units(units, rng)
         return work.records(rng)
 
@@ -225,6 +226,7 @@ class _Work:
     cliques: Mapping[str, Sequence[Clique]]
     answers: Sequence[_Asked]
     progress: Progress
+    others: Mapping[str, int]
 
     def units(self, asked: _Asked, rng: np.random.Generator) -> None:
         """Conditionals of a unit's columns, each given those before it; units that they draw."""
@@ -237,19 +239,19 @@ class _Work:
             before = [(each,) for each in view.of_unit[:place]]
             tables = [_told(asked.tables, each, name) for (each,) in before]
             if not before:
-                self.of_unit[name] = _by_itself(_alone([asked], name, view))
+                self.of_unit[name] = _by_itself(self._alone([asked], name))
             else:
                 weights = np.full(self.number, self.total / self.number)
                 deviations = [asked.deviation] * len(tables)
                 self.of_unit[name] = self._fitted(
-                    self.people, weights, before, tables, deviations, _alone([asked], name, view), None
+                    self.people, weights, before, tables, deviations, self._alone([asked], name), None
                 )
             self.people[name] = _drawn(self.of_unit[name], self.people, sizes, self.number, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
         """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it."""
         view = self.view
-        held = {name: _by_itself(_alone(self.answers, name, view)) for name in view.drawn}
+        held = {name: _by_itself(self._alone(self.answers, name)) for name in view.drawn}
         model = HistoryModel(self.codec.schema, self.of_unit, held)
         steps = self.settings.rounds * len(view.drawn)
         for turn in range(self.settings.rounds):
@@ -261,6 +263,9 @@ class _Work:
                 model.of_record[name] = self._conditional(name, cells, weights, model.of_record[name])
                 self.progress(turn * len(view.drawn) + place + 1, steps, {})
         return model
+
+    def _alone(self, answers: Sequence[_Asked], name: str) -> Array:
+        return _alone(answers, name, self.view, self.others.get(name))
 
     def _weighed(self, cells: dict[str, Whole], owner: Whole, points: Whole) -> tuple[dict[str, Whole], Array, Whole]:
         """The records that count, as of real units, what each weighs, and the order column's point of the record before it, if any."""
@@ -344,9 +349,26 @@ def beyond(view: View, left: Whole) -> NDArray[np.bool_]:
     return np.column_stack([np.ones(len(left), np.bool_), np.array(view.gaps)[None, :] > left[:, None]])
 
 
-def _alone(answers: Sequence[_Asked], name: str, view: View) -> Array:
+def _others(declared: Schema, resolved: Schema, view: View) -> dict[str, int]:
+    """The code of `other` in each column whose categories were learned."""
+    found = {}
+    for name in (*view.unit, *view.drawn):
+        held = name if view.of_row(name) is None else f"{name} 1"
+        if held not in declared.names:  # such as a number of rows
+            continue
+        before, column = declared.column(held), resolved.column(held)
+        if isinstance(before, Categorical) and isinstance(column, Categorical) and before.categories == LEARN:
+            found[name] = column.categories.index(str(column.other))
+    return found
+
+
+def _alone(answers: Sequence[_Asked], name: str, view: View, other: int | None = None) -> Array:
     """Logarithms of a column by itself, (codes,): the mean of what all tables that hold it say, each weighed by its precision. The code
-    that says that a record has no such column, or that a cell is missing which cannot be, is none of those that are drawn."""
+    that says that a record has no such column, or that a cell is missing which cannot be, is none of those that are drawn.
+
+    Learned categories are those whose counts were clear of the noise. So is `other`, the code that takes all the rest: below `CLEAR`
+    deviations it counts as empty, or else noise would fill it where hardly a record belongs there.
+    """
     found, precision = np.zeros(()), 0.0
     for asked in answers:
         for clique, table in asked.tables.items():
@@ -354,7 +376,10 @@ def _alone(answers: Sequence[_Asked], name: str, view: View) -> Array:
                 each = table.sum(tuple(axis for axis, other in enumerate(clique) if other != name))
                 clear = len(each) / (table.size * asked.deviation**2)
                 found, precision = found + clear * each, precision + clear
-    counts = np.clip(found / precision, 1.0, None)
+    counts = found / precision
+    if other is not None and counts[other] < CLEAR / math.sqrt(precision):
+        counts[other] = 0.0
+    counts = np.clip(counts, 1.0, None)
     logs: Array = np.log(counts / counts.sum())
     logs[{FIRST: [-1], GAP: [0]}.get(name, [])] = CLOSED
     below = view.of_row(name)

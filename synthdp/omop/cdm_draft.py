@@ -51,10 +51,11 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Listed:
-    """A list of concepts in a file, relative to the schema, and whether it says which ones lie above others."""
+    """A list of concepts in a file, relative to the schema, whether it says which ones lie above others, and how many it has."""
 
     file: str
     rolls_up: bool
+    number: int
 
 
 def draft(where: str | None, lists: "Mapping[str, Listed] | None" = None) -> str:
@@ -216,7 +217,7 @@ def concept_lists(vocabulary: str, folder: Path) -> dict[str, Listed]:
                 rows = connection.execute("SELECT id, name, NULL FROM listed ORDER BY id").fetchall()
             if rows:
                 _write(folder / f"{field}.csv", rows)
-                found[field] = Listed(f"{folder.name}/{field}.csv", any(row[2] is not None for row in rows))
+                found[field] = Listed(f"{folder.name}/{field}.csv", any(row[2] is not None for row in rows), len(rows))
     return found
 
 

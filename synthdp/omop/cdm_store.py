@@ -21,6 +21,7 @@ from synthdp.tables import csvfile, database_url, source
 
 DUCKDB = (".duckdb", ".db")
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+PART = 1 << 25  # bytes of a database's answer that are read at a time
 WHOLE = r"^([+-]?[0-9]+)\.0*$"
 
 
@@ -51,9 +52,10 @@ class Cdm:
         if path.is_file() and path.suffix.lower() in DUCKDB:
             return f"duckdb:///{quote(str(path.resolve()))}"
         if not Path(self.where).is_dir():
+            wrong = "is neither a folder nor a DuckDB file" if path.exists() else "does not exist"
             raise BadInput(
-                f"{self.where}: is no CDM: expected a folder with a CSV or Parquet file for each table, such as person.csv, a DuckDB file "
-                "(.duckdb or .db), or postgresql://user@host/name#schema"
+                f"{self.where} {wrong}. Name a folder with a CSV or Parquet file for each table, a DuckDB file (.duckdb or .db), or a "
+                "schema of PostgreSQL: postgresql://user@host/name#schema"
             )
         return None
 
@@ -116,10 +118,11 @@ class Cdm:
         return {name: _clean(name, table, numbered) for name, table in found.items()}
 
     def views(
-        self, connection: Any, wanted: Mapping[str, Sequence[str] | None], prefix: str
+        self, connection: Any, wanted: Mapping[str, Sequence[str] | None], prefix: str, *, records: bool = False
     ) -> dict[str, tuple[str, ...]]:
         """Make a view of each wanted table in a DuckDB of our own, called by its name behind `prefix`, with its fields (all, where None)
-        as they are stored; the fields of each. Of PostgreSQL the tables are read into memory."""
+        as they are stored; the fields of each. What lies in PostgreSQL is copied into tables, some rows at a time; of `records` no text
+        is copied, but as many x as it has letters."""
         made: dict[str, tuple[str, ...]] = {}
         if self._url is None:
             for name in wanted:
@@ -139,9 +142,14 @@ class Cdm:
                         )
                         made[name] = tuple(columns)
         else:
-            for name, table in self.texts(wanted).items():
-                connection.register(f"{prefix}{name}", table)
-                made[name] = tuple(table.column_names)
+            with self._database() as database:
+                for name in filter(database.tables.__contains__, wanted):
+                    for number, part in enumerate(database.parts(name, wanted[name], hidden=records)):
+                        connection.register("part", _clean(name, part))
+                        into = f"INSERT INTO {prefix}{name}" if number else f"CREATE TABLE {prefix}{name} AS"
+                        connection.execute(f"{into} SELECT * FROM part")
+                        connection.unregister("part")
+                        made[name] = tuple(part.column_names)
         return made
 
     @property
@@ -184,19 +192,38 @@ class _Database:
 
     def read(self, name: str, fields: Sequence[str] | None) -> pa.Table:
         """The fields as text."""
+        return pa.concat_tables(self.parts(name, fields))
+
+    def parts(self, name: str, fields: Sequence[str] | None, *, hidden: bool = False) -> Iterator[pa.Table]:
+        """The fields as text, one part of the rows after another, at least one; of `hidden` text only the length."""
         table, columns = self.tables[name]
         wanted = [each for each in columns if fields is None or each in fields]
-        chosen = ", ".join(f"CAST({_quoted(columns[each])} AS VARCHAR) AS {_quoted(each)}" for each in wanted)
+        texts = {each.name for each in cdm.tables()[name] if each.type.startswith("varchar")} if hidden else ()
+        chosen = ", ".join(
+            f"{_length_of(columns[each]) if each in texts else f'CAST({_quoted(columns[each])} AS VARCHAR)'} AS {_quoted(each)}"
+            for each in wanted
+        )
         query = f"SELECT {chosen} FROM {_quoted(self._schema)}.{_quoted(table)}"
         if not self._postgres:
-            return self._connection.execute(query).to_arrow_table()
+            yield self._connection.execute(query).to_arrow_table()
+            return
+        yield pa.table({each: pa.array([], pa.string()) for each in wanted})
+        held = bytearray()
         with self._connection.cursor().copy(f"COPY ({query}) TO STDOUT (FORMAT csv)") as copied:
-            data = b"".join(bytes(part) for part in copied)
-        empty = pa.table({each: pa.array([], pa.string()) for each in wanted})
-        return empty if not data else _parsed(data, wanted)
+            for row in copied:  # the protocol has one for each row
+                held += row
+                if len(held) >= PART:
+                    yield _parsed(held, wanted)
+                    held.clear()
+        if held:
+            yield _parsed(held, wanted)
 
 
-def _parsed(data: bytes, names: list[str]) -> pa.Table:
+def _length_of(field: str) -> str:
+    return f"repeat('x', length(trim(CAST({_quoted(field)} AS VARCHAR))))"
+
+
+def _parsed(data: bytearray, names: list[str]) -> pa.Table:
     """Arrow's words may hold cells: none of them is repeated."""
     try:
         return pacsv.read_csv(

@@ -2,7 +2,7 @@
 
 Every check counts the rows that break a rule, and fails where they are a larger share of the rows that it applies to than its threshold.
 One that needs a vocabulary (`concept`, `concept_ancestor`), or a table that is not there, is not run, which is no pass. One without a row
-to apply to is empty. The table checked is copied, without its free text, into a DuckDB of our own; tables of PostgreSQL are read into it.
+to apply to is empty. Each table is copied, without its free text, into a DuckDB of our own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -70,7 +70,7 @@ def checked(where: str, vocabulary: str | None = None, memory: str = "2GiB") -> 
     `BadInput` where something cannot be read, or DuckDB is not installed."""
     with duck(memory) as connection:
         of_tables = {name: _needed(name) for name in CHECKED}
-        there = Cdm(where).views(connection, of_tables, "raw_")
+        there = Cdm(where).views(connection, of_tables, "raw_", records=True)
         concepts: dict[str, tuple[str, ...]] = {}
         if vocabulary is not None:
             concepts = Cdm(vocabulary).views(connection, {"concept": None, "concept_ancestor": None}, "v_")

@@ -11,11 +11,14 @@ from linked_clinic import IN_ORDER, LAB, TREE, clinic, finer, labs, schema, with
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer, generators, load, verify
 from synthdp.errors import BadInput
+from synthdp.generators import histories
 from synthdp.generators.histories import HistoriesSettings
 from synthdp.ledger.events import merged
 from synthdp.ledger.ledger import Ledger
 from synthdp.planning import planned
 from synthdp.report import information_loss, promise
+from synthdp.schema.codec import Codec
+from synthdp.schema.history_view import View
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.replay import Recorder
@@ -109,6 +112,23 @@ def test_rare_codes_below_visits_are_kept_under_their_parents_and_may_be_drawn_a
         "which codes are kept depends on how many person_id" in each for each in loaded.statement.declared["tables"]
     )
     assert promise.asked_for(loaded.statement) == promise.bought(loaded.statement) == ["diagnosis.code"]
+
+
+@pytest.mark.parametrize(("count", "share"), [(29.9, 1 / 201), (30.1, 30.1 / 230.1), (-5.0, 1 / 201)])
+def test_other_of_learned_codes_is_empty_until_it_is_clear_of_the_noise(count, share):
+    declared = with_tree(with_labs)
+    resolved = declared.with_learned("diagnosis.code 1", categories=("E", "I")).with_learned(
+        "diagnosis.code 2", categories=("E", "I")
+    )
+    view = View.of(Codec(resolved))
+    others = histories._others(declared, resolved, view)
+    assert others == {"diagnosis.code": 2}
+    counts = np.array([120.0, 80.0, count, 40.0])  # the last: there is no such row
+    answer = histories._Asked({("diagnosis.code",): counts}, 10.0)
+    chances = np.exp(histories._alone([answer], "diagnosis.code", view, others["diagnosis.code"]))
+    np.testing.assert_allclose(chances[2] / chances[:3].sum(), share)
+    plain = np.exp(histories._alone([answer], "diagnosis.code", view))
+    np.testing.assert_allclose(plain[2] / plain[:3].sum(), max(count, 1.0) / (200 + max(count, 1.0)))
 
 
 def test_keys_are_fresh_and_linked_and_rules_are_kept(release):

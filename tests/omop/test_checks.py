@@ -128,7 +128,7 @@ def test_rows_are_counted_as_a_plain_loop_counts_them(tmp_path):
 
 
 def test_what_is_no_cdm_is_refused_in_words(tmp_path):
-    with pytest.raises(BadInput, match="is no CDM"):
+    with pytest.raises(BadInput, match="nowhere does not exist"):
         checked(str(tmp_path / "nowhere"))
     (tmp_path / "person.csv").write_text("person_id\n1\n", encoding="utf-8")
     (tmp_path / "PERSON.parquet").write_text("", encoding="utf-8")

@@ -27,7 +27,7 @@ from synthdp.omop.quality_checks import checked
 
 DATA = ("data.format=omop", "data.path=cdm", "data.schema=schema.yaml")
 SOON = ("generator=histories", "generator.rounds=1", "generator.iterations=5", "seed=1")
-FIT = ("fit", *DATA, *SOON, "budget.epsilon=50", "budget.delta=1e-5")  # to 300 people as 3 to 5,000
+FIT = ("fit", *DATA, *SOON, "budget.epsilon=3", "budget.delta=1e-5")
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,7 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     drafted = said_of(capsys, "schema", *DATA[:2], "data.vocabulary=vocabulary", "out=draft.yaml")
     assert "next       synthdp check data.format=omop data.path=cdm" in drafted
     assert "no record was read" in drafted
+    assert not Path("internal").exists(), "so no look at records is noted, after which the schema would count as edited"
     found = said_of(capsys, "check", *DATA, "data.vocabulary=vocabulary")
     assert " 0 failed, 0 not run" in found
     assert "'measurement.visit_occurrence_id': some rows name no visit: they cannot hang below one" in found
@@ -130,7 +131,7 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     )
     assert all("synthetic: made by synthdp, epsilon" in comment for (comment,) in comments)
     about = frames["cdm_source"].iloc[0]
-    assert about["source_description"].startswith("synthetic: made by synthdp, epsilon 49.9")
+    assert about["source_description"].startswith("synthetic: made by synthdp, epsilon 2.9")
     assert "per person_id" in about["source_description"]
     assert set(frames["person"]["person_source_value"]) == {"synthetic"}
     assert frames["person"]["person_id"].tolist() == list(range(1, 201))
@@ -169,8 +170,8 @@ def test_concepts_roll_up_to_standard_ones_of_their_domain_with_one_parent_each(
     pd.DataFrame(pairs, columns=names).to_csv(tmp_path / "concept_ancestor.csv", index=False)
     (tmp_path / "concept.csv").write_text(ODD, encoding="utf-8")
     lists = cdm_draft.concept_lists(str(tmp_path), tmp_path / "lists")
-    assert lists["condition_concept_id"] == cdm_draft.Listed("lists/condition_concept_id.csv", rolls_up=True)
-    assert lists["drug_concept_id"] == cdm_draft.Listed("lists/drug_concept_id.csv", rolls_up=False)
+    assert lists["condition_concept_id"] == cdm_draft.Listed("lists/condition_concept_id.csv", rolls_up=True, number=8)
+    assert lists["drug_concept_id"] == cdm_draft.Listed("lists/drug_concept_id.csv", rolls_up=False, number=1)
     found = pd.read_csv(tmp_path / "lists" / "condition_concept_id.csv").set_index("concept_id")["parent"]
     assert found.dropna().astype(int).to_dict() == {2: 1, 3: 1, 4: 2, 5: 4, 6: 2, 7: 3}
     assert found.index.tolist() == [1, 2, 3, 4, 5, 6, 7, 9]
@@ -428,7 +429,11 @@ REFUSED = {
         ("check", "data.path=cdm", "data.vocabulary=vocabulary", "data.schema=schema.yaml"),
         "belongs to data.format=omop",
     ),
-    "no cdm": (("check", "data.format=omop", "data.path=schema.yaml"), "is no CDM"),
+    "no cdm": (
+        ("check", "data.format=omop", "data.path=schema.yaml"),
+        "schema.yaml is neither a folder nor a DuckDB file. Name a folder",
+    ),
+    "nothing": (("check", "data.format=omop", "data.path=nowhere#cdm"), "nowhere#cdm does not exist. Name a folder"),
     "another schema": (("plan", *DATA[:2], "data.schema=other.yaml", "account=none"), "no field of OMOP CDM 5.4"),
     "a file": (("sample", "release=run/release", "rows=2", "format=omop", "out=x.csv"), "is not a release"),
     "a list without a file": (("schema", "format=omop", "vocabulary=vocabulary"), "needs out=FILE"),
@@ -486,7 +491,7 @@ def test_the_kept_form_is_whole():
 
 
 @pytest.mark.heavy
-def test_postgresql_from_schema_to_split(place, capsys):
+def test_postgresql_from_schema_to_split(place, capsys, monkeypatch):
     import psycopg
 
     with databases.postgres() as server:
@@ -504,6 +509,12 @@ def test_postgresql_from_schema_to_split(place, capsys):
         found = cdm_tables.read(url, Schema.load("schema.yaml"))
         for name, frame in expected.items():
             pd.testing.assert_frame_equal(found[name], frame, check_dtype=False)
+        monkeypatch.setattr(cdm_store, "PART", 1_000)
+        assert checked(url, "vocabulary") == checked("cdm", "vocabulary"), "some rows at a time"
+        with cdm_store.duck() as connection:
+            Cdm(url).views(connection, dict.fromkeys(cdm.RECORDS), "raw_", records=True)
+            copied = connection.execute("SELECT DISTINCT person_source_value FROM raw_person").fetchall()
+            assert {frozenset(each) for (each,) in copied} == {frozenset("x")}, "no text"
         data = ("data.format=omop", f"data.path={url}")
         assert " 0 failed, 0 not run" in said_of(
             capsys, "check", *data, "data.schema=schema.yaml", "data.vocabulary=vocabulary"

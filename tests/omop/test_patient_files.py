@@ -126,6 +126,7 @@ def test_from_the_draft_to_synthetic_tables(kind, capsys):
     data = (f"data.format={kind}", "data.path=records", "data.schema=schema.yaml")
     drafted = said_of(capsys, "schema", *data[:2], "out=draft.yaml")
     assert f"next       synthdp check data.format={kind} data.path=records" in drafted
+    assert not Path("internal").exists(), "no look at records is noted"
     found = said_of(capsys, "check", *data)
     assert "next       synthdp plan data.path=records" in found
     fit = ("generator=histories", "generator.rounds=1", "generator.iterations=3", "seed=1", "account=none", "out=run")
@@ -139,6 +140,29 @@ def test_from_the_draft_to_synthetic_tables(kind, capsys):
     if kind == "mimic3":
         assert {"25000", "4019"} & set(made["condition"]["code"]), "codes are text"
         assert made["visit"]["start"].str.startswith("21").all()
+    apart = {}
+    for part, rest in (("train", range(4)), ("test", (4,))):
+        Path(part).mkdir()
+        for name, frame in MADE[kind](120).items():
+            of_person = {"patients": "Id", "PATIENTS": "SUBJECT_ID"}.get(
+                name, "PATIENT" if kind == "synthea" else "SUBJECT_ID"
+            )
+            number = frame[of_person].astype(str).str.extract(r"(\d+)", expand=False).astype(int)
+            frame[(number % 5).isin(rest)].to_csv(f"{part}/{name}.csv", index=False)
+        apart[part] = f"data.{part}={part}"
+    judge = (
+        "evaluate",
+        data[0],
+        data[2],
+        *apart.values(),
+        "synthetic=synthetic",
+        "release=run/release",
+        "evaluate=quick",
+    )
+    said = said_of(capsys, *judge, "out=judged")
+    assert "condition per visit" in said
+    assert "next       synthdp report release=run/release" in said
+    said_of(capsys, "report", "release=run/release", "out=report")
 
 
 def test_what_is_read_is_what_the_files_say(kind):
