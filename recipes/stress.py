@@ -28,6 +28,11 @@ from synthdp.sets.named import Named
 
 EPSILON, DELTA = 1.0, 1e-5
 SEEDS = {"mixture": 3, "aim": 3}  # of the others one
+# Label -> settings of mixture, on the tables where they matter.
+WITHOUT: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "mixture without triples": ({"triple_share": 0.0}, ("parity of two", "parity of three")),
+    "mixture, declared bins alone": ({"cells": 0}, ("structural", "nearly equal", "heaped")),
+}
 FLAG: dict[str, Any] = {"kind": "boolean"}
 
 
@@ -163,9 +168,11 @@ def groups_of(data: str) -> dict[tuple[str, float | None], list[Trial]]:
     found: dict[tuple[str, float | None], list[Trial]] = {
         (REFERENCES[REAL], None): [Trial(data=data, label=REFERENCES[REAL], generator=REAL)]
     }
-    for name in of_tables():
-        made = {"generator": name, "epsilon": EPSILON, "delta": DELTA}
-        found[name, EPSILON] = [Trial(data=data, label=name, seed=seed, **made) for seed in range(SEEDS.get(name, 1))]
+    makers: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in of_tables()}
+    makers |= {label: ("mixture", settings) for label, (settings, where) in WITHOUT.items() if data in where}
+    for label, (name, settings) in sorted(makers.items()):
+        made = {"generator": name, "settings": settings, "epsilon": EPSILON, "delta": DELTA}
+        found[label, EPSILON] = [Trial(data=data, label=label, seed=seed, **made) for seed in range(SEEDS.get(name, 1))]
     return found
 
 
