@@ -31,7 +31,7 @@ SEEDS = {"mixture": 3, "aim": 3}  # of the others one
 # Label -> settings of mixture, on the tables where they matter.
 WITHOUT: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "mixture without triples": ({"triple_share": 0.0}, ("parity of two", "parity of three")),
-    "mixture, declared bins alone": ({"cells": 0}, ("structural", "nearly equal", "heaped")),
+    "mixture on declared bins alone": ({"cells": 0}, ("structural", "nearly equal", "heaped")),
 }
 FLAG: dict[str, Any] = {"kind": "boolean"}
 
