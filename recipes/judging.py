@@ -65,9 +65,11 @@ def fitted(trial: Trial, chosen: Named, axes: Sequence[Axis], limit: float | Non
     return table_of(frame, tuple(axes), "synthetic"), figures
 
 
-def judged(trial: Trial, maker: Maker = fitted, limit: float | None = None) -> Figures:
+def judged(
+    trial: Trial, maker: Maker = fitted, limit: float | None = None, load: Callable[[str], Named] = named.load
+) -> Figures:
     """One table and its judgement; a fit that is refused, or stopped for its time, is kept with its reason."""
-    chosen = named.load(trial.data)
+    chosen = load(trial.data)
     axes = axes_of(chosen.schema, chosen.train)
     train, test = table_of(chosen.train, axes, "training"), table_of(chosen.test, axes, "test")
     target = next(axis for axis in axes if axis.name == chosen.schema.targets[0])

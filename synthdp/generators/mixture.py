@@ -5,8 +5,10 @@ which says how codes are grouped (the noise of a table is small against its grou
 what a rare label goes with where the tables of three are all noise; then each table of (column, column, label), and each of
 (column, column), whose noise is not spread over the label's values. Every two ordered columns are counted in a few broad groups too,
 so that correlations survive: in tables of many cells, shrinkage pulls correlations to 0, and so does the noise of empty cells, since
-a model has no negative cells. A mixture of product distributions is fitted to all of them at once (`marginals/product_mixture.py`), and
-records are drawn from it.
+a model has no negative cells. None of these tables shows what only three columns together tell, such as a label that is the parity of
+three flags. Where the schema's number of units is large against the noise, columns in halves are therefore counted six at a time with
+the label, and the triples that the noise does not explain are fitted as well. A mixture of product distributions is fitted to all of
+this at once (`marginals/product_mixture.py`), and records are drawn from it.
 
 Marginal-based generators measure tables and fit a graphical model to them (McKenna, Miklau & Sheldon 2021; McKenna et al. 2022);
 the mixture needs no choice of tables, since its tables cost one matrix product however many they are. Only where there are more
@@ -20,7 +22,7 @@ The label is the first target, together with those further ones that make at mos
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,17 +36,20 @@ from synthdp.generators.marginals.evidence import (
     LEAST_NOISE,
     Answers,
     Look,
+    blocks,
+    clear_triples,
     evidence,
     look,
     numeric,
     ordered,
+    parts,
     places,
     told,
     varied,
 )
-from synthdp.generators.marginals.grouping import Places
+from synthdp.generators.marginals.grouping import Places, halves
 from synthdp.generators.marginals.mixture_model import MOST_CELLS, MixtureModel, beside, restored
-from synthdp.generators.marginals.product_mixture import Products, components_of, fit
+from synthdp.generators.marginals.product_mixture import Products, Triples, components_of, fit
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.setting_checks import refuse_ignored
 from synthdp.ledger.budget import Budget
@@ -75,6 +80,8 @@ class Worth:
 
 WITH_LABEL, WITHOUT = Worth(records=200.0, least=80), Worth(records=100.0, least=500)
 BROADLY = Worth(records=BROAD * 4, least=1)  # those that have two places of a column, at least
+TOGETHER = 20.0  # how many deviations of the noise of a triple's sum the public units must be for triples to be asked
+MOST_COLUMNS = 20  # beside the targets: 120 tables count every three of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +110,12 @@ class Mixture:
         0.06,
         "share of the precision spent on tables of two ordered columns in a few broad groups, from which correlations are learned, "
         "in [0, 1); 0: none",
+        number("[0, 1)"),
+    )
+    triple_share: float = option(
+        0.02,
+        "share of the precision spent on tables of up to six columns in halves with the label, from which the fit learns what only "
+        "three columns together tell, in [0, 1); asked only where `units` of the schema is large against the noise; 0: none",
         number("[0, 1)"),
     )
     tables: int | None = option(
@@ -156,7 +169,7 @@ class Mixture:
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """A Gaussian each for the single columns, their finer grids, columns with the label, two ordered columns in broad groups, two
-        columns, two with the label."""
+        columns, two with the label, and up to six in halves with the label."""
         return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
 
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:
@@ -174,8 +187,19 @@ class Mixture:
             shares["pairs"] = self.pair_share if labels else 1 - sum(shares.values())
         if labels:
             shares["tables"] = 1 - sum(shares.values())
+        if self._in_threes(schema, noise):
+            shares["triples"] = self.triple_share / (1 - self.triple_share)
         whole = sum(shares.values())
         return {name: noise / math.sqrt(share / whole) for name, share in shares.items()}
+
+    def _in_threes(self, schema: Schema, noise: float) -> bool:
+        """Whether what three columns tell together would stand clear of the noise: by public numbers alone."""
+        features, units = sum(column.name not in schema.targets for column in schema.coded), schema.units
+        if not self.triple_share or not 3 <= features <= MOST_COLUMNS or not isinstance(units, int):
+            return False
+        most = schema.max_records_per_unit if schema.unit else 1
+        cells = math.comb(len(parts(features)), 3) * 2 ** min(features, 6)
+        return units >= TOGETHER * most * noise * math.sqrt(cells / self.triple_share)
 
     def _refuse_of_targets(self) -> None:
         """Raise `BadInput` where a setting was changed that only a schema with a target reads."""
@@ -216,6 +240,7 @@ class Mixture:
         pairs = self._asked(data, seen, paired, noises.get("pairs"), [])
         tables = self._asked(data, seen, chosen, noises.get("tables"), seen.labels)
         found, order = evidence(seen, tables, pairs, labelled, label_deviation, wide, of)
+        found = replace(found, triples=self._threes(data, seen, order, noises.get("triples")))
         components = self.components or components_of(seen.total, min(tables.deviation, pairs.deviation))
         iterations = self.iterations or max(LEAST_ITERATIONS, 3 * components // 4)
         products = fit(
@@ -259,6 +284,17 @@ class Mixture:
         counted = [of[name][groups.of] if name in of else groups.of for name, groups in seen.groups.items()]
         question = data.tables(pairs, noise, counted, fine=True)
         return Answers(names=names, tables=data.ask(question), deviation=question.deviation), of
+
+    def _threes(self, data: "Sensitive", seen: Look, order: Sequence[str], noise: float | None) -> Triples | None:
+        """What noisy tables of columns in halves with the label tell of every three; none without a noise."""
+        names = [name for name in order if name]
+        if noise is None or len(names) < 3:
+            return None
+        columns = {column.name: column for column in data.schema.coded}
+        of = {name: halves(seen.groups[name], seen.shares(name), columns[name], data.fine) for name in names}
+        counted = [of[name][groups.of] if name in of else groups.of for name, groups in seen.groups.items()]
+        question = data.tables([(*block, *seen.labels) for block in blocks(names)], noise, counted, fine=True)
+        return clear_triples(data.ask(question), question.deviation, of, order, seen)
 
     def _asked(
         self, data: "Sensitive", seen: Look, names: list[str], noise: float | None, labels: Sequence[str]

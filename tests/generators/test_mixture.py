@@ -13,8 +13,18 @@ from clinic import make_frame, make_schema
 from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.generators.marginals.grouping import Counts, Groups, agreed, broad, grouped
-from synthdp.generators.marginals.product_mixture import BETAS, Broad, Evidence, Products, _adam, allotted, fit
+from synthdp.generators.marginals.evidence import Look, blocks, clear_triples
+from synthdp.generators.marginals.grouping import Counts, Groups, agreed, broad, grouped, halves
+from synthdp.generators.marginals.product_mixture import (
+    BETAS,
+    Broad,
+    Evidence,
+    Products,
+    Triples,
+    _adam,
+    allotted,
+    fit,
+)
 from synthdp.generators.mixture import Mixture
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Boolean, Categorical
@@ -374,7 +384,7 @@ def test_of_many_columns_the_pairs_are_of_those_that_tell_most():
     synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(20.0, 1e-5), tables=1, pairs=1, components=40)
     with pytest.warns(UserWarning, match=r"pairs of 2 of the 12 columns.*with the label: 'c2', 'c3'"):
         release = synthesizer.fit(frame, seed=0)
-    assert [entry.event.noise > 0 for entry in release.statement.events] == 4 * [True]
+    assert [entry.event.noise > 0 for entry in release.statement.events] == 5 * [True]  # triples, too
     made = release.sample(4000, seed=1)
     for name in ("c0", "c1", "c2"):  # c2 is known with the label all the same
         assert (made[name] == made["ill"]).mean() == pytest.approx((frame[name] == frame["ill"]).mean(), abs=0.04)
@@ -604,6 +614,115 @@ def test_correlations_of_a_small_table_are_not_shrunk():
     schema = type(make_schema()).from_dict(named)
     made = Synthesizer("mixture", schema=schema, budget=Budget(1.0, 1e-5), starts=1, iterations=200).fit(frame, seed=0)
     assert made.sample(rows, seed=1)[list("abcd")].corr().to_numpy()[np.triu_indices(4, 1)].min() > 0.42
+
+
+def parity(rows, bits, seed=0, **facts):
+    """A label that is the parity of the first three of so many bits in 19 of 20 records."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({f"b{place}": rng.random(rows) < 0.5 for place in range(bits)})
+    frame["odd"] = (frame[[*frame][:3]].sum(axis=1) % 2 == 1) ^ (rng.random(rows) < 0.05)
+    columns = {name: {"kind": "boolean"} for name in frame}
+    head = {"declared_by": "the tests", "units": rows, "targets": ["odd"], **facts}
+    return type(make_schema()).from_dict({**head, "columns": columns}), frame
+
+
+def agreement(frame):
+    return (frame["odd"] == (frame[["b0", "b1", "b2"]].sum(axis=1) % 2 == 1)).mean()
+
+
+def test_a_label_that_is_the_parity_of_three_columns_is_learned():
+    """No table of two columns with the label shows it: without triples, half of the records agree."""
+    schema, frame = parity(8_000, 5)
+    settings = {"starts": 1, "components": 30, "iterations": 100}
+    made = Synthesizer("mixture", schema=schema, budget=Budget(1.0, 1e-5), **settings).fit(frame, seed=0)
+    assert agreement(made.sample(8_000, seed=1)) > 0.85
+
+
+def test_triples_are_asked_where_public_numbers_say_that_they_stand_clear():
+    """And what they cost is taken from the other tables alike."""
+
+    def planned(bits, noise=3.7, **facts):
+        return Mixture().noises(parity(50, bits, **facts)[0], noise)
+
+    assert "triples" in planned(8, units=20_000)
+    for little in ({"bits": 8, "units": 2_000}, {"bits": 8, "units": None}, {"bits": 8, "units": "learn"}):
+        assert "triples" not in planned(**little)
+    assert "triples" in planned(20, units=10**6)
+    assert "triples" not in planned(21, units=10**9)
+    assert "triples" not in planned(2, units=10**9)
+    asked, others = planned(8, units=20_000), planned(8, units=2_000)
+    assert sum(each**-2 for each in asked.values()) == pytest.approx(3.7**-2)
+    assert asked["triples"] ** -2 == pytest.approx(0.02 * 3.7**-2)
+    for name, noise in others.items():
+        assert asked[name] == pytest.approx(noise / 0.98**0.5)
+
+
+def looked(frame):
+    """What single columns of booleans tell, without noise."""
+    groups = {name: Groups(of=np.arange(2), within=np.ones(2)) for name in frame}
+    counts = {name: Counts.of(np.bincount(frame[name], minlength=2).astype(float), 0.0) for name in frame}
+    features = [name for name in frame if name != "odd"]
+    return Look(labels=["odd"], features=features, counts=counts, groups=groups, deviation=0.0, total=float(len(frame)))
+
+
+def triples_of(frame, deviation, seed=0):
+    rng, seen = np.random.default_rng(seed), looked(frame)
+    names = seen.features
+    tables = []
+    for block in blocks(names):
+        cells = np.ravel_multi_index(frame[[*block, "odd"]].to_numpy(int).T, (2,) * (len(block) + 1))
+        table = np.bincount(cells, minlength=2 ** (len(block) + 1)).astype(float)
+        tables.append((table + rng.normal(0, deviation, table.shape)).reshape((2,) * (len(block) + 1)))
+    return clear_triples(tables, deviation, {name: np.arange(2) for name in names}, names, seen)
+
+
+@pytest.mark.parametrize("bits", [3, 4, 5, 7, 8])
+def test_only_triples_that_noise_does_not_explain_are_fitted(bits):
+    _, frame = parity(4_000, bits)
+    found = triples_of(frame, 20.0)
+    assert found.of.tolist() == [[0], [1], [2]]
+    told = np.array([-1, 1])[frame[["b0", "b1", "b2"]].to_numpy(int)].prod(1)
+    exact = [told[frame["odd"] == label].sum() / len(frame) for label in (False, True)]
+    np.testing.assert_allclose(found.held[:, 0], exact, atol=4.5 / float(found.precision[0]))
+    frame["odd"] = frame["b0"] & frame["b1"]  # related two by two, as columns of ordinary tables are
+    frame["b2"] = frame["odd"] ^ (np.random.default_rng(1).random(len(frame)) < 0.2)
+    assert triples_of(frame, 20.0) is None
+
+
+def test_a_mixture_s_triples_are_those_of_its_records():
+    """By a loop over components and groups."""
+    products = known(np.random.default_rng(0))
+    signs = np.zeros((9, 3))
+    signs[:3, 0], signs[3:7, 1], signs[7:, 2] = [-1, 1, 1], [-1, -1, 1, 1], [-1, 1]
+    made = np.zeros(2)
+    for k, w in enumerate(products.weights):
+        for i, j, m in itertools.product(range(3), range(4), range(2)):
+            share = w * products.columns[0][k, i] * products.columns[1][k, j] * products.columns[2][k, m]
+            made += share * products.label[k] * signs[i, 0] * signs[3 + j, 1] * signs[7 + m, 2]
+    as_tensors = [torch.from_numpy(each) for each in (products.weights, products.label, np.hstack(products.columns))]
+    triples = Triples(
+        signs=torch.from_numpy(signs),
+        of=torch.tensor([[0], [1], [2]]),
+        held=torch.from_numpy(made[:, None] + [[0.5], [0.0]]),
+        precision=torch.tensor([2.0]).double(),
+    )
+    assert float(triples.residual(*as_tensors)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", ["ordered", "categories"])
+def test_halves_hold_about_as_many_records(kind):
+    """By hand."""
+    columns = {"a": {"kind": "integer", "bounds": [0, 3], "bins": 4}}
+    if kind == "categories":
+        columns = {"a": {"kind": "categorical", "categories": list("abcd")}}
+    schema = type(make_schema()).from_dict({"declared_by": "the tests", "units": 9, "columns": columns})
+    column, codec, groups = schema.column("a"), Codec(schema), Groups(of=np.arange(4), within=np.ones(4))
+    even, heavy = np.full(4, 0.25), np.array([0.1, 0.7, 0.1, 0.1])
+    assert halves(groups, even, column, codec).tolist() == [0, 0, 1, 1]
+    wanted = {"ordered": [0, 0, 1, 1], "categories": [1, 0, 1, 1]}
+    assert halves(groups, heavy, column, codec).tolist() == wanted[kind]
+    alone = Groups(of=np.zeros(4, np.int64), within=np.full(4, 0.25))
+    assert halves(alone, np.ones(1), column, codec).tolist() == [0]
 
 
 @pytest.mark.parametrize("apart", [0.0, 500.0, 1e9])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from synthdp.generators.marginals.grouping import Counts, Groups, Places, agreed, broad, grouped
 from synthdp.generators.marginals.mixture_model import beside
-from synthdp.generators.marginals.product_mixture import Broad, Evidence
+from synthdp.generators.marginals.product_mixture import Broad, Evidence, Triples
 from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.schema import Schema
 from synthdp.seal import Grouping
@@ -33,6 +33,8 @@ APART = (
 )
 BROAD = 4.0  # how many deviations of its noise a cell of a broad table holds, at least, were its columns independent
 MOST_PLACES = 8  # of a column in broad tables
+SURE = 4.5  # deviations of the noise: by chance, one triple of 150,000
+MOST_TRIPLES = 100
 LEAST_NOISE = 0.5  # records: a noiseless fit is weighed as if it had so much
 
 
@@ -238,6 +240,73 @@ def laid_broadly(answers: Answers, of: Mapping[str, Places], order: Sequence[str
         measured=torch.from_numpy(measured),
         precision=seen.total / max(answers.deviation, LEAST_NOISE),
     )
+
+
+def parts(count: int) -> list[Array]:
+    """Places 0 .. count - 1 in pairs, or in three parts where that makes fewer."""
+    return np.array_split(np.arange(count), max(3, (count + 1) // 2))
+
+
+def blocks(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Every three parts of the names together: up to six names each, so that any three of the names are in one."""
+    return [tuple(names[place] for part in three for place in part) for three in combinations(parts(len(names)), 3)]
+
+
+def clear_triples(
+    tables: Sequence[Array], deviation: float, halved: Mapping[str, Places], order: Sequence[str], seen: Look
+) -> Triples | None:
+    """The triples of the `halved` columns, which are in order, that tell more together than any two do, from noisy tables of their
+    blocks with the label: at most `MOST_TRIPLES`, the clearest ones of those whose third cumulant, given a label, has at least
+    `SURE` deviations of its noise. None where there are none."""
+    import torch
+
+    names, labels = [*halved], seen.size(seen.labels)
+    found: dict[tuple[int, ...], list[Array]] = {}
+    summed: dict[tuple[int, ...], list[int]] = {}  # cells that make one of a triple's
+    for block, table in zip(blocks(names), tables, strict=True):
+        whole = table.reshape(*table.shape[: len(block)], labels)
+        for three in combinations(range(len(block)), 3):
+            others = tuple(axis for axis in range(len(block)) if axis not in three)
+            triple = tuple(names.index(block[axis]) for axis in three)
+            found.setdefault(triple, []).append(whole.sum(others))
+            summed.setdefault(triple, []).append(math.prod(whole.shape[axis] for axis in others))
+    triples = [triple for triple in found if all(halved[names[place]].any() for place in triple)]
+    cubes = np.array([np.mean(found[triple], 0) for triple in triples]).reshape(-1, 2, 2, 2, labels)
+    cells = np.array([sum(summed[triple]) / len(summed[triple]) ** 2 for triple in triples])
+    noise = max(deviation, LEAST_NOISE) * np.sqrt(cells)  # of a cell
+    clear = _third_cumulants(cubes, noise)
+    kept = np.argsort(-clear, kind="stable")[: min(MOST_TRIPLES, int((clear >= SURE).sum()))]
+    if not len(kept):
+        return None
+    ends = np.cumsum([0, *(len(halved.get(name, [0])) for name in order)])
+    signs = np.zeros((int(ends[-1]), len(names)))
+    for place, name in enumerate(order):
+        if name in halved:
+            signs[ends[place] : ends[place + 1], names.index(name)] = 2 * halved[name] - 1
+    sign = np.array([-1.0, 1.0])
+    held = np.einsum("tabcl,a,b,c->lt", cubes[kept], sign, sign, sign) / seen.total
+    return Triples(
+        signs=torch.from_numpy(signs).float(),
+        of=torch.tensor([triples[place] for place in kept]).T,
+        held=torch.from_numpy(held).float(),
+        precision=torch.from_numpy(seen.total / (noise[kept] * math.sqrt(8))).float(),
+    )
+
+
+def _third_cumulants(cubes: Array, noise: Array) -> Array:
+    """The largest over the labels, in deviations, of noisy tables (triples, 2, 2, 2, labels) whose cells have the deviations
+    `noise` (triples,): the sum over records of the product of three signs less their means, which is 0 where of three columns one
+    is independent of the two others."""
+    sums = np.maximum(cubes.sum((1, 2, 3)), noise[:, None])
+    apart = []
+    for axis in (1, 2, 3):
+        high, low = (cubes.take(place, axis).sum((1, 2)) for place in (1, 0))
+        mean = np.clip((high - low) / sums, -1, 1)
+        apart.append(np.stack([-1 - mean, 1 - mean], 1))  # (triples, 2, labels)
+    told = np.abs(np.einsum("tabcl,tal,tbl,tcl->tl", cubes, *apart))
+    spread = np.sqrt(np.prod([(each**2).sum(1) for each in apart], 0))
+    most: Array = (told / (spread * noise[:, None])).max(1)
+    return most
 
 
 def evidence(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from synthdp.generators import distributions
 from synthdp.generators.marginals.product_mixture import allotted
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import Categorical, Column, Continuous, Datetime, Integer, Ordinal
+from synthdp.schema.columns import Boolean, Categorical, Column, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import Allowed, Shares
 from synthdp.seal import MOST_RECORDS, Marginals
@@ -161,6 +161,19 @@ def broad(groups: Groups, shares: Array, column: Column, codec: Codec, most: int
     found = np.full(groups.count, most)
     found[order] = np.clip((upto - shares[order] / 2) / max(float(upto[-1]), 1e-9) * most, 0, most - 1).astype(np.int64)
     return np.unique(found, return_inverse=True)[1].astype(np.int64)
+
+
+def halves(groups: Groups, shares: Array, column: Column, codec: Codec) -> Places:
+    """0 or 1 for each group (groups,): low and high values, or categories, the most frequent ones first, so that each half holds about
+    as many records, given the groups' `shares`. The missing value is among the last."""
+    if not isinstance(column, Categorical | Boolean):
+        return np.minimum(broad(groups, shares, column, codec, 2), 1)
+    order = np.argsort(-shares, kind="stable")
+    upto = np.cumsum(shares[order])
+    found = np.zeros(groups.count, np.int64)
+    found[order] = 2 * upto - shares[order] >= upto[-1]
+    found[order[-1]] = groups.count > 1
+    return found
 
 
 def _by_value(column: Column, codec: Codec, known: int) -> list[tuple[int, bool]]:

@@ -28,6 +28,7 @@ MOST_PULL = (
     300.0  # deviations of noise in all records from which on shrinkage grows no more, so that clear relations stand
 )
 CLEAR = 4.0  # weight of broad tables: what stands clear of the noise must not be shrunk with what does not
+CERTAIN = 30.0  # weight of triples: only those are fitted that the noise does not explain
 SPREAD = 1.0  # of the logits of components at the start
 
 
@@ -120,6 +121,29 @@ class Broad:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Triples:
+    """What three columns in halves tell beyond any two. `signs` (width, columns) is -1 or 1 for each group of a column, by its half, and
+    0 for those of others; `of` (3, triples) are the columns of each triple; `held` (labels, triples) is the noisy mean over all records
+    of the product of their signs where the label has this value; `precision` (triples,) is 1 / deviation."""
+
+    signs: "Tensor"
+    of: "Tensor"
+    held: "Tensor"
+    precision: "Tensor"
+
+    def to(self, device: "torch.device") -> "Triples":
+        """The same elsewhere."""
+        signs, of, held, precision = (each.to(device) for each in (self.signs, self.of, self.held, self.precision))
+        return Triples(signs=signs, of=of, held=held, precision=precision)
+
+    def residual(self, w: "Tensor", y: "Tensor", p: "Tensor") -> "Tensor":
+        """Sum of squared residuals, in deviations, of a mixture as in `Evidence.residual`."""
+        means = p @ self.signs
+        made = (y * w.unsqueeze(1)).T @ (means[:, self.of[0]] * means[:, self.of[1]] * means[:, self.of[2]])
+        return ((made - self.held) * self.precision).square().sum()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
     """Noisy shares, and how many deviations of noise one share is. `tables` (labels, part, part): above the diagonal the tables of
     each measured pair of the first columns with the label, `measured` (part, part) marks them; `pairs` (wide, wide) and
@@ -138,6 +162,7 @@ class Evidence:
     labelled: "Tensor"
     labelled_precision: "Tensor"  # (width,)
     broad: Broad | None = None
+    triples: Triples | None = None
 
     @property
     def ends(self) -> list[int]:
@@ -157,6 +182,7 @@ class Evidence:
             labelled=self.labelled.to(device),
             labelled_precision=self.labelled_precision.to(device),
             broad=None if self.broad is None else self.broad.to(device),
+            triples=None if self.triples is None else self.triples.to(device),
         )
 
     @property
@@ -233,6 +259,8 @@ def fit_once(
             alone = alone + (beside * evidence.labelled_precision).square().sum() / cells
         if evidence.broad is not None:
             alone = alone + CLEAR * evidence.broad.residual(w, p) / cells
+        if evidence.triples is not None:
+            alone = alone + CERTAIN * evidence.triples.residual(w, y, p) / cells
         spread = (w * (p * ((p + 1e-9).log() - common)).sum(1)).sum()
         loss = residual + alone + pull * spread
         slopes = torch.autograd.grad(loss, parameters)
