@@ -116,7 +116,8 @@ VECTORS = {  # how McMahan & Andrew 2018 bound vectors, as words; questions of a
 }
 
 
-@pytest.mark.parametrize("way", sweep(VECTORS, lambda way: way == "by dimension"))
+@pytest.mark.heavy
+@pytest.mark.parametrize("way", VECTORS)
 def test_groups_of_vectors_are_clipped_and_asked_for_from_the_command_line(way, tmp_path, capsys):
     make_frame(60).to_csv(tmp_path / "records.csv", index=False)
     make_schema().save(tmp_path / "schema.yaml")
