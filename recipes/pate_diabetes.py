@@ -2,10 +2,10 @@
 
     SYNTHDP_DATA=/path/to/data python recipes/pate_diabetes.py
 
-Writes reports/pate_diabetes.{json,md}. The paper uses 18 features and balanced classes, and says neither which features nor which of the
-three published answers make the two classes nor how they were balanced. Chosen here, before any run: the 18 columns below; both usual
-questions (readmitted within 30 days; ever); the more frequent answer thinned by a public coin per patient, at the rate that the
-published counts of answers give. The unit is the patient.
+Writes reports/pate_diabetes.{json,md}. The paper asks who is readmitted within 30 days, against later or never (appendix C), with 18
+features and balanced classes, and says neither which features nor how the classes were balanced. Chosen here, before any run: the 18
+columns below; beside the paper's question the other usual one (readmitted ever); the more frequent answer thinned by a public coin per
+patient, at the rate that the published counts of answers give. The unit is the patient.
 """
 
 import argparse

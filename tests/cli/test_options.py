@@ -1,16 +1,19 @@
 """Every option that `--help` names can be given."""
 
 import dataclasses
+import json
 import re
 import shlex
 import subprocess
 import typing
 
 import pytest
+from clinic import make_frame, make_schema
 from sweeps import sweep
 
 from synthdp.cli import COMMANDS, compose, option_values, run, settings
 from synthdp.cli.settings import GROUPS, KINDS, OPTIONS
+from synthdp.ledger.ledger import Ledger
 from synthdp.sets.named import NAMES
 
 GIVEN = {True: "true", False: "false", None: "null"}
@@ -107,3 +110,27 @@ def test_a_shell_completes_commands_options_and_values(capsys, tmp_path, monkeyp
     assert script.endswith("complete -o nospace -F _synthdp_spaced synthdp\n")
     assert run(["completion", "fish"]) == 2
     assert "shell" in capsys.readouterr().err
+
+
+VECTORS = {  # how McMahan & Andrew 2018 bound vectors, as words; questions of a step, in multiples of the gradient's noise
+    "joint": (["clipping=joint", "clip_alphas=[0.5,2]", "microbatches=8"], [1]),
+    "by dimension": (["clipping=per_group", "clip_bounds=dimension", "clip_noises=[1,3]"], [1]),
+    "statistics": (["start=none", "statistics=[classes,apart]", "statistics_noise=4"], [1, 4, 4]),
+}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("way", VECTORS)
+def test_groups_of_vectors_are_clipped_and_asked_for_from_the_command_line(way, tmp_path, capsys):
+    make_frame(60).to_csv(tmp_path / "records.csv", index=False)
+    make_schema().save(tmp_path / "schema.yaml")
+    data = (f"data.path={tmp_path / 'records.csv'}", f"data.schema={tmp_path / 'schema.yaml'}", "account=none")
+    small = ("generator=dpgan", "generator.steps=2", "generator.batch=32", "generator.hidden=[4]", "seed=1")
+    words, asked = VECTORS[way]
+    assert run(["fit", *data, *small, *(f"generator.{each}" for each in words), f"out={tmp_path / 'out'}"]) == 0
+    capsys.readouterr()
+    *_, step = Ledger.read(tmp_path / "out" / "internal" / "ledger.jsonl").entries()
+    (first, *_), noises = step.event.queries, [query.noise for query in step.event.queries]
+    assert noises == pytest.approx([first.noise * times for times in asked])
+    settings = json.loads((tmp_path / "out" / "release" / "release.json").read_text())["generator"]["settings"]
+    assert settings["clipping"] == (words[0].partition("=")[2] if "clipping" in words[0] else "flat")
