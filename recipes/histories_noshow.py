@@ -128,6 +128,12 @@ def alone(generator: str, epsilon: float, seed: int, provenance: dict[str, Any])
     return row
 
 
+SAID = {
+    "all": "AUROC",
+    "later": "at later appointments",
+    "transitions": "TVD of (last, this)",
+    "records": "of records per patient",
+}
 FIGURES = ("all", "later", "transitions", "records", "gaps", "columns", "pairs")
 
 
@@ -147,9 +153,6 @@ PAGE = """# Histories: appointments that patients keep or miss
   which knows no order. It learns from one appointment of each patient, and its records are dealt to patients at random, too. All of these
   have the numbers of records of the real patients, which nothing protects: floors, and no way to release.
 - A fit of `histories` takes {seconds:.0f} CPU seconds (median), with its sample.
-
-| asked of `histories` | AUROC, all appointments | AUROC, later ones | TVD of (last, this) | TVD of records per patient |
-|---|---|---|---|---|
 {asked}
 
 Code of commit {commit}, on {processor}.
@@ -178,11 +181,14 @@ def report(rows: list[dict[str, Any]], provenance: dict[str, Any]) -> str:
     asked = []
     for epsilon, bars in ASKED.items():
         reached = {name: each["mean"] for name, each in of("histories", epsilon).items()}
-        cells = [
-            f"{bar:g}: {'reached' if (reached[name] >= bar if name in ('all', 'later') else reached[name] <= bar) else 'not reached'}"
-            for name, bar in bars.items()
-        ]
-        asked.append(f"| epsilon {epsilon:g} | {' | '.join(cells)} |")
+        said = []
+        for name, bar in bars.items():
+            above = name in ("all", "later")
+            done = reached[name] >= bar if above else reached[name] <= bar
+            said.append(
+                f"{SAID[name]} {'at least' if above else 'at most'} {bar:g} ({'reached' if done else 'not reached'})"
+            )
+        asked.append(f"- Asked of `histories` at epsilon {epsilon:g}: {'; '.join(said)}.")
     seconds = [row["seconds"] for row in rows if row["generator"] == "histories"]
     return PAGE.format(
         what=(__doc__ or "").strip().splitlines()[0],
