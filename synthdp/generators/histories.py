@@ -94,11 +94,9 @@ class HistoriesSettings:
         "share of the precision spent on tables of rows below visits, before all others; applies if there are any",
         fraction(),
     )
-    clip: float = option(1.0, "records that a unit weighs at most: with more of them, each weighs less", positive(1000))
+    clip: float = option(2.0, "records that a unit weighs at most: with more of them, each weighs less", positive(1000))
     spread: float = option(
-        0.25,
-        "largest expected size of a parameter: the smaller, the more noisy cells are drawn to the rest",
-        positive(100),
+        0.25, "expected size of a parameter: the smaller, the more noisy cells are drawn to the rest", positive(100)
     )
     rounds: int = option(3, "how often histories are drawn and fitted", whole(1, 100))
     iterations: int = option(120, "steps of L-BFGS in each fit", whole())

@@ -184,18 +184,3 @@ def test_a_conditional_has_the_shares_of_its_tables():
     np.testing.assert_allclose(
         nothing.probabilities(cells, sizes), np.tile(softmax(alone[None])[0], (4000, 1)), atol=0.01
     )
-
-
-def test_a_table_that_tells_nothing_changes_little_though_its_cells_are_noisy():
-    """How large a table's parameters may be is estimated by what it says: with the same penalty for all, the noise of `b` was learned."""
-    rng, sizes = np.random.default_rng(0), {"a": 2, "b": 60, "y": 2}
-    cells = {"a": rng.integers(0, 2, 6000), "b": rng.integers(0, 60, 6000)}
-    y = (rng.random(6000) < np.where(cells["a"] == 1, 0.7, 0.3)).astype(int)
-    tables = [np.zeros((sizes[name], 2)) for name in "ab"]
-    for name, table in zip("ab", tables, strict=True):
-        np.add.at(table, (cells[name], y), 1)
-        table += rng.normal(size=table.shape) * 10
-    alone = np.log(np.bincount(y) / len(y))
-    found = fit(cells, np.ones(6000), [("a",), ("b",)], sizes, tables, [10.0, 10.0], alone, spread=0.5, iterations=100)
-    chances = found.probabilities(cells, sizes)[:, 1]
-    assert np.abs(chances - np.where(cells["a"] == 1, 0.7, 0.3)).mean() < 0.02, "0.05 with one penalty for all"

@@ -25,7 +25,6 @@ Whole = NDArray[np.int64]
 Clique = tuple[str, ...]
 ROWS, CHANCES = 50_000, 10_000_000  # of which probabilities are made at a time
 CLOSED = -1e6  # the logarithm of a chance that is none
-SHARES = tuple(0.75**step for step in range(12))  # of the largest deviation of parameters, that are tried
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
 
 
@@ -101,9 +100,9 @@ def fit(
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
     `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts as
-    much as the rows in it. The deviation of a table's parameters is estimated from the table itself, and is at most `spread`, of all or of
-    each table: a parameter's penalty is (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among
-    the rows. `closed` (rows, codes) are the codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
+    much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
+    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. `closed` (rows, codes) are
+    the codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
     """
     from scipy.optimize import minimize
 
@@ -111,62 +110,33 @@ def fit(
     columns = rows.T.tocsr()
     base, margin = alone, softmax(alone[None, :])[0]
     mass = (columns @ weights)[:, None]
-    noisy, ends = np.concatenate(tables), np.cumsum([len(table) for table in tables])
-    noise = np.repeat(deviations, [len(table) for table in tables])[:, None]
+    noisy = np.concatenate(tables)
+    noise = np.concatenate(
+        [np.full(len(table), deviation) for table, deviation in zip(tables, deviations, strict=True)]
+    )[:, None]
     held = np.maximum(noisy.sum(1, keepdims=True), noise)  # of the records in a cell; no fewer than the noise hides
     target = mass * (noisy + (held - noisy.sum(1, keepdims=True)) * margin) / held
     noise = noise * mass / held
     told = mass * (margin * (1 - margin))[None, :]
+    spreads = np.repeat(np.broadcast_to(spread, len(tables)), [len(table) for table in tables])[:, None]
+    penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / spreads**2
+    scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
 
-    def chances(theta: Array) -> tuple[Array, Array]:
-        """(rows, codes) up to a factor of each row, and the logarithm of the factor."""
+    def objective(scaled: Array) -> tuple[float, Array]:
+        theta = scaled.reshape(target.shape) * scale
         logits = base + rows @ theta if closed is None else np.where(closed, CLOSED, base + rows @ theta)
         most = logits.max(1, keepdims=True)
-        return np.exp(logits - most), most[:, 0]
+        shares = np.exp(logits - most)
+        sums = shares.sum(1, keepdims=True)
+        value = weights @ (np.log(sums) + most)[:, 0] - (theta * target).sum() + (penalty * theta**2).sum() / 2
+        slope = columns @ (shares * (weights[:, None] / sums)) - target + penalty * theta
+        return float(value), (slope * scale).ravel()
 
-    def solved(theta: Array, spreads: Sequence[float]) -> Array:
-        each = np.repeat(spreads, [len(table) for table in tables])[:, None]
-        penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / each**2
-        scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
-
-        def objective(scaled: Array) -> tuple[float, Array]:
-            theta = scaled.reshape(target.shape) * scale
-            shares, most = chances(theta)
-            sums = shares.sum(1, keepdims=True)
-            value = weights @ (np.log(sums[:, 0]) + most) - (theta * target).sum() + (penalty * theta**2).sum() / 2
-            slope = columns @ (shares * (weights[:, None] / sums)) - target + penalty * theta
-            return float(value), (slope * scale).ravel()
-
-        options = {"maxiter": iterations, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-3}
-        found = minimize(objective, (theta / scale).ravel(), jac=True, method="L-BFGS-B", options=options)
-        return np.asarray(found.x.reshape(target.shape) * scale)
-
-    def estimated(theta: Array) -> list[float]:
-        """By table, the deviation that makes what it says beside all others likeliest (empirical Bayes, Robbins 1956)."""
-        shares = chances(theta)[0]
-        shares /= shares.sum(1, keepdims=True)
-        heard = columns @ (shares * (1 - shares) * weights[:, None])
-        left = target - columns @ (shares * weights[:, None]) + heard * theta
-        whole = (left, heard, np.broadcast_to(noise**2, left.shape))
-        parts = zip(*(np.split(each, ends[:-1]) for each in whole), strict=True)
-        return [_likeliest(*each, most) for each, most in zip(parts, largest, strict=True)]
-
-    largest = list(np.broadcast_to(spread, len(tables)))
     known = start is not None and start.cliques == tuple(cliques)
-    theta = start.theta if known and start is not None else solved(np.zeros(target.shape), largest)
-    theta = solved(theta, estimated(theta))
-    return Conditional(base, tuple(cliques), theta)
-
-
-def _likeliest(left: Array, heard: Array, noise: Array, most: float) -> float:
-    """The deviation of parameters, at most `most`, by which `left`, a cell's count beyond what others say, is likeliest: its variance is
-    that of the parameter times `heard` squared, `heard` by chance, and that of the noise."""
-    there = heard > LEAST_TOLD
-    left, heard, noise = left[there], heard[there], noise[there]
-    spreads = most * np.array(SHARES)
-    variances = (heard * spreads[:, None]) ** 2 + heard + noise
-    likely = -(np.log(variances) + left**2 / variances).sum(1)
-    return float(spreads[likely.argmax()]) if there.any() else most
+    first = start.theta / scale if known and start is not None else np.zeros(target.shape)
+    options = {"maxiter": iterations, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-3}
+    found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=options)
+    return Conditional(base, tuple(cliques), found.x.reshape(target.shape) * scale)
 
 
 def _indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":
