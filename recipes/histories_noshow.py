@@ -1,12 +1,19 @@
 """Histories of patients who do or do not come to their appointments: how well synthetic ones keep what follows what.
 
-`histories` at epsilon 1 and 3 per patient, three seeds, beside `mixture` at the same guarantee, which knows no order, and beside real
-records. 20 % of the patients are held out. Run: python recipes/histories_noshow.py (about ten CPU minutes; needs the data set noshow).
+`histories` at epsilon 1 and 3 per patient, three seeds, beside `mixture` at the same guarantee, which knows no order and learns from one
+appointment of each patient, and beside real records. 20 % of the patients are held out. Each fit has a process of its own, and its row is
+kept in outputs/, so that a run that was stopped goes on; rows of another commit are made anew.
+Run: python recipes/histories_noshow.py (about twenty CPU minutes; needs the data set noshow).
 """
 
+import argparse
 import dataclasses
+import json
+import subprocess
+import sys
 import time
 import warnings
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,9 +22,12 @@ import record
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer
 from synthdp.evaluate import history_fidelity
+from synthdp.schema.codec import Codec
 from synthdp.sets import named
 
 EPSILONS, SEEDS, DELTA, RECORDS = (1.0, 3.0), (0, 1, 2), 1e-5, 10
+GENERATORS, SHUFFLED = ("histories", "mixture"), "real records, dealt at random"
+KEPT = record.HOME / "outputs" / "histories_noshow.jsonl"
 OF_PATIENTS = ("Gender", "Age", "Neighbourhood", "Scholarship", "Hipertension", "Diabetes", "Alcoholism", "Handcap")
 TARGET = "No-show"
 ASKED = {
@@ -39,16 +49,42 @@ def apart(frame: pd.DataFrame, like: pd.DataFrame, seed: int) -> pd.DataFrame:
     return frame.assign(PatientId=[f"S{each}" for each in owner[: len(frame)]])
 
 
-def one(
-    generator: str, epsilon: float, seed: int, schema: Schema, train: pd.DataFrame, test: pd.DataFrame
-) -> dict[str, Any]:
+def singly(sample: pd.DataFrame, train: pd.DataFrame, schema: Schema) -> dict[str, float]:
+    """Mean TVD of columns alone and of two at a time, from the training records: of the table of appointments without their order."""
+    codec = Codec(schema)
+    made, real = (codec.encode(frame).astype(np.int64) for frame in (sample, train))
+
+    def apart(places: tuple[int, ...]) -> float:
+        sizes = [codec.sizes[place] for place in places]
+        shares = [
+            np.bincount(
+                np.ravel_multi_index(tuple(codes[:, place] for place in places), sizes), minlength=np.prod(sizes)
+            )
+            / len(codes)
+            for codes in (made, real)
+        ]
+        return float(np.abs(shares[0] - shares[1]).sum() / 2)
+
+    return {
+        name: float(np.mean([apart(places) for places in combinations(range(len(codec.sizes)), many)]))
+        for name, many in (("columns", 1), ("pairs", 2))
+    }
+
+
+def one(generator: str, epsilon: float, seed: int) -> dict[str, Any]:
     """A fit, a sample of as many records, and what they are worth."""
+    chosen = named.load("noshow")
+    schema, train, test = schema_of(chosen.schema), chosen.train, chosen.test
     start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        release = Synthesizer(generator, schema=schema, budget=Budget(epsilon, DELTA)).fit(train, seed=seed)
+    if generator == SHUFFLED:
+        sample = train.sample(frac=1, random_state=seed, ignore_index=True)
+    else:
+        declared = schema if generator == "histories" else chosen.schema
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotEntered)
+            release = Synthesizer(generator, schema=declared, budget=Budget(epsilon, DELTA)).fit(train, seed=seed)
+        sample = release.sample(len(train), seed=seed)
     seconds = time.process_time() - start
-    sample = release.sample(len(train), seed=seed)
     if generator != "histories":
         sample = apart(sample, train, seed)
     found = history_fidelity.judge(sample, train, test, schema)
@@ -63,34 +99,61 @@ def one(
         "transitions": moved["tvd"],
         "records": found["records_per_unit"]["tvd"],
         "gaps": found["gaps"]["tvd"],
+        **singly(sample, train, schema),
         "real": {
             "all": told["trtr"]["all"],
             "later": told["trtr"]["later"],
             "transitions": moved["real"],
             "records": found["records_per_unit"]["real"],
             "gaps": found["gaps"]["real"],
+            **singly(test, train, schema),
         },
         "without": told["without"],
     }
 
 
-FIGURES = ("all", "later", "transitions", "records", "gaps")
+def alone(generator: str, epsilon: float, seed: int, provenance: dict[str, Any]) -> dict[str, Any]:
+    """A row, kept from an earlier run of this commit or made in a process of its own."""
+    wanted = {"commit": provenance["commit"], "generator": generator, "epsilon": epsilon, "seed": seed}
+    kept = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()] if KEPT.exists() else []
+    for row in kept:
+        if all(row.get(name) == value for name, value in wanted.items()) and not provenance["uncommitted_changes"]:
+            return dict(row)
+    words = ["--one", generator, str(epsilon), str(seed)]
+    done = subprocess.run([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True, check=True)
+    row = {**json.loads(done.stdout.splitlines()[-1]), "commit": provenance["commit"]}
+    KEPT.parent.mkdir(exist_ok=True)
+    with KEPT.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    return row
+
+
+SAID = {
+    "all": "AUROC",
+    "later": "at later appointments",
+    "transitions": "TVD of (last, this)",
+    "records": "of records per patient",
+}
+FIGURES = ("all", "later", "transitions", "records", "gaps", "columns", "pairs")
 
 
 PAGE = """# Histories: appointments that patients keep or miss
 
 {what} {seeds} seeds, mean ± standard deviation, at delta {delta:g} per patient; at most {most} appointments of a patient count.
 
-| | AUROC, all appointments | AUROC, later ones | TVD of (last, this) | TVD of records per patient | TVD of gaps |
-|---|---|---|---|---|---|
+| | AUROC, all | AUROC, later ones | TVD of (last, this) | TVD of records per patient | TVD of gaps | TVD of a column | of two columns |
+|---|---|---|---|---|---|---|---|
 {rows}
 
 - AUROC: gradient boosting tells a missed appointment from the appointment and the patient's past; it is trained on synthetic records
   and tested on real ones of held-out patients.
-- TVD: total variation distance from the training records; that of real records is the held-out patients'.
-- `mixture` knows no order and gives every record to a patient of its own. Here its records are dealt to patients at random, with the
-  numbers of records of the real patients, which nothing protects: a floor, and no way to release.
-- A fit of `histories` takes {seconds:.0f} CPU seconds (median).
+- TVD: total variation distance from the training records; that of real records is the held-out patients'. The last two columns are of the
+  table of appointments without their order: of each column with the patient's, and of each two of them.
+- Two floors: real records that were dealt to patients at random, so that appointments are independent of each other, and `mixture`,
+  which knows no order. It learns from one appointment of each patient, and its records are dealt to patients at random, too. All of these
+  have the numbers of records of the real patients, which nothing protects: floors, and no way to release.
+- A fit of `histories` takes {seconds:.0f} CPU seconds (median), with its sample.
+{asked}
 
 Code of commit {commit}, on {processor}.
 """
@@ -105,26 +168,35 @@ def report(rows: list[dict[str, Any]], provenance: dict[str, Any]) -> str:
         said = ["" if cell is None else cell if isinstance(cell, str) else f"{cell:.4f}" for cell in cells]
         return f"| {what} | {' | '.join(said)} |"
 
+    def of(generator: str, epsilon: float) -> dict[str, dict[str, Any]]:
+        chosen = [row for row in rows if (row["generator"], row["epsilon"]) == (generator, epsilon)]
+        return {name: record.spread([row[name] for row in chosen]) for name in FIGURES} if chosen else {}
+
     lines = [line("real records", real), line("real records, told without their past", without)]
-    for generator in ("histories", "mixture"):
-        for epsilon in EPSILONS:
-            chosen = [row for row in rows if (row["generator"], row["epsilon"]) == (generator, epsilon)]
-            if not chosen:
-                continue
-            figures = {name: record.spread([row[name] for row in chosen]) for name in FIGURES}
-            lines.append(
-                line(
-                    f"`{generator}`, epsilon {epsilon:g}",
-                    {name: f"{each['mean']:.4f} ± {each['sd']:.4f}" for name, each in figures.items()},
-                )
+    named_rows = [
+        (f"`{generator}`, epsilon {each:g}", of(generator, each)) for generator in GENERATORS for each in EPSILONS
+    ]
+    for what, figures in ((SHUFFLED, of(SHUFFLED, 0.0)), *named_rows):
+        lines.append(line(what, {name: f"{each['mean']:.4f} ± {each['sd']:.4f}" for name, each in figures.items()}))
+    asked = []
+    for epsilon, bars in ASKED.items():
+        reached = {name: each["mean"] for name, each in of("histories", epsilon).items()}
+        said = []
+        for name, bar in bars.items():
+            above = name in ("all", "later")
+            done = reached[name] >= bar if above else reached[name] <= bar
+            said.append(
+                f"{SAID[name]} {'at least' if above else 'at most'} {bar:g} ({'reached' if done else 'not reached'})"
             )
+        asked.append(f"- Asked of `histories` at epsilon {epsilon:g}: {'; '.join(said)}.")
     seconds = [row["seconds"] for row in rows if row["generator"] == "histories"]
     return PAGE.format(
-        what=__doc__.strip().splitlines()[0],
+        what=(__doc__ or "").strip().splitlines()[0],
         seeds=len(SEEDS),
         delta=DELTA,
         most=RECORDS,
         rows="\n".join(lines),
+        asked="\n".join(asked),
         seconds=np.median(seconds),
         commit=(provenance["commit"] or "unknown")[:7],
         processor=provenance["processor"],
@@ -133,15 +205,16 @@ def report(rows: list[dict[str, Any]], provenance: dict[str, Any]) -> str:
 
 def main() -> None:
     """Fit, judge, write."""
-    chosen = named.load("noshow")
-    schema = schema_of(chosen.schema)
-    rows = [
-        one(generator, epsilon, seed, schema, chosen.train, chosen.test)
-        for generator in ("histories", "mixture")
-        for epsilon in EPSILONS
-        for seed in SEEDS
-    ]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--one", nargs=3, metavar=("GENERATOR", "EPSILON", "SEED"))
+    given = parser.parse_args().one
+    if given:
+        print(json.dumps(one(given[0], float(given[1]), int(given[2]))))
+        return
     provenance = record.provenance()
+    wanted = [(generator, epsilon, seed) for generator in GENERATORS for epsilon in EPSILONS for seed in SEEDS]
+    wanted += [(SHUFFLED, 0.0, seed) for seed in SEEDS]
+    rows = [alone(*each, provenance) for each in wanted]
     result = {
         "rows": rows,
         "asked": {f"{epsilon:g}": figures for epsilon, figures in ASKED.items()},

@@ -156,11 +156,18 @@ class _Watch(Recorder):
         return bounded if isinstance(question, HistoryTables) and not self.whole else draw()
 
 
-def made_up(schema: Schema, rows: int = ROWS) -> "pd.DataFrame":
-    """Records drawn uniformly from the schema, with something made up where it leaves facts to be learned."""
+def made_up(schema: Schema, units: int = ROWS) -> "pd.DataFrame":
+    """Records drawn uniformly from the schema, with something made up where it leaves facts to be learned. Where records have an order, a
+    unit has one or several, up to as many as count: few units have many."""
     codec, rng = Codec(supposed(schema)), np.random.default_rng(0)
-    codes = np.stack([rng.integers(0, size, rows) for size in codec.sizes], axis=1)
-    return codec.decode(codes, rng)
+    number = np.ones(units, np.int64)
+    if schema.order is not None:
+        number = np.floor((schema.max_records_per_unit + 1) ** rng.random(units)).astype(np.int64)
+    codes = np.stack([rng.integers(0, size, number.sum()) for size in codec.sizes], axis=1)
+    frame = codec.decode(codes, rng)
+    if schema.order is not None and schema.unit is not None:
+        frame[schema.unit] = np.repeat([f"S{unit + 1:09d}" for unit in range(units)], number)
+    return frame
 
 
 def _parts(plan: Plan, delta: float, unit: str, recorder: _Watch) -> Iterator[Part]:

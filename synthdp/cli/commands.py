@@ -212,12 +212,16 @@ def schema(config: Config) -> None:
     found: Found | None
     if database_url.is_url(given):
         address = database_url.address(given, options.table, options.query_file)
+        if tables := record_files.look_into_tables(address):
+            _of_tables(tables, Path(Path(address.name).stem), given, out, seen)
+            return
         found, path = record_files.look_into(address), Path(address.name)
     elif options.table is not None or options.query_file is not None:
         raise BadInput("table= and query_file= belong to path=URL, such as postgresql://user@host/name")
     else:
         if record_files.holds_tables(path):
-            _of_tables(path, out, seen)
+            looked = {name: record_files.look(file) for name, file in record_files.files_in(path).items()}
+            _of_tables(looked, path, given, out, seen)
             return
         found = None if picture_draft.holds_pictures(path) else record_files.look(path, options.sheet)
     drafted = draft(*picture_draft.drafted(path)) if found is None else draft(found.frame, path, found=found)
@@ -241,17 +245,14 @@ def schema(config: Config) -> None:
     print(output_paths.then("check", data__path=given, **asked, data__schema=out))
 
 
-def _of_tables(folder: Path, out: Path | None, seen: Path | None) -> None:
-    """A draft of linked tables."""
+def _of_tables(found: "dict[str, Found]", name: Path, given: str, out: Path | None, seen: Path | None) -> None:
+    """A draft of the linked tables in a folder or a database."""
     from synthdp.files import atomic
     from synthdp.schema import yamlfile
     from synthdp.schema.schema import Schema
-    from synthdp.sets import record_files
     from synthdp.sets.draft import draft_tables
 
-    drafted = draft_tables(
-        {name: record_files.look(file) for name, file in record_files.files_in(folder).items()}, folder
-    )
+    drafted = draft_tables(found, name)
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
@@ -266,7 +267,7 @@ def _of_tables(folder: Path, out: Path | None, seen: Path | None) -> None:
     looks.keep(out, looks.DRAFT, made)
     print(f"draft     {out}: go through the links and review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
-    print(output_paths.then("check", data__path=folder, data__schema=out))
+    print(output_paths.then("check", data__path=given, data__schema=out))
 
 
 def _of_cdm(options: settings.Draft, out: Path | None) -> None:

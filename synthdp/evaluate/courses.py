@@ -7,6 +7,7 @@ the schema alone (`Types.of`), so that the figures of several releases can be co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 MOST_TYPES = 8  # of more codes, neighbours in the order of their declaration are one type
 TIMELINES = 10
 COMMON = 8  # orders of three visits, or codes, that are listed
+AGES, YEAR = (18, 40, 60, 80), 365.25  # years at which another band of ages begins; days
+LEAST_PEOPLE = 20  # of a band of ages, in each set: with fewer it is left out
 MISSING = "missing"
 
 
@@ -140,6 +143,20 @@ def last_dates(schema: Schema) -> list[str]:
     return [each[0] for each in found if each is not None and not each[1]]
 
 
+def ages(people: Histories, schema: Schema) -> Whole | None:
+    """(people,) the band of each person's age at the first visit, -1 where it is not known: by the first date of people that no visit is
+    before by a rule, such as that of birth. None where there is no such date."""
+    known = _names(people.people)
+    found = [limit(schema, rule) for rule in schema.rules]
+    births = [each[0] for each in found if each is not None and each[1] and each[0] in known]
+    if not births:
+        return None
+    years = np.full(people.people.rows, np.nan)
+    whose = people.owner[people.starts]
+    years[whose] = (people.when[people.starts] - people.people.column(births[0])[whose]) / YEAR
+    return np.where(np.isnan(years), -1, np.searchsorted(AGES, np.nan_to_num(years), side="right"))
+
+
 def rows_below(frame: pd.DataFrame, table: Linked) -> pd.DataFrame:
     """Which of the places of a table below visits hold a row, (visits, places)."""
     first = next(name for name in frame.columns if name.startswith(f"{table.name}.") and name.endswith(" 1"))
@@ -147,12 +164,13 @@ def rows_below(frame: pd.DataFrame, table: Linked) -> pd.DataFrame:
 
 
 def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) -> dict[str, Any]:
-    """`timelines` of ten synthetic people; for each table below visits, the shares of people who `ever` had each code; and, by `types` of
-    visits, the shares of (type, next type) in `steps` and of three types in a row in `orders`. `sets` are synthetic, train and test. Beside
-    shares are total variation distances from the training people: of the synthetic people and, as "real", of the held-out ones. What
-    nobody has enough visits for is None."""
+    """`timelines` of ten synthetic people; for each table below visits, the shares of people who `ever` had each code, also by age; and,
+    by `types` of visits, the shares of (type, next type) in `steps` and of three types in a row in `orders`. `sets` are synthetic, train
+    and test. Beside shares are total variation distances from the training people: of the synthetic people and, as "real", of the held-out
+    ones. What nobody has enough visits for is None."""
     found: dict[str, Any] = {"timelines": timelines(sets["synthetic"], schema, types)}
-    found["ever"] = [each for below in schema.tables[2:] for each in ever(sets, below)]
+    bands = {name: band for name, each in sets.items() if (band := ages(each, schema)) is not None}
+    found["ever"] = [each for below in schema.tables[2:] for each in ever(sets, below, bands)]
     if types is None:
         return found
     size, codes = len(types.labels), {name: types.codes(each.table) for name, each in sets.items()}
@@ -197,10 +215,11 @@ def _common(orders: Mapping[str, Numbers], labels: Sequence[str]) -> Iterator[di
             yield {"types": [labels[int(each)] for each in types], **{k: float(v[place]) for k, v in orders.items()}}
 
 
-def ever(sets: Mapping[str, Histories], below: Linked) -> Iterator[dict[str, Any]]:
+def ever(sets: Mapping[str, Histories], below: Linked, bands: Mapping[str, Whole]) -> Iterator[dict[str, Any]]:
     """For a table below visits, unless it was left out: the shares of people who ever have a row of each code, the largest distance
-    from the training people of the synthetic ones and, as "real", of the held-out ones, and the most frequent codes."""
-    shares: dict[str, Numbers] = {}
+    from the training people of the synthetic ones and, as "real", of the held-out ones, and the most frequent codes; and the same
+    `by_age`, where `bands` tell it of each set."""
+    had: dict[str, NDArray[np.bool_]] = {}
     levels: tuple[str, ...] = ()
     column = ""
     for name, each in sets.items():
@@ -209,19 +228,46 @@ def ever(sets: Mapping[str, Histories], below: Linked) -> Iterator[dict[str, Any
             return
         axis = each.table.axes[each.table.index(places[0])]
         levels, column = axis.levels, axis.name.removesuffix(" 1")
-        had = np.zeros((each.people.rows, len(levels) + 1), np.bool_)
+        held = np.zeros((each.people.rows, len(levels) + 1), np.bool_)
         for place in places:
             codes = each.table.column(place)
             there = ~np.isnan(codes)
-            had[each.owner[there], codes[there].astype(np.int64)] = True
-        shares[name] = had.mean(axis=0)[: len(levels)] if len(had) else np.zeros(len(levels))
+            held[each.owner[there], codes[there].astype(np.int64)] = True
+        had[name] = held[:, : len(levels)]
+    shares = {name: held.mean(axis=0) if len(held) else np.zeros(len(levels)) for name, held in had.items()}
     frequent = np.argsort(-shares["train"], kind="stable")[:COMMON]
     yield {
         "column": column,
+        **_farthest(shares),
+        "codes": [{"code": levels[place], **{k: float(v[place]) for k, v in shares.items()}} for place in frequent],
+        "by_age": _by_age(had, bands, [(int(place), levels[place]) for place in frequent]),
+    }
+
+
+def _farthest(shares: Mapping[str, Numbers]) -> dict[str, float]:
+    return {
         "distance": float(np.abs(shares["synthetic"] - shares["train"]).max()),
         "real": float(np.abs(shares["test"] - shares["train"]).max()),
-        "codes": [{"code": levels[place], **{k: float(v[place]) for k, v in shares.items()}} for place in frequent],
     }
+
+
+def _by_age(
+    had: Mapping[str, NDArray[np.bool_]], bands: Mapping[str, Whole], codes: Sequence[tuple[int, str]]
+) -> dict[str, Any] | None:
+    """Of each band of ages with enough people, the shares of these codes; None where there is none."""
+    if len(bands) < len(had):
+        return None
+    kept = [band for band in range(len(AGES) + 1) if all((of == band).sum() >= LEAST_PEOPLE for of in bands.values())]
+    if not kept:
+        return None
+    shares = {name: np.stack([held[bands[name] == band].mean(axis=0) for band in kept]) for name, held in had.items()}
+    ends = [f"under {AGES[0]}", *(f"{low} to {high - 1}" for low, high in pairwise(AGES)), f"{AGES[-1]} and over"]
+    rows = [
+        {"code": code, "ages": ends[band], **{name: float(each[at, place]) for name, each in shares.items()}}
+        for place, code in codes
+        for at, band in enumerate(kept)
+    ]
+    return {**_farthest(shares), "rows": rows}
 
 
 def timelines(made: Histories, schema: Schema, types: Types | None) -> list[dict[str, Any]]:

@@ -174,6 +174,14 @@ def look_into(address: "Address") -> "Found":
     return dialect.typed(Path(address.name), _asked(address))
 
 
+def look_into_tables(address: "Address") -> "dict[str, Found]":
+    """The same of all tables of a database's schema, by name; empty where the address names a table or a query."""
+    from synthdp.sets import dialect
+
+    found = {} if address.query is not None else database_url.tables_in(address)
+    return {name: dialect.typed(Path(name), _of_arrow(table, f"{address}.{name}")) for name, table in found.items()}
+
+
 def _asked(address: "Address") -> "DataFrame":
     return _of_arrow(database_url.read(address), str(address))
 

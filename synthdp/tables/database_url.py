@@ -181,6 +181,15 @@ def read_tables(given: Address, names: "Iterable[str]") -> "dict[str, pa.Table]"
     return found
 
 
+def tables_in(given: Address) -> "dict[str, pa.Table]":
+    """All records of all tables of the database's schema that the address names, as `read_tables`; none where it names a table."""
+    with source.quiet(), _snapshot(given.url) as connection:
+        if given.table in connection.list_tables() or given.table not in connection.list_databases():
+            return {}
+        names = sorted(connection.list_tables(database=given.table))
+        return {name: connection.table(name, database=given.table).to_pyarrow() for name in names}
+
+
 def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, replace: bool) -> int:
     """Make the table of these records, whole or not at all, and return their number. Raises `BadInput` where it is there, unless it is
     to be replaced."""

@@ -312,6 +312,27 @@ def test_a_draft_links_tables_by_the_names_of_their_keys(place, capsys):
     assert said["edited_after"] == ["a draft"]
 
 
+@pytest.mark.parametrize("kept", ["main", "wards"])
+def test_tables_of_a_database_are_drafted_as_a_folder_is(place, capsys, kept):
+    with duckdb.connect("clinic.duckdb") as database:
+        database.execute(f"CREATE SCHEMA IF NOT EXISTS {kept}")
+        database.execute(f"USE {kept}")
+        for name, frame in clinic(60, seed=2).items():
+            database.from_df(frame).create(name)
+    assert run(["schema", f"path=duckdb:///clinic.duckdb#{kept}", "out=draft.yaml"]) == 0, capsys.readouterr().err
+    said = capsys.readouterr().out
+    assert f"duckdb:///clinic.duckdb#{kept}" in said, "where check finds them"
+    drafted = Schema.load("draft.yaml")
+    assert [(table.name, table.parent) for table in drafted.tables] == [
+        ("person", None),
+        ("visit", "person"),
+        ("diagnosis", "visit"),
+    ]
+    assert drafted.tables[1].order == "start"
+    assert run(["schema", f"path=duckdb:///clinic.duckdb#{kept}.visit", "out=one.yaml"]) == 0, capsys.readouterr().err
+    assert not Schema.load("one.yaml").tables
+
+
 def test_a_draft_of_tables_whose_names_tell_no_tree_is_refused(place, capsys):
     whole = read("tables")
     whole["visit"].rename(columns={"person_id": "who"}).to_csv("tables/visit.csv", index=False)

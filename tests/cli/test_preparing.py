@@ -252,6 +252,18 @@ def test_made_up_records_fit_any_schema():
     assert len(made_up(schema)) == ROWS
 
 
+def test_made_up_units_have_several_records_where_these_have_an_order():
+    """With one record each, nothing followed anything, and the rehearsal of a fit of histories was over too soon."""
+    seen = {"kind": "integer", "bounds": [0, 99]}
+    schema = Schema.from_dict(
+        {**FACTS, "max_records_per_unit": 6, "order": "seen", "columns": {**COLUMNS, "seen": seen}}
+    )
+    number = made_up(schema, 400)["patient"].value_counts()
+    assert len(number) == 400
+    assert set(number) == {1, 2, 3, 4, 5, 6}
+    assert (number == 1).sum() > (number == 6).sum()
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet"])
 def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, name):
     frame = records(900)

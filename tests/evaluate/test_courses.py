@@ -120,6 +120,35 @@ def test_who_ever_has_a_code_is_counted_by_person(frames, sets):
     assert found["real"] == pytest.approx((shares["test"] - shares["train"]).abs().max())
 
 
+def test_who_ever_has_a_code_is_counted_by_age_at_the_first_visit(frames, sets, monkeypatch):
+    """By the rule that no visit is before birth; a band with few people in one of the sets is left out."""
+    monkeypatch.setattr(courses, "LEAST_PEOPLE", 6)
+    (found,) = courses.judge(sets, schema(), None)["ever"]
+    rows, shares = found["by_age"]["rows"], {}
+    bands = {"18 to 39": (18, 40), "40 to 59": (40, 60), "60 to 79": (60, 80), "80 and over": (80, 150)}
+    for name, each in frames.items():
+        first = each["visit"].groupby("person_id")["start"].min()
+        birth = each["person"].set_index("person_id")["birth"].reindex(first.index)
+        age = (first - birth).dt.days / 365.25
+        whole = joined(each, schema()).frame
+        held = whole.melt("person_id", [f"diagnosis.code {at}" for at in (1, 2)], value_name="code").dropna()
+        for code in held["code"].unique():
+            has = age.index.isin(held.loc[held["code"] == code, "person_id"])
+            for band, (low, high) in bands.items():
+                shares[name, code, band] = has[(age >= low) & (age < high)].mean()
+    assert rows
+    assert {row["ages"] for row in rows} <= set(bands)
+    for row in rows:
+        for name in frames:
+            assert row[name] == pytest.approx(shares.get((name, row["code"], row["ages"]), 0))
+    apart = [abs(row["synthetic"] - row["train"]) for row in rows]
+    assert found["by_age"]["distance"] == pytest.approx(max(apart))
+    monkeypatch.setattr(courses, "LEAST_PEOPLE", 60)
+    assert courses.judge(sets, schema(), None)["ever"][0]["by_age"] is None
+    without = schema(rules=[])
+    assert courses.judge(sets, without, None)["ever"][0]["by_age"] is None
+
+
 def test_dates_at_an_axis_are_few_and_within_it():
     rng = np.random.default_rng(0)
     for _ in range(200):
