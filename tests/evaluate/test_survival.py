@@ -111,11 +111,11 @@ def test_curves_are_compared_where_enough_people_are_followed(monkeypatch):
 
 REFUSED = {
     "no date": (["person.sex"], "'person.sex' is not a date of people"),
-    "no column of people": (["visit.start"], "no date of people"),
+    "no column of people": (["visit.start"], "'visit.start' is not a date of people"),
     "no such column": ([{"diagnosis.kode": "E11"}], "did you mean 'diagnosis.code'"),
     "a place": ([{"diagnosis.code 1": "E11"}], "'diagnosis.code 1' is not one of the columns"),
     "no such code": ([{"diagnosis.code": "E99"}], "'E99' is not one of its categories"),
-    "two tables": ([{"diagnosis.code": "E11", "lab.test": "K"}], "a single table below it"),
+    "two tables": ([{"diagnosis.code": "E11", "lab.test": "K"}], "only one table below visits"),
     "no event": ([5], "5 is not an event"),
 }
 
