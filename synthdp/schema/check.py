@@ -214,7 +214,7 @@ def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> Itera
 
 
 def between(column: Integer) -> str:
-    """The rule that a step is."""
+    """The words of the rule that a declared step makes."""
     return f"{OFF_STEP} {column.step}"
 
 
