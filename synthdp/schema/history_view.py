@@ -217,7 +217,8 @@ class View:
         if name != below.code:
             own = below.columns[: below.columns.index(name)]
             return (*own, PREVIOUS + name, *self.unit, *record)
-        place = (below.table + ROWS, below.table + ROW)
+        later = self.below[self.below.index(below) + 1 :]
+        place = (below.table + ROWS, below.table + ROW, *(each.table + ROWS for each in later))
         if not below.related:
             return (*self.of_unit, self.order, *record, *place)
         others = [each.code for each in self.below[: self.below.index(below)] if each.related]
