@@ -291,7 +291,7 @@ class _Work:
         if below is not None:
             cells, weights = self._rows(cells, weights, below, cliques, size)
         if name not in (FIRST, GAP):
-            told = below is not None and name != below.code
+            told = below is not None
             return self._fitted(cells, weights, cliques, tables, deviations, start.margin, start, told=told)
         there = cells[PLACE] == 0 if name == FIRST else cells[PLACE] > 0
         rows = {each: values[there] for each, values in cells.items()}
