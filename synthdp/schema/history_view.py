@@ -211,8 +211,9 @@ class View:
         return (*past, *here, *self.own[: self.own.index(name)])
 
     def _before_row(self, below: Below, name: str) -> tuple[str, ...]:
-        """What a column of a row is told by: a code by the unit, the record, the rows before it, the previous record's codes and those of
-        tables before it; another column by the row's code, the unit, the record, what it was last at that code, and columns before it."""
+        """What a column of a row is told by: a code by the unit, the record, the rows before it, the previous record's codes, those of
+        tables before it and how many rows tables after it have; another column by the row's code, the unit, the record, what it was last
+        at that code, and columns before it."""
         record = [each for each in self.own[: len(self.own) - self.aims] if not each.endswith(ROWS)]
         if name != below.code:
             own = below.columns[: below.columns.index(name)]
