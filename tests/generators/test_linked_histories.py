@@ -27,8 +27,8 @@ SMALL = HistoriesSettings(rounds=1, iterations=10, pairs=2)
 BUDGET = Budget(3.0, 1e-5)
 
 
-def fitted(budget, frames, settings=SMALL, **more):
-    declared = (with_labs if "lab" in frames else schema)(units=len(frames["person"]))
+def fitted(budget, frames, settings=SMALL, declared=None, **more):
+    declared = declared or (with_labs if "lab" in frames else schema)(units=len(frames["person"]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotEntered)
         return Synthesizer(settings, schema=declared, budget=budget).fit(frames, **more)
