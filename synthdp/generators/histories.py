@@ -63,7 +63,7 @@ Tables = dict[Clique, Array]
 MOST_UNITS = 50_000  # drawn while a model is fitted
 BATCH = 100_000  # rows drawn at a time
 CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at: of more rows, some tell
-BY_CODE = 4.0  # times `spread`: what a code tells of the other columns of its row
+BY_CODE = 4.0  # times `spread`: what codes and numbers of rows of a visit tell of its rows; tried on a made-up hospital
 POINTS = "points of "  # dates below visits, as drawn
 LARGEST = 1 << 62  # no gap is larger
 LEAST_CHANCE = 1e-300  # of what a rule leaves: something is drawn of it
@@ -291,8 +291,8 @@ class _Work:
         if below is not None:
             cells, weights = self._rows(cells, weights, below, cliques, size)
         if name not in (FIRST, GAP):
-            told = below is not None and name != below.code
-            return self._fitted(cells, weights, cliques, tables, deviations, start.margin, start, told=told)
+            is_row = below is not None
+            return self._fitted(cells, weights, cliques, tables, deviations, start.margin, start, below=is_row)
         there = cells[PLACE] == 0 if name == FIRST else cells[PLACE] > 0
         rows = {each: values[there] for each, values in cells.items()}
         if name == FIRST:  # the last code says that this is another record
@@ -325,9 +325,9 @@ class _Work:
         start: Conditional | None,
         closed: NDArray[np.bool_] | None = None,
         *,
-        told: bool = False,
+        below: bool = False,
     ) -> Conditional:
-        codes = [(each.code,) for each in self.view.below]
+        strong = [(each,) for below in self.view.below for each in (below.code, below.table + ROWS, below.table + LAST)]
         spread = self.settings.spread
         return fit(
             cells,
@@ -337,7 +337,7 @@ class _Work:
             tables,
             deviations,
             alone,
-            spread=[spread * BY_CODE if told and clique in codes else spread for clique in cliques],
+            spread=[spread * BY_CODE if below and clique in strong else spread for clique in cliques],
             iterations=self.settings.iterations,
             start=start,
             closed=closed,

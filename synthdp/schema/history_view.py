@@ -211,13 +211,15 @@ class View:
         return (*past, *here, *self.own[: self.own.index(name)])
 
     def _before_row(self, below: Below, name: str) -> tuple[str, ...]:
-        """What a column of a row is told by: a code by the unit, the record, the rows before it, the previous record's codes and those of
-        tables before it; another column by the row's code, the unit, the record, what it was last at that code, and columns before it."""
+        """What a column of a row is told by: a code by the unit, the record, the rows before it, the previous record's codes, those of
+        tables before it and how many rows tables after it have; another column by the row's code, the unit, the record, what it was last
+        at that code, and columns before it."""
         record = [each for each in self.own[: len(self.own) - self.aims] if not each.endswith(ROWS)]
         if name != below.code:
             own = below.columns[: below.columns.index(name)]
             return (*own, PREVIOUS + name, *self.unit, *record)
-        place = (below.table + ROWS, below.table + ROW)
+        later = self.below[self.below.index(below) + 1 :]
+        place = (below.table + ROWS, below.table + ROW, *(each.table + ROWS for each in later))
         if not below.related:
             return (*self.of_unit, self.order, *record, *place)
         others = [each.code for each in self.below[: self.below.index(below)] if each.related]

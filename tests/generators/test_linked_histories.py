@@ -27,8 +27,8 @@ SMALL = HistoriesSettings(rounds=1, iterations=10, pairs=2)
 BUDGET = Budget(3.0, 1e-5)
 
 
-def fitted(budget, frames, settings=SMALL, **more):
-    declared = (with_labs if "lab" in frames else schema)(units=len(frames["person"]))
+def fitted(budget, frames, settings=SMALL, declared=None, **more):
+    declared = declared or (with_labs if "lab" in frames else schema)(units=len(frames["person"]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotEntered)
         return Synthesizer(settings, schema=declared, budget=budget).fit(frames, **more)
@@ -129,6 +129,21 @@ def test_other_of_learned_codes_is_empty_until_it_is_clear_of_the_noise(count, s
     np.testing.assert_allclose(chances[2] / chances[:3].sum(), share)
     plain = np.exp(histories._alone([answer], "diagnosis.code", view))
     np.testing.assert_allclose(plain[2] / plain[:3].sum(), max(count, 1.0) / (200 + max(count, 1.0)))
+
+
+def test_a_row_is_not_drawn_for_a_visit_without_what_it_follows():
+    # A test is taken where the visit has the code E11, and nowhere else.
+    frames = clinic(400, seed=2)
+    coded = frames["diagnosis"].groupby("visit_id").head(2)
+    of_code = coded["visit_id"][coded["code"] == "E11"].drop_duplicates()
+    frames |= {"diagnosis": coded, "lab": pd.DataFrame({"visit_id": of_code, "test": "CRP"})}
+    tables = {"lab": {"parent": "visit", "max_rows": 1, "columns": {"test": LAB["columns"]["test"]}}}
+    settings = HistoriesSettings(rounds=1, iterations=40)
+    made = fitted(Budget(math.inf, 1e-5), frames, settings, declared=schema(tables=tables), seed=0)
+    sample = made.sample_tables(1000, seed=0)
+    with_code = set(sample["diagnosis"]["visit_id"][sample["diagnosis"]["code"] == "E11"])
+    assert len(sample["lab"]) / len(sample["visit"]) == pytest.approx(len(of_code) / len(frames["visit"]), abs=0.04)
+    assert sample["lab"]["visit_id"].isin(with_code).mean() > 0.8
 
 
 def test_keys_are_fresh_and_linked_and_rules_are_kept(release):
