@@ -178,8 +178,8 @@ def main() -> None:
     about = (
         f"`recipes/diabetes130_omop.py` wrote this at commit {result['provenance']['commit']}: {PATIENTS:,} patients of `diabetes130` as "
         f"a CDM, delta {DELTA:g}, generator `histories` at its defaults, five visits of a patient count, seeds "
-        f"{', '.join(map(str, given.seeds))}. Admissions have their order from the data set, but no dates: these are made up, so all "
-        "that happens over time tells whether it is kept, and nothing about patients. *Half* is a half of the patients, chosen at random. "
+        f"{', '.join(map(str, given.seeds))}. The data set gives the order of admissions but no dates. Dates are made up, so figures "
+        "over time show whether they are kept, and nothing about patients. *Half* is half of the patients, chosen at random. "
         "Synthetic answers: mean and standard deviation over the seeds."
     )
     write("diabetes130_omop", result, text(result, "A CDM of patients with diabetes, and synthetic ones", about))

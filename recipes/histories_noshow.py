@@ -150,8 +150,8 @@ PAGE = """# Histories: appointments that patients keep or miss
 - TVD: total variation distance from the training records; that of real records is the held-out patients'. The last two columns are of the
   table of appointments without their order: of each column with the patient's, and of each two of them.
 - Two floors: real records that were dealt to patients at random, so that appointments are independent of each other, and `mixture`,
-  which knows no order. It learns from one appointment of each patient, and its records are dealt to patients at random, too. All of these
-  have the numbers of records of the real patients, which nothing protects: floors, and no way to release.
+  which knows no order. It learns from one appointment of each patient, and its records are also dealt to patients at random. Both floors
+  use the real patients' numbers of records, which nothing protects, so they are no way to release.
 - A fit of `histories` takes {seconds:.0f} CPU seconds (median), with its sample.
 {asked}
 

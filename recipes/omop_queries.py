@@ -242,7 +242,7 @@ KINDS = {
     "tables": ("distance of", "Total variation distances of the synthetic tables' rows from the hospital's."),
     "ever": (
         "ever",
-        "Mean difference of the prevalence, ever, over decades of birth and sexes, weighed by the hospital's people.",
+        "Mean absolute difference in lifetime prevalence over decades of birth and sexes, weighted by the hospital's people.",
     ),
 }
 

@@ -158,7 +158,7 @@ class _Watch(Recorder):
 
 def made_up(schema: Schema, units: int = ROWS) -> "pd.DataFrame":
     """Records drawn uniformly from the schema, with something made up where it leaves facts to be learned. Where records have an order, a
-    unit has one or several, up to as many as count: few units have many."""
+    unit has from one to `max_records_per_unit` of them, and few units have many."""
     codec, rng = Codec(supposed(schema)), np.random.default_rng(0)
     number = np.ones(units, np.int64)
     if schema.order is not None:

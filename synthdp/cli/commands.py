@@ -295,7 +295,9 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     )
     for each in (lists or {}).values():
         most = f", at most {MOST_CODES:,}" if each.number > MOST_CODES else ""
-        print(f"concepts  {out.parent / each.file}: of {each.number:,}, keep those that may be known to occur{most}")
+        print(
+            f"concepts  {out.parent / each.file}: {each.number:,} concepts; keep those that may be known to occur{most}"
+        )
     told = {
         "data__format": "omop",
         "data__path": options.path,

@@ -222,11 +222,11 @@ def cautions(statement: "Statement", account: AccountFile | None) -> Iterator[st
     if seen := read_off(statement.columns):
         yield f"{seen} Not for release"
     if account is None:
-        yield "this fit is entered in no account, so what it spends is not added to any other fit of the same records"
+        yield "this fit is entered in no account, so its cost is not added to that of other fits of the same records"
 
 
 def warn_of_large(budget: Budget) -> None:
-    """Say that a budget is one under which little is promised."""
+    """Warn of a budget so large that the guarantee promises little."""
     if budget.epsilon > LARGE:
         output_paths.warn(
             f"epsilon {budget.epsilon:g} is large: above {LARGE} the guarantee rules out little of what an attacker could learn"
@@ -365,7 +365,7 @@ def fitted(
 
 
 def say_what_was_charged(ledger: Path, budget: Budget, next_step: str) -> None:
-    """Say what a fit that ends without a release has cost, if anything, and what can be done."""
+    """Say what a fit that ended without a release has cost, if anything, and what can be done."""
     from synthdp import accounting
     from synthdp.report.words import upper
 

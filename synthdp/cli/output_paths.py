@@ -135,7 +135,7 @@ Step = Callable[..., None]
 
 
 def warn(text: str) -> None:
-    """Say on standard error what `quiet=true` must not hide."""
+    """Print a warning to standard error, which `quiet=true` does not hide."""
     print(f"synthdp: warning: {text}", file=sys.stderr)
 
 

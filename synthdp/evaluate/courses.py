@@ -144,8 +144,8 @@ def last_dates(schema: Schema) -> list[str]:
 
 
 def ages(people: Histories, schema: Schema) -> Whole | None:
-    """(people,) the band of each person's age at the first visit, -1 where it is not known: by the first date of people that no visit is
-    before by a rule, such as that of birth. None where there is no such date."""
+    """(people,) the band of each person's age at the first visit, -1 where it is not known. Age is counted from the first date of
+    people that, by a rule, no visit precedes, such as that of birth. None where there is no such date."""
     known = _names(people.people)
     found = [limit(schema, rule) for rule in schema.rules]
     births = [each[0] for each in found if each is not None and each[1] and each[0] in known]

@@ -367,7 +367,7 @@ def _alone(answers: Sequence[_Asked], name: str, view: View, other: int | None =
     that says that a record has no such column, or that a cell is missing which cannot be, is none of those that are drawn.
 
     Learned categories are those whose counts were clear of the noise. So is `other`, the code that takes all the rest: below `CLEAR`
-    deviations it counts as empty, or else noise would fill it where hardly a record belongs there.
+    deviations it counts as empty; otherwise noise would fill it where hardly any record belongs there.
     """
     found, precision = np.zeros(()), 0.0
     for asked in answers:

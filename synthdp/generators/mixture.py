@@ -6,7 +6,7 @@ what a rare label goes with where the tables of three are all noise; then each t
 (column, column), whose noise is not spread over the label's values. Every two ordered columns are counted in a few broad groups too,
 so that correlations survive: in tables of many cells, shrinkage pulls correlations to 0, and so does the noise of empty cells, since
 a model has no negative cells. None of these tables shows what only three columns together tell, such as a label that is the parity of
-three flags. Where the schema's number of units is large against the noise, columns in halves are therefore counted six at a time with
+three flags. If the schema's number of units is large compared with the noise, columns in halves are therefore counted six at a time with
 the label, and the triples that the noise does not explain are fitted as well. A mixture of product distributions is fitted to all of
 this at once (`marginals/product_mixture.py`), and records are drawn from it.
 
@@ -114,8 +114,9 @@ class Mixture:
     )
     triple_share: float = option(
         0.02,
-        "share of the precision spent on tables of up to six columns in halves with the label, from which the fit learns what only "
-        "three columns together tell, in [0, 1); asked only where `units` of the schema is large against the noise; 0: none",
+        "share of the precision spent on tables of up to six columns in halves with the label, from which the fit learns relations "
+        "that only three columns together have with it, in [0, 1); asked only if the schema's `units` is large compared with the "
+        "noise; 0: none",
         number("[0, 1)"),
     )
     tables: int | None = option(

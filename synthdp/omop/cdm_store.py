@@ -121,8 +121,8 @@ class Cdm:
         self, connection: Any, wanted: Mapping[str, Sequence[str] | None], prefix: str, *, records: bool = False
     ) -> dict[str, tuple[str, ...]]:
         """Make a view of each wanted table in a DuckDB of our own, called by its name behind `prefix`, with its fields (all, where None)
-        as they are stored; the fields of each. What lies in PostgreSQL is copied into tables, some rows at a time; of `records` no text
-        is copied, but as many x as it has letters."""
+        as they are stored; return the fields of each. Tables of PostgreSQL are copied, some rows at a time; with `records` each text is
+        replaced by as many x as it has characters."""
         made: dict[str, tuple[str, ...]] = {}
         if self._url is None:
             for name in wanted:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 UNFIT = "the table does not fit the schema"
 UNKNOWN, UNTRUE = "not one of the declared categories", "not true or false"
 OUTSIDE = "outside the declared bounds"
-NO_NUMBERS, NOT_WHOLE, OFF_STEP = "not numbers", "not whole", "no multiples of the declared step"
+NO_NUMBERS, NOT_WHOLE, OFF_STEP = "not numbers", "not whole", "not multiples of the declared step"
 NO_INSTANTS = "not dates or times such as 2020-01-31 or 2020-01-31T08:00:00+01:00"
 MISSING = "missing, which the schema does not allow (missing: true would allow it)"
 NOBODY = "missing in the unit column, so nobody knows whose records these are"
@@ -214,7 +214,7 @@ def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> Itera
 
 
 def between(column: Integer) -> str:
-    """The rule that a step is."""
+    """The words of the rule that a declared step makes."""
     return f"{OFF_STEP} {column.step}"
 
 

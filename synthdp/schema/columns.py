@@ -109,7 +109,7 @@ class Integer(Named):
 
     `bins`: None (32 of equal width, or one per value where there are fewer), a count of equal-width bins, edges
     (as in numpy.histogram: each bin holds its lower edge, the last one both), or `learn` (quantiles bought).
-    `atoms`: single values with a bin of their own. `step`: only its multiples occur, such as 0, 5, 10 ... of a score.
+    `atoms`: single values with a bin of their own. `step`: the column holds only multiples of it, as a score of 0, 5, 10 does.
     """
 
     kind: ClassVar[Literal["integer"]] = "integer"

@@ -56,9 +56,9 @@ CALLER = "the calling program"
 MOST = 10**12  # of units and of records of one; no accountant could tell more from infinitely many
 # What invalid=clamp does.
 CLAMPED = (
-    "a number or date outside its bounds becomes the nearest bound, a number that is not whole or not of the declared step the nearest "
-    "one that is, an unknown category becomes `other`, and any other cell that breaks the schema counts as missing or, where none may "
-    "be missing, as the lower bound or the first category"
+    "a number or date outside its bounds becomes the nearest bound, a number that is not whole or not a multiple of the declared "
+    "step becomes the nearest one that is, an unknown category becomes `other`, and any other cell that breaks the schema counts "
+    "as missing or, where none may be missing, as the lower bound or the first category"
 )
 MARKS = ("review", "observed")
 OLD_MARK = "# REVIEW:"  # of drafts that held what they had seen

@@ -45,7 +45,7 @@ WHY = {
     "tree": "lengths of the beginnings under which rare codes count; or from a list: {file: codes.csv, column: code, parent: block}",
     "bounds": "or the least and the largest plausible value, such as [0, 120]",
     "missing": "may cells be empty? If not, delete this line, or noise will leave some empty",
-    "step": "no value of the file lies between its multiples; keep the line if that is how the score is defined",
+    "step": "all values in the file are multiples of it; keep the line if the score is defined so",
     "resolution": "or day, hour, minute, second, microsecond",
     "height": "of most pictures; fewer pixels are learned with less noise, and resize: fit averages",
     "window": "raw intensities that become black and white, from the protocol, such as [-1000, 400]",

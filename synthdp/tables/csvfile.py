@@ -275,8 +275,8 @@ def texts(path: Path, names: list[str], delimiter: str, encoding: str = "utf-8")
 
 
 class Blocks:
-    """A file as UTF-8, a block at a time, of which none ends between a CR and its LF. Arrow takes an LF that begins a block for the end of
-    a line, within quotes too, and drops it: where that happens is told by the length of all records before."""
+    """A file as UTF-8, a block at a time; no block ends between a CR and its LF. Arrow takes an LF that begins a block for the end of a
+    line, even within quotes, and drops it. Otherwise the length of all earlier records would decide where that happens."""
 
     closed = False  # Arrow asks
 

@@ -113,8 +113,8 @@ def read(given: Address) -> "pa.Table":
 
 
 def _fetched(table: "ibis.Table") -> "pa.Table":
-    """All records. PostgreSQL's numeric is text (`DECIMAL`): Arrow's decimals hold neither NaN nor more than 38 digits, so that one such
-    cell would keep all others from being read."""
+    """All records. PostgreSQL's numeric is fetched as text (`DECIMAL`): Arrow's decimals hold neither NaN nor more than 38 digits, so one
+    such cell would keep all others from being read."""
     marked = [name for name, kind in table.schema().items() if kind.is_decimal()]
     if table.get_backend().name != "postgres" or not marked:
         return table.to_pyarrow()

@@ -158,9 +158,9 @@ def read(source: "Files", files: list[Path], connection: Any, reading: Reading |
 
 
 def in_parallel(files: list[Path], delimiter: str) -> bool:
-    """Whether several threads may scan CSV files. DuckDB guesses where a record begins then, and takes lines within quotes for records of
-    their own, or refuses them, by where they are in the file. Raises `BadInput` for a quote that is left open, which a single scan
-    takes to end with the file."""
+    """Whether several threads may scan CSV files. With several, DuckDB guesses where a record begins: depending on their place in the
+    file, it takes lines within quotes for records of their own, or refuses them. Raises `BadInput` for a quote that is left open; a
+    single scan would take it to end with the file."""
     from synthdp.tables import csv_lines
 
     quoted = [path for path in files if csv_lines.holds_quotes(path)]

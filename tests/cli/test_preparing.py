@@ -85,7 +85,7 @@ def test_check_tells_which_records_lie_between_the_declared_steps(place, capsys)
     frame = records().assign(barthel=35)
     frame.loc[[4, 7], "barthel"] = [37, 99]
     frame.to_csv(place / "a.csv", index=False)
-    found = findings(capsys)["barthel", "some values are no multiples of the declared step 5"]
+    found = findings(capsys)["barthel", "some values are not multiples of the declared step 5"]
     assert found["rows"] == [5, 8]
     assert "declare another step" in found["remedy"]
 

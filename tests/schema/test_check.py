@@ -47,7 +47,7 @@ def test_every_problem_of_the_table_in_one_message(frame):
         "column 'age': some values are not numbers",
         "column 'few': some values are outside the declared bounds [0, 5]",
         "column 'few': some values are not whole",
-        "column 'score': some values are no multiples of the declared step 5",
+        "column 'score': some values are not multiples of the declared step 5",
         "column 'real': some values are missing, which the schema does not allow",
         "column 'outcome': some values are not true or false",
         "column 'admitted': some values are not dates or times",

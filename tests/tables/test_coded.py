@@ -26,7 +26,7 @@ def test_a_number_between_the_steps_is_refused_in_a_database_and_one_beside_the_
     schema = Schema(columns=(Integer(name="score", bounds=(0, 100), step=5, missing=True),))
     for cells, said in (
         ([0, 35, None], ""),
-        ([0, 37], "no multiples of the declared step 5"),
+        ([0, 37], "not multiples of the declared step 5"),
         ([105], "outside"),
         ([1.5], "not whole"),
     ):
