@@ -3,11 +3,11 @@
     SYNTHDP_DATA=/path/to/data python recipes/diabetes130_omop.py
 
 Makes outputs/diabetes130_omop/{cdm,vocabulary} of `diabetes130` (Strack et al. 2014) and writes reports/diabetes130_omop.{json,md}. What
-the data set does not have is made up, the same for whoever runs this. It tells the order of admissions but no dates, so an admission
-lies in 1999 to 2008 by its rank. The day of birth is drawn within the decade of age at the first admission, and who was discharged as dead
-at the last admission died that day. The made-up vocabulary has ICD-9-CM's three-digit codes, the codes below 250 and the chapters,
-and the numbers of made_up_omop.py for what OHDSI's checks look at. In truth codes that begin with E and V are no conditions. Drugs
-are the data set's own columns. Beside the synthetic CDMs stands half of the patients, chosen at random.
+the data set does not have is made up, the same for whoever runs this. It gives the order of admissions but no dates, so the rank of an
+admission sets its date in 1999 to 2008. The day of birth is drawn within the decade of age at the first admission. Patients who were
+discharged as dead at the last admission died that day. The made-up vocabulary has ICD-9-CM's three-digit codes, the codes below 250 and
+the chapters, and the numbers of made_up_omop.py for what OHDSI's checks look at. In truth codes that begin with E and V are no
+conditions. Drugs are the data set's own columns. Beside the synthetic CDMs stands half of the patients, chosen at random.
 """
 
 import argparse

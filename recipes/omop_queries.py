@@ -125,8 +125,8 @@ def cohort(concepts: Mapping[str, int]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Found:
-    """What a CDM says: an answer to each query; rows of each table by what they hold; of each condition, by age and sex, the
-    share of people who ever had it, and how many people that are."""
+    """What a CDM says: the answer to each query; the number of rows of each table by their contents; for each condition, by decade of
+    birth and sex, the share of people who ever had it, and the number of people in that group."""
 
     queries: dict[str, float]
     tables: dict[str, dict[Any, float]]

@@ -43,7 +43,7 @@ def number(low: float, high: float, bins: int, decimals: int | None = None) -> d
 
 
 def named(frame: pd.DataFrame, columns: dict[str, Any], target: str) -> Named:
-    """Two thirds of the rows to learn from, one to test on."""
+    """Two thirds of the rows to learn from, one third to test on."""
     rows = 2 * len(frame) // 3
     facts = {"declared_by": "recipes/stress.py", "units": rows, "targets": [target], "columns": columns}
     train, test = (part.reset_index(drop=True) for part in (frame.iloc[:rows], frame.iloc[rows:]))
