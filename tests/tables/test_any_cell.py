@@ -326,3 +326,16 @@ def test_lines_within_quotes_are_no_records_wherever_they_are_in_a_file(tmp_path
     with tables.opened(tables.csv(path)) as opened:
         counted = CountedTable.of(opened, schema, bytes(32)).encoded_by(Codec(schema)).counts([(0,)], (3,))[0]
     assert counted.tolist() == [8001, 1000, 0]
+
+
+@pytest.mark.parametrize("letters", [1_000_000, 1_300_000])
+@pytest.mark.parametrize("before", [0, 900_000], ids=["at the start", "at the end of a block"])
+def test_a_long_row_is_read_or_refused_by_its_own_length_wherever_it_is(tmp_path, letters, before):
+    schema, path = Schema(columns=(Categorical(name="x", categories=("a", "b"), other="b"),)), tmp_path / "rows.csv"
+    path.write_text("x\n" + "a\n" * (before // 2) + "y" * letters + "\n" + "a\n" * 300_000)
+    if letters > 1 << 20:
+        for read in (lambda: record_files.read(path, schema), lambda: tables.check_lines(tables.csv(path), None)):
+            with pytest.raises(BadInput, match=f"line {2 + before // 2}: a row is longer than a MiB"):
+                read()
+    else:
+        assert len(record_files.read(path, schema)) == 300_001 + before // 2
