@@ -417,11 +417,11 @@ def _check_names(path: Path, names: list[str]) -> None:
 
 
 def _whole_numbers(table: pa.Table) -> "Callable[[pa.DataType], Any] | None":
-    """pandas' nullable integers where whole numbers of 64 bits have missing cells: else one empty cell would make floats of all
-    others, and two long patient numbers one."""
+    """pandas' nullable types where whole numbers of 64 bits or truth values have missing cells: else one empty cell would make floats of
+    all other numbers, and two long patient numbers one, and objects of truth values, which are no numbers then."""
     import pandas as pd
 
-    kinds = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
+    kinds = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype(), pa.bool_(): pd.BooleanDtype()}
     held = zip(table.schema.types, table.columns, strict=True)
     gaps = {kind for kind, column in held if kind in kinds and column.null_count}
     return {kind: kinds[kind] for kind in gaps}.get if gaps else None
@@ -442,7 +442,7 @@ def _in_the_calendar(table: pa.Table) -> pa.Table:
 def _plain(frame: "DataFrame", schema: Schema) -> "DataFrame":
     """Cells of declared types in the plain coding, numbers that are stored as text among them, without the columns that are left
     out."""
-    from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype, is_string_dtype
+    from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype, is_string_dtype
 
     from synthdp.schema.file_coding import PLAIN
 
@@ -453,6 +453,8 @@ def _plain(frame: "DataFrame", schema: Schema) -> "DataFrame":
         series, coded = frame[column.name], (schema.reading or PLAIN).of(column)
         if is_numeric_dtype(series.dtype):  # which has no sign before decimals
             coded = coded.of_number()
+        if coded.numeric and is_bool_dtype(series.dtype):  # 1 and 0, as in a database
+            series = series.astype("Int8")
         if not coded.is_plain or (coded.numeric and is_string_dtype(series.dtype)):
             array = pa.chunked_array([pa.array(cells.texts(series), pa.string())])
             frame = frame.assign(**{column.name: csvfile.typed(array, coded).set_axis(frame.index)})

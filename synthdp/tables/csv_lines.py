@@ -42,10 +42,12 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
                 held = "\r" if more and rest.endswith("\r") else ""  # its \n may be in the next block
                 found = rest.removesuffix(held).replace("\r\n", "\n").replace("\r", "\n").split("\n")
                 rest = found.pop() + held
+                sizes = [*map(len, found), len(rest)]
+                if max(sizes) > MOST_LINE:  # told by the line alone, not by where it is
+                    line = number + 1 + next(place for place, size in enumerate(sizes) if size > MOST_LINE)
+                    raise BadInput(f"{path}: line {line}: a row is longer than a MiB; is a quote left open?")
                 number += len(found)
                 yield from found
-                if len(rest) > MOST_LINE:
-                    raise BadInput(f"{path}: line {number + 1}: a row is longer than a MiB; is a quote left open?")
             if rest:
                 yield rest
     except limits.BROKEN:

@@ -252,7 +252,9 @@ def texts(path: Path, names: list[str], delimiter: str, encoding: str = "utf-8")
         with csv_lines.opened(path) as file:
             table = pacsv.read_csv(
                 cast("Any", Blocks(file, encoding)),
-                read_options=pacsv.ReadOptions(column_names=places, skip_rows=0, skip_rows_after_names=1),
+                read_options=pacsv.ReadOptions(
+                    column_names=places, skip_rows=0, skip_rows_after_names=1, block_size=4 * csv_lines.MOST_LINE
+                ),
                 parse_options=pacsv.ParseOptions(
                     delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1
                 ),
@@ -268,10 +270,22 @@ def texts(path: Path, names: list[str], delimiter: str, encoding: str = "utf-8")
         csv_lines.check(path, encoding, delimiter, len(names))
         why = "a row is longer than a MiB" if long else "it cannot be read as CSV"
         raise BadInput(f"{path}: {why}; is a quote left open, or in the middle of a cell?") from None
+    if _longest(table) > csv_lines.MOST_LINE:
+        csv_lines.check(path, encoding, delimiter, len(names))
+        raise BadInput(f"{path}: a row is longer than a MiB; is a quote left open?")
     if csv_lines.holds_quotes(path):  # Arrow reads on to the end where one is left open
         for _ in csv_lines.records(path, encoding, delimiter):
             pass
     return table
+
+
+def _longest(table: pa.Table) -> int:
+    """The length of the longest row, its cells and what separates them: told by no other row. Arrow refuses rows by where they are among
+    others, but none of up to a MiB in blocks of four: quotes make a row three times as long at most."""
+    held = pa.scalar(table.num_columns, pa.int64())
+    for column in table.columns:
+        held = pc.add(held, pc.fill_null(pc.binary_length(column), 0))
+    return int(pc.max(held).as_py() or 0) if table.num_rows else 0
 
 
 class Blocks:

@@ -17,6 +17,7 @@ from synthdp import BadInput, Budget, Synthesizer
 from synthdp.schema import cells
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Identifier, Integer, Ordinal
+from synthdp.schema.file_coding import Reading
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import CountedTable
 from synthdp.sets import record_files
@@ -122,6 +123,15 @@ def assert_one_code_each(path, columns):
 def test_text_in_parquet_has_one_code_in_memory_and_in_the_database(tmp_path):
     every_cell(Schema(columns=(Identifier(name="row"), *LABELS))).to_parquet(tmp_path / "cells.parquet", index=False)
     assert_one_code_each(tmp_path / "cells.parquet", LABELS)
+
+
+@pytest.mark.parametrize("reading", [None, Reading(decimal=","), Reading(strip=True)], ids=["plain", "commas", "strip"])
+def test_truth_values_are_1_and_0_in_a_column_of_numbers_though_one_is_missing(tmp_path, reading):
+    schema = Schema(columns=(Integer(name="n", bounds=(0, 1), missing=True),), reading=reading)
+    for cells_of in ([True, False], [True, False, None]):
+        pq.write_table(pa.table({"n": pa.array(cells_of)}), tmp_path / "truths.parquet")
+        frame = schema.validate(record_files.read(tmp_path / "truths.parquet", schema), "clamp")
+        assert Codec(schema).encode(frame)[:, 0].tolist() == [1, 0, 2][: len(cells_of)]
 
 
 DAYS = pa.array([None, 0, 18_414, -719_162, -719_163, 2_932_896, 2_932_897, 10**8, -(10**8)], pa.int32()).cast(
@@ -316,3 +326,16 @@ def test_lines_within_quotes_are_no_records_wherever_they_are_in_a_file(tmp_path
     with tables.opened(tables.csv(path)) as opened:
         counted = CountedTable.of(opened, schema, bytes(32)).encoded_by(Codec(schema)).counts([(0,)], (3,))[0]
     assert counted.tolist() == [8001, 1000, 0]
+
+
+@pytest.mark.parametrize("letters", [1_000_000, 1_300_000])
+@pytest.mark.parametrize("before", [0, 900_000], ids=["at the start", "at the end of a block"])
+def test_a_long_row_is_read_or_refused_by_its_own_length_wherever_it_is(tmp_path, letters, before):
+    schema, path = Schema(columns=(Categorical(name="x", categories=("a", "b"), other="b"),)), tmp_path / "rows.csv"
+    path.write_text("x\n" + "a\n" * (before // 2) + "y" * letters + "\n" + "a\n" * 300_000)
+    if letters > 1 << 20:
+        for read in (lambda: record_files.read(path, schema), lambda: tables.check_lines(tables.csv(path), None)):
+            with pytest.raises(BadInput, match=f"line {2 + before // 2}: a row is longer than a MiB"):
+                read()
+    else:
+        assert len(record_files.read(path, schema)) == 300_001 + before // 2
