@@ -158,9 +158,9 @@ def test_tables_are_what_was_asked_with_the_deviation_of_its_noise(generator, tm
     loaded = load(release.save(tmp_path / "release"))
     for way, table in release.tables().items():
         pd.testing.assert_frame_equal(table, loaded.tables()[way], check_dtype=False)
-        pd.testing.assert_frame_equal(
-            table, pd.read_csv(tmp_path / "release" / "tables" / f"{way}.csv"), check_dtype=False
-        )
+        texts = dict.fromkeys([name for name in table if name.startswith("value")], str)  # true is a text there
+        written = pd.read_csv(tmp_path / "release" / "tables" / f"{way}.csv", dtype=texts)
+        pd.testing.assert_frame_equal(table, written, check_dtype=False)
     asked = [each for each in release.statement.counted for _ in each.tables]
     for table in release.tables().values():
         for place, part in table.groupby("table"):

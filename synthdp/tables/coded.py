@@ -112,6 +112,7 @@ def _next(value: float) -> float:
 
 FEW = 64  # spellings that are compared one after the other; more are looked up in a table of their own
 DIGITS = 15  # of a decimal that every engine turns into the nearest double by itself
+LEAST = 1e-300  # smaller cells are as good as 0: no step lies between
 MOST_DIGITS = 300  # of a decimal that is surely in the range of doubles
 HUGE, TINY = (
     r"^-?([0-9]{103}){3}",
@@ -219,8 +220,10 @@ def stepped(column: Column, cell: "Value", steps: Steps) -> "Value":
     """The code of a cell that is none of the missing ones."""
     if isinstance(column, Datetime):
         return _tree(cell, list(_moments(cell, steps)), [int(code) for code in steps.codes])
-    if steps.scale != 1.0:  # PostgreSQL raises where a product is too large
-        cell = cell.clip(-2.0 * EXACT, 2.0 * EXACT) * steps.scale
+    if steps.scale != 1.0:  # PostgreSQL raises where a product is too large or too small
+        import ibis
+
+        cell = ibis.ifelse(cell.abs() < LEAST, 0.0, cell).clip(-2.0 * EXACT, 2.0 * EXACT) * steps.scale
     return _tree(cell, [real(start) for start in steps.starts], [int(code) for code in steps.codes])
 
 

@@ -1,6 +1,9 @@
 """Tables of databases on the command line: DuckDB and PostgreSQL, in and out, and no password anywhere."""
 
+import math
+
 import databases
+import numpy as np
 import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
@@ -163,6 +166,7 @@ def test_no_number_of_postgresql_keeps_others_from_being_read(server):
     import psycopg
 
     held = ["7", "7.25", "NaN", "Infinity", "1e30", "1e-300", None]
+    numbers = [7, 7.25, math.nan, math.inf, 1e30, 1e-300, math.nan]
     with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres") as connection:
         connection.execute("create table numbers (x numeric, y numeric(38, 2))")
         for x in held:
@@ -171,4 +175,4 @@ def test_no_number_of_postgresql_keeps_others_from_being_read(server):
     found = record_files.from_database(
         database_url.address(f"postgresql://postgres@/postgres?host={server}#numbers"), schema
     )
-    assert [str(cell) for cell in found["x"]] == ["7", "7.25", "NaN", "Infinity", f"1{'0' * 30}", "1E-300", "None"]
+    np.testing.assert_array_equal([math.nan if cell is None else float(cell) for cell in found["x"]], numbers)
