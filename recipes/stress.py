@@ -221,7 +221,8 @@ def page(result: Figures) -> str:
         "over three fits of `mixture` and `aim`, one fit of the others. Train on synthetic, test on real: mean over "
         f"{', '.join(result['models'])}. Total variation distance (TVD), errors of correlations and of means (in standard "
         f"deviations) against the training rows. A fit of more than {result['minutes']:g} minutes of CPU was stopped. Written by "
-        "`recipes/stress.py`.",
+        "`recipes/stress.py`. Used in choosing: the weight of triples in `mixture` was tried on parities like "
+        "these.",
         "",
     ]
     for part in result["tables"]:

@@ -222,7 +222,7 @@ def cautions(statement: "Statement", account: AccountFile | None) -> Iterator[st
     if seen := read_off(statement.columns):
         yield f"{seen} Not for release"
     if account is None:
-        yield "this fit is entered in no account, so its cost is not added to that of other fits of the same records"
+        yield "this fit is entered in no account, so what it spends is not added to the other fits of these records"
 
 
 def warn_of_large(budget: Budget) -> None:

@@ -60,7 +60,7 @@ def ends(path: Path, encoding: str) -> dict[str, int]:
     """How many lines end with each of \\n, \\r\\n and \\r, outside of quotes."""
     found = {"\n": 0, "\r\n": 0, "\r": 0}
     quoted, held = False, ""
-    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+    with opened(path) as file:
         text = io.TextIOWrapper(file, encoding=encoding, newline="")
         while block := text.read(BLOCK):
             block, held = held + block, ""
