@@ -183,6 +183,44 @@ def test_instants_of_any_unit_go_to_the_nearest_bound(unit):
     assert codec.encode(frame)[:, 0].tolist() == [0, 31, 32]
 
 
+GAPS = {  # cells of one person, and what another one's may hold
+    "list": (pa.list_(pa.int64()), [1, 2], [[None], None]),
+    "structure": (pa.struct([("a", pa.int64())]), {"a": 1}, [{"a": None}, None]),
+    "map": (pa.map_(pa.string(), pa.int64()), [("a", 1)], [[("a", None)], None]),
+}
+
+
+@pytest.mark.parametrize("case", GAPS)
+def test_what_a_list_holds_is_read_alike_whatever_another_one_lacks(tmp_path, case):
+    """pandas makes floats of the numbers in all cells where one lacks a number: categories and units would be others."""
+    kind, mine, others = GAPS[case]
+    schema = Schema(columns=(Categorical(name="c", categories="learn", missing=True), Boolean(name="b")))
+    read = set()
+    for cells_of in ([mine], *([mine, other] for other in others)):
+        record = {"c": pa.array(cells_of, kind), "b": pa.array([True] * len(cells_of))}
+        pq.write_table(pa.table(record), tmp_path / "nested.parquet")
+        read.add(cells.texts(record_files.read(tmp_path / "nested.parquet", schema)["c"])[0])
+        read.add(cells.texts(pd.Series(pd.arrays.ArrowExtensionArray(record["c"])))[0])
+    assert read == {str(mine)}
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "ms", "s"])
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "+05:30"])
+@pytest.mark.parametrize("arrow", [False, True])
+def test_an_instant_that_its_zone_carries_beyond_the_last_is_no_error(unit, zone, arrow):
+    """Its words would tell it, and it would stop a fit under `clamp`, in a column that is declared as text too."""
+    stamps = np.array([0, 2**63 - 1], f"datetime64[{unit}]")
+    held = pd.Series(stamps).dt.tz_localize("UTC").dt.tz_convert(zone)
+    if arrow:
+        held = pd.Series(pd.arrays.ArrowExtensionArray(pa.array(stamps).cast(pa.timestamp(unit, zone))))
+    first = cells.texts(held.iloc[:1])
+    assert cells.texts(held) == [*first, cells.UNREADABLE]
+    assert cells.labels(held, {first[0]: 7}).tolist() == [7, cells.UNKNOWN]
+    assert np.isnan(cells.numbers(held).cells).all()
+    assert cells.instants(held).cells[0] == 0
+    assert not cells.missing(held).any()
+
+
 class Wordless:
     """A cell that cannot be written, compared or hashed."""
 
@@ -192,6 +230,13 @@ class Wordless:
         raise RuntimeError
 
     __repr__ = __eq__ = __str__
+
+
+class Uncertain(float):
+    """A number that cannot be compared."""
+
+    def __int__(self):
+        raise RuntimeError
 
 
 class Nowhere(dt.tzinfo):
@@ -214,7 +259,7 @@ OBJECTS = [
     dt.datetime(2020, 6, 1, tzinfo=Nowhere()), dt.datetime.max.replace(tzinfo=dt.timezone(-dt.timedelta(hours=23))),
     dt.datetime.min.replace(tzinfo=dt.timezone(dt.timedelta(hours=23))), pd.Timestamp("2020-06-01", tz="Europe/Berlin"),
     np.longdouble("1e4000"), np.uint64(2**64 - 1), np.void(b"ab"), bytearray(b"x"), memoryview(b"x"), slice(1), Ellipsis, print,
-    Wordless(), "2020-06-01\udc00", pd.Series([1]), pd.DataFrame(),
+    Wordless(), Uncertain(2.0), "2020-06-01\udc00", pd.Series([1]), pd.DataFrame(),
 ]
 # fmt: on
 
