@@ -164,7 +164,8 @@ def table_of(categories: tuple[str, ...]) -> dict[str, int]:
 
 
 def _objects(series: "Series") -> NDArray[np.object_]:
-    if isinstance(series.dtype, pd.ArrowDtype) and series.dtype.type in (list, dict):  # one gap makes floats of all others
+    nested = isinstance(series.dtype, pd.ArrowDtype) and series.dtype.type in (list, dict)
+    if nested:  # a gap in one would make floats of the numbers in all others
         return _one_by_one(series)
     try:
         cells: NDArray[np.object_] = series.astype(object).to_numpy()

@@ -9,9 +9,9 @@ from clinic import make_frame, make_pictures, make_schema, picture_schema
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.generators.classgauss import MOST_COMPONENTS, ClassGauss
-from synthdp.generators.gaussians import class_mixture
+from synthdp.generators.gaussians import class_mixture, one_shot
 from synthdp.generators.gaussians.class_mixture import GREYS, LEVELS, plain_greys
-from synthdp.generators.gaussians.one_shot import Moments, estimated, principal
+from synthdp.generators.gaussians.one_shot import Basis, Moments, estimated, principal
 from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.schema.codec import Codec
 
@@ -174,3 +174,26 @@ def test_categories_are_drawn_as_often_as_their_shares_say(spread):
     shares = np.array([0.7, 0.2, 0.1, 0.0])
     found = np.bincount((values + class_mixture._offsets(values, shares)).argmax(1), minlength=4) / 4000
     np.testing.assert_allclose(found, shares, atol=0.01)
+
+
+def test_no_record_s_component_hangs_on_how_many_there_are():
+    """Halfway between two means a last bit decides, and a product of more rows is rounded otherwise."""
+    codec, rng = Codec(picture_schema()), np.random.default_rng(0)
+    vectors, record = Vectors(codec, codec.names.index("finding")), codec.encode(make_pictures(1))
+    axes = np.linalg.qr(rng.standard_normal((vectors.width, 20)))[0].T
+    found = Basis(vectors, rng.uniform(-0.5, 0.5, vectors.width), axes, np.ones(20), 1.0, 1.0)
+    for _ in range(100):
+        apart = 0.3 * rng.standard_normal(20)
+        centres = np.stack([found.of(record)[0] + apart, found.of(record)[0] - apart])[None].repeat(vectors.labels, 0)
+        grouping = one_shot._nearest(found, centres)
+        assert len({int(each) for rows in (1, 2, 3, 16, 47, 64) for each in grouping(record.repeat(rows, 0))}) == 1
+
+
+def test_the_nearest_component_is_the_nearest_one():
+    codec, rng = Codec(picture_schema()), np.random.default_rng(1)
+    vectors, records = Vectors(codec, codec.names.index("finding")), codec.encode(make_pictures(300))
+    axes = np.linalg.qr(rng.standard_normal((vectors.width, 20)))[0].T
+    found = Basis(vectors, rng.uniform(-0.5, 0.5, vectors.width), axes, np.ones(20), 1.0, 1.0)
+    centres, labels = rng.standard_normal((vectors.labels, 5, 20)) * 1000, vectors.label_of(records)
+    expected = np.square(found.of(records)[:, None] - centres[labels]).sum(2).argmin(1)
+    assert (one_shot._nearest(found, centres)(records) == labels * 5 + expected).all()

@@ -257,13 +257,30 @@ def _believed(apart: Array, counts: Array, deviation: float) -> Array:
     return found
 
 
+FINE = 2.0**-24  # of the longest vector
+
+
+def _on_grid(values: Array, longest: float) -> Array:
+    """The nearest multiples of a step, of which a vector of norm `longest` has about 2^24 at most. Products of two such vectors are
+    exact, in whatever order they are added up."""
+    step = FINE * 2.0 ** math.ceil(math.log2(max(longest, 1e-100)))
+    found: Array = np.rint(values / step) * step
+    return found
+
+
 def _nearest(found: Basis, centres: Array) -> Grouping:
+    """The component of its label that a record is nearest to. All is on grids, so that records beside it, whose number tells how a product
+    is rounded, have no say where two are equally near."""
     components = centres.shape[1]
-    squares = np.square(centres).sum(2)
+    whole = found.vectors.bound + float(np.linalg.norm(found.centre))
+    axes = _on_grid(found.axes, 1.0)
+    held = _on_grid(centres, float(np.sqrt(np.square(centres).sum(2)).max(initial=0.0)))
+    squares = np.square(held).sum(2)
 
     def grouping(codes: NDArray[Any]) -> Labels:
-        z, labels = found.of(codes), found.vectors.label_of(codes)
-        apart = squares[labels] - 2 * np.einsum("rmk,rk->rm", centres[labels], z)
+        labels = found.vectors.label_of(codes)
+        z = _on_grid(_on_grid(found.vectors.of(codes) - found.centre, whole) @ axes.T, whole)
+        apart = squares[labels] - 2 * np.einsum("rmk,rk->rm", held[labels], z)
         nearest: Labels = labels * components + apart.argmin(1)
         return nearest
 
