@@ -28,6 +28,7 @@ GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("independent", "independent", {}),
     ("dpgan", "dpgan", {}),
     ("kernel_teachers", "kernel_teachers", {}),
+    ("pategan", "pategan", {}),
     ("pategan_original", "pategan_original", {}),
     ("mixture", "mixture", {}),
 )
