@@ -274,7 +274,7 @@ def page(result: dict[str, Any]) -> str:
             f"{1 / PART:g} of the batch and noise multiplier: the noise on the mean gradient is the same. No test picture was looked "
             "at. In earnest, a choice made on sensitive records costs budget of its own.",
             "",
-            "| network | optimiser | batch | epochs | learning rate, falling to 0 | clip | accuracy on held-out training pictures | seeds |",
+            "| network | optimiser | batch | epochs | learning rate, falling to 0 | clip | accuracy, pictures held out | seeds |",
             "|" + "---|" * 8,
             *(_tried(trial) for trial in result["trials"]),
         ]
