@@ -6,6 +6,8 @@ Writes reports/trainer_mnist.{json,md}: accuracy on the 10,000 test pictures of 
 each at epsilon 3, delta 1e-5 (the goal is 95 %) and without privacy (the goal is 98 %). A seed is that of first weights and noise, so
 that all of these are rehearsals. `--keep` is a scratch file of finished runs: a run that was stopped goes on from there.
 
+`--curves` trains the first of them at three noise levels and draws its accuracy after every epoch (trainer_mnist.png).
+
 `--choose` tries the settings of `TRIALS`: it trains on the first 50,000 training pictures and scores on the other 10,000, so that test
 pictures choose nothing. To be cheap it takes an eighth of the batch with an eighth of the noise multiplier, which puts the same noise on
 the mean gradient.
@@ -15,7 +17,8 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,10 +31,12 @@ from torch import nn
 from synthdp import Budget, PrivateTrainer, accounting
 from synthdp.sets import named
 from synthdp.trainer import array_schema
+from synthdp.trainer.training import Descent
 
 DELTA, GOALS = 1e-5, {3.0: 0.95, math.inf: 0.98}
 HELD, PART = 10_000, 8  # training pictures that trials are scored on; which part of batch and noise they take
 TRIED = 2  # seeds of a trial
+LEVELS = (8.0, 2.0, 0.5)  # epsilons of the curves: those of figure 3 of Abadi et al. 2016
 Settings = dict[str, Any]
 Pictures = tuple[Any, Any]
 Run = dict[str, Any]
@@ -129,6 +134,41 @@ def tried(network: str, change: Settings, seed: int, train: Pictures) -> Run:
     return one(network, epsilon, seed, smaller, (x[:-HELD], y[:-HELD]), (x[-HELD:], y[-HELD:]))
 
 
+@contextmanager
+def watched(seen: Callable[[nn.Module], None]) -> Iterator[None]:
+    """Show the module after each step of a fit. It is made of noisy gradients alone, so that whoever sees it sees an answer."""
+    follow = Descent.follow
+
+    def told(self: Descent, sums: Any, divisor: float, rate: float) -> float:
+        length = follow(self, sums, divisor, rate)
+        seen(self.module)
+        return length
+
+    Descent.follow = told  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Descent.follow = follow  # type: ignore[method-assign]
+
+
+def curve(epsilon: float, seed: int, train: Pictures, test: Pictures) -> Run:
+    """One training of the first network, and its accuracy after every epoch."""
+    settings, found, steps = PRIVATE[MLP], list[float](), 0
+    each = len(train[0]) / settings["batch"]
+    rows, digits = torch.from_numpy(test[0]).float().div(255).unsqueeze(1), torch.from_numpy(test[1])
+
+    def seen(module: nn.Module) -> None:
+        nonlocal steps
+        steps += 1
+        if steps >= round((len(found) + 1) * each):
+            with torch.no_grad():
+                found.append(float((module(rows).argmax(1) == digits).double().mean()))
+
+    with watched(seen):
+        run = one(MLP, epsilon, seed, settings, train, test)
+    return {**run, "curve": found}
+
+
 class Kept:
     """The runs of a scratch file, by what was run."""
 
@@ -160,6 +200,9 @@ def recalled() -> dict[str, Run]:
     for trial in report.get("trials", ()):
         for seed, accuracy, commit in zip(trial["seeds"], trial["accuracy"]["values"], trial["commits"], strict=True):
             runs[key_of(trial["network"], trial["change"], "trial", seed)] = {"accuracy": accuracy, "commit": commit}
+    for level in report.get("curves", ()):
+        for run in level["runs"]:
+            runs[key_of(MLP, level["settings"], f"curve {level['epsilon']:g}", run["seed"])] = run
     return runs
 
 
@@ -177,6 +220,7 @@ def main() -> None:
     """Run what is asked for and lacks, and write the report of all that has run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--choose", action="store_true", help="run the trials of settings before")
+    parser.add_argument("--curves", action="store_true", help="run those of three noise levels too")
     parser.add_argument("--seeds", type=int, default=3, help="0: none, the report is written anew")
     parser.add_argument("--networks", nargs="*", default=list(NETWORKS), choices=list(NETWORKS))
     parser.add_argument("--epsilons", nargs="*", type=float, default=list(GOALS))
@@ -196,6 +240,8 @@ def main() -> None:
                 settings = settings_of(network, epsilon)
                 work = partial(one, network, epsilon, seed, settings, train, test)
                 kept.run(key_of(network, settings, epsilon, seed), work)
+        for epsilon in LEVELS if arguments.curves else ():
+            kept.run(key_of(MLP, PRIVATE[MLP], f"curve {epsilon:g}", seed), partial(curve, epsilon, seed, train, test))
     rows = [row for network in NETWORKS for epsilon in GOALS if (row := together(network, epsilon, kept.runs))]
     trials = [
         trial
@@ -203,8 +249,11 @@ def main() -> None:
         for change in changes
         if (trial := trials_of(network, change, kept.runs))
     ]
-    result = {"data": "mnist", "delta": DELTA, "rows": rows, "trials": trials, **origin}
+    curves = [level for epsilon in LEVELS if (level := curves_of(epsilon, kept.runs))]
+    result = {"data": "mnist", "delta": DELTA, "rows": rows, "trials": trials, "curves": curves, **origin}
     write("trainer_mnist", result, page(result))
+    if curves:
+        picture(curves)
 
 
 def together(network: str, epsilon: float, runs: dict[str, Run]) -> dict[str, Any] | None:
@@ -240,6 +289,41 @@ def trials_of(network: str, change: Settings, runs: dict[str, Run]) -> dict[str,
         "accuracy": spread([run["accuracy"] for run in found.values()]),
         "commits": [run["commit"] for run in found.values()],
     }
+
+
+def curves_of(epsilon: float, runs: dict[str, Run]) -> dict[str, Any] | None:
+    """A noise level: the accuracy in the end over the seeds that have run, and the runs with their curves."""
+    keys = {seed: key_of(MLP, PRIVATE[MLP], f"curve {epsilon:g}", seed) for seed in range(100)}
+    found = [{**runs[key], "seed": seed} for seed, key in keys.items() if key in runs]
+    if not found:
+        return None
+    return {
+        "epsilon": epsilon,
+        "settings": PRIVATE[MLP],
+        "accuracy": spread([run["accuracy"] for run in found]),
+        **{key: found[0][key] for key in ("epsilon_spent", "noise", "steps")},
+        "runs": found,
+    }
+
+
+def picture(curves: list[dict[str, Any]]) -> None:
+    """Accuracy by epoch: the mean over seeds, and the range between them."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, box = plt.subplots(figsize=(6, 3.6))
+    for level in curves:
+        lines = np.array([run["curve"] for run in level["runs"]])
+        epochs = np.arange(1, lines.shape[1] + 1)
+        box.plot(epochs, lines.mean(0), label=f"epsilon {level['epsilon']:g} (noise {level['noise']:.2f})")
+        box.fill_between(epochs, lines.min(0), lines.max(0), alpha=0.25)
+    box.set(xlabel="epoch", ylabel="accuracy on test pictures")
+    box.legend()
+    figure.tight_layout()
+    figure.savefig(REPORTS / "trainer_mnist.png", dpi=110)
+    plt.close(figure)
 
 
 def page(result: dict[str, Any]) -> str:
@@ -278,8 +362,33 @@ def page(result: dict[str, Any]) -> str:
             "|" + "---|" * 8,
             *(_tried(trial) for trial in result["trials"]),
         ]
-    commits = sorted({commit for row in result["rows"] for commit in row["commits"]})
-    return "\n".join([*lines, "", f"{result['processor']}, {result['cores']} cores; commit {', '.join(commits)}.", ""])
+    commits = {commit for row in result["rows"] for commit in row["commits"]}
+    if result["curves"]:
+        lines += ["", "## Three noise levels", "", *_curves(result["curves"])]
+        commits |= {run["commit"] for level in result["curves"] for run in level["runs"]}
+    return "\n".join(
+        [*lines, "", f"{result['processor']}, {result['cores']} cores; commit {', '.join(sorted(commits))}.", ""]
+    )
+
+
+def _curves(curves: list[dict[str, Any]]) -> list[str]:
+    """What the picture shows, in numbers."""
+    marks = [epoch for epoch in (1, 2, 5, 10, 20, 40) if epoch <= len(curves[0]["runs"][0]["curve"])]
+    lines = [
+        f"{MLP} with the settings of epsilon 3 above, at three other budgets. Abadi et al. (2016, figure 3) show 97, 95 and 90 % at "
+        "epsilon 8, 2 and 0.5, for a network of 1,000 hidden units on 60 principal axes. Each row is one budget, spent by the last epoch; mean "
+        "± standard deviation over the seeds.",
+        "",
+        "| epsilon | noise | steps | " + " | ".join(f"after epoch {epoch}" for epoch in marks) + " | seeds |",
+        "|" + "---|" * (4 + len(marks)),
+    ]
+    for level in curves:
+        cells = [spread([run["curve"][epoch - 1] for run in level["runs"]]) for epoch in marks]
+        shown = " | ".join(f"{cell['mean']:.2%} ± {cell['sd']:.2%}" for cell in cells)
+        lines.append(
+            f"| {level['epsilon']:g} | {level['noise']:.3f} | {level['steps']:,} | {shown} | {len(level['runs'])} |"
+        )
+    return [*lines, "", "![Accuracy by epoch at three noise levels](trainer_mnist.png)"]
 
 
 def _tried(trial: dict[str, Any]) -> str:
