@@ -376,8 +376,8 @@ def _curves(curves: list[dict[str, Any]]) -> list[str]:
     marks = [epoch for epoch in (1, 2, 5, 10, 20, 40) if epoch <= len(curves[0]["runs"][0]["curve"])]
     lines = [
         f"{MLP} with the settings of epsilon 3 above, at three other budgets. Abadi et al. (2016, figure 3) show 97, 95 and 90 % at "
-        "epsilon 8, 2 and 0.5, for a network of 1,000 hidden units on 60 principal axes. Each row is one budget, spent by the last epoch; mean "
-        "± standard deviation over the seeds.",
+        "epsilon 8, 2 and 0.5, for a network of 1,000 hidden units on 60 principal axes. Each row is one budget, spent by the last epoch; "
+        "mean ± standard deviation over the seeds.",
         "",
         "| epsilon | noise | steps | " + " | ".join(f"after epoch {epoch}" for epoch in marks) + " | seeds |",
         "|" + "---|" * (4 + len(marks)),
