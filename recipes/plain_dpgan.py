@@ -4,7 +4,9 @@ from class Gaussians.
     SYNTHDP_DATA=/path/to/data python recipes/plain_dpgan.py [--seeds 1]
 
 Writes reports/plain_dpgan.{json,md,png}. The paper shows pictures and prints no figure; beside them stand the accuracies on real test
-pictures of classifiers that learn from 10,000 synthetic ones.
+pictures of classifiers that learn from 10,000 synthetic ones. How long the plain one trains was chosen without noise on USPS: on four
+fifths of its training pictures, by the accuracies on the last fifth. With `dpgan_images`' own 300 steps and one generator step in five
+it learns nothing, even without noise.
 """
 
 import argparse
@@ -27,7 +29,16 @@ DELTA, ROWS, EACH = 1e-5, 10_000, 2  # pictures that classifiers learn from, and
 EPSILONS = (0.3, 1.0, 8.0, math.inf)
 MODELS = ("lr", "mlp")
 WAYS: dict[str, dict[str, Any]] = {
-    "plain (MLP, start=none)": {"start": "none", "architecture": "mlp", "hidden": (512, 256)},
+    "plain (MLP, start=none)": {
+        "start": "none",
+        "architecture": "mlp",
+        "hidden": (512, 256),
+        "steps": 2000,
+        "batch": 600,
+        "generator_every": 1,
+        "fake_batch": 128,
+        "penalty": 1.0,
+    },
     "from class Gaussians": {},
 }
 
