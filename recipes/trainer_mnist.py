@@ -35,7 +35,7 @@ from synthdp.trainer.training import Descent
 
 DELTA, GOALS = 1e-5, {3.0: 0.95, math.inf: 0.98}
 HELD, PART = 10_000, 8  # training pictures that trials are scored on; which part of batch and noise they take
-TRIED = 2  # seeds of a trial
+TRIED = 1  # seeds of a trial
 LEVELS = (8.0, 2.0, 0.5)  # epsilons of the curves: those of figure 3 of Abadi et al. 2016
 Settings = dict[str, Any]
 Pictures = tuple[Any, Any]
@@ -76,15 +76,9 @@ TRIALS: dict[str, list[Settings]] = {
         {"learning_rate": 8.0, "clip": 1.0},
         {"learning_rate": 12.0, "clip": 1.0},
         {"learning_rate": 16.0, "clip": 0.25},
-        {"learning_rate": 16.0, "clip": 0.5},
-        {"learning_rate": 4.0, "clip": 2.0},
-        {"learning_rate": 4.0, "clip": 1.0, "epochs": 40},
-        {"learning_rate": 8.0, "clip": 1.0, "epochs": 40},
-        {"learning_rate": 8.0, "clip": 1.0, "batch": 2048},
         {"learning_rate": 8.0, "clip": 1.0, "batch": 2048, "epochs": 40},
-        {"learning_rate": 0.8, "clip": 1.0, "optimizer": "momentum"},
-        {"learning_rate": 8.0, "clip": 1.0, "clipping": "adaptive"},
-        {"learning_rate": 1.0, "clip": 1.0, "batch": 256, "epochs": 60},
+        {"learning_rate": 8.0, "clip": 1.0, "epochs": 40},
+        {"learning_rate": 4.0, "clip": 2.0},
         {"learning_rate": 2.0, "clip": 1.0, "batch": 256, "epochs": 60},
     ],
     CONVOLUTIONAL: [{"learning_rate": rate, "clip": 1.0} for rate in (1.0, 2.0, 4.0)],
