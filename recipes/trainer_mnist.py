@@ -84,7 +84,7 @@ TRIALS: dict[str, list[Settings]] = {
     CONVOLUTIONAL: [{"learning_rate": rate, "clip": 1.0} for rate in (1.0, 2.0, 4.0)],
 }
 PRIVATE: dict[str, Settings] = {  # the best of the trials
-    MLP: {**BASE[MLP], "learning_rate": 8.0, "clip": 1.0},
+    MLP: {**BASE[MLP], "learning_rate": 8.0, "clip": 1.0, "batch": 2048, "epochs": 40},
     CONVOLUTIONAL: {**BASE[CONVOLUTIONAL], "learning_rate": 4.0, "clip": 1.0},
 }
 
