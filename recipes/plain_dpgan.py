@@ -156,9 +156,10 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# MNIST: PyVacy's plain DP-GAN",
         "",
-        f"`dpgan_images` with {plain} (the networks of Waites 2019), and with its defaults; delta {DELTA:g}. Accuracy, in percent, on the "
-        f"10,000 real test pictures of logistic regression and an MLP that learn from {ROWS:,} synthetic ones. The paper shows pictures "
-        "and prints no figure. Written by `recipes/plain_dpgan.py`.",
+        f"The plain DP-GAN is `dpgan_images` with {plain}: the networks of Waites (2019), but told which digit to draw. Beside it stands "
+        f"`dpgan_images` with its defaults, which starts from class Gaussians. Delta is {DELTA:g}. Logistic regression and an MLP learn "
+        f"from {ROWS:,} synthetic pictures; the table has their accuracy, in percent, on the 10,000 real test pictures. The paper shows "
+        "pictures and prints no figure. Written by `recipes/plain_dpgan.py`.",
         "",
         "| generator | epsilon | logistic regression | MLP | fit, CPU seconds | seeds |",
         "|---|---|---|---|---|---|",

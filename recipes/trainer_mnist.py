@@ -325,9 +325,10 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# MNIST by DP-SGD",
         "",
-        f"PyVacy's two classifiers (Waites 2019), trained by `synthdp.PrivateTrainer` on 60,000 pictures, delta {DELTA:g}. Accuracy is on "
-        "the 10,000 test pictures, mean ± standard deviation over the seeds of first weights and noise. The pictures come as they are: no "
-        "features, no principal axes, no weights from public data. Written by `recipes/trainer_mnist.py`.",
+        "PyVacy's two classifiers (Waites 2019) are trained by `synthdp.PrivateTrainer` on 60,000 pictures, with delta "
+        f"{DELTA:g}. Accuracy is measured on the 10,000 test pictures: the mean ± the standard deviation over the seeds of first weights "
+        "and noise. The networks see the pixels, with no features, principal axes or weights from public data. Written by "
+        "`recipes/trainer_mnist.py`.",
         "",
         "| network | epsilon | accuracy | seeds | goal | noise | steps | CPU minutes | settings |",
         "|---|---|---|---|---|---|---|---|---|",
