@@ -96,23 +96,21 @@ def main() -> None:
                         np.savez(shown, cells=np.stack(cells(frame)))
                     print(key, runs[key], flush=True)
                     arguments.keep.write_text(json.dumps(runs))
-    rows = [
-        {
-            "generator": way,
-            "epsilon": None if math.isinf(epsilon) else epsilon,
-            **{
-                name: spread([runs[f"{way}/{epsilon:g}/{seed}"][name] for seed in range(arguments.seeds)])
-                for name in (*MODELS, "fit_cpu_seconds")
-            },
-        }
-        for way in WAYS
-        for epsilon in EPSILONS
-    ]
+    rows = [row for way in WAYS for epsilon in EPSILONS if (row := together(way, epsilon, runs))]
     told = {way: {name: str(value) for name, value in settings.items()} for way, settings in WAYS.items()}
     trials = [{"settings": settings, **runs[key]} for settings in TRIALS if (key := trial_of(settings)) in runs]
     result = {"data": "mnist", "delta": DELTA, "rows": rows, "settings": told, "trials": trials, **origin}
     write("plain_dpgan", result, page(result))
     picture(arguments.keep)
+
+
+def together(way: str, epsilon: float, runs: dict[str, Any]) -> dict[str, Any] | None:
+    """One row of the report: a mean over the seeds that have run."""
+    found = [runs[key] for seed in range(100) if (key := f"{way}/{epsilon:g}/{seed}") in runs]
+    if not found:
+        return None
+    figures = {name: spread([run[name] for run in found]) for name in (*MODELS, "fit_cpu_seconds")}
+    return {"generator": way, "epsilon": None if math.isinf(epsilon) else epsilon, **figures}
 
 
 def trial_of(settings: dict[str, Any]) -> str:
