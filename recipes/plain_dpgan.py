@@ -53,7 +53,8 @@ def one(settings: dict[str, Any], epsilon: float, seed: int, chosen: Any) -> tup
     release = Synthesizer("dpgan_images", schema=chosen.schema, budget=budget, **settings).fit(chosen.train, seed=seed)
     seconds, frame = time.process_time() - start, release.sample(ROWS, seed=seed)
     found = accuracies(frame, chosen.test, chosen.schema, models=MODELS)
-    return {**{name: found[name] for name in MODELS}, "fit_cpu_seconds": seconds, "seed": seed}, frame
+    figures = {name: found[name] for name in MODELS}
+    return {**figures, "fit_cpu_seconds": seconds, "seed": seed, "commit": provenance()["commit"]}, frame
 
 
 def tried(settings: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def tried(settings: dict[str, Any]) -> dict[str, Any]:
     release = Synthesizer("dpgan_images", schema=schema, budget=budget, **every).fit(train, seed=0)
     seconds = time.process_time() - start
     found = accuracies(release.sample(5000, seed=0), held, schema, models=MODELS)
-    return {**{name: found[name] for name in MODELS}, "fit_cpu_seconds": seconds}
+    return {**{name: found[name] for name in MODELS}, "fit_cpu_seconds": seconds, "commit": provenance()["commit"]}
 
 
 def main() -> None:
@@ -110,7 +111,8 @@ def together(way: str, epsilon: float, runs: dict[str, Any]) -> dict[str, Any] |
     if not found:
         return None
     figures = {name: spread([run[name] for run in found]) for name in (*MODELS, "fit_cpu_seconds")}
-    return {"generator": way, "epsilon": None if math.isinf(epsilon) else epsilon, **figures}
+    commits = [run["commit"] for run in found]
+    return {"generator": way, "epsilon": None if math.isinf(epsilon) else epsilon, **figures, "commits": commits}
 
 
 def trial_of(settings: dict[str, Any]) -> str:
@@ -139,10 +141,11 @@ def picture(keep: Path) -> None:
     figure, boxes = plt.subplots(len(EPSILONS), len(WAYS), figsize=(4.6 * len(WAYS), 1.3 * len(EPSILONS)))
     for line, epsilon in zip(boxes, EPSILONS, strict=True):
         for box, way in zip(line, WAYS, strict=True):
-            shown = list(np.load(cells_of(keep, way, epsilon), allow_pickle=False)["cells"])
-            box.imshow(plt.imread(io.BytesIO(sheet(shown, 10))), cmap="gray", interpolation="nearest")
-            box.set_title(f"{way}, epsilon {'infinite' if math.isinf(epsilon) else f'{epsilon:g}'}", fontsize=9)
             box.axis("off")
+            box.set_title(f"{way}, epsilon {'infinite' if math.isinf(epsilon) else f'{epsilon:g}'}", fontsize=9)
+            if cells_of(keep, way, epsilon).exists():
+                shown = list(np.load(cells_of(keep, way, epsilon), allow_pickle=False)["cells"])
+                box.imshow(plt.imread(io.BytesIO(sheet(shown, 10))), cmap="gray", interpolation="nearest")
     figure.tight_layout()
     figure.savefig(REPORTS / "plain_dpgan.png", dpi=110)
     plt.close(figure)
@@ -184,7 +187,9 @@ def page(result: dict[str, Any]) -> str:
                 for trial in result["trials"]
             ),
         ]
-    end = f"{result['processor']}, {result['cores']} cores; commit {result['commit']}."
+    commits = {commit for row in result["rows"] for commit in row["commits"]}
+    commits |= {trial["commit"] for trial in result["trials"]}
+    end = f"{result['processor']}, {result['cores']} cores; commits {', '.join(sorted(commits))}."
     return "\n".join([*lines, "", end, ""])
 
 
