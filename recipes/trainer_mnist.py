@@ -377,14 +377,14 @@ def _curves(curves: list[dict[str, Any]]) -> list[str]:
     lines = [
         f"{MLP} at three budgets, with {told(CURVED)}. Abadi et al. (2016, figure 3) show 97, 95 and 90 % at "
         "epsilon 8, 2 and 0.5, for a network of 1,000 hidden units on 60 principal axes. Each row is one budget, spent by the last epoch; "
-        "mean ± standard deviation over the seeds.",
+        "where there are several seeds, mean ± standard deviation.",
         "",
         "| epsilon | noise | steps | " + " | ".join(f"after epoch {epoch}" for epoch in marks) + " | seeds |",
         "|" + "---|" * (4 + len(marks)),
     ]
     for level in curves:
         cells = [spread([run["curve"][epoch - 1] for run in level["runs"]]) for epoch in marks]
-        shown = " | ".join(f"{cell['mean']:.2%} ± {cell['sd']:.2%}" for cell in cells)
+        shown = " | ".join(f"{cell['mean']:.2%}" + f" ± {cell['sd']:.2%}" * (cell["n"] > 1) for cell in cells)
         lines.append(
             f"| {level['epsilon']:g} | {level['noise']:.3f} | {level['steps']:,} | {shown} | {len(level['runs'])} |"
         )
