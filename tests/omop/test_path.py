@@ -415,7 +415,7 @@ def test_concepts_are_public_and_a_hospital_s_own_are_declared(place, capsys):
         )
         assert (status == 0) == (said is None)
         assert (said or "") in capsys.readouterr().err
-    frames = cdm_tables.read("cdm", Schema.load("schema.yaml"))
+    frames = {name: frame.astype(object) for name, frame in cdm_tables.read("cdm", Schema.load("schema.yaml")).items()}
     frames["drug_exposure"].loc[:2, "drug_concept_id"] = "2000000123"
     told = [
         each for each in cdm_tables.findings("cdm", Schema.load("schema.yaml"), frames) if "hospital's own" in each.what
