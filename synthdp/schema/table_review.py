@@ -216,7 +216,13 @@ def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
         yield Finding(
             column=column.name,
             what="holds digits alone, and what noise hides becomes the text `other`, so that programs take the whole column for text",
-            remedy='say other: with digits that are no code, such as other: "0"',
+            remedy='say other: with digits that no code begins with, such as other: "99999"',
+        )
+    elif column.tree is not None and any(column.other in column.tree.chain(text)[1:] for text in distinct):
+        yield Finding(
+            column=column.name,
+            what="has as `other` what codes in the records begin with, or a code above them, so that both become one category",
+            remedy="say other: with a text that no code begins with",
         )
     elif column.tree is None and len(distinct) > LISTABLE and whole < numbers >= MOSTLY * len(distinct):
         yield Finding(
@@ -342,7 +348,7 @@ def _copies(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             if joint.max(axis=1).sum() >= COPY * len(of):
                 yield Finding(
                     column=column.name,
-                    what=f"tells {target!r} of nearly every record, so that a model of it learns nothing else",
+                    what=f"gives away {target!r} for nearly every record, so that a model of it learns nothing else",
                     remedy="leave it out, or drop it from the records, if it is only known after the target",
                 )
 

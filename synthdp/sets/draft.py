@@ -67,7 +67,7 @@ KINDS = {
 }
 
 
-DIGITS = 'or all that may occur; if rare codes should not become the text other, say other: with digits that are no code: "0"'
+DIGITS = 'or all that may occur; if rare codes should not become the text other, say other: with digits that no code begins with: "99999"'
 CODES = (
     "better declared, from the public list: {file: codes.csv, column: code}; then fewer of them are lost to the noise"
 )

@@ -285,7 +285,7 @@ def test_a_draft_says_how_codes_of_digits_stay_digits():
     frame = pd.DataFrame({"plz": ["01067", "10115", "80331", None] * 5, "ward": ["a", "b"] * 10})
     text, schema, _ = drafted(frame)
     assert schema.column("plz").kind == "categorical"
-    assert text.count('say other: with digits that are no code: "0"') == 1
+    assert text.count('say other: with digits that no code begins with: "99999"') == 1
 
 
 def test_a_draft_says_which_codes_are_better_declared_by_their_look_or_name():
