@@ -46,7 +46,7 @@ def read(where: str, schema: "Schema") -> "dict[str, pd.DataFrame]":
         lacking = [each for each in fields if each not in found[name].column_names and each not in optional]
         if lacking:
             raise BadInput(f"{where}: table {name!r} has no field {lacking[0]!r}, which the schema describes")
-    frames = {name: framed(table) for name, table in found.items()}
+    frames = {name: framed(found.pop(name)) for name in wanted}
     person = frames[cdm.PERSON]
     person[cdm.BIRTH] = _births(person, where)
     if cdm.DEATH in frames:
@@ -77,9 +77,18 @@ def _fields(schema: "Schema", table: "Table") -> tuple[str, ...]:
 
 
 def framed(table: pa.Table) -> "pd.DataFrame":
-    """As objects, None where a cell is blank."""
-    frame: pd.DataFrame = table.to_pandas(types_mapper=None)
-    return frame.astype(object).where(frame.notna(), None)
+    """Texts as categories, which hold each text once; missing where a cell is blank."""
+    import pandas as pd
+
+    return pd.DataFrame({name: _categories(table.column(name)) for name in table.column_names})
+
+
+def _categories(texts: pa.ChunkedArray) -> "pd.Categorical":
+    import pandas as pd
+
+    coded = texts.combine_chunks().dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return pd.Categorical.from_codes(codes, pd.Index(coded.dictionary.to_pylist(), dtype=object))
 
 
 def _births(person: "pd.DataFrame", where: str) -> Any:
@@ -105,6 +114,7 @@ def numbers(texts: Any, *, strict: bool = True) -> Any:
     numbers pandas would round the cells of some people where another one's is missing."""
     import pandas as pd
 
+    texts = texts.astype(object)
     found = pd.to_numeric(texts, errors="coerce").astype("float64")
     return (
         found if not strict or found.notna().equals(texts.notna()) else found.astype(object).where(found.notna(), texts)
@@ -156,8 +166,8 @@ NOT_LEARNED = (cdm.PERIOD, "cdm_source")  # made anew
 def _local(name: str, column: Categorical, series: Any) -> Iterator[Finding]:
     declared = column.categories if column.tree is None else (column.tree.codes or ())
     known = set() if isinstance(declared, str) else set(declared)
-    values = series.dropna()
-    own = values[values.map(is_local) & ~values.isin(known)]
+    values = series.dropna().astype(object)
+    own = values[values.map(is_local).astype(bool) & ~values.isin(known)]
     if len(own):
         yield Finding(
             column=name,
