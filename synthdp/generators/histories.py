@@ -23,20 +23,23 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
+from synthdp.generators.marginals import mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Whole, drawn, fit, softmax
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, whole
 from synthdp.schema import history_view, linked_tables
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import LEARN, MICROSECONDS, Categorical, Datetime
+from synthdp.schema.columns import LEARN, MICROSECONDS, Categorical, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.history_view import (
+    ALIKE,
     EARLIER,
     FIRST,
     GAP,
     LAST,
     LEFT,
     LONGEST,
+    MOST_EARLIER,
     MOST_LEFT,
     NUMBER,
     PACE,
@@ -65,6 +68,7 @@ BATCH = 100_000  # rows drawn at a time
 CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at: of more rows, some tell
 BY_CODE = 4.0  # times `spread`: what codes and numbers of rows of a visit tell of its rows; tried on a made-up hospital
 POINTS = "points of "  # dates below visits, as drawn
+MOST_BY = 3  # columns that tell one together
 LARGEST = 1 << 62  # no gap is larger
 LEAST_CHANCE = 1e-300  # of what a rule leaves: something is drawn of it
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
@@ -202,7 +206,7 @@ class _Asked:
 
 
 def _pairs(view: View, asked: _Asked, most: int) -> list[Clique]:
-    """The previous target with each of the columns that tell most of the target, and with the gap."""
+    """The previous target with the gap, with what is as before, with both, and with each of the columns that tell most of the target."""
     target = str(view.target)
     previous, told = PREVIOUS + target, {}
     for name in view.before(target):
@@ -211,8 +215,11 @@ def _pairs(view: View, asked: _Asked, most: int) -> list[Clique]:
         share = np.clip(table.sum(0) / max(1.0, table.sum()), 0, 1)
         gained = (table - held * share) ** 2 / held - asked.deviation**2 / held
         told[name] = float(np.maximum(gained, 0).sum())
-    best = sorted((name for name in told if name not in (previous, GAP)), key=lambda name: -told[name])
-    found: list[Clique] = [(previous, name) for name in (GAP, *best)]
+    fixed = [name for name in (GAP, ALIKE) if name in told]
+    best = sorted((name for name in told if name not in (previous, *fixed)), key=lambda name: -told[name])
+    found: list[Clique] = [(previous, name) for name in (*fixed, *best)]
+    if ALIKE in told:
+        found.insert(2, (previous, ALIKE, GAP))
     return found[:most]
 
 
@@ -251,7 +258,8 @@ class _Work:
     def records(self, rng: np.random.Generator) -> "HistoryModel":
         """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it."""
         view = self.view
-        held = {name: _by_itself(self._alone(self.answers, name)) for name in view.drawn}
+        self.alone = {name: self._alone(self.answers, name) for name in view.drawn}
+        held = {name: _by_itself(alone) for name, alone in self.alone.items()}
         model = HistoryModel(self.codec.schema, self.of_unit, held)
         steps = self.settings.rounds * len(view.drawn)
         for turn in range(self.settings.rounds):
@@ -263,6 +271,22 @@ class _Work:
                 model.of_record[name] = self._conditional(name, cells, weights, model.of_record[name])
                 self.progress(turn * len(view.drawn) + place + 1, steps, {})
         return model
+
+    @cached_property
+    def ordered(self) -> dict[str, tuple[int, int]]:
+        """The codes [first, end) of columns that stand in their order."""
+        view, codec, sizes = self.view, self.codec, self.view.sizes
+        found = {name: (0, sizes[name]) for name in (NUMBER, PLACE, LEFT)} | {FIRST: (0, sizes[FIRST] - 1)}
+        found |= {name: (1, sizes[name]) for name in (GAP, PACE)}
+        found |= {f"{EARLIER}{name} {code}": (0, MOST_EARLIER + 1) for name, code in view.counted}
+        for name in (*view.unit, view.order, *view.own):
+            if name not in codec.names:  # a number of rows
+                found[name] = (0, sizes[name])
+                continue
+            column = codec.schema.column(name)
+            if isinstance(column, (Ordinal, Integer, Continuous, Datetime)):
+                found[name] = (0, sizes[name] - len(codec.atoms(name)) - column.missing)
+        return found | {PREVIOUS + name: codes for name, codes in found.items() if PREVIOUS + name in sizes}
 
     def _alone(self, answers: Sequence[_Asked], name: str) -> Array:
         return _alone(answers, name, self.view, self.others.get(name))
@@ -285,16 +309,23 @@ class _Work:
         tables, deviations = [], []
         for clique in cliques:
             asked = next(each for each in self.answers if (*clique, name) in each.tables)
-            tables.append(asked.tables[(*clique, name)].reshape(-1, size))
+            tables.append(asked.tables[(*clique, name)].reshape(-1, size).copy())
             deviations.append(asked.deviation)
         below = self.view.of_row(name)
         if below is not None:
             cells, weights = self._rows(cells, weights, below, cliques, size)
-        if name not in (FIRST, GAP):
+        if name not in (FIRST, GAP, ALIKE):
+            closed = self.view.excluded(name, cells)
             is_row = below is not None
-            return self._fitted(cells, weights, cliques, tables, deviations, start.margin, start, below=is_row)
+            return self._fitted(
+                cells, weights, cliques, tables, deviations, self.alone[name], start, closed, below=is_row
+            )
         there = cells[PLACE] == 0 if name == FIRST else cells[PLACE] > 0
         rows = {each: values[there] for each, values in cells.items()}
+        if name == ALIKE:
+            for table in tables:
+                table[:, -1] = 0.0
+            return self._fitted(rows, weights[there], cliques, tables, deviations, self.alone[name], start)
         if name == FIRST:  # the last code says that this is another record
             closed = np.zeros((there.sum(), size), np.bool_)
             closed[:, -1] = True
@@ -302,7 +333,7 @@ class _Work:
         else:
             closed = beyond(self.view, self.spans.high[self.owner[there]] - self.before[there])
         tables = [np.where(closed.all(0), 0.0, table) for table in tables]
-        return self._fitted(rows, weights[there], cliques, tables, deviations, start.margin, start, closed)
+        return self._fitted(rows, weights[there], cliques, tables, deviations, self.alone[name], start, closed)
 
     def _rows(
         self, cells: Mapping[str, Whole], weights: Array, below: Below, cliques: Sequence[Clique], size: int
@@ -327,6 +358,18 @@ class _Work:
         *,
         below: bool = False,
     ) -> Conditional:
+        if closed is None and mixed_model_fit.suits(cliques, self.view.sizes, len(alone)):
+            return mixed_model_fit.fit(
+                cells,
+                weights,
+                cliques,
+                self.view.sizes,
+                tables,
+                deviations,
+                alone,
+                ordered=self.ordered,
+                spread=self.settings.spread,
+            )
         strong = [(each,) for below in self.view.below for each in (below.code, below.table + ROWS, below.table + LAST)]
         spread = self.settings.spread
         return fit(
@@ -381,7 +424,7 @@ def _alone(answers: Sequence[_Asked], name: str, view: View, other: int | None =
         counts[other] = 0.0
     counts = np.clip(counts, 1.0, None)
     logs: Array = np.log(counts / counts.sum())
-    logs[{FIRST: [-1], GAP: [0]}.get(name, [])] = CLOSED
+    logs[{FIRST: [-1], GAP: [0], ALIKE: [-1]}.get(name, [])] = CLOSED
     below = view.of_row(name)
     if below is not None and name not in below.optional:
         logs[-1] = CLOSED
@@ -531,10 +574,21 @@ class HistoryModel:
                 cells[GAP] = view.gap(steps)
             cells[view.order] = np.asarray(order.coded(points[alive]), np.int64)
             cells |= view.calendar(points[alive])
+            if view.alike:
+                cells[ALIKE] = (
+                    _drawn(self.of_record[ALIKE], cells, sizes, len(alive), rng)
+                    if place
+                    else np.full(len(alive), sizes[ALIKE] - 1)
+                )
             for name in view.own:
                 if name in view.targets[:1]:
                     self._below(cells, points[alive], alive, spans, rng)
-                cells[name] = _drawn(self.of_record[name], cells, sizes, len(alive), rng)
+                excluded = view.excluded(name, cells)
+                if excluded is None:
+                    cells[name] = _drawn(self.of_record[name], cells, sizes, len(alive), rng)
+                else:
+                    chances = np.maximum(self.of_record[name].probabilities(cells, sizes), LEAST_CHANCE)
+                    cells[name] = drawn(np.where(excluded, 0, chances), rng)
             if not view.targets:
                 self._below(cells, points[alive], alive, spans, rng)
             parts.append(cells)
@@ -732,7 +786,9 @@ class HistoryModel:
             for place, conditional in enumerate(conditionals.values()):
                 arrays |= {f"{kind}.{place}": conditional.theta, f"{kind}.{place}.alone": conditional.margin}
                 told = [[names.index(name) for name in clique] for clique in conditional.cliques]
-                arrays[f"{kind}.{place}.by"] = np.array([[*each, -1][:2] for each in told], np.float64).reshape(-1, 2)
+                arrays[f"{kind}.{place}.by"] = np.array(
+                    [[*each, -1, -1][:MOST_BY] for each in told], np.float64
+                ).reshape(-1, MOST_BY)
         return arrays
 
 
@@ -798,8 +854,8 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
     for kind, drawn_columns in (("unit", view.of_unit), ("record", view.drawn)):
         for place, name in enumerate(drawn_columns):
             key = f"{kind}.{place}"
-            by: Any = tensors.get(f"{key}.by", np.zeros((0, 2)))
-            if by.ndim != 2 or by.shape[1] != 2 or not np.isin(by, np.arange(-1, len(names))).all():
+            by: Any = tensors.get(f"{key}.by", np.zeros((0, MOST_BY)))
+            if by.ndim != 2 or by.shape[1] != MOST_BY or not np.isin(by, np.arange(-1, len(names))).all():
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
             cliques = tuple(tuple(names[int(i)] for i in row if i >= 0) for row in by)
             cells = sum(math.prod(sizes[each] for each in clique) for clique in cliques) or 1

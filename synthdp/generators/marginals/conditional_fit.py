@@ -106,7 +106,7 @@ def fit(
     """
     from scipy.optimize import minimize
 
-    rows = _indicators(cells, cliques, sizes)
+    rows = indicators(cells, cliques, sizes)
     columns = rows.T.tocsr()
     base, margin = alone, softmax(alone[None, :])[0]
     mass = (columns @ weights)[:, None]
@@ -139,7 +139,7 @@ def fit(
     return Conditional(base, tuple(cliques), found.x.reshape(target.shape) * scale)
 
 
-def _indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":
+def indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":
     """(rows, cells of all cliques): 1 where a row lies in a cell, and its share where it lies in several."""
     from scipy.sparse import csr_matrix
 
