@@ -10,10 +10,12 @@ Hu, Zhou & Lange 2019. All of it is a function of noisy tables and of drawn hist
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.generators.marginals import conditional_fit
 from synthdp.generators.marginals.conditional_fit import CLOSED, Clique, Conditional, Whole, indicators, softmax
 
 Array = NDArray[np.float64]
@@ -21,11 +23,14 @@ MOST_CODES, MOST_CELLS = (
     4,
     2500,
 )  # of the column; of all tables together. Work grows as codes times the third power of cells
-PASSES, FIRST_STEPS, STEPS = 10, 15, 3  # over all codes; of the variances, in the first pass and in later ones
-FARTHEST, NEAR = 1.0, 0.03  # change of a row's logarithm in one pass; below which nothing changes any more
+PASSES, FIRST_STEPS, STEPS = 8, 15, 3  # over all codes; of the variances, in the first pass and in later ones
+FARTHEST, NEAR = 2.0, 0.05  # change of a row's logarithm in one pass; below which nothing changes any more
 LEAST_VARIANCE, MOST_VARIANCE = 1e-8, 9.0
-LEAST = 1e-300
-ROUNDING = 1e-8  # of the largest variance: cells of one table add up to those of another, so that some differences are zero
+LEAST, LEAST_VARIED = 1e-300, 0.02  # a chance times that of all other codes: certain rows make no step too long
+ROUNDING = (
+    1e-8  # of the largest variance: cells of one table add up to those of another, so that some differences are zero
+)
+NEGLIGIBLE = 0.01  # of the variance of sampling: with less noise, the fit of `conditional_fit` stays
 LEAST_ORDERED = 3  # codes that a random walk runs over
 
 
@@ -58,10 +63,14 @@ def fit(
     *,
     ordered: Mapping[str, tuple[int, int]],
     spread: float,
+    iterations: int,
+    start: Conditional | None = None,
+    variances: dict[int, Array] | None = None,
 ) -> Conditional:
     """The conditional of which the noisy `tables` (cells, codes) are likeliest. `cells`, `weights` and `alone` are those of
-    `conditional_fit.fit`; `ordered` has the codes [first, end) of each column that stand in their order, and `spread` is where the
-    deviations of the parameters begin.
+    `conditional_fit.fit`; `ordered` has the codes [first, end) of each column that stand in their order. `spread` is where the deviations
+    of the parameters begin, after a fit of `conditional_fit` in so many iterations. A later fit of the same cliques goes on from `start`
+    and from the `variances` of an earlier one, by code, which it improves in place.
     """
     rows = indicators(cells, cliques, sizes)
     columns = rows.T.tocsr()
@@ -70,15 +79,27 @@ def fit(
     noisy = np.concatenate(tables)
     noise = np.repeat(deviations, [len(table) for table in tables])[held]
     parts = _parts(cliques, sizes, ordered)
-    theta, margin, codes = np.zeros(noisy.shape), alone.copy(), len(alone)
+    codes = len(alone)
     moved = [code for code in (range(1, 2) if codes == 2 else range(codes)) if alone[code] > CLOSED]
-    variances = {code: np.full(len(parts), spread**2 / 2) for code in moved}
+    variances = {} if variances is None else variances
     wanted = softmax(alone[None, :])[0]
+    known = start is not None and start.cliques == tuple(cliques)
+    certain = codes * (noise @ noise) < NEGLIGIBLE * mass.sum() * (wanted * (1 - wanted)).sum()
+    if start is None or not known or certain:  # from afar, steps would go astray where a relation is all but certain
+        settings: Any = {"spread": spread, "iterations": iterations, "start": start}
+        start = conditional_fit.fit(cells, weights, cliques, sizes, tables, deviations, alone, **settings)
+    if certain:
+        return start
+    theta, margin = start.theta.copy(), start.margin.copy()
+    if codes == 2:
+        theta -= theta[:, :1]
+    for code in moved:
+        variances.setdefault(code, np.full(len(parts), spread**2 / 2))
     for turn in range(PASSES):
         farthest = 0.0
         for code in moved:
             chances = softmax(margin + rows @ theta)[:, code]
-            varied = weights * chances * (1 - chances)
+            varied = weights * np.maximum(chances * (1 - chances), LEAST_VARIED)
             told = (columns.multiply(varied[None, :]).tocsr() @ rows).toarray()[held]
             share = (columns @ (weights * chances))[held] / mass[held]
             count = noisy[held]
@@ -86,7 +107,7 @@ def fit(
             spoilt = noise**2 * ((1 - share) ** 2 + share**2 * (codes - 1))
             always = (columns @ varied)[held]  # what a change of all rows alike would add
             rest = told[:, held] + np.diag(spoilt) + np.outer(always, always)
-            found = _likeliest(seen, told, rest, parts, variances[code], STEPS if turn else FIRST_STEPS)
+            found = _likeliest(seen, told, rest, parts, variances[code], STEPS if turn or known else FIRST_STEPS)
             changed = found - theta[:, code]
             far = float(np.abs(rows @ changed).max())
             theta[:, code] += changed * min(1.0, FARTHEST / max(far, NEAR))
